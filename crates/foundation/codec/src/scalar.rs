@@ -72,6 +72,19 @@ impl Scalar for i64 {
     }
 }
 
+/// As [`i64`].
+impl Scalar for i32 {
+    const NUMBER: Number = Number { proto: "sint32", ..Number::up_to(u32::MAX as u64) };
+
+    fn to_u64(&self) -> u64 {
+        i64::from(*self).to_u64()
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        i64::from_u64(number).and_then(|number| i32::try_from(number).ok())
+    }
+}
+
 impl Scalar for bool {
     const NUMBER: Number = Number { proto: "bool", ..Number::up_to(1) };
 
@@ -137,6 +150,7 @@ macro_rules! choices {
 choices!(Isolation {
     1 "strict" [Isolation::Strict],
     2 "serializable" [Isolation::Serializable],
+    3 "parallel-snapshot" [Isolation::ParallelSnapshot],
 });
 
 choices!(Class {

@@ -37,9 +37,16 @@ pub struct Routes {
     pub keyspace: Keyspace,
     /// For each of its groups, by position: the replicas, the nearest first.
     pub nearest: Vec<Vec<ReplicaIndex>>,
+    /// The positions of the keyspace's shards, the one whose nearest replica is the nearest first.
+    pub order: Vec<usize>,
 }
 
 impl Routes {
+    /// Routes of a client to which all shards are equally near.
+    pub fn new(keyspace: Keyspace, nearest: Vec<Vec<ReplicaIndex>>) -> Self {
+        Routes { order: (0..keyspace.shards.len()).collect(), keyspace, nearest }
+    }
+
     /// The replicas of one of the keyspace's groups, by position.
     ///
     /// # Panics

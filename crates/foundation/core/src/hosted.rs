@@ -336,6 +336,11 @@ pub trait Holdings: Debug {
     /// Below this timestamp versions may have been collected.
     fn floor(&self) -> Timestamp;
 
+    /// True if everything that had ended before all clocks said this may be forgotten here.
+    fn has_collected(&self, ended: ClockTime) -> bool {
+        self.floor().micros >= ended.as_micros()
+    }
+
     /// Up to where the timestamps of its group have come, where its leader chooses them by a clock.
     fn reached(&self) -> Option<ClockTime> {
         None

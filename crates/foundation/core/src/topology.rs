@@ -22,11 +22,13 @@ pub enum Isolation {
     Strict,
     /// Serializability in the order of sessions, by Granola: one-round transactions.
     Serializable,
+    /// Parallel snapshot isolation, by Walter: nobody waits for another site.
+    ParallelSnapshot,
 }
 
 impl Isolation {
     /// Every isolation that this version can run.
-    pub const ALL: [Isolation; 2] = [Isolation::Strict, Isolation::Serializable];
+    pub const ALL: [Isolation; 3] = [Isolation::Strict, Isolation::Serializable, Isolation::ParallelSnapshot];
 
     /// The row of this isolation in the one table of them: a new isolation is described here, and nowhere else.
     const fn row(self) -> Row {
@@ -42,6 +44,12 @@ impl Isolation {
                 protocol: "Granola",
                 promises: "serializability: one serial order, which agrees with that of each session",
                 waits_for: "a stable entry in the log of each shard, and one exchange of votes",
+            },
+            Isolation::ParallelSnapshot => Row {
+                name: "parallel-snapshot",
+                protocol: "Walter",
+                promises: "parallel snapshot isolation: snapshots of the nearest site, causes before effects, no write that another one has not seen",
+                waits_for: "a stable entry in the log of the nearest site; and for the preferred sites of keys that belong to others",
             },
         }
     }
@@ -64,6 +72,12 @@ impl Isolation {
     /// The wait of a commit, in a few words.
     pub const fn waits_for(self) -> &'static str {
         self.row().waits_for
+    }
+
+    /// True if each of its groups of replicas stands in one site, and every site has some: such a group is a *local site*. The groups of
+    /// others are spread over the sites.
+    pub const fn stands_in_sites(self) -> bool {
+        matches!(self, Isolation::ParallelSnapshot)
     }
 
     /// All of them, each with its promise and what a commit waits for, in a sentence for the help of an option.
@@ -378,6 +392,33 @@ impl Topology {
         }
         Ok(placed)
     }
+
+    /// Places the groups of a keyspace: those that stand in sites, so many in each of the sites; others, so many in all.
+    ///
+    /// # Errors
+    /// As [`Topology::place`]; each site of groups that stand in sites has to have as many nodes as a group has replicas.
+    pub fn place_for(
+        &self,
+        isolation: Isolation,
+        shards: usize,
+        replicas: usize,
+        first: ShardId,
+        sites: &[SiteId],
+    ) -> Result<Vec<Shard>, PlacementError> {
+        if !isolation.stands_in_sites() {
+            return self.place(shards, replicas, first, sites);
+        }
+        let count = shards * sites.len();
+        if shards == 0 || count > SHARDS_MAX {
+            return Err(PlacementError::Shards { shards: count });
+        }
+        let mut placed = Vec::with_capacity(count);
+        for site in sites {
+            let next = ShardId(first.0 + placed.len() as u32);
+            placed.extend(self.place(shards, replicas, next, &[*site])?);
+        }
+        Ok(placed)
+    }
 }
 
 /// Why shards cannot be placed.
@@ -495,6 +536,25 @@ mod tests {
         assert_eq!(shards[1].replicas, [NodeId(1), NodeId(3), NodeId(5)]);
         let shards = topology.place(1, 5, ShardId(1), &sites).unwrap();
         assert_eq!(shards[0].replicas, [NodeId(0), NodeId(2), NodeId(4), NodeId(1), NodeId(3)]);
+    }
+
+    #[test]
+    fn local_sites_stand_in_their_sites() {
+        let topology = topology(&[3, 3, 1]);
+        let place = |shards, replicas, sites: &[u16]| {
+            let sites: Vec<SiteId> = sites.iter().copied().map(SiteId).collect();
+            topology.place_for(Isolation::ParallelSnapshot, shards, replicas, ShardId(4), &sites)
+        };
+        let placed = place(2, 3, &[0, 1]).unwrap();
+        let of_site = |site: u16| {
+            topology.nodes.iter().filter(move |node| node.site == SiteId(site)).map(|node| node.id)
+        };
+        for (shard, site) in placed.iter().zip([0, 0, 1, 1]) {
+            assert_eq!(shard.replicas.iter().copied().collect::<BTreeSet<_>>(), of_site(site).collect());
+        }
+        assert_eq!(placed.iter().map(|shard| shard.id.0).collect::<Vec<_>>(), [4, 5, 6, 7]);
+        assert_eq!(place(1, 3, &[0, 2]), Err(PlacementError::Nodes { replicas: 3, nodes: 1 }));
+        assert_eq!(place(0, 1, &[0]), Err(PlacementError::Shards { shards: 0 }));
     }
 
     #[test]

@@ -153,7 +153,7 @@ pub(crate) async fn create(
         return Err(Invalid::ClockBound { max: CLOCK_BOUND_MAX }.into());
     }
     let sites = directory.sites(&options.sites)?;
-    let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, &sites));
+    let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, options.isolation, &sites));
     let key = keyspace_key(name);
     let found = txn.get_many([key.as_ref(), NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY]).await?;
     let [existing, next_keyspace, next_shard] = found.as_slice() else { return Err(Error::Closed) };
@@ -171,7 +171,9 @@ pub(crate) async fn create(
         id = id.saturating_add(1);
     }
     let place = |shards, first| {
-        directory.topology().place(shards, replicas, ShardId(first), &sites).map_err(Invalid::Placement)
+        let placed =
+            directory.topology().place_for(options.isolation, shards, replicas, ShardId(first), &sites);
+        placed.map_err(Invalid::Placement)
     };
     let mut shards = place(options.shards, first_shard)?;
     let end = first_shard + shards.len() as u32;
@@ -207,8 +209,14 @@ pub(crate) async fn create(
     Ok(Ok(definition))
 }
 
-/// One replica in each site; three if there are fewer sites but enough nodes.
-pub(crate) fn default_replicas(directory: &Directory, sites: &[SiteId]) -> usize {
+/// One replica in each site; three if there are fewer sites but enough nodes. Of a group that stands in one site, three if every site has
+/// so many nodes, else one.
+pub(crate) fn default_replicas(directory: &Directory, isolation: Isolation, sites: &[SiteId]) -> usize {
+    if isolation.stands_in_sites() {
+        let nodes =
+            |site: &SiteId| directory.topology().live_nodes().filter(|node| node.site == *site).count();
+        return if sites.iter().all(|site| nodes(site) >= 3) { 3 } else { 1 };
+    }
     let nodes = directory.topology().live_nodes().filter(|node| sites.contains(&node.site));
     let (nodes, sites) = nodes.fold((0, BTreeSet::new()), |(nodes, mut sites), node| {
         sites.insert(node.site);
@@ -271,7 +279,7 @@ mod tests {
         for (nodes, expected) in table {
             let directory = directory(nodes);
             let sites = directory.sites(&[]).unwrap();
-            assert_eq!(default_replicas(&directory, &sites), expected, "{nodes:?}");
+            assert_eq!(default_replicas(&directory, Isolation::Strict, &sites), expected, "{nodes:?}");
         }
     }
 }

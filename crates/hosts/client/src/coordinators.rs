@@ -38,6 +38,7 @@ pub(crate) trait World {
 enum Protocol {
     Strict,
     Serializable,
+    ParallelSnapshot,
     Configuration,
     /// One coordinator for each keyspace: each has a service of its own.
     OnLog(quorate_core::comparison::System, Option<(ShardId, GroupSize)>),
@@ -46,14 +47,20 @@ enum Protocol {
 
 impl Protocol {
     /// Those of which a client has one coordinator for all keyspaces.
-    const SHARED: [Protocol; 4] =
-        [Protocol::Strict, Protocol::Serializable, Protocol::Configuration, Protocol::QwStore];
+    const SHARED: [Protocol; 5] = [
+        Protocol::Strict,
+        Protocol::Serializable,
+        Protocol::ParallelSnapshot,
+        Protocol::Configuration,
+        Protocol::QwStore,
+    ];
 
     fn of(keyspace: &Keyspace) -> Protocol {
         match (&keyspace.comparison, keyspace.isolation) {
             (None, _) if keyspace.id == SYSTEM_KEYSPACE_ID => Protocol::Configuration,
             (None, Isolation::Strict) => Protocol::Strict,
             (None, Isolation::Serializable) => Protocol::Serializable,
+            (None, Isolation::ParallelSnapshot) => Protocol::ParallelSnapshot,
             (Some(comparison), _) => match comparison.rival {
                 Rival::QwStore => Protocol::QwStore,
                 Rival::OnLog(system) => {
@@ -74,6 +81,11 @@ impl Protocol {
                 let initial = quorate_granola::CoordinatorConfig::new(client);
                 let config = quorate_granola::CoordinatorConfig { resend_timeout, ..initial };
                 Running::<Guest<Interactive, Serializable>>::boxed(config, random)
+            }
+            Protocol::ParallelSnapshot => {
+                let initial = quorate_walter::CoordinatorConfig::new(client);
+                let config = quorate_walter::CoordinatorConfig { resend_timeout, ..initial };
+                Running::<Guest<quorate_walter::Coordinator, quorate_walter::Replica>>::boxed(config, random)
             }
             Protocol::Configuration => {
                 let initial = quorate_configuration::CoordinatorConfig::new(client);
@@ -428,7 +440,7 @@ mod tests {
         coordinators.start(time(), &mut heard);
         for keyspace in keyspaces {
             let nearest = vec![vec![quorate_core::ReplicaIndex(0)]];
-            let routes = Command::Route(Arc::new(Routes { keyspace, nearest }));
+            let routes = Command::Route(Arc::new(Routes::new(keyspace, nearest)));
             coordinators.command(time(), routes, &mut heard);
         }
         assert!(heard.1.is_empty(), "{:?}", heard.1);

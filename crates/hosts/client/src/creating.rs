@@ -132,9 +132,12 @@ impl Database {
     async fn refuse_without_room(&self, options: &KeyspaceOptions) -> Result<()> {
         let directory = self.shared().places.directory();
         let sites = directory.sites(&options.sites)?;
-        let replicas = options.replicas.unwrap_or_else(|| catalogue::default_replicas(&directory, &sites));
+        let replicas = options
+            .replicas
+            .unwrap_or_else(|| catalogue::default_replicas(&directory, options.isolation, &sites));
         // What cannot be placed is refused with its reason when it is.
-        let placed = directory.topology().place(options.shards, replicas, ShardId(1), &sites);
+        let placed =
+            directory.topology().place_for(options.isolation, options.shards, replicas, ShardId(1), &sites);
         let Ok(placed) = placed else { return Ok(()) };
         let mut wanted: BTreeMap<NodeId, u64> = BTreeMap::new();
         for node in placed.iter().flat_map(|shard| &shard.replicas) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Routes;
-use quorate_core::topology::{Keyspace, Topology};
+use quorate_core::topology::{Keyspace, Shard, Topology};
 use quorate_core::{NodeId, ReplicaId, ReplicaIndex, SiteId};
 
 use crate::error::{Invalid, MissingReplica};
@@ -52,22 +52,23 @@ impl Directory {
 
     /// A keyspace with the replicas of all its groups sorted by distance, the nearest first.
     pub(crate) fn routes(&self, keyspace: Keyspace) -> Routes {
-        let nearest = keyspace
-            .groups()
-            .map(|shard| {
-                let mut replicas: Vec<(Reverse<bool>, Distance, ReplicaIndex)> = shard
-                    .members()
-                    .map(|(index, node)| {
-                        let distance = self.distance.get(usize::from(node.0)).copied();
-                        let unknown = Distance { elsewhere: true, round_trip: Duration::MAX };
-                        (Reverse(distance.is_some()), distance.unwrap_or(unknown), index)
-                    })
-                    .collect();
-                replicas.sort_unstable();
-                replicas.into_iter().map(|(_, _, index)| index).collect()
-            })
-            .collect();
-        Routes { keyspace, nearest }
+        let by_distance = |shard: &Shard| {
+            let mut replicas: Vec<(Reverse<bool>, Distance, ReplicaIndex)> = shard
+                .members()
+                .map(|(index, node)| {
+                    let distance = self.distance.get(usize::from(node.0)).copied();
+                    let unknown = Distance { elsewhere: true, round_trip: Duration::MAX };
+                    (Reverse(distance.is_some()), distance.unwrap_or(unknown), index)
+                })
+                .collect();
+            replicas.sort_unstable();
+            replicas
+        };
+        let nearest = |shard| by_distance(shard).into_iter().map(|(_, _, index)| index).collect();
+        let nearest = keyspace.groups().map(nearest).collect();
+        let mut order: Vec<usize> = (0..keyspace.shards.len()).collect();
+        order.sort_by_cached_key(|position| by_distance(&keyspace.shards[*position]).into_iter().next());
+        Routes { keyspace, nearest, order }
     }
 
     /// Where replicas that do not answer should be.

@@ -262,6 +262,7 @@ impl Placement {
             (_, Some(rival), _) => Protocol::Comparison(rival),
             (_, None, Isolation::Strict) => Protocol::Tapir,
             (_, None, Isolation::Serializable) => Protocol::Granola,
+            (_, None, Isolation::ParallelSnapshot) => Protocol::Walter,
         }
     }
 
@@ -316,6 +317,7 @@ impl Placement {
 pub(crate) enum Protocol {
     Tapir,
     Granola,
+    Walter,
     /// The configuration service.
     Configuration,
     /// A comparison system.
@@ -328,6 +330,7 @@ impl Protocol {
         match self {
             Protocol::Tapir => "tapir",
             Protocol::Granola => "granola",
+            Protocol::Walter => "walter",
             Protocol::Configuration => "configuration",
             Protocol::Comparison(rival) => rival.name(),
         }

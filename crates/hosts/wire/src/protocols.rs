@@ -69,4 +69,6 @@ protocols! {
     4 QwStore: quorate_qwstore::Message, quorate_qwstore::Record;
     /// A message of Granola.
     5 Granola: Said<Serializable>, Fact<Item<Serializable>>;
+    /// A message of Walter.
+    6 Walter: Said<quorate_walter::Replica>, Fact<Item<quorate_walter::Replica>>;
 }

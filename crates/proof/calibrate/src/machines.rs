@@ -250,7 +250,7 @@ impl Bench {
             epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];
-        bench.step_coordinator(Input::Command(Command::Route(Arc::new(Routes { keyspace, nearest }))));
+        bench.step_coordinator(Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));
         bench.settle()?;
         Ok(bench)
     }

@@ -251,16 +251,22 @@ impl<S: System> Cluster<S> {
 
     pub(crate) fn routes(&self, site: usize) -> Routes {
         let delays = &self.scenario.site_delays[site];
-        let nearest = |shard: &Shard| {
+        let by_delay = |shard: &Shard| {
             let members = self.members().filter(|server| self.replicas[*server].shard == shard.id);
             let delay = |server: usize| delays[self.site_of(self.world.node_of_server(server))];
             let mut order: Vec<(Duration, ReplicaIndex)> =
                 members.map(|server| (delay(server), self.replicas[server].index)).collect();
             order.sort_unstable();
-            order.into_iter().map(|(_, index)| index).collect()
+            order
         };
+        let nearest = |shard: &Shard| by_delay(shard).into_iter().map(|(_, index)| index).collect();
+        let least =
+            |position: &usize| by_delay(&self.keyspace.shards[*position]).first().map(|(delay, _)| *delay);
+        let mut order: Vec<usize> = (0..self.keyspace.shards.len()).collect();
+        order.sort_by_key(least);
         Routes {
             nearest: self.keyspace.groups().map(nearest).collect(),
+            order,
             keyspace: Keyspace { epoch: self.definition.epoch, ..self.keyspace.clone() },
         }
     }
@@ -620,7 +626,7 @@ impl<S: System> Cluster<S> {
             let name = self.replicas[server];
             let Some(replica) = self.world.server(server) else { continue };
             let floor = replica.floor();
-            if floor.micros < ended.as_micros() {
+            if !replica.has_collected(ended) {
                 hoards
                     .push(format!("{name} has its floor at {floor}, and everything had ended at {ended:?}"));
             }
@@ -676,7 +682,8 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     };
     let sites: Vec<SiteId> = (0..count as u16).map(SiteId).collect();
     let groups = scenario.shards + S::services(&scenario.settings);
-    let place = |shards, first, sites: &[SiteId]| match topology.place(
+    let place = |shards, first, sites: &[SiteId]| match topology.place_for(
+        S::ISOLATION,
         shards,
         scenario.group.replicas(),
         ShardId(first as u32),
@@ -685,6 +692,9 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
         Ok(groups) => groups,
         Err(error) => unreachable!("scenarios have as many nodes as a group has replicas: {error}"),
     };
+    if S::ISOLATION.stands_in_sites() {
+        return place(groups / count, 1, &sites);
+    }
     if !scenario.leaders_apart {
         return place(groups, 1, &sites);
     }

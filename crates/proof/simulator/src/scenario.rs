@@ -140,22 +140,26 @@ impl<S: System> Scenario<S> {
     pub fn derive(seed: u64, options: &Options) -> Self {
         // Everything is drawn from a stream of its own, so that a new draw changes no older one.
         let stream = |name| Random::stream(seed, name);
-        let group = match GroupSize::new(if stream("group").chance(0.3) { 5 } else { 3 }) {
+        let group = match GroupSize::new(draw_group::<S>(&mut stream("group"))) {
             Ok(group) => group,
             Err(error) => unreachable!("{error}"),
         };
         let relays = S::RUNS_ONE_ROUND && draw_relay(seed, options);
-        let shards = draw_shards::<S>(relays, &mut stream("shards"));
         let (clients, sessions_per_client) = draw_clients(relays, &mut stream("clients"));
         let sites = draw_sites::<S>(group, relays, &mut stream("sites"));
-        let server_nodes = draw_server_nodes(group, sites, &mut stream("nodes"));
+        let shards = draw_shards::<S>(relays, sites, &mut stream("shards"));
+        let server_nodes = draw_server_nodes::<S>(group, sites, &mut stream("nodes"));
         let distance = if relays { Distance::Wide } else { draw_distance(&mut stream("distance")) };
         let mut site_delays = draw_site_delays(distance, sites, &mut stream("delays"));
         if relays {
             set_apart(&mut site_delays);
         }
         let faults = draw_faults::<S>(seed, &options.faults);
-        let durability = draw_durability(&options.faults, &faults, &mut stream("durability"));
+        // What one replica has in memory a crash ends, and nobody promises otherwise.
+        let durability = match group.replicas() {
+            1 => Durability::Sync,
+            _ => draw_durability(&options.faults, &faults, &mut stream("durability")),
+        };
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
         let settings =
             S::draw_settings(&Sketch { seed, options, group, round_trip }, &mut stream("settings"));
@@ -236,10 +240,22 @@ impl<S: System> Scenario<S> {
     }
 }
 
-/// How many shards there are.
-fn draw_shards<S: System>(relays: bool, random: &mut Random) -> usize {
+/// How many replicas a group has.
+fn draw_group<S: System>(random: &mut Random) -> usize {
+    let is_large = random.chance(0.3);
+    match S::ISOLATION.stands_in_sites() {
+        true => [1, 1, 3, 3, 3, 5][random.index(6)],
+        false if is_large => 5,
+        false => 3,
+    }
+}
+
+/// How many shards there are. Groups that stand in sites are one in each, or sometimes two.
+fn draw_shards<S: System>(relays: bool, sites: usize, random: &mut Random) -> usize {
     match random.between(1, 3) as usize {
         _ if S::IS_SPREAD => 1,
+        1 if S::ISOLATION.stands_in_sites() => 2 * sites,
+        _ if S::ISOLATION.stands_in_sites() => sites,
         1 if relays => 3,
         shards => shards,
     }
@@ -262,7 +278,11 @@ fn draw_sites<S: System>(group: GroupSize, relays: bool, random: &mut Random) ->
 }
 
 /// As many nodes as a group has replicas and as there are sites, so that a client of each site finds a node there; sometimes spare ones.
-fn draw_server_nodes(group: GroupSize, sites: usize, random: &mut Random) -> usize {
+/// Where groups stand in sites, as many in each.
+fn draw_server_nodes<S: System>(group: GroupSize, sites: usize, random: &mut Random) -> usize {
+    if S::ISOLATION.stands_in_sites() {
+        return sites * group.replicas();
+    }
     let spare = if random.chance(0.3) { random.index(3) } else { 0 };
     group.replicas().max(sites) + spare
 }

@@ -55,5 +55,6 @@ pub const fn level(isolation: Isolation) -> Level {
     match isolation {
         Isolation::Strict => Level::StrictSerializable,
         Isolation::Serializable => Level::SessionSerializable,
+        Isolation::ParallelSnapshot => Level::WalterPsi,
     }
 }

@@ -41,7 +41,7 @@ fn coordinator() -> Coordinator {
         comparison: None,
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
-    step(&mut coordinator, Input::Command(Command::Route(Arc::new(Routes { keyspace, nearest }))));
+    step(&mut coordinator, Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));
     coordinator
 }
 

@@ -77,7 +77,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);
     for command in [
-        Command::Route(Arc::new(Routes { keyspace, nearest })),
+        Command::Route(Arc::new(Routes::new(keyspace, nearest))),
         Command::Begin { transaction: TRANSACTION, keyspace: KeyspaceId(1), patience },
         Command::Get { transaction: TRANSACTION, key: Key::from("k") },
     ] {

@@ -21,7 +21,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         clock_bound: None,
         comparison: None,
     };
-    Arc::new(Routes { keyspace, nearest: vec![(0..replicas).map(ReplicaIndex).collect(); 2] })
+    Arc::new(Routes::new(keyspace, vec![(0..replicas).map(ReplicaIndex).collect(); 2]))
 }
 
 /// A key of one of the shards, the `number`-th in order.

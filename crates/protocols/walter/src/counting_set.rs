@@ -45,6 +45,18 @@ impl CountingSet {
         *changed = changed.checked_add(by).expect("a transaction has fewer updates than that");
     }
 
+    /// Begins an element at this count, which the floor reads.
+    pub(crate) fn set_base(&mut self, element: Key, count: i64) {
+        self.base.insert(element, count);
+    }
+
+    /// How many counts and changes there are, and how many bytes their elements have.
+    pub(crate) fn size(&self) -> (usize, u64) {
+        let changed = self.changes.iter().flat_map(|(_, changes)| changes.keys());
+        let elements = || self.base.keys().chain(changed.clone());
+        (elements().count(), elements().map(|element| 8 + element.len() as u64).sum())
+    }
+
     /// The count of an element in a snapshot.
     pub(crate) fn count(&self, element: &Key, snapshot: &Vector) -> i64 {
         let changed = |changes: &BTreeMap<Key, i32>| changes.get(element).map_or(0, |by| i64::from(*by));

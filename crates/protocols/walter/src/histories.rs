@@ -37,6 +37,21 @@ pub enum Update {
     },
 }
 
+impl Update {
+    /// The object that it updates; registers and sets of one key have one preferred site.
+    pub fn object(&self) -> &Key {
+        match self {
+            Update::Write { key, .. } => key,
+            Update::Add { set, .. } => set,
+        }
+    }
+
+    /// True if it writes a register.
+    pub fn is_write(&self) -> bool {
+        matches!(self, Update::Write { .. })
+    }
+}
+
 /// A snapshot is older than what is kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the snapshot {snapshot} does not include {floor}, below which versions are not kept")]
@@ -56,8 +71,42 @@ pub struct Elements {
     pub is_cut: bool,
 }
 
-/// A page of the registers of a range that have a value, ascending, and the first key that was not looked at.
-pub type Registers = (Vec<(Key, Value)>, Option<Key>);
+/// A page of the registers of a range that have a value, ascending, each with the version that was read, and the first key that was not
+/// looked at.
+pub type Registers = (Vec<Read>, Option<Key>);
+
+/// A register that has a value in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The register.
+    pub key: Key,
+    /// The version that the snapshot reads.
+    pub version: VersionNumber,
+    /// Its value.
+    pub value: Value,
+}
+
+/// The count of an element of a set in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The set.
+    pub set: Key,
+    /// The element.
+    pub element: Key,
+    /// Its count, which is not zero.
+    pub count: i64,
+}
+
+/// All objects as one snapshot reads them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// The snapshot.
+    pub floor: Vector,
+    /// Registers that have a value, ascending.
+    pub registers: Vec<Read>,
+    /// Counts that are not zero, ascending by set and element.
+    pub counts: Vec<Count>,
+}
 
 /// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,10 +205,7 @@ impl Histories {
             if found.len() == limit {
                 return Ok((found, Some(key.clone())));
             }
-            let register = self.register(key);
-            let value =
-                register.and_then(|register| register.at(snapshot)).and_then(|written| written.value.clone());
-            found.extend(value.map(|value| (key.clone(), value)));
+            found.extend(self.register(key).and_then(|register| read(key, register, snapshot)));
         }
         Ok((found, None))
     }
@@ -202,6 +248,58 @@ impl Histories {
         let mut elements = set.object.elements(between, from, snapshot);
         let counts: Vec<(Key, i64)> = elements.by_ref().take(limit).collect();
         Ok(Elements { counts, is_cut: elements.next().is_some() })
+    }
+
+    /// The objects as the oldest snapshot reads them that can be read, with the histories of later transactions left out: registers that have
+    /// a value, ascending, and the counts of sets that are not zero.
+    pub fn base(&self) -> Base {
+        let registers = self.ordered.iter().filter_map(|key| read(key, self.register(key)?, &self.floor));
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let counts = self.sets.iter().flat_map(|(set, kept)| {
+            let elements = kept.object.elements(all, From::Least, &self.floor);
+            elements.map(|(element, count)| Count { set: set.clone(), element, count })
+        });
+        Base { floor: self.floor.clone(), registers: registers.collect(), counts: counts.collect() }
+    }
+
+    /// Histories that hold this and nothing later.
+    pub fn from_base(base: Base) -> Self {
+        let mut histories =
+            Histories { received: base.floor.clone(), floor: base.floor, ..Histories::default() };
+        for Read { key, version, value } in base.registers {
+            histories.write(version, &key, Some(value));
+        }
+        for Count { set, element, count } in base.counts {
+            histories.sets.entry(set).or_default().object.set_base(element, count);
+        }
+        histories
+    }
+
+    /// How many versions of registers, changes of sets and counts are kept, and about how many bytes they have.
+    pub fn size(&self) -> (usize, u64) {
+        let mut size = (0, 0);
+        for key in &self.ordered {
+            let (count, bytes) = self.register(key).map_or((0, 0), Register::size);
+            size = (size.0 + count, size.1 + bytes + (count * key.len()) as u64);
+        }
+        for (set, kept) in &self.sets {
+            let (count, bytes) = kept.object.size();
+            size = (size.0 + count, size.1 + bytes + set.len() as u64);
+        }
+        size
+    }
+
+    /// Every version of every register, ascending by key, oldest first.
+    pub fn versions(&self) -> impl Iterator<Item = (&Key, &Written)> {
+        let versions = |key: &Key| self.registers.get(key.as_slice()).map(|kept| kept.object.versions());
+        self.ordered
+            .iter()
+            .flat_map(move |key| versions(key).into_iter().flatten().map(move |known| (key, known)))
+    }
+
+    /// How many objects keep more than the floor tells apart, once [`Histories::fold`] is done.
+    pub fn superfluous(&self) -> usize {
+        self.unfolded
     }
 
     /// Raises the floor: from here on a snapshot that does not include it is too old. [`Histories::fold`] frees the room.
@@ -288,6 +386,12 @@ impl Histories {
         }
         Err(TooOld { snapshot: snapshot.clone(), floor: self.floor.clone() })
     }
+}
+
+/// A register that has a value in a snapshot.
+fn read(key: &Key, register: &Register, snapshot: &Vector) -> Option<Read> {
+    let written = register.at(snapshot)?;
+    Some(Read { key: key.clone(), version: written.version, value: written.value.clone()? })
 }
 
 /// False if no element lies between two bounds, whatever the elements are.

@@ -41,6 +41,17 @@ impl Register {
         self.versions.last().map(|known| known.version)
     }
 
+    /// All versions, oldest first.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Written> {
+        self.versions.iter()
+    }
+
+    /// How many versions there are, and how many bytes their values have.
+    pub(crate) fn size(&self) -> (usize, u64) {
+        let bytes = |known: &Written| known.value.as_ref().map_or(0, |value| value.len() as u64);
+        (self.versions.len(), self.versions.iter().map(bytes).sum())
+    }
+
     /// Drops the versions that no snapshot reads which includes the floor: those before the newest one that the floor includes, and that one
     /// if it destroys the register. Gives how many were dropped.
     pub(crate) fn fold(&mut self, floor: &Vector) -> usize {

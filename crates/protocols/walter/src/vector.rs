@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use quorate_core::{ClientId, Timestamp};
+
 /// The place of a local site among those of its keyspace. A site that was removed and comes back has a new place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocalSite(pub u16);
@@ -24,6 +26,14 @@ pub struct VersionNumber {
     pub seqno: u64,
 }
 
+impl VersionNumber {
+    /// The same name as a timestamp, by which clients and judges tell versions apart. Timestamps of one site ascend; those of several say
+    /// nothing about their order.
+    pub fn timestamp(self) -> Timestamp {
+        Timestamp { micros: self.seqno, client: ClientId(u64::from(self.site.0) + 1) }
+    }
+}
+
 impl fmt::Display for VersionNumber {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{}", self.site, self.seqno)
@@ -34,24 +44,26 @@ impl fmt::Display for VersionNumber {
 ///
 /// Sites beyond its end have zero, and the last number is none, so that equal sets are equal vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Vector(Vec<u64>);
+pub struct Vector {
+    pub(crate) numbers: Vec<u64>,
+}
 
 impl Vector {
     /// The vector with these numbers, by local site.
     pub fn new(mut numbers: Vec<u64>) -> Self {
         let length = numbers.iter().rposition(|number| *number > 0).map_or(0, |last| last + 1);
         numbers.truncate(length);
-        Vector(numbers)
+        Vector { numbers }
     }
 
     /// How many transactions of a local site it includes.
     pub fn of(&self, site: LocalSite) -> u64 {
-        self.0.get(usize::from(site.0)).copied().unwrap_or(0)
+        self.numbers.get(usize::from(site.0)).copied().unwrap_or(0)
     }
 
     /// The numbers, by local site, without the zeros at the end.
     pub fn numbers(&self) -> &[u64] {
-        &self.0
+        &self.numbers
     }
 
     /// True if the transaction is in the set: the paper's *visible*.
@@ -61,48 +73,49 @@ impl Vector {
 
     /// True if every transaction of the other set is in this one, as after a wait *until Committed ≥ vts*.
     pub fn includes_all(&self, other: &Vector) -> bool {
-        self.0.len() >= other.0.len() && self.0.iter().zip(&other.0).all(|(ours, theirs)| ours >= theirs)
+        self.numbers.len() >= other.numbers.len()
+            && self.numbers.iter().zip(&other.numbers).all(|(ours, theirs)| ours >= theirs)
     }
 
     /// Includes the transactions of a site up to this one.
     pub fn include(&mut self, version: VersionNumber) {
         let at = usize::from(version.site.0);
         if version.seqno > self.of(version.site) {
-            if self.0.len() <= at {
-                self.0.resize(at + 1, 0);
+            if self.numbers.len() <= at {
+                self.numbers.resize(at + 1, 0);
             }
-            self.0[at] = version.seqno;
+            self.numbers[at] = version.seqno;
         }
     }
 
     /// Includes of a site no transaction above this one any more.
     pub fn exclude_above(&mut self, version: VersionNumber) {
-        if let Some(number) = self.0.get_mut(usize::from(version.site.0)) {
+        if let Some(number) = self.numbers.get_mut(usize::from(version.site.0)) {
             *number = version.seqno.min(*number);
-            *self = Vector::new(std::mem::take(&mut self.0));
+            *self = Vector::new(std::mem::take(&mut self.numbers));
         }
     }
 
     /// Includes all of the other set.
     pub fn join(&mut self, other: &Vector) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
+        if self.numbers.len() < other.numbers.len() {
+            self.numbers.resize(other.numbers.len(), 0);
         }
-        for (ours, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (ours, theirs) in self.numbers.iter_mut().zip(&other.numbers) {
             *ours = (*ours).max(*theirs);
         }
     }
 
     /// Keeps only those that are in both sets.
     pub fn meet(&mut self, other: &Vector) {
-        let both = self.0.iter().zip(&other.0).map(|(ours, theirs)| *ours.min(theirs));
+        let both = self.numbers.iter().zip(&other.numbers).map(|(ours, theirs)| *ours.min(theirs));
         *self = Vector::new(both.collect());
     }
 }
 
 impl fmt::Display for Vector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        let numbers: Vec<String> = self.numbers.iter().map(u64::to_string).collect();
         write!(formatter, "⟨{}⟩", numbers.join(" "))
     }
 }

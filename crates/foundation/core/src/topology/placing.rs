@@ -33,6 +33,14 @@ pub enum MoveError {
         /// The node.
         node: NodeId,
     },
+    /// The shard is a local site, and the node stands in another.
+    #[error("{shard} stands in one site, and {node} is in another")]
+    OtherSite {
+        /// The shard.
+        shard: ShardId,
+        /// The node.
+        node: NodeId,
+    },
     /// Every node that may be has a replica of the shard.
     #[error("no node is left for {shard} that has no replica of it: add a node, or take a replica away")]
     NoNodeLeft {
@@ -84,6 +92,9 @@ impl<'a> Placing<'a> {
             if group.replicas.contains(&to) {
                 return Err(MoveError::Occupied { shard: group.id, node: to });
             }
+            if keyspace.isolation.stands_in_sites() && self.site(from) != self.site(to) {
+                return Err(MoveError::OtherSite { shard: group.id, node: to });
+            }
             moves.insert(group.id, self.replaced(group, from, to));
         }
         let has_moved = |group: &Shard| {
@@ -108,7 +119,9 @@ impl<'a> Placing<'a> {
             let site = self.node(*node)?.site;
             for group in keyspace.groups().filter(|group| group.replicas.contains(node)) {
                 let group = Shard::new(group.id, moves.remove(&group.id).unwrap_or(group.replicas.clone()));
-                let to = self.choose(&group, |to| !nodes.contains(&to.id), Some(site))?;
+                let stays = keyspace.isolation.stands_in_sites();
+                let may_be = |to: &Node| !nodes.contains(&to.id) && (!stays || to.site == site);
+                let to = self.choose(&group, may_be, Some(site))?;
                 moves.insert(group.id, self.replaced(&group, *node, to));
             }
         }
@@ -131,7 +144,12 @@ impl<'a> Placing<'a> {
         for group in keyspace.groups().filter(|group| group.replicas.len() != replicas) {
             let mut group = Shard::new(group.id, group.replicas.clone());
             while group.replicas.len() < replicas {
-                let node = self.choose(&group, |node| sites.contains(&node.site), None)?;
+                let own = group.replicas.first().and_then(|node| self.site(*node));
+                let may_be = |node: &Node| match keyspace.isolation.stands_in_sites() {
+                    true => Some(node.site) == own,
+                    false => sites.contains(&node.site),
+                };
+                let node = self.choose(&group, may_be, None)?;
                 *self.load.entry(node).or_default() += 1;
                 group.replicas.push(node);
             }
@@ -273,6 +291,22 @@ mod tests {
         assert_eq!(relocate(Some(2), 1, 3), Err(occupied));
         assert_eq!(relocate(Some(2), 0, 1), Err(MoveError::NothingThere { node: NodeId(0) }));
         assert_eq!(relocate(None, 0, 9), Err(MoveError::NoSuchNode { node: NodeId(9) }));
+    }
+
+    #[test]
+    fn a_local_site_stays_in_its_site() {
+        let topology = topology(&[&[0, 1, 2, 6], &[3, 4, 5]]);
+        let local =
+            Keyspace { isolation: Isolation::ParallelSnapshot, ..keyspace(&[&[0, 1, 2], &[3, 4, 5]]) };
+        let mut placing = Placing::new(&topology, [&local]);
+        let (first, second) = (ShardId(1), ShardId(2));
+        assert_eq!(listed(placing.relocate(&local, Some(first), NodeId(0), NodeId(6))), [(1, vec![6, 1, 2])]);
+        let other = MoveError::OtherSite { shard: second, node: NodeId(6) };
+        assert_eq!(placing.relocate(&local, Some(second), NodeId(3), NodeId(6)), Err(other));
+        assert_eq!(listed(placing.vacate(&local, &[NodeId(1)].into())), [(1, vec![0, 6, 2])]);
+        assert_eq!(placing.vacate(&local, &[NodeId(4)].into()), Err(MoveError::NoNodeLeft { shard: second }));
+        let grown = placing.resize(&local, 5, &[SiteId(0), SiteId(1)]);
+        assert_eq!(grown, Err(MoveError::NoNodeLeft { shard: first }));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use quorate_qwstore::Replica as QwStore;
 use quorate_serializable_library::Hosted as Procedures;
 use quorate_serializable_shard::ShardWith;
 use quorate_tapir::Replica as Tapir;
+use quorate_walter::Replica as Walter;
 use quorate_wire::{ProtocolMessage, Wire};
 
 use super::building::Order;
@@ -59,6 +60,10 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             let config = quorate_granola::ReplicaConfig::new(id, group, shards);
             Running::<Member<Serializable>>::build(on_log(order, config), order, data, logs)
         }
+        Protocol::Walter => {
+            let config = quorate_walter::ReplicaConfig::new(id, group, shards);
+            Running::<Member<Walter>>::build(on_log(order, config), order, data, logs)
+        }
         Protocol::Configuration => {
             let config = quorate_configuration::ReplicaConfig::new(id);
             Running::<Member<Configuration>>::build(on_log(order, config), order, data, logs)
@@ -85,6 +90,7 @@ pub(super) fn admission(message: &ProtocolMessage) -> Admission {
     match message {
         ProtocolMessage::Tapir(message) => Tapir::admission(message),
         ProtocolMessage::Granola(message) => Member::<Serializable>::admission(message),
+        ProtocolMessage::Walter(message) => Member::<Walter>::admission(message),
         ProtocolMessage::Configuration(message) => Member::<Configuration>::admission(message),
         ProtocolMessage::Baseline(message) => Member::<Baseline>::admission(message),
         ProtocolMessage::QwStore(message) => QwStore::admission(message),

@@ -201,7 +201,7 @@ impl Client {
             (0..shard.replicas.len()).map(|index| ReplicaIndex(index as u8)).collect()
         };
         let nearest = keyspace.groups().map(replicas).collect();
-        let routes = Arc::new(Routes { keyspace: keyspace.clone(), nearest });
+        let routes = Arc::new(Routes::new(keyspace.clone(), nearest));
         self.transport.with(|host, turn| {
             host.world.keyspaces.push(Arc::clone(&routes));
             host.command(keyspace.id, Command::Route(routes), turn);

@@ -170,7 +170,7 @@ impl<A: Application> Deployment<OneRound<A>> {
             comparison: None,
         };
         let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
-        Routes { nearest: nearest.collect(), keyspace }
+        Routes::new(keyspace, nearest.collect())
     }
 }
 

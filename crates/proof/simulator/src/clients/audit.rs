@@ -108,7 +108,7 @@ impl Clients {
         let (recorded, reported) = (undecided.attempt.recorded, undecided.reported);
         match outcome {
             Some(Outcome::Committed(timestamp)) if reported => {
-                self.recorder.timestamp(recorded, in_history::<S>(transaction, timestamp));
+                self.record_timestamp::<S>(recorded, in_history::<S>(transaction, timestamp));
             }
             // Nobody is left who could tell what it has read.
             Some(Outcome::Committed(timestamp)) if undecided.attempt.one_round.is_some() => {

@@ -859,9 +859,16 @@ impl Clients {
             // A snapshot holds what was written at its very timestamp; a history knows only what was written below.
             in_history.client += 1;
         }
-        self.recorder.timestamp(attempt.recorded, in_history);
+        self.record_timestamp::<S>(attempt.recorded, in_history);
         let time = self.time(cluster.world.now());
         self.recorder.ok(attempt.recorded, time, ops);
+    }
+
+    /// Notes the timestamp at which a transaction committed, where those of all sites are of one order.
+    fn record_timestamp<S: System>(&mut self, recorded: RecordedTxn, timestamp: quorate_checker::Timestamp) {
+        if S::TIMESTAMPS_ORDER_WRITES {
+            self.recorder.timestamp(recorded, timestamp);
+        }
     }
 
     /// These appends are known to be executed, and must survive.

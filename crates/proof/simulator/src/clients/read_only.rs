@@ -82,6 +82,9 @@ impl Clients {
         if audits || !is_inclined || !is_read_only {
             return None;
         }
+        if !S::READS_THE_PAST {
+            return Some(ReadOnly::new(Freshness::Strict, true, false));
+        }
         let slot = &self.slots[self.sessions[session].slot];
         let (client, now) = (slot.id, cluster.world.now());
         let node = cluster.world.node_of_client(slot.client);

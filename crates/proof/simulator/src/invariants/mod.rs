@@ -107,7 +107,7 @@ pub struct Broken {
 }
 
 impl Broken {
-    fn new(invariant: Invariant, anomaly: &str, explain: String) -> Self {
+    pub(crate) fn new(invariant: Invariant, anomaly: &str, explain: String) -> Self {
         Broken { invariant, level: "", anomaly: anomaly.to_owned(), explain }
     }
 }

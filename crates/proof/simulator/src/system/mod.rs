@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
 //! | [`serializable`] | `serializable` keyspaces: Granola, on replicated logs |
+//! | [`parallel_snapshot`] | `parallel-snapshot` keyspaces: Walter, in local sites on replicated logs |
 //! | [`baselines`] | the systems that the papers compare themselves with, on replicated logs |
 //! | [`qwstore`] | the quorum store without transactions that it compares itself with |
 //! | [`configuration`] | the configuration service |
@@ -18,6 +19,7 @@ pub mod configuration;
 pub mod frames;
 mod on_ir;
 mod on_log;
+pub mod parallel_snapshot;
 pub mod qwstore;
 pub mod serializable;
 pub mod strict;
@@ -45,6 +47,7 @@ use crate::world::{Envelope, Protocol};
 use baselines::Baseline;
 use configuration::ConfigurationService;
 use frames::Carried;
+use parallel_snapshot::ParallelSnapshot;
 use qwstore::QwStore;
 use serializable::Serializable;
 use strict::Strict;
@@ -82,11 +85,15 @@ impl SystemKind {
     /// The keyspaces whose isolation is `serializable`.
     pub const SERIALIZABLE: SystemKind = SystemKind::Keyspace(Isolation::Serializable);
 
+    /// The keyspaces whose isolation is `parallel-snapshot`.
+    pub const PARALLEL_SNAPSHOT: SystemKind = SystemKind::Keyspace(Isolation::ParallelSnapshot);
+
     /// Does something for this system: the one row of each protocol.
     pub(crate) fn visit<F: ForSystem>(self, work: F) -> F::Output {
         match self {
             SystemKind::Keyspace(Isolation::Strict) => work.run::<Strict>(),
             SystemKind::Keyspace(Isolation::Serializable) => work.run::<Serializable>(),
+            SystemKind::Keyspace(Isolation::ParallelSnapshot) => work.run::<ParallelSnapshot>(),
             SystemKind::Rival(Rival::OnLog(_)) => work.run::<Baseline>(),
             SystemKind::Rival(Rival::QwStore) => work.run::<QwStore>(),
             SystemKind::Configuration => work.run::<ConfigurationService>(),
@@ -358,9 +365,14 @@ pub trait System:
     /// What has been seen of it while it runs.
     type Inspector: Debug + Default;
 
-    /// True if whoever has committed at a timestamp has read what lies below it. (That timestamps order the versions of each
-    /// key is promised in any case.)
+    /// True if whoever has committed at a timestamp has read what lies below it.
     const TIMESTAMPS_EXPLAIN_READS: bool;
+
+    /// True if clients can read at a timestamp that has passed.
+    const READS_THE_PAST: bool = true;
+
+    /// True if timestamps order the versions of each key.
+    const TIMESTAMPS_ORDER_WRITES: bool = true;
 
     /// Transactions of a client have the numbers that can be divided by this; its machine uses others for what it does itself.
     const NUMBERS_APART: u64 = 1;

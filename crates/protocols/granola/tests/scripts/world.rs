@@ -228,7 +228,7 @@ impl World {
             clock_bound: None,
             comparison: None,
         };
-        Arc::new(Routes { keyspace, nearest: shards.iter().map(nearest).collect() })
+        Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }
 
     /// Somebody learns of the latest definition.

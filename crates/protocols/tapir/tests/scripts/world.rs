@@ -276,7 +276,7 @@ impl World {
                 self.build_replica(replica, Boot::Initialise, Vec::new(), &mut Vec::new());
             }
         }
-        self.routes = Some(Arc::new(Routes { keyspace, nearest }));
+        self.routes = Some(Arc::new(Routes::new(keyspace, nearest)));
         log.push(format!("{shards} shard(s) of {replicas} replicas"));
     }
 

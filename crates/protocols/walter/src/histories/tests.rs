@@ -58,7 +58,7 @@ fn a_scan_shows_the_registers_that_a_snapshot_has() {
     let range = KeyRange { from: Key::from("{u}/"), to: Some(Key::from("{u}0")) };
     let keys = |snapshot: &[u64], limit| {
         let (found, next) = histories.scan(&range, limit, &vector(snapshot)).unwrap();
-        (found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), next)
+        (found.into_iter().map(|read| read.key).collect::<Vec<_>>(), next)
     };
     assert_eq!(keys(&[1], 9), (vec![Key::from("{u}/a"), Key::from("{u}/b")], None));
     assert_eq!(keys(&[2], 1), (vec![Key::from("{u}/b")], Some(Key::from("{u}/d"))));

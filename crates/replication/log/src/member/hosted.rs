@@ -154,6 +154,10 @@ where
         self.machine().floor()
     }
 
+    fn has_collected(&self, ended: ClockTime) -> bool {
+        self.machine().has_collected(ended)
+    }
+
     fn reached(&self) -> Option<ClockTime> {
         self.machine().reached()
     }

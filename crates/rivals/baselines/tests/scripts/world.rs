@@ -217,7 +217,7 @@ impl World {
             clock_bound,
             comparison: None,
         };
-        Arc::new(Routes { keyspace, nearest: shards.iter().map(nearest).collect() })
+        Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }
 
     /// Somebody learns of the latest definition.

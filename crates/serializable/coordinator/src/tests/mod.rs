@@ -82,7 +82,7 @@ impl Stage {
             ignored: Vec::new(),
             ended: BTreeMap::new(),
         };
-        stage.tell(Command::Route(Arc::new(Routes { keyspace, nearest })));
+        stage.tell(Command::Route(Arc::new(Routes::new(keyspace, nearest))));
         stage
     }
 

@@ -54,7 +54,7 @@ impl World {
             comparison: None,
         };
         let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
-        world.command(Command::Route(Arc::new(Routes { keyspace, nearest })));
+        world.command(Command::Route(Arc::new(Routes::new(keyspace, nearest))));
         world
     }
 

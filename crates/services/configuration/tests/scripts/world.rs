@@ -62,7 +62,7 @@ impl Speaker for Coordinator {
 
     fn learn(definition: &Keyspace) -> Command {
         let nearest = definition.shards.iter().map(|shard| shard.members().map(|(index, _)| index).collect());
-        Command::Route(Arc::new(Routes { keyspace: definition.clone(), nearest: nearest.collect() }))
+        Command::Route(Arc::new(Routes::new(definition.clone(), nearest.collect())))
     }
 
     fn command(client: ClientId, words: &[&str]) -> Command {

@@ -1,0 +1,142 @@
+//! A hostile client: it says whatever a client can say, true or not.
+//!
+//! It knows the ids of other clients' transactions, sends in its own name, and writes only keys of its own.
+
+use quorate_core::{Key, Random, ShardId, TransactionId, Value};
+use quorate_walter::message::{Ending, Period, Snapshot, Wanted};
+use quorate_walter::{LocalSite, Message, Update, Vector, VersionNumber};
+
+use super::ParallelSnapshot;
+use crate::system::HOSTILE_KEYS;
+use crate::system::on_log::hostile::Liar;
+
+type Cluster = crate::cluster::Cluster<ParallelSnapshot>;
+
+/// A hostile client.
+#[derive(Debug)]
+pub struct Hostile {
+    liar: Liar,
+}
+
+impl crate::system::Hostile<ParallelSnapshot> for Hostile {
+    fn new(random: Random) -> Self {
+        Hostile { liar: Liar::new(random) }
+    }
+
+    fn attack(&mut self, cluster: &mut Cluster) {
+        let shard = self.liar.shard(cluster);
+        match self.liar.random.below(6) {
+            0 | 1 => self.commit_oddly(shard, cluster),
+            2 => self.read_oddly(shard, cluster),
+            3 => self.meddle(shard, cluster),
+            4 => self.ask_for_outcomes(shard, cluster),
+            _ => self.talk_like_a_site(shard, cluster),
+        }
+    }
+
+    fn leaves_alone(&self, transaction: TransactionId, _: ShardId) -> bool {
+        transaction.client != self.liar.id
+    }
+}
+
+impl Hostile {
+    /// A vector of nobody's: empty, a little ahead, far ahead, of sites that do not exist.
+    fn vector(&mut self) -> Vector {
+        match self.liar.random.below(4) {
+            0 => Vector::default(),
+            1 => Vector::new((0..3).map(|_| self.liar.random.below(20)).collect()),
+            2 => Vector::new(vec![u64::MAX; 3]),
+            _ => Vector::new(vec![1; 5_000]),
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let vector = self.vector();
+        if self.liar.random.chance(0.5) { Snapshot::Taken(vector) } else { Snapshot::New(vector) }
+    }
+
+    fn updates(&mut self) -> Vec<Update> {
+        let key = Key::copy_from_slice(&[HOSTILE_KEYS, self.liar.random.below(8) as u8]);
+        let write = Update::Write { key: key.clone(), value: Some(Value::from_static(b"mine")) };
+        let other = Key::copy_from_slice(&[HOSTILE_KEYS, self.liar.random.below(256) as u8]);
+        let add = Update::Add { set: other.clone(), element: key, by: i32::MAX };
+        match self.liar.random.below(5) {
+            0 => vec![],
+            1 => vec![write.clone(), write],
+            2 => vec![add.clone(), add],
+            3 => vec![write, Update::Write { key: other, value: None }, add],
+            _ => vec![write],
+        }
+    }
+
+    /// Commits what no coordinator would, several times, and is never heard of again.
+    fn commit_oddly(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let transaction =
+            if self.liar.random.chance(0.3) { self.liar.last_id() } else { self.liar.next_id() };
+        let (snapshot, updates) = (self.snapshot(), self.updates());
+        let period = Period([0, 1, 2, 5, 20, u64::MAX][self.liar.random.index(6)]);
+        for _ in 0..2 {
+            let message =
+                Message::Commit { transaction, snapshot: snapshot.clone(), period, updates: updates.clone() };
+            self.liar.send_each(shard, cluster, |_| message.clone());
+        }
+    }
+
+    fn read_oddly(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let (transaction, snapshot) = (self.liar.next_id(), self.snapshot());
+        let key = Key::copy_from_slice(&[HOSTILE_KEYS]);
+        let range = quorate_core::KeyRange { from: key.clone(), to: Some(key.clone()) };
+        let wanted = match self.liar.random.below(3) {
+            0 => vec![],
+            1 => vec![Wanted::Register(key); 1_000],
+            _ => vec![Wanted::Range(range, u32::MAX)],
+        };
+        let message = Message::Read { transaction, request: 1, snapshot, wanted };
+        self.liar.send_each(shard, cluster, |_| message.clone());
+    }
+
+    /// Says something about a transaction of somebody else.
+    fn meddle(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let Some(victim) = self.liar.find_victim(cluster) else { return };
+        let transaction = victim.id;
+        let (snapshot, updates) = (self.snapshot(), self.updates());
+        self.liar.send_each(shard, cluster, |liar| match liar.random.below(4) {
+            0 => Message::Release { transaction },
+            1 => Message::Vote { transaction, agrees: liar.random.chance(0.5) },
+            2 => Message::Commit {
+                transaction,
+                snapshot: snapshot.clone(),
+                period: Period(1),
+                updates: updates.clone(),
+            },
+            _ => Message::CommitReply { transaction, ending: Ending::Aborted },
+        });
+    }
+
+    fn ask_for_outcomes(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let transaction = self.liar.next_id();
+        let period = Period([0, 1, u64::MAX][self.liar.random.index(3)]);
+        self.liar.send_each(shard, cluster, |_| Message::AskOutcome { transaction, period });
+    }
+
+    /// Says what only leaders of other sites say.
+    fn talk_like_a_site(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let (transaction, vector) = (self.liar.next_id(), self.vector());
+        let version = VersionNumber { site: LocalSite(0), seqno: 1 + self.liar.random.below(20) };
+        let commit = quorate_walter::entry::Commit {
+            transaction,
+            version,
+            snapshot: Vector::default(),
+            updates: self.updates(),
+        };
+        let keys = vec![Key::copy_from_slice(&[HOSTILE_KEYS])];
+        let said = [
+            Message::Propagate { commits: vec![commit.into()], durable: u64::MAX },
+            Message::Progress { received: u64::MAX, committed: vector.clone(), oldest: vector.clone() },
+            Message::Prepare { transaction, keys, snapshot: vector },
+            Message::NotLeading { transaction: None, leader: quorate_core::ReplicaIndex(200) },
+        ];
+        let own = said[self.liar.random.index(said.len())].clone();
+        self.liar.talk_like_a_replica(shard, cluster, &own);
+    }
+}

@@ -1,0 +1,61 @@
+//! What sites know of each other, which no history shows: every site applies the transactions of a site in one order and with the same
+//! contents, and how many of them there were.
+
+use std::collections::BTreeMap;
+
+use quorate_core::TransactionId;
+use quorate_walter::{Vector, VersionNumber};
+
+use super::ParallelSnapshot;
+use crate::cluster::Cluster;
+use crate::invariants::{Broken, Invariant};
+
+/// The transactions that were seen in journals.
+#[derive(Debug, Default)]
+pub struct Inspector {
+    named: BTreeMap<VersionNumber, (TransactionId, Vector)>,
+    slow: u64,
+    remote: u64,
+}
+
+impl Inspector {
+    /// Looks at every replica: no version has two transactions or two snapshots, and whatever has committed at a site has done so after all
+    /// that its snapshot includes.
+    pub(super) fn look(&mut self, cluster: &Cluster<ParallelSnapshot>) -> Vec<Broken> {
+        let mut broken = Vec::new();
+        for server in 0..cluster.world.servers() {
+            let Some(member) = cluster.world.server(server) else { continue };
+            let replica = member.machine();
+            let name = cluster.replica(server);
+            let committed = replica.committed();
+            for commit in replica.journal() {
+                let seen = (commit.transaction, commit.snapshot.clone());
+                let first = self.named.entry(commit.version).or_insert_with(|| seen.clone());
+                if *first != seen {
+                    let told = format!("{} is {first:?} elsewhere and {seen:?} at {name}", commit.version);
+                    broken.push(Broken::new(Invariant::Agreement, "two-versions", told));
+                }
+                if committed.includes(commit.version) && !committed.includes_all(&commit.snapshot) {
+                    let (version, snapshot) = (commit.version, &commit.snapshot);
+                    let told =
+                        format!("{version} with {snapshot} has committed at {name} where {committed} has");
+                    broken.push(Broken::new(Invariant::Agreement, "effect-before-cause", told));
+                }
+            }
+            self.slow = self.slow.max(replica.locks() as u64);
+            let own = replica.site();
+            let remote = committed.numbers().iter().enumerate();
+            let remote = remote.filter(|(site, _)| *site != usize::from(own.0)).map(|(_, number)| number);
+            self.remote = self.remote.max(remote.sum());
+        }
+        broken
+    }
+
+    /// What was seen, in a few words each.
+    pub(super) fn happened(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("transactions of other sites committed at a site", self.remote),
+            ("transactions held locks of a preferred site at once", self.slow),
+        ]
+    }
+}

@@ -1,0 +1,76 @@
+//! How the machines of a `parallel-snapshot` keyspace are set up.
+
+use std::time::Duration;
+
+use quorate_core::{ClientId, Random};
+use quorate_log::member::Config;
+use quorate_walter::{CoordinatorConfig, ReplicaConfig, Rules};
+
+use crate::system::{Sketch, on_log, shrink_to};
+
+/// How the machines are set up.
+pub(super) type Settings = crate::system::Settings<Config<ReplicaConfig>, CoordinatorConfig>;
+
+/// Draws them.
+pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
+    let Sketch { options, group, round_trip, .. } = *sketch;
+    let rules = Rules::with_id(options.plant_id());
+    let log = on_log::draw(sketch, [200, 2_000, 1024 * 1024], random);
+    let mut times = |low: f64, high: f64| {
+        let factor = low + (high - low) * random.unit();
+        Duration::from_millis(2) + round_trip.mul_f64(factor)
+    };
+    let (resend_timeout, vote_timeout, ask_again) = (times(1.2, 4.0), times(2.0, 8.0), times(1.5, 6.0));
+    let initial = ReplicaConfig::new(Default::default(), group, Default::default());
+    // Without a floor, or with one that transactions and late messages meet.
+    let unhurried = random.chance(0.2);
+    let floor_lag = match unhurried {
+        true => Duration::from_secs(3_600),
+        false => 8 * round_trip + Duration::from_millis(random.between(300, 6_000)),
+    };
+    let replica = ReplicaConfig {
+        rules,
+        sites_lost_max: [0, 1, 1, 1, 2][random.index(5)],
+        propagation_interval: Duration::from_millis([0, 1, 5, 50][random.index(4)]),
+        batches_max: [1, 2, 64][random.index(3)],
+        batch_bytes_max: [1, 2_000, 256 * 1024][random.index(3)],
+        resend_timeout,
+        vote_timeout,
+        recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
+        wait_timeout: 4 * round_trip + Duration::from_millis(random.between(500, 5_000)),
+        attention_interval: Duration::from_millis(random.between(10, 500)),
+        floor_lag,
+        scan_page_max: [1, 2, 1_000][random.index(3)],
+        page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
+        ..initial
+    };
+    let coordinator = CoordinatorConfig {
+        rules,
+        resend_timeout: Duration::from_millis(10) + ask_again,
+        surely_remembered: floor_lag / 2,
+        scan_page_max: [1, 3, 1_000][random.index(3)],
+        ..CoordinatorConfig::new(ClientId::default())
+    };
+    Settings { replica: log.with(replica), coordinator }
+}
+
+/// Shrinks limits and time-outs. A log gets the time that a view change takes.
+pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks: impl FnMut() -> bool) {
+    let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);
+    on_log::shrink(&mut settings.replica, round_trip, Duration::ZERO, &mut shrinks);
+    shrink_to(&mut settings.coordinator.resend_timeout, moment(0.3), shrinks());
+    shrink_to(&mut settings.coordinator.scan_page_max, 1, shrinks());
+    let replica = &mut settings.replica.machine;
+    shrink_to(&mut replica.recovery_timeout, moment(4.0) + Duration::from_millis(10), shrinks());
+    shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
+    shrink_to(&mut replica.resend_timeout, moment(1.1), shrinks());
+    shrink_to(&mut replica.scan_page_max, 1, shrinks());
+    shrink_to(&mut replica.page_bytes_max, on_log::page_bytes_min(round_trip), shrinks());
+    shrink_to(&mut replica.batches_max, 1, shrinks());
+    // Sooner than this no transaction would end that reads before it writes.
+    let lag = moment(12.0) + Duration::from_millis(300);
+    if lag < replica.floor_lag && shrinks() {
+        replica.floor_lag = lag;
+        settings.coordinator.surely_remembered = lag / 2;
+    }
+}

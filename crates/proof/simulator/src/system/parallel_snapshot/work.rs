@@ -1,0 +1,74 @@
+//! What messages and commands make their receivers do, for processors that take their time.
+
+use quorate_core::command::Command;
+use quorate_log::Part;
+use quorate_log::member::{Item, MessageOf};
+use quorate_walter::message::{Found, Wanted};
+use quorate_walter::{Entry, Message, Replica};
+
+use crate::world::costs::{Operation, Work};
+
+/// No replica looks at more keys for one page of a scan, whatever it is asked for.
+const SCANNED_MAX: usize = 1_000;
+
+/// What its receiver does for a message.
+pub(super) fn of_message(message: &MessageOf<Replica>) -> Work {
+    match message {
+        Part::Own(message) => of_own(message),
+        Part::Log(quorate_log::Message::Prepare { entries, .. }) => of_entries(entries),
+        Part::Log(_) => Work::new(Operation::Control, 0),
+    }
+}
+
+fn of_own(message: &Message) -> Work {
+    match message {
+        Message::Read { wanted, .. } => {
+            let keys = |wanted: &Wanted| match wanted {
+                Wanted::Register(_) => 1,
+                Wanted::Range(_, limit) => (*limit as usize).min(SCANNED_MAX),
+            };
+            Work::new(Operation::Read, wanted.iter().map(keys).sum())
+        }
+        Message::ReadReply { found, .. } => {
+            let keys = |found: &Found| match found {
+                Found::Register { .. } => 1,
+                Found::Range { entries, .. } => entries.len(),
+            };
+            Work::new(Operation::Reply, found.iter().map(keys).sum())
+        }
+        Message::Commit { updates, .. } => Work::new(Operation::Prepare, updates.len()),
+        Message::Prepare { keys, .. } => Work::new(Operation::Prepare, keys.len()),
+        Message::CommitReply { .. } | Message::Vote { .. } => Work::new(Operation::Reply, 1),
+        Message::Release { .. } => Work::new(Operation::Abort, 0),
+        Message::Propagate { commits, .. } => {
+            Work::new(Operation::Commit, commits.iter().map(|commit| commit.updates.len()).sum())
+        }
+        Message::TooOld { .. }
+        | Message::NotLeading { .. }
+        | Message::AskOutcome { .. }
+        | Message::Forgotten { .. }
+        | Message::Progress { .. } => Work::new(Operation::Control, 0),
+    }
+}
+
+/// A backup installs at once what it is told of, all keys of a message taken together.
+fn of_entries(entries: &[quorate_log::Entry<Item<Replica>>]) -> Work {
+    let keys = entries.iter().map(|entry| match &entry.payload {
+        Item::Own(Entry::Commit(commit)) => commit.updates.len(),
+        Item::Own(Entry::Received(commits)) => commits.iter().map(|commit| commit.updates.len()).sum(),
+        Item::Own(_) | Item::NextGroup(_) => 1,
+    });
+    match keys.sum() {
+        0 => Work::new(Operation::Control, 0),
+        keys => Work::new(Operation::Commit, keys),
+    }
+}
+
+/// What a coordinator does for a command.
+pub(super) fn of_command(command: &Command) -> Work {
+    match command {
+        Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
+        Command::Route(_) | Command::Reachable { .. } => Work::new(Operation::Control, 0),
+        _ => Work::new(Operation::Command, 1),
+    }
+}

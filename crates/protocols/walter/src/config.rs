@@ -1,0 +1,134 @@
+//! Who a machine is, its limits and how long it waits.
+
+use std::time::Duration;
+
+use quorate_core::hosted::Shards;
+use quorate_core::topology::shard_position;
+use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
+
+use crate::rules::Rules;
+use crate::vector::LocalSite;
+
+/// What a replica is built from.
+#[derive(Clone, Debug)]
+pub struct ReplicaConfig {
+    /// Which replica this is: its shard is its local site.
+    pub replica: ReplicaId,
+    /// The replicas of each local site.
+    pub groups: Groups,
+    /// The local sites of its keyspace.
+    pub shards: Shards,
+    /// [`Rules::SOUND`] outside tests.
+    pub rules: Rules,
+    /// A transaction is disaster-safe durable once it survives the loss of so many local sites (the paper's *f*).
+    pub sites_lost_max: usize,
+    /// So long after a commit its transaction goes to the other sites, with all that has committed meanwhile.
+    pub propagation_interval: Duration,
+    /// So many batches may be under way to each site. One at a time is the paper's implementation.
+    pub batches_max: usize,
+    /// Roughly how many bytes go into one batch.
+    pub batch_bytes_max: usize,
+    /// So long a site may be silent before it is told again what it has not confirmed.
+    pub resend_timeout: Duration,
+    /// How long preferred sites have to vote before a slow commit is refused.
+    pub vote_timeout: Duration,
+    /// How long a lock is held before its coordinator is asked what became of the transaction.
+    pub recovery_timeout: Duration,
+    /// So long a request may wait for what its snapshot has to include.
+    pub wait_timeout: Duration,
+    /// How often the leader looks after what is old.
+    pub attention_interval: Duration,
+    /// For so long at least a snapshot can be read, and endings are remembered.
+    pub floor_lag: Duration,
+    /// The most registers in one reply.
+    pub scan_page_max: usize,
+    /// Roughly how many bytes of state go into one page.
+    pub page_bytes_max: usize,
+}
+
+impl ReplicaConfig {
+    /// The configuration of `replica` with the defaults that servers use. All groups have this size, and have never changed.
+    pub fn new(replica: ReplicaId, group: GroupSize, shards: Shards) -> Self {
+        ReplicaConfig {
+            replica,
+            groups: Groups::new(group),
+            shards,
+            rules: Rules::SOUND,
+            sites_lost_max: 1,
+            propagation_interval: Duration::from_millis(5),
+            batches_max: 64,
+            batch_bytes_max: 256 * 1024,
+            resend_timeout: Duration::from_secs(1),
+            vote_timeout: Duration::from_secs(2),
+            recovery_timeout: Duration::from_secs(2),
+            wait_timeout: Duration::from_secs(5),
+            attention_interval: Duration::from_millis(500),
+            floor_lag: Duration::from_secs(10),
+            scan_page_max: 1_000,
+            page_bytes_max: 1024 * 1024,
+        }
+    }
+
+    /// The local site of this replica.
+    pub(crate) fn site(&self) -> LocalSite {
+        site_of(self.shards, self.replica.shard).expect("a replica belongs to a local site of its keyspace")
+    }
+
+    /// The local sites of the keyspace.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = LocalSite> + use<> {
+        (0..self.shards.count as u16).map(LocalSite)
+    }
+
+    /// The shard that is a local site.
+    pub(crate) fn shard_of(&self, site: LocalSite) -> ShardId {
+        ShardId(self.shards.first.0 + u32::from(site.0))
+    }
+
+    /// The local site of another replica of the keyspace.
+    pub(crate) fn other_site(&self, shard: ShardId) -> Option<LocalSite> {
+        site_of(self.shards, shard).filter(|site| *site != self.site())
+    }
+
+    /// The preferred site of an object.
+    pub(crate) fn preferred(&self, key: &[u8]) -> LocalSite {
+        LocalSite(shard_position(key, self.shards.count as usize) as u16)
+    }
+
+    /// How many local sites have a transaction before it is disaster-safe durable.
+    pub(crate) fn durable_at(&self) -> usize {
+        (self.sites_lost_max + 1).min(self.shards.count as usize)
+    }
+}
+
+fn site_of(shards: Shards, shard: ShardId) -> Option<LocalSite> {
+    shards.contains(shard).then(|| LocalSite((shard.0 - shards.first.0) as u16))
+}
+
+/// What a coordinator is built from.
+#[derive(Clone, Debug)]
+pub struct CoordinatorConfig {
+    /// The client incarnation: random, never used before.
+    pub client: ClientId,
+    /// The rules; only the simulator ever plants a bug here.
+    pub rules: Rules,
+    /// How long to wait before a message is sent again.
+    pub resend_timeout: Duration,
+    /// A message that is refused as too old within this time after it was first sent has surely never been accepted: no longer than half of
+    /// [`ReplicaConfig::floor_lag`].
+    pub surely_remembered: Duration,
+    /// The most keys in one page of a scan.
+    pub scan_page_max: u32,
+}
+
+impl CoordinatorConfig {
+    /// The configuration of `client` with the defaults that the client library uses.
+    pub fn new(client: ClientId) -> Self {
+        CoordinatorConfig {
+            client,
+            rules: Rules::SOUND,
+            resend_timeout: Duration::from_millis(500),
+            surely_remembered: Duration::from_secs(5),
+            scan_page_max: 1_000,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The local site is asked to commit, or what became of a transaction.
+
+use quorate_coordinator::{Wants, finish};
+use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome};
+use quorate_core::{ClientId, Context, Instant, ReplicaId, ShardId, Timestamp, TransactionId};
+
+use super::{Coordinator, Open, Out, Phase};
+use crate::histories::Update;
+use crate::message::{Ending, Message, Period, Snapshot};
+use crate::reasons;
+use crate::vector::Vector;
+
+/// A transaction whose ending the local site is asked for.
+#[derive(Debug)]
+pub(super) struct Asking {
+    question: Question,
+    /// The period that it was sent with first.
+    pub(super) period: Period,
+    first_asked: Instant,
+    pub(super) asked_at: Instant,
+}
+
+#[derive(Debug)]
+enum Question {
+    /// Commit this.
+    Commit { snapshot: Snapshot, updates: Vec<Update> },
+    /// How has it ended?
+    Ending,
+}
+
+impl Coordinator {
+    pub(super) fn on_commit(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        if self.execution(id).is_none() {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        }
+        let Some(Open { keyspace, home, phase: Phase::Executing(execution), deadline, wants }) =
+            self.transactions.remove(&id)
+        else {
+            return;
+        };
+        let Some(session) = self.keyspaces.get(&keyspace) else { return };
+        let taken = execution.snapshot.clone();
+        let updates = execution.into_updates();
+        if updates.is_empty() {
+            // It is a part of its snapshot, and nobody has to know of it.
+            let micros = taken.map_or(0, |snapshot| snapshot.numbers().iter().sum());
+            return finish(outbox, id, Ok(committed(Timestamp { micros, client: ClientId(0) })));
+        }
+        let snapshot = taken.map_or_else(|| Snapshot::New(session.seen.clone()), Snapshot::Taken);
+        let asking = Asking {
+            question: Question::Commit { snapshot, updates },
+            period: session.period,
+            first_asked: context.now,
+            asked_at: context.now,
+        };
+        let open = Open { keyspace, home, phase: Phase::Asking(Box::new(asking)), deadline, wants };
+        self.insert_asking(id, open, context, outbox);
+    }
+
+    fn insert_asking(&mut self, id: TransactionId, open: Open, context: &Context<'_>, outbox: &mut Out) {
+        let deadline = open.deadline;
+        self.transactions.insert(id, open);
+        self.ask(id, context, outbox);
+        self.transactions.wake_at(id, deadline.min(context.now + self.config.resend_timeout));
+    }
+
+    fn ask(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let Phase::Asking(asking) = &mut open.phase else { return };
+        asking.asked_at = context.now;
+        let period = asking.period;
+        let message = match &asking.question {
+            Question::Commit { snapshot, updates } => {
+                let (snapshot, updates) = (snapshot.clone(), updates.clone());
+                Message::Commit { transaction: id, snapshot, period, updates }
+            }
+            Question::Ending => Message::AskOutcome { transaction: id, period },
+        };
+        outbox.send(self.leaders.leader(open.home), message);
+    }
+
+    /// Sends again whatever a transaction waits for.
+    pub(super) fn send_again(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        match self.transactions.get(&id).map(|open| &open.phase) {
+            Some(Phase::Executing(_)) => {
+                self.forget_sent(id);
+                self.send_reads(id, context.now, outbox);
+            }
+            Some(Phase::Asking(_)) => self.ask(id, context, outbox),
+            None => outbox.ignored(reasons::NOT_OPEN),
+        }
+    }
+
+    /// A transaction has ended, durably.
+    pub(super) fn on_ending(&mut self, from: ReplicaId, id: TransactionId, ending: Ending, outbox: &mut Out) {
+        let is_asked = |open: &Open| open.home == from.shard && matches!(open.phase, Phase::Asking(_));
+        if !self.transactions.get(&id).is_some_and(is_asked) {
+            return outbox.ignored(reasons::NOT_OPEN);
+        }
+        self.leaders.note_leading(from);
+        if let (Ending::Committed { version, snapshot }, Some(session)) = (&ending, self.session_of(id)) {
+            session.seen.join(snapshot);
+            session.seen.include(*version);
+        }
+        self.unknown.remove(&id);
+        let Some(Open { wants, .. }) = self.transactions.remove(&id) else { return };
+        let outcome = match ending {
+            Ending::Committed { version, .. } => Outcome::Committed(version.timestamp()),
+            Ending::Aborted => Outcome::Aborted,
+        };
+        if wants.resolve_wanted {
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+        if !wants.answered {
+            let result = match outcome {
+                Outcome::Committed(timestamp) => Ok(committed(timestamp)),
+                Outcome::Aborted => Err(Failure::Conflict),
+            };
+            finish(outbox, id, result);
+        }
+    }
+
+    /// The snapshot of a transaction cannot be read any more, or what became of it may be forgotten.
+    pub(super) fn on_too_old(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        present: &Vector,
+        period: Period,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let surely_remembered = self.config.surely_remembered;
+        let Some(open) = self.transactions.get_mut(&id).filter(|open| open.home == from.shard) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        let oldest = Timestamp { micros: present.numbers().iter().sum(), client: ClientId(0) };
+        let Phase::Asking(asking) = &mut open.phase else {
+            return self.fail(id, Failure::TooOld { oldest }, outbox);
+        };
+        // Had it been accepted, that would not be forgotten yet.
+        let is_surely_not_accepted = context.now - asking.first_asked < surely_remembered;
+        match &asking.question {
+            Question::Ending => self.on_forgotten(from, id, outbox),
+            Question::Commit { .. } if !is_surely_not_accepted => self.give_up(id, outbox),
+            Question::Commit { snapshot: Snapshot::New(_), .. } if asking.period < period => {
+                // Of what was sent with an earlier period nothing is accepted any more.
+                asking.period = period;
+                self.ask(id, context, outbox);
+            }
+            Question::Commit { snapshot: Snapshot::Taken(snapshot), .. }
+                if asking.period < period && present.includes_all(snapshot) =>
+            {
+                asking.period = period;
+                self.ask(id, context, outbox);
+            }
+            Question::Commit { .. } => self.fail(id, Failure::TooOld { oldest }, outbox),
+        }
+    }
+
+    /// Nobody knows any more what became of a transaction.
+    pub(super) fn on_forgotten(&mut self, from: ReplicaId, id: TransactionId, outbox: &mut Out) {
+        let Some(open) = self.transactions.get(&id).filter(|open| open.home == from.shard) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        if open.wants.resolve_wanted {
+            self.transactions.remove(&id);
+            outbox.emit(Event::Forgotten { transaction: id });
+        }
+    }
+
+    pub(super) fn on_resolve(
+        &mut self,
+        id: TransactionId,
+        participants: &[ShardId],
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let home = match participants {
+            [home] => self.leaders.group(*home).and_then(|group| Some((*home, group.keyspace?))),
+            _ => None,
+        };
+        let Some((home, keyspace)) = home.filter(|_| !self.transactions.contains_key(&id)) else {
+            outbox.emit(Event::Resolved { transaction: id, outcome: None });
+            return;
+        };
+        let period = self.unknown.get(&id).copied().unwrap_or_default();
+        let asking =
+            Asking { question: Question::Ending, period, first_asked: context.now, asked_at: context.now };
+        let wants = Wants { answered: true, resolve_wanted: true };
+        let phase = Phase::Asking(Box::new(asking));
+        self.insert_asking(id, Open { keyspace, home, phase, deadline, wants }, context, outbox);
+    }
+}
+
+fn committed(timestamp: Timestamp) -> Committed {
+    Committed { timestamp, fast: true, retries: 0 }
+}

@@ -1,0 +1,286 @@
+//! Reads at one snapshot, buffered writes, scans, limits.
+
+use std::sync::Arc;
+
+use quorate_coordinator::{Buffer, Entries, Page, Scan, finish};
+use quorate_core::command::{Event, Failure, Invalid, Routes};
+use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
+use quorate_core::{Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
+
+use super::{Coordinator, Out, Phase};
+use crate::histories::{Read, Update};
+use crate::message::{Found, Message, Snapshot, Wanted};
+use crate::reasons;
+use crate::vector::Vector;
+
+/// A transaction that reads and writes.
+#[derive(Debug)]
+pub(super) struct Execution {
+    routes: Arc<Routes>,
+    buffer: Buffer,
+    /// Its snapshot, once it has one.
+    pub(super) snapshot: Option<Vector>,
+    pending: Vec<Pending>,
+    /// Numbers the reads.
+    requests: u32,
+    /// True if it is a read-only transaction that commits by itself once everything is read.
+    commits_when_read: bool,
+}
+
+/// A read that is not answered yet.
+#[derive(Debug)]
+struct Pending {
+    request: u32,
+    wanted: Vec<Wanted>,
+    /// When it was sent; none as long as another one takes the snapshot.
+    sent_at: Option<Instant>,
+}
+
+impl Execution {
+    pub(super) fn new(routes: Arc<Routes>) -> Self {
+        Execution {
+            routes,
+            buffer: Buffer::default(),
+            snapshot: None,
+            pending: Vec::new(),
+            requests: 0,
+            commits_when_read: false,
+        }
+    }
+
+    /// Since when a read waits that was sent.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.pending.iter().filter_map(|pending| pending.sent_at).min()
+    }
+
+    /// What the transaction writes.
+    pub(super) fn into_updates(self) -> Vec<Update> {
+        let parts = self.buffer.into_parts(&self.routes.keyspace);
+        let writes = parts.into_values().flat_map(|part| part.writes.clone());
+        writes.map(|write| Update::Write { key: write.key, value: write.value }).collect()
+    }
+
+    /// Merges what a snapshot holds of a range into the buffer. Gives the entries, and the first key that was not covered.
+    fn merge_range(
+        &mut self,
+        range: KeyRange,
+        limit: u32,
+        entries: Vec<Read>,
+        next: Option<Key>,
+    ) -> Result<(Entries, Option<Key>), LimitExceeded> {
+        let keyspace = &self.routes.keyspace;
+        let mut scan = Scan::new(keyspace, range, limit);
+        let version = |read: Read| KeyVersion {
+            key: read.key,
+            version: read.version.timestamp(),
+            value: Some(read.value),
+        };
+        // A local site holds all objects, so one page stands for all shards.
+        let mut page = Some(Page { keys: entries.into_iter().map(version).collect(), next });
+        let missing: Vec<usize> = scan.missing().collect();
+        for shard in missing {
+            scan.take(shard, page.take().unwrap_or_default());
+        }
+        self.buffer.scan(keyspace, scan)
+    }
+}
+
+impl Coordinator {
+    pub(super) fn execution(&mut self, id: TransactionId) -> Option<&mut Execution> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Executing(execution) => Some(execution),
+            Phase::Asking(_) => None,
+        }
+    }
+
+    fn execution_or_invalid(&mut self, id: TransactionId, outbox: &mut Out) -> Option<&mut Execution> {
+        if self.execution(id).is_none() {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        }
+        self.execution(id)
+    }
+
+    fn fail_limit(&mut self, id: TransactionId, limit: LimitExceeded, outbox: &mut Out) {
+        self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
+    }
+
+    pub(super) fn on_get(&mut self, id: TransactionId, key: Key, context: &Context<'_>, outbox: &mut Out) {
+        let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
+        if let Err(limit) = validate_key(&key) {
+            return self.fail_limit(id, limit, outbox);
+        }
+        if let Some(value) = execution.buffer.value(&key) {
+            outbox.emit(Event::Got { transaction: id, key, value });
+            return;
+        }
+        self.want(id, vec![Wanted::Register(key)], context, outbox);
+    }
+
+    pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {
+        let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
+        if let Err(limit) = execution.buffer.put(key, value) {
+            self.fail_limit(id, limit, outbox);
+        }
+    }
+
+    pub(super) fn on_scan(
+        &mut self,
+        id: TransactionId,
+        range: KeyRange,
+        limit: u32,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let limit = limit.min(self.config.scan_page_max);
+        if self.execution_or_invalid(id, outbox).is_none() {
+            return;
+        }
+        if range.is_empty() || limit == 0 {
+            let next = if range.is_empty() { None } else { Some(range.from) };
+            outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
+            return self.commit_if_read(id, context, outbox);
+        }
+        self.want(id, vec![Wanted::Range(range, limit)], context, outbox);
+    }
+
+    /// Reads keys at once, and commits.
+    pub(super) fn read_only(
+        &mut self,
+        id: TransactionId,
+        keys: Vec<Key>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if let Some(limit) = keys.iter().find_map(|key| validate_key(key).err()) {
+            return self.fail_limit(id, limit, outbox);
+        }
+        if let Some(execution) = self.execution(id) {
+            execution.commits_when_read = true;
+        }
+        self.want(id, keys.into_iter().map(Wanted::Register).collect(), context, outbox);
+    }
+
+    /// Reads a range, and commits.
+    pub(super) fn read_only_scan(
+        &mut self,
+        id: TransactionId,
+        range: KeyRange,
+        limit: u32,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if let Some(execution) = self.execution(id) {
+            execution.commits_when_read = true;
+        }
+        self.on_scan(id, range, limit, context, outbox);
+    }
+
+    fn want(&mut self, id: TransactionId, wanted: Vec<Wanted>, context: &Context<'_>, outbox: &mut Out) {
+        let Some(execution) = self.execution(id) else { return };
+        execution.requests += 1;
+        let request = execution.requests;
+        execution.pending.push(Pending { request, wanted, sent_at: None });
+        self.send_reads(id, context.now, outbox);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
+    }
+
+    /// Sends what can be sent and was not: one read as long as there is no snapshot, which takes it.
+    pub(super) fn send_reads(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let (keyspace, home) = (open.keyspace, open.home);
+        let Phase::Executing(execution) = &mut open.phase else { return };
+        let Some(session) = self.keyspaces.get(&keyspace) else { return };
+        let is_taking = execution.snapshot.is_none() && execution.waits_since().is_some();
+        if is_taking {
+            return;
+        }
+        let count = if execution.snapshot.is_some() { usize::MAX } else { 1 };
+        let unsent = execution.pending.iter_mut().filter(|pending| pending.sent_at.is_none());
+        for pending in unsent.take(count) {
+            pending.sent_at = Some(now);
+            let taken = execution.snapshot.clone().map(Snapshot::Taken);
+            let message = Message::Read {
+                transaction: id,
+                request: pending.request,
+                snapshot: taken.unwrap_or_else(|| Snapshot::New(session.seen.clone())),
+                wanted: pending.wanted.clone(),
+            };
+            outbox.send(self.leaders.leader(home), message);
+        }
+    }
+
+    /// What was sent is to be sent again.
+    pub(super) fn forget_sent(&mut self, id: TransactionId) {
+        if let Some(execution) = self.execution(id) {
+            execution.pending.iter_mut().for_each(|pending| pending.sent_at = None);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_read_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        request: u32,
+        snapshot: Vector,
+        found: Vec<Found>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let is_home = self.transactions.get(&id).is_some_and(|open| open.home == from.shard);
+        let Some(execution) = self.execution(id).filter(|_| is_home) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        let is_other = execution.snapshot.as_ref().is_some_and(|taken| *taken != snapshot);
+        let at = execution.pending.iter().position(|pending| pending.request == request);
+        // A read that was sent twice may have taken two snapshots: the one that was heard of first counts.
+        let Some(at) = at.filter(|_| !is_other) else { return outbox.ignored(reasons::KNOWN) };
+        if execution.pending[at].wanted.len() != found.len() {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        execution.snapshot.get_or_insert_with(|| snapshot.clone());
+        let wanted = execution.pending.swap_remove(at).wanted;
+        for (wanted, found) in wanted.into_iter().zip(found) {
+            if let Err(limit) = self.take(id, wanted, found, outbox) {
+                return self.fail_limit(id, limit, outbox);
+            }
+        }
+        if let Some(session) = self.session_of(id) {
+            session.seen.join(&snapshot);
+        }
+        self.send_reads(id, context.now, outbox);
+        self.commit_if_read(id, context, outbox);
+    }
+
+    fn take(
+        &mut self,
+        id: TransactionId,
+        wanted: Wanted,
+        found: Found,
+        outbox: &mut Out,
+    ) -> Result<(), LimitExceeded> {
+        let Some(execution) = self.execution(id) else { return Ok(()) };
+        match (wanted, found) {
+            (Wanted::Register(key), Found::Register { version, value }) => {
+                let version = version.map_or(Timestamp::ZERO, |version| version.timestamp());
+                let value = execution.buffer.read(&key, version, value)?;
+                outbox.emit(Event::Got { transaction: id, key, value });
+            }
+            (Wanted::Range(range, limit), Found::Range { entries, next }) => {
+                let (entries, next) = execution.merge_range(range, limit, entries, next)?;
+                outbox.emit(Event::Scanned { transaction: id, entries, next });
+            }
+            (Wanted::Register(_), Found::Range { .. }) | (Wanted::Range(..), Found::Register { .. }) => {
+                outbox.ignored(reasons::MALFORMED);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit_if_read(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(execution) = self.execution(id) else { return };
+        if execution.commits_when_read && execution.pending.is_empty() {
+            self.on_commit(id, context, outbox);
+        }
+    }
+}

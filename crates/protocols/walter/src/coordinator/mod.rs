@@ -1,0 +1,331 @@
+//! The coordinator: runs a client's transactions at its local site, thousands at a time (section 5.1).
+//!
+//! ```text
+//!   Begin ─► executing ─ Commit ─► committing ─► committed, or conflict
+//!              │ reads    │
+//!              │          └─ writes nothing ─► committed
+//!            Abort
+//! ```
+//!
+//! The first read takes the snapshot, and the others are read at it; writes are buffered. So a transaction of one access, or of writes
+//! alone, is one round trip. The local site decides: a client that vanishes leaves nothing behind.
+//!
+//! | file | role |
+//! |---|---|
+//! | `execution` | reads, buffered writes, scans, limits |
+//! | `commit` | the local site is asked to commit, and what became of a transaction |
+
+mod commit;
+mod execution;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_coordinator::{Coordinates, Leaders, Transactions, Wants, finish};
+use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Routes};
+use quorate_core::hash::FixedMap;
+use quorate_core::{Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId};
+
+use crate::config::CoordinatorConfig;
+use crate::message::{Message, Period};
+use crate::reasons;
+use crate::vector::Vector;
+use commit::Asking;
+use execution::Execution;
+
+type Out = quorate_coordinator::Out<Coordinator>;
+
+/// The outcome of so many transactions that nobody knew at first can be asked for.
+const UNKNOWN_MAX: usize = 10_000;
+
+/// The coordinator of all transactions of one client.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: CoordinatorConfig,
+    keyspaces: BTreeMap<KeyspaceId, Session>,
+    leaders: Leaders,
+    transactions: Transactions<Open>,
+    /// With which period transactions were sent whose outcome the client does not know.
+    unknown: FixedMap<TransactionId, Period>,
+}
+
+/// A keyspace, and what this client has seen of it.
+#[derive(Debug)]
+struct Session {
+    routes: Arc<Routes>,
+    /// The local site that the client speaks to.
+    home: ShardId,
+    /// What it has seen: every later snapshot includes this.
+    seen: Vector,
+    /// The period of its local site that it has heard of last; zero if of none.
+    period: Period,
+}
+
+impl Session {
+    fn new(routes: &Arc<Routes>) -> Self {
+        let home = routes.keyspace.shards[routes.order[0]].id;
+        Session { routes: Arc::clone(routes), home, seen: Vector::default(), period: Period(0) }
+    }
+}
+
+/// A transaction that the coordinator has not forgotten yet.
+#[derive(Debug)]
+pub struct Open {
+    keyspace: KeyspaceId,
+    /// The local site at which it runs.
+    home: ShardId,
+    phase: Phase,
+    /// By when the client wants an answer.
+    deadline: Instant,
+    wants: Wants,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Executing(Box<Execution>),
+    Asking(Box<Asking>),
+}
+
+impl Coordinates for Coordinator {
+    type Message = Message;
+    type Command = Command;
+    type Event = Event;
+    type Config = CoordinatorConfig;
+    type Open = Open;
+
+    fn new(config: CoordinatorConfig) -> Self {
+        Coordinator {
+            config,
+            keyspaces: BTreeMap::new(),
+            leaders: Leaders::default(),
+            transactions: Transactions::default(),
+            unknown: FixedMap::default(),
+        }
+    }
+
+    fn epoch_of(&self, shard: ShardId) -> Epoch {
+        self.leaders.group(shard).map_or(Epoch::FIRST, |group| group.epoch)
+    }
+
+    fn transactions(&self) -> &Transactions<Open> {
+        &self.transactions
+    }
+
+    fn transactions_mut(&mut self) -> &mut Transactions<Open> {
+        &mut self.transactions
+    }
+
+    /// If a replica speaks under a later membership than this coordinator knows, the client is told that it has to learn of that.
+    /// False if its group is none of those that are spoken to.
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+        let Some(group) = self.leaders.group_mut(from.shard) else { return false };
+        if epoch > group.newest_epoch {
+            group.newest_epoch = epoch;
+            if let Some(keyspace) = group.keyspace {
+                outbox.emit(Event::Outdated { keyspace });
+            }
+        }
+        true
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
+        match message {
+            Message::ReadReply { transaction, request, snapshot, found, period } => {
+                self.note_period(transaction, from, period);
+                self.on_read_reply(from, transaction, request, snapshot, found, context, outbox);
+            }
+            Message::CommitReply { transaction, ending } => {
+                self.on_ending(from, transaction, ending, outbox);
+            }
+            Message::TooOld { transaction, committed, period } => {
+                self.note_period(transaction, from, period);
+                self.on_too_old(from, transaction, &committed, period, context, outbox);
+            }
+            Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
+            Message::NotLeading { transaction: Some(transaction), leader } => {
+                if self.leaders.redirect(from, leader) {
+                    self.send_again(transaction, context, outbox);
+                } else {
+                    outbox.ignored(reasons::KNOWN);
+                }
+            }
+            Message::NotLeading { transaction: None, .. }
+            | Message::Read { .. }
+            | Message::Commit { .. }
+            | Message::Prepare { .. }
+            | Message::Vote { .. }
+            | Message::Release { .. }
+            | Message::AskOutcome { .. }
+            | Message::Propagate { .. }
+            | Message::Progress { .. } => outbox.ignored(reasons::REPLICAS_ONLY),
+        }
+    }
+
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.learn(&routes),
+            Command::Reachable { replica, reachable } => {
+                if self.leaders.set_reachable(replica, reachable) && !reachable {
+                    self.transactions.wake_all(context.now);
+                }
+            }
+            Command::Begin { transaction, keyspace, patience } => {
+                self.begin(transaction, keyspace, patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience } => {
+                if self.begin(transaction, keyspace, patience, context, outbox) {
+                    self.read_only(transaction, keys, context, outbox);
+                }
+            }
+            Command::ReadOnlyScan {
+                transaction,
+                keyspace,
+                range,
+                limit,
+                freshness: Freshness::Strict,
+                patience,
+            } => {
+                if self.begin(transaction, keyspace, patience, context, outbox) {
+                    self.read_only_scan(transaction, range, limit, context, outbox);
+                }
+            }
+            Command::Resolve { transaction, participants, patience, .. } => {
+                self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
+            }
+            Command::Observe { .. } => {}
+            Command::ReadOnly { .. }
+            | Command::ReadOnlyScan { .. }
+            | Command::Execute { .. }
+            | Command::Recall { .. } => {
+                if let Some(event) = command.refused(Invalid::Unsupported) {
+                    outbox.emit(event);
+                }
+            }
+        }
+    }
+
+    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get(&id)?;
+        if context.now >= open.deadline {
+            self.give_up(id, outbox);
+            return None;
+        }
+        let (deadline, home) = (open.deadline, open.home);
+        let waits = match &open.phase {
+            Phase::Executing(execution) => execution.waits_since(),
+            Phase::Asking(asking) => Some(asking.asked_at),
+        };
+        let Some(since) = waits else { return Some(deadline) };
+        let timeout = self.config.resend_timeout;
+        let is_silent = context.now - since >= timeout;
+        if is_silent || !self.leaders.is_reachable(self.leaders.leader(home)) {
+            self.leaders.suspect(home);
+            self.send_again(id, context, outbox);
+            return Some(deadline.min(context.now + timeout));
+        }
+        Some(deadline.min(since + timeout))
+    }
+}
+
+quorate_coordinator::coordinator!(Coordinator);
+
+impl Coordinator {
+    fn learn(&mut self, routes: &Arc<Routes>) {
+        let keyspace = &routes.keyspace;
+        for (position, shard) in keyspace.shards.iter().enumerate() {
+            self.leaders.learn(shard.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
+        }
+        match self.keyspaces.get_mut(&keyspace.id) {
+            Some(session) => session.routes = Arc::clone(routes),
+            None => {
+                self.keyspaces.insert(keyspace.id, Session::new(routes));
+            }
+        }
+    }
+
+    /// True if the transaction has begun.
+    fn begin(
+        &mut self,
+        id: TransactionId,
+        keyspace: KeyspaceId,
+        patience: Duration,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> bool {
+        if self.transactions.contains_key(&id) {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+            return false;
+        }
+        let Some(session) = self.keyspaces.get(&keyspace) else {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
+            return false;
+        };
+        let execution = Execution::new(Arc::clone(&session.routes));
+        let deadline = context.now + patience;
+        let open = Open {
+            keyspace,
+            home: session.home,
+            phase: Phase::Executing(Box::new(execution)),
+            deadline,
+            wants: Wants::default(),
+        };
+        self.transactions.insert(id, open);
+        self.transactions.wake_at(id, deadline);
+        true
+    }
+
+    /// The session of the keyspace of a transaction.
+    fn session_of(&mut self, id: TransactionId) -> Option<&mut Session> {
+        let keyspace = self.transactions.get(&id)?.keyspace;
+        self.keyspaces.get_mut(&keyspace)
+    }
+
+    /// The local site of a transaction is in this period at least.
+    fn note_period(&mut self, id: TransactionId, from: ReplicaId, period: Period) {
+        self.leaders.note_leading(from);
+        if let Some(session) = self.session_of(id)
+            && session.home == from.shard
+        {
+            session.period = session.period.max(period);
+        }
+    }
+
+    /// Ends a transaction that has not been sent.
+    fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        if self.transactions.remove(&id).is_some() {
+            finish(outbox, id, Err(failure));
+        }
+    }
+
+    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
+        if self.execution(id).is_some() {
+            return self.fail(id, Failure::Aborted, outbox);
+        }
+        finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+    }
+
+    /// The client has waited long enough.
+    fn give_up(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(mut open) = self.transactions.remove(&id) else { return };
+        match open.phase {
+            Phase::Executing(_) => {
+                let missing = vec![self.leaders.leader(open.home)];
+                finish(outbox, id, Err(Failure::Unavailable { missing }));
+            }
+            Phase::Asking(asking) => {
+                if self.unknown.len() < UNKNOWN_MAX {
+                    self.unknown.insert(id, asking.period);
+                }
+                open.wants.give_up(id, vec![open.home], outbox);
+            }
+        }
+    }
+}

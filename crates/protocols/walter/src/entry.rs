@@ -1,0 +1,148 @@
+//! What is appended to the log of a local site, and the pages of the state that it leads to.
+//!
+//! Whatever another site or a client may rely on is an entry: that a transaction has committed here, that one of another site was received
+//! or has committed here, a lock, a refusal.
+
+use std::sync::Arc;
+
+use quorate_core::transaction::Value;
+use quorate_core::{Key, TransactionId};
+
+use crate::histories::{Count, Read, Update};
+use crate::message::{Ending, Period};
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+/// A transaction that has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The name that its client has given it.
+    pub transaction: TransactionId,
+    /// Its name from here on.
+    pub version: VersionNumber,
+    /// Its snapshot.
+    pub snapshot: Vector,
+    /// What it updates.
+    pub updates: Vec<Update>,
+}
+
+impl Commit {
+    /// The registers that it writes.
+    pub(crate) fn registers(&self) -> impl Iterator<Item = &Key> {
+        registers(&self.updates)
+    }
+
+    /// Roughly how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const FIXED: usize = 96;
+        /// What stands around a key.
+        const FRAMING: usize = 24;
+        let update = |update: &Update| {
+            FRAMING
+                + match update {
+                    Update::Write { key, value } => key.len() + value.as_ref().map_or(0, Value::len),
+                    Update::Add { set, element, .. } => set.len() + element.len(),
+                }
+        };
+        FIXED + 8 * self.snapshot.numbers().len() + self.updates.iter().map(update).sum::<usize>()
+    }
+}
+
+/// The registers that updates write.
+pub(crate) fn registers(updates: &[Update]) -> impl Iterator<Item = &Key> {
+    updates.iter().filter_map(|update| match update {
+        Update::Write { key, .. } => Some(key),
+        Update::Add { .. } => None,
+    })
+}
+
+/// An entry of the log of a local site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A transaction commits at this site.
+    Commit(Arc<Commit>),
+    /// A transaction of this site's client does not commit and never will.
+    Refused(TransactionId),
+    /// Transactions of another site have come, in the order of their numbers and causes before effects. They take effect, and no snapshot
+    /// includes them yet.
+    Received(Vec<Arc<Commit>>),
+    /// Of the other sites so many transactions have committed here: snapshots include them from here on.
+    Advance(Vector),
+    /// Registers whose preferred site this is are locked for a transaction that another site coordinates.
+    Locked {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The site that coordinates it.
+        origin: LocalSite,
+        /// The registers, ascending.
+        keys: Vec<Key>,
+    },
+    /// The transaction was aborted: its locks go.
+    Released(TransactionId),
+    /// A period ends, and a floor rises.
+    Floor {
+        /// Every snapshot that may still be read includes this, at every site.
+        floor: Vector,
+        /// Messages that name this period, or an earlier one, are refused from here on, and what has ended by then is forgotten.
+        forgotten: Period,
+    },
+}
+
+/// Roughly how many bytes an entry takes, rather more than less: what goes into one message is chosen by it.
+pub(crate) fn bytes(entry: &Entry) -> usize {
+    const FIXED: usize = 64;
+    match entry {
+        Entry::Commit(commit) => FIXED + commit.bytes(),
+        Entry::Received(commits) => FIXED + commits.iter().map(|commit| commit.bytes()).sum::<usize>(),
+        Entry::Locked { keys, .. } => FIXED + keys.iter().map(|key| 8 + key.len()).sum::<usize>(),
+        Entry::Advance(vector) | Entry::Floor { floor: vector, .. } => FIXED + 8 * vector.numbers().len(),
+        Entry::Refused(_) | Entry::Released(_) => FIXED,
+    }
+}
+
+/// A lock on registers whose preferred site this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// The transaction that has it.
+    pub transaction: TransactionId,
+    /// The site that coordinates it.
+    pub origin: LocalSite,
+    /// The registers, ascending.
+    pub keys: Vec<Key>,
+}
+
+/// How a transaction of this site has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// How.
+    pub ending: Ending,
+    /// In which period.
+    pub period: Period,
+}
+
+/// A part of the state that the entries up to some position have led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// The bounds of everything.
+    Bounds {
+        /// The oldest snapshot that can be read: the pages of registers and sets hold what it reads.
+        floor: Vector,
+        /// What has committed here.
+        committed: Vector,
+        /// The present period.
+        period: Period,
+        /// The last period that is refused.
+        forgotten: Period,
+    },
+    /// Registers that were written, as the floor reads them.
+    Registers(Vec<Read>),
+    /// Counts of sets, as the floor reads them.
+    Counts(Vec<Count>),
+    /// Transactions that the floor does not include, of each site in the order of their numbers.
+    Journal(Vec<Arc<Commit>>),
+    /// What is locked.
+    Locks(Vec<Lock>),
+    /// What has ended.
+    Ended(Vec<Ended>),
+}

@@ -1,0 +1,126 @@
+//! How replicas of Walter are hosted.
+
+use quorate_core::command::Outcome;
+use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
+use quorate_core::{ClientId, ClockTime, Groups, Timestamp, TransactionId};
+
+use crate::config::ReplicaConfig;
+use crate::message::{Ending, Message};
+use crate::replica::{Replica, ReplicaCommand};
+
+impl HostedOnLog for Replica {
+    const NEEDS_SHARDS: bool = true;
+    /// What a site has acknowledged and not propagated is lost with it. How a keyspace goes on without a site is for operators to say of the
+    /// whole site.
+    const ACCEPTS_LOSS: bool = false;
+
+    fn seated(config: ReplicaConfig, seat: &Seat) -> ReplicaConfig {
+        let (replica, groups) = (seat.replica, seat.groups.clone());
+        ReplicaConfig { replica, groups, shards: seat.known_shards(), ..config }
+    }
+
+    fn prepared(&self) -> usize {
+        self.locks()
+    }
+
+    fn record_len(&self) -> usize {
+        self.endings().len()
+    }
+
+    fn recoveries(&self) -> usize {
+        self.settling()
+    }
+
+    fn load(&self, client: Option<ClientId>) -> usize {
+        self.load(client)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.locks() == 0 && self.waiting() == 0
+    }
+
+    fn decided(&self) -> (u64, u64) {
+        self.decided()
+    }
+
+    fn change_groups(groups: &Groups) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::ChangeGroups(groups.clone()))
+    }
+
+    fn admission(message: &Message) -> Admission {
+        match message {
+            Message::Read { .. } => Admission::of(Urgency::Early),
+            Message::Commit { transaction, .. } => {
+                let prepares_for = Some(transaction.client);
+                Admission { prepares_for, ..Admission::of(Urgency::Prepare) }
+            }
+            _ => Admission::of(Urgency::Always),
+        }
+    }
+}
+
+impl Holdings for Replica {
+    fn held(&self) -> Vec<Held> {
+        let held = |(id, coordinator)| Held {
+            id,
+            participants: vec![coordinator],
+            timestamp: Timestamp::ZERO,
+            not_before: Timestamp::ZERO,
+        };
+        self.locked_for().into_iter().map(held).collect()
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting() + self.behind()
+    }
+
+    fn settles(&self) -> bool {
+        self.settling() > 0
+    }
+
+    fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        self.endings().into_iter().map(|(id, ending)| (id, outcome(&ending))).collect()
+    }
+
+    fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+        self.ending(transaction).map(outcome)
+    }
+
+    fn floor(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    /// Floors are vectors: everything that has committed is below.
+    fn has_collected(&self, _: ClockTime) -> bool {
+        self.histories().floor() == self.committed()
+    }
+
+    fn versions(&self) -> Vec<StoredVersion> {
+        let versions = self.histories().versions();
+        versions.map(|(key, known)| (key.clone(), known.version.timestamp(), known.value.clone())).collect()
+    }
+
+    fn version_count(&self) -> usize {
+        self.histories().size().0
+    }
+
+    fn left(&self) -> Vec<(&'static str, usize)> {
+        let all = [("outcomes", self.overdue()), ("objects", self.histories().superfluous())];
+        all.into_iter().filter(|(_, number)| *number > 0).collect()
+    }
+
+    fn recorded(&self) -> usize {
+        self.endings().len()
+    }
+
+    fn state_bytes(&self) -> u64 {
+        self.histories().size().1
+    }
+}
+
+fn outcome(ending: &Ending) -> Outcome {
+    match ending {
+        Ending::Committed { version, .. } => Outcome::Committed(version.timestamp()),
+        Ending::Aborted => Outcome::Aborted,
+    }
+}

@@ -1,0 +1,218 @@
+//! Everything that is said. A reader who knows only this file knows the protocol.
+//!
+//! ```text
+//!   client                  leader of its local site              leaders of the other local sites
+//!     ├─ READ, a new snapshot ──────►│                                       │
+//!     │◄──────────── READ-REPLY ─────┤ the snapshot                          │
+//!     ├─ READ, at that snapshot ────►│                                       │
+//!     ├─ COMMIT ────────────────────►│ nothing in the way: append COMMIT     │
+//!     │                              │ stable                                │
+//!     │◄────────── COMMIT-REPLY ─────┤ committed                             │
+//!     │                              ├─ PROPAGATE ──────────────────────────►│ append RECEIVED
+//!     │                              │                                       │ stable: in the histories
+//!     │                              │◄──────────────────────── PROGRESS ────┤ received
+//!     │                    f + 1 have it: durable                            │
+//!     │                              ├─ PROPAGATE, durable up to ───────────►│ append ADVANCE
+//!     │                              │◄──────────────────────── PROGRESS ────┤ committed here, too
+//!     │                    all have committed it: globally visible           │
+//! ```
+//!
+//! Before a transaction commits that writes registers whose preferred sites are others (*slow commit*), these lock them:
+//!
+//! ```text
+//!   leader of the local site of its client             leaders of the preferred sites
+//!     ├─ PREPARE ───────────────────────────────────────────►│ unmodified, unlocked: append LOCKED
+//!     │                                                      │ stable
+//!     │◄────────────────────────────────────────── VOTE ─────┤
+//!   all agree: append COMMIT, and the locks go once it has committed there
+//!   one does not: append REFUSED, stable
+//!     ├─ RELEASE ───────────────────────────────────────────►│ append RELEASED
+//!     │◄──────────────────────────────────── ASK-OUTCOME ────┤ a lock that is old
+//! ```
+
+use std::sync::Arc;
+
+use quorate_core::transaction::Value;
+use quorate_core::{Key, KeyRange, ReplicaIndex, TransactionId};
+
+use crate::entry::Commit;
+use crate::histories::{Read, Update};
+use crate::vector::{Vector, VersionNumber};
+
+/// A stretch of the log of a local site, counted from one. The site remembers how each transaction has ended for as long as messages
+/// about it are accepted: those that name a period which is not over for long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period(pub u64);
+
+/// The snapshot of a transaction: its *start vector timestamp*.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Snapshot {
+    /// It has this one.
+    Taken(Vector),
+    /// It takes the present one of the local site, which has to include this: what the session of its client has seen.
+    New(Vector),
+}
+
+impl Snapshot {
+    /// All that it includes at least.
+    pub(crate) fn least(&self) -> &Vector {
+        let (Snapshot::Taken(vector) | Snapshot::New(vector)) = self;
+        vector
+    }
+}
+
+/// What is read of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A register.
+    Register(Key),
+    /// The first so many registers of a range that have a value.
+    Range(KeyRange, u32),
+}
+
+/// What a snapshot holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A register that was written: the version that the snapshot reads.
+    Register {
+        /// The transaction that wrote it; none if it was never written, or destroyed long ago.
+        version: Option<VersionNumber>,
+        /// Its value, if it has one.
+        value: Option<Value>,
+    },
+    /// Registers of a range.
+    Range {
+        /// Those that have a value, ascending.
+        entries: Vec<Read>,
+        /// The first key that is not covered, if the page is full.
+        next: Option<Key>,
+    },
+}
+
+/// How a transaction has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It committed under this name, with this snapshot.
+    Committed {
+        /// The name.
+        version: VersionNumber,
+        /// The snapshot.
+        snapshot: Vector,
+    },
+    /// It did not, and will not.
+    Aborted,
+}
+
+/// What the participants say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Client to the leader of its local site.
+    Read {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Tells the reads of one transaction apart.
+        request: u32,
+        /// At which snapshot.
+        snapshot: Snapshot,
+        /// What. Several things are read at one snapshot.
+        wanted: Vec<Wanted>,
+    },
+    /// What was asked for.
+    ReadReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Which read is answered.
+        request: u32,
+        /// The snapshot.
+        snapshot: Vector,
+        /// In the order of the question.
+        found: Vec<Found>,
+        /// The present period of the local site.
+        period: Period,
+    },
+    /// Client to the leader of its local site: commit this.
+    Commit {
+        /// The transaction.
+        transaction: TransactionId,
+        /// With which snapshot. One that has read nothing takes a new one.
+        snapshot: Snapshot,
+        /// A period of the local site in which the client had not sent it yet.
+        period: Period,
+        /// What it updates.
+        updates: Vec<Update>,
+    },
+    /// How a transaction has ended, durably.
+    CommitReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// How.
+        ending: Ending,
+    },
+    /// The snapshot is older than what is kept, or the period is over for long: nothing has been done about it, unless that was long ago and is
+    /// forgotten.
+    TooOld {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What has committed at the local site.
+        committed: Vector,
+        /// Its present period.
+        period: Period,
+    },
+    /// The receiver of a message does not lead its local site, and has done nothing about it.
+    NotLeading {
+        /// The transaction, if the message was about one.
+        transaction: Option<TransactionId>,
+        /// The leader, as far as it knows.
+        leader: ReplicaIndex,
+    },
+    /// Leader of the local site of the client to the leaders of preferred sites: lock what is written there.
+    Prepare {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The registers that it writes and whose preferred site is the receiver's, ascending.
+        keys: Vec<Key>,
+        /// Its snapshot.
+        snapshot: Vector,
+    },
+    /// Whether the sender's site has locked what it was asked for, durably.
+    Vote {
+        /// The transaction.
+        transaction: TransactionId,
+        /// True if it has.
+        agrees: bool,
+    },
+    /// The transaction was aborted: its locks go.
+    Release {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// Leader of a preferred site to that of the site that coordinates; or a client to that of its site: how has it ended? A transaction
+    /// that the receiver has not heard of is refused first, so that the answer is final.
+    AskOutcome {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The period that it was sent with, as far as a client knows: what was sent long ago may be forgotten.
+        period: Period,
+    },
+    /// The outcome of a transaction that was sent so long ago is not known any more.
+    Forgotten {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// Leader to leader: transactions of the sender's site, in the order of their numbers.
+    Propagate {
+        /// The transactions, without gaps; none to tell how far they are durable.
+        commits: Vec<Arc<Commit>>,
+        /// Up to this number the transactions of the sender's site are disaster-safe durable.
+        durable: u64,
+    },
+    /// Leader to leader: how far the sender's site is with the transactions of the receiver's, and with all.
+    Progress {
+        /// It has received those of the receiver's site up to this number, durably.
+        received: u64,
+        /// All that has committed at it.
+        committed: Vector,
+        /// The oldest snapshot that may be read at it.
+        oldest: Vector,
+    },
+}

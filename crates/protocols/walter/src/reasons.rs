@@ -1,0 +1,33 @@
+//! Why a machine of this protocol drops what it is told. Each is said to [`Outbox::ignored`](quorate_core::Outbox::ignored), from where
+//! traces and golden scripts have it.
+
+/// A message for clients has come to a replica.
+pub(crate) const CLIENTS_ONLY: &str = "only clients are told so";
+/// A message for replicas has come to a client.
+pub(crate) const REPLICAS_ONLY: &str = "only replicas are told so";
+/// A client says what only leaders of other sites may say.
+pub(crate) const CLIENT: &str = "said by a client";
+/// A client asks under the name of another.
+pub(crate) const FOREIGN: &str = "asked in the name of another client";
+/// No updates, too many, or keys that nobody may write.
+pub(crate) const MALFORMED: &str = "no coordinator sends this";
+/// The sender is of no other local site of the keyspace.
+pub(crate) const NO_SITE: &str = "the sender is no other local site";
+/// The transaction is on its way, and there will be an answer.
+pub(crate) const UNDER_WAY: &str = "under way already";
+/// As many requests wait as may.
+pub(crate) const TOO_MANY: &str = "too many requests wait";
+/// The receiver does not lead, and what only leaders do is not done.
+pub(crate) const NOT_LEADING: &str = "this replica does not lead";
+/// Nothing waits under this name: it has ended, or never began.
+pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
+/// The votes are counted already, or the site has no vote.
+pub(crate) const NO_VOTE: &str = "no vote is waited for";
+/// The site is told again what it has said itself, or has been told.
+pub(crate) const KNOWN: &str = "known already";
+/// A site says that it has received what was never committed.
+pub(crate) const NONSENSE: &str = "the sender cannot know that";
+/// The log takes nothing now.
+pub(crate) const LOG_CLOSED: &str = "the log takes no entry now";
+/// A transaction has not committed at this site: its locks go when it has.
+pub(crate) const NOT_HERE: &str = "it has not committed here";

@@ -1,0 +1,351 @@
+//! Commits at the local site of the client: at once if every register that is written has its preferred site here (section 5.4, *fast
+//! commit*), else after the preferred sites have locked what is written there (section 5.5, *slow commit*).
+//!
+//! ```text
+//!   COMMIT ─► known already? ─► answer again
+//!      │       period over for long, snapshot older than what is kept? ─► TOO-OLD
+//!      ▼
+//!   own registers unmodified since the snapshot, and free? ── no ─► append REFUSED ── stable ─► aborted
+//!      │                                                                  ▲
+//!      ├─ all of them are this site's ──────────────► append COMMIT       │ one is against it, or silent
+//!      └─ PREPARE to the other preferred sites ──── all agree ───┘        │
+//!                                     └────────────────────────────────────┘
+//! ```
+//!
+//! A number is taken when COMMIT is appended, after all votes, so numbers have no gaps. A refusal is an entry, too: a message that comes late
+//! must not commit what its client takes for aborted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::hash::FixedSet;
+use quorate_core::log::Log;
+use quorate_core::transaction::{
+    TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, validate_key, validate_write,
+};
+use quorate_core::{Address, Context, Key, ReplicaId, TransactionId};
+
+use super::leader::{Refusing, Slow};
+use super::{Out, Replica};
+use crate::entry::{Commit, Entry, registers};
+use crate::histories::Update;
+use crate::message::{Ending, Message, Period, Snapshot};
+use crate::reasons;
+use crate::rules::Plant;
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+/// What a client asks its local site to commit.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) id: TransactionId,
+    pub(super) snapshot: Snapshot,
+    pub(super) period: Period,
+    pub(super) updates: Vec<Update>,
+}
+
+impl Replica {
+    pub(super) fn on_commit(
+        &mut self,
+        from: Address,
+        request: Request,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let id = request.id;
+        if from != Address::Client(id.client) {
+            return outbox.ignored(reasons::FOREIGN);
+        }
+        if !is_well_formed(&request.updates) {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        let Some(leader) = &mut self.leader else {
+            return self.send_not_leading(from, Some(id), log, outbox);
+        };
+        if leader.is_under_way(id) {
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        if let Some(refusing) = leader.refusing.get_mut(&id) {
+            refusing.clients.insert(from);
+            return;
+        }
+        if let Some(ending) = self.state.ending(id) {
+            return outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
+        }
+        if request.period <= self.state.forgotten {
+            return self.send_too_old(from, id, outbox);
+        }
+        if !self.has_committed(request.snapshot.least()) {
+            let needs = request.snapshot.least().clone();
+            let Request { id, snapshot, period, updates } = request;
+            let message = Message::Commit { transaction: id, snapshot, period, updates };
+            return self.wait(from, message, needs, context, outbox);
+        }
+        let snapshot = match request.snapshot {
+            Snapshot::Taken(snapshot) => snapshot,
+            // It has read nothing, so it may come after everything that is about to commit here; unless others are asked, who
+            // must never hear of what is not stable.
+            Snapshot::New(_) if !self.is_fast(&request.updates) => self.state.committed.clone(),
+            Snapshot::New(_) => {
+                let mut newest = self.state.committed.clone();
+                let seqno = self.leader.as_ref().map_or(0, |leader| leader.appended);
+                newest.include(VersionNumber { site: self.site, seqno });
+                newest
+            }
+        };
+        if !snapshot.includes_all(self.state.histories.floor()) {
+            return self.send_too_old(from, id, outbox);
+        }
+        self.begin_commit(from, id, snapshot, request.updates, context, log, outbox);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a transaction, and the ports of a step")]
+    fn begin_commit(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        snapshot: Vector,
+        updates: Vec<Update>,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let mut elsewhere: BTreeMap<LocalSite, BTreeSet<Key>> = BTreeMap::new();
+        let mut here: BTreeSet<Key> = BTreeSet::new();
+        for key in registers(&updates) {
+            match self.config.preferred(key) {
+                site if site == self.site => here.insert(key.clone()),
+                site => elsewhere.entry(site).or_default().insert(key.clone()),
+            };
+        }
+        if !here.iter().all(|key| self.is_free(key, id, &snapshot)) {
+            return self.refuse(id, Refusing::told(from), log, outbox);
+        }
+        if elsewhere.is_empty() {
+            return self.append_commit(from, id, snapshot, updates, None, log, outbox);
+        }
+        let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
+        let Some(leader) = &mut self.leader else { return };
+        leader.hold(id, &here);
+        if takes_early {
+            leader.appended += 1;
+        }
+        let slow = Slow {
+            asker: from,
+            snapshot,
+            updates,
+            participants: elsewhere.keys().copied().collect(),
+            silent: elsewhere.into_iter().map(|(site, keys)| (site, keys.into_iter().collect())).collect(),
+            began: context.now,
+            asked: context.now,
+            number: takes_early.then_some(leader.appended),
+        };
+        leader.slow.insert(id, slow);
+        self.send_prepares(id, outbox);
+    }
+
+    /// True if every register that is written has its preferred site here.
+    fn is_fast(&self, updates: &[Update]) -> bool {
+        registers(updates).all(|key| self.config.preferred(key) == self.site)
+    }
+
+    /// True if a transaction with this snapshot may write a register whose preferred site this is: its newest version is in the snapshot, and
+    /// nobody has locked it or is about to write it (the paper's *unmodified* and *unlocked*).
+    pub(super) fn is_free(&self, key: &Key, id: TransactionId, snapshot: &Vector) -> bool {
+        let Some(leader) = &self.leader else { return false };
+        let is_other = |holder: TransactionId| holder != id;
+        let is_locked = (self.state.holder(key).is_some_and(is_other)
+            || leader.holder(key).is_some_and(is_other))
+            && !self.config.rules.has(Plant::LocksIgnored);
+        let is_written = leader.writer(key).is_some_and(|seqno| seqno > snapshot.of(self.site));
+        let is_unmodified = match self.state.histories.last(key) {
+            Some(last) if self.config.rules.has(Plant::RemoteWritesIgnored) && last.site != self.site => true,
+            _ => self.state.histories.is_unmodified(key, snapshot),
+        };
+        is_unmodified && !is_written && !is_locked
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a transaction, and the ports of a step")]
+    fn append_commit(
+        &mut self,
+        asker: Address,
+        id: TransactionId,
+        snapshot: Vector,
+        updates: Vec<Update>,
+        number: Option<u64>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(leader) = &mut self.leader else { return };
+        let seqno = number.unwrap_or(leader.appended + 1);
+        let version = VersionNumber { site: self.site, seqno };
+        assert!(
+            !snapshot.includes(version),
+            "a transaction is not in its own snapshot: {version} in {snapshot}"
+        );
+        let commit = Arc::new(Commit { transaction: id, version, snapshot, updates });
+        match log.append(Entry::Commit(Arc::clone(&commit))) {
+            Some(_) => leader.note_appended(&commit, asker),
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// COMMIT is stable: the transaction has committed, and everybody may know.
+    pub(super) fn on_committed(&mut self, commit: &Commit, outbox: &mut Out) {
+        let id = commit.transaction;
+        let Some(leader) = &mut self.leader else { return };
+        if let Some(asker) = leader.note_committed(commit)
+            && let Some(ending) = self.state.ending(id)
+        {
+            outbox.send(asker, Message::CommitReply { transaction: id, ending: ending.clone() });
+        }
+        self.propagate_soon(outbox);
+    }
+
+    /// Makes it final that a transaction does not commit, and lets these know once it is.
+    pub(super) fn refuse(
+        &mut self,
+        id: TransactionId,
+        told: Refusing,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(leader) = &mut self.leader else { return };
+        assert!(
+            !leader.committing.contains_key(&id) && self.state.ending(id).is_none(),
+            "{id} is refused, and has committed or is about to"
+        );
+        if self.config.rules.has(Plant::AbortsNotLogged) {
+            return self.tell_refused(id, told, outbox);
+        }
+        match log.append(Entry::Refused(id)) {
+            Some(_) => {
+                leader.refusing.insert(id, told);
+            }
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// REFUSED is stable.
+    pub(super) fn on_refused(&mut self, id: TransactionId, outbox: &mut Out) {
+        let refusing = self.leader.as_mut().and_then(|leader| leader.refusing.remove(&id));
+        if let Some(told) = refusing {
+            self.tell_refused(id, told, outbox);
+        }
+    }
+
+    fn tell_refused(&self, id: TransactionId, told: Refusing, outbox: &mut Out) {
+        for client in told.clients {
+            outbox.send(client, Message::CommitReply { transaction: id, ending: Ending::Aborted });
+        }
+        for site in told.sites {
+            outbox.send(self.leader_of(site), Message::Release { transaction: id });
+        }
+    }
+
+    /// Asks the preferred sites that have not voted.
+    fn send_prepares(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(leader) = &self.leader else { return };
+        let Some(slow) = leader.slow.get(&id) else { return };
+        for (site, keys) in &slow.silent {
+            let (keys, snapshot) = (keys.clone(), slow.snapshot.clone());
+            outbox.send(self.leader_of(*site), Message::Prepare { transaction: id, keys, snapshot });
+        }
+    }
+
+    pub(super) fn on_vote(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        agrees: bool,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        self.note_leader(site, from.index, context.now);
+        let Some(slow) = self.leader.as_mut().and_then(|leader| leader.slow.get_mut(&id)) else {
+            return outbox.ignored(reasons::NO_VOTE);
+        };
+        if slow.silent.remove(&site).is_none() {
+            return outbox.ignored(reasons::NO_VOTE);
+        }
+        if !agrees {
+            return self.end_slow(id, false, log, outbox);
+        }
+        if slow.silent.is_empty() {
+            self.end_slow(id, true, log, outbox);
+        }
+    }
+
+    /// The votes are counted.
+    fn end_slow(&mut self, id: TransactionId, commits: bool, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        let Some(slow) = leader.slow.remove(&id) else { return };
+        let own: Vec<Key> = registers(&slow.updates).cloned().collect();
+        leader.let_go(id, &own);
+        if commits {
+            let Slow { asker, snapshot, updates, number, .. } = slow;
+            return self.append_commit(asker, id, snapshot, updates, number, log, outbox);
+        }
+        // They hear it when it is durable: a later leader may still count the votes that stand until then.
+        let told = Refusing { sites: slow.participants, ..Refusing::told(slow.asker) };
+        self.refuse(id, told, log, outbox);
+    }
+
+    /// Asks again for votes, and gives up what has waited for them for long.
+    pub(super) fn attend_slow(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let (now, config) = (context.now, &self.config);
+        let (vote_timeout, resend_timeout) = (config.vote_timeout, config.resend_timeout);
+        let Some(leader) = &mut self.leader else { return };
+        let overdue: Vec<TransactionId> = leader
+            .slow
+            .iter()
+            .filter(|(_, slow)| now - slow.began >= vote_timeout)
+            .map(|(id, _)| *id)
+            .collect();
+        let mut silent = BTreeSet::new();
+        let mut again = Vec::new();
+        for (id, slow) in leader.slow.iter_mut().filter(|(_, slow)| now - slow.asked >= resend_timeout) {
+            slow.asked = now;
+            silent.extend(slow.silent.keys().copied());
+            again.push(*id);
+        }
+        for id in overdue {
+            self.end_slow(id, false, log, outbox);
+        }
+        for site in silent {
+            self.suspect(site);
+        }
+        for id in again {
+            self.send_prepares(id, outbox);
+        }
+    }
+}
+
+/// True if these are updates as coordinators make them.
+fn is_well_formed(updates: &[Update]) -> bool {
+    let bytes = |update: &Update| match update {
+        Update::Write { key, value } => {
+            let value = value.as_deref().unwrap_or_default();
+            validate_write(key, value).is_ok().then_some(key.len() + value.len())
+        }
+        Update::Add { set, element, .. } => {
+            (validate_key(set).is_ok() && validate_key(element).is_ok()).then_some(set.len() + element.len())
+        }
+    };
+    let Some(bytes) = updates.iter().map(bytes).sum::<Option<usize>>() else { return false };
+    // What a transaction adds to a count fits into an `i32`, whatever the order.
+    let added = updates.iter().map(|update| match update {
+        Update::Add { by, .. } => i64::from(by.unsigned_abs()),
+        Update::Write { .. } => 0,
+    });
+    let added: i64 = added.sum();
+    let mut written: FixedSet<&Key> = FixedSet::default();
+    let is_written_once = registers(updates).all(|key| written.insert(key));
+    !updates.is_empty()
+        && updates.len() <= TRANSACTION_ENTRIES_MAX
+        && bytes <= TRANSACTION_BYTES_MAX
+        && is_written_once
+        && added <= i64::from(i32::MAX)
+}

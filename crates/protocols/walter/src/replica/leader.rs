@@ -1,0 +1,240 @@
+//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::log::Confirmation;
+use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId};
+
+use super::state::State;
+use crate::entry::{Commit, registers};
+use crate::histories::Update;
+use crate::message::{Message, Period};
+use crate::vector::{LocalSite, Vector};
+
+/// The volatile state of a leader.
+#[derive(Debug)]
+pub(super) struct Leader {
+    /// The number of the last transaction that was appended.
+    pub(super) appended: u64,
+    /// COMMIT is appended and not yet stable; the address that waits for that.
+    pub(super) committing: BTreeMap<TransactionId, Address>,
+    /// The registers that these write, each with the number of the last one.
+    writing: FixedMap<Key, u64>,
+    /// REFUSED is appended and not yet stable.
+    pub(super) refusing: BTreeMap<TransactionId, Refusing>,
+    /// LOCKED is appended and not yet stable.
+    pub(super) locking: BTreeSet<TransactionId>,
+    /// RELEASED is appended and not yet stable.
+    pub(super) releasing: BTreeSet<TransactionId>,
+    /// Transactions of other sites whose locks are old, and whose ending was asked for.
+    pub(super) settling: BTreeSet<TransactionId>,
+    /// Slow commits that this site coordinates.
+    pub(super) slow: BTreeMap<TransactionId, Slow>,
+    /// Registers that are held for a slow commit of this site, or while LOCKED is not yet stable.
+    holds: FixedMap<Key, TransactionId>,
+    /// Requests that wait until this has committed here.
+    pub(super) waiting: Vec<Waiting>,
+    /// Reads that wait until it is sure that this replica leads.
+    pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
+    /// The other sites.
+    pub(super) peers: BTreeMap<LocalSite, Peer>,
+    /// Transactions of other sites whose RECEIVED is appended.
+    pub(super) receiving: Vector,
+    /// Transactions of other sites that have come before their causes.
+    pub(super) early: BTreeMap<(LocalSite, u64), Arc<Commit>>,
+    /// What has committed here once every ADVANCE is stable that is appended.
+    pub(super) advancing: Vector,
+    /// Transactions of this site that are disaster-safe durable.
+    pub(super) durable: u64,
+    /// True while a batch waits for its time.
+    pub(super) propagates: bool,
+    /// What had committed at some instants, and in which period, oldest first.
+    pub(super) samples: VecDeque<(Instant, Vector, Period)>,
+    /// FLOOR is appended and not yet stable.
+    pub(super) raising: bool,
+}
+
+/// Those who wait until a refusal is stable.
+#[derive(Debug, Default)]
+pub(super) struct Refusing {
+    /// Clients.
+    pub(super) clients: BTreeSet<Address>,
+    /// Sites that may have locked something.
+    pub(super) sites: BTreeSet<LocalSite>,
+}
+
+impl Refusing {
+    /// This client waits.
+    pub(super) fn told(client: Address) -> Self {
+        Refusing { clients: BTreeSet::from([client]), ..Refusing::default() }
+    }
+}
+
+/// A slow commit.
+#[derive(Debug)]
+pub(super) struct Slow {
+    /// The address that waits for its ending.
+    pub(super) asker: Address,
+    pub(super) snapshot: Vector,
+    pub(super) updates: Vec<Update>,
+    /// The registers of each preferred site that has not voted yet.
+    pub(super) silent: BTreeMap<LocalSite, Vec<Key>>,
+    /// The preferred sites beside this one.
+    pub(super) participants: BTreeSet<LocalSite>,
+    pub(super) began: Instant,
+    pub(super) asked: Instant,
+    /// Its number, where a planted bug takes one before the votes.
+    pub(super) number: Option<u64>,
+}
+
+/// A request that waits for what its snapshot has to include.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) from: Address,
+    pub(super) message: Message,
+    pub(super) needs: Vector,
+    pub(super) since: Instant,
+}
+
+/// Another local site, as far as this leader knows.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// The replica that is taken for its leader.
+    pub(super) leader: ReplicaIndex,
+    /// How many of this site's transactions were sent to it.
+    pub(super) sent: u64,
+    /// The last number of each batch that it has not confirmed.
+    pub(super) batches: VecDeque<u64>,
+    /// How many of them it has received.
+    pub(super) received: u64,
+    /// What has committed at it.
+    pub(super) committed: Vector,
+    /// The oldest snapshot that may be read at it; none if it has not said so to this leader.
+    pub(super) oldest: Option<Vector>,
+    /// Up to where its own transactions are durable.
+    pub(super) durable: u64,
+    /// The durable number that it was told last.
+    pub(super) told_durable: u64,
+    /// When its leader was heard last.
+    pub(super) heard: Instant,
+    /// When it was sent again what it has not confirmed, or has confirmed something.
+    pub(super) confirmed: Instant,
+    /// True if it is to be told how far this site is.
+    pub(super) is_owed: bool,
+    /// How often it was sent something anew since the last attention, because a replica of it did not lead.
+    pub(super) redirects: u32,
+}
+
+impl Leader {
+    /// A leader that knows only what is durable.
+    pub(super) fn new(
+        state: &State,
+        site: LocalSite,
+        sites: impl Iterator<Item = (LocalSite, ReplicaIndex)>,
+        now: Instant,
+    ) -> Self {
+        let peer = |leader| Peer {
+            leader,
+            sent: 0,
+            batches: VecDeque::new(),
+            received: 0,
+            committed: Vector::default(),
+            oldest: None,
+            durable: 0,
+            told_durable: 0,
+            heard: now,
+            confirmed: now,
+            is_owed: true,
+            redirects: 0,
+        };
+        Leader {
+            appended: state.committed.of(site),
+            committing: BTreeMap::new(),
+            writing: FixedMap::default(),
+            refusing: BTreeMap::new(),
+            locking: BTreeSet::new(),
+            releasing: BTreeSet::new(),
+            settling: BTreeSet::new(),
+            slow: BTreeMap::new(),
+            holds: FixedMap::default(),
+            waiting: Vec::new(),
+            unconfirmed: VecDeque::new(),
+            peers: sites.map(|(site, leader)| (site, peer(leader))).collect(),
+            receiving: state.histories.received().clone(),
+            early: BTreeMap::new(),
+            advancing: state.committed.clone(),
+            durable: 0,
+            propagates: false,
+            samples: VecDeque::from([(now, state.committed.clone(), state.period)]),
+            raising: false,
+        }
+    }
+
+    /// How many requests of clients wait for something.
+    pub(super) fn waiting(&self) -> usize {
+        self.committing.len()
+            + self.refusing.len()
+            + self.slow.len()
+            + self.waiting.len()
+            + self.unconfirmed.len()
+    }
+
+    /// How many transactions of a client, or of all, hold something here.
+    pub(super) fn load(&self, client: Option<ClientId>) -> usize {
+        let counts = |id: &&TransactionId| client.is_none_or(|client| id.client == client);
+        self.committing.keys().filter(counts).count() + self.slow.keys().filter(counts).count()
+    }
+
+    /// Somebody who waits for the ending of a transaction is on its way to hear of it.
+    pub(super) fn is_under_way(&self, id: TransactionId) -> bool {
+        self.committing.contains_key(&id) || self.slow.contains_key(&id)
+    }
+
+    /// The number of the last transaction that is appended and not yet stable and writes a register.
+    pub(super) fn writer(&self, key: &[u8]) -> Option<u64> {
+        self.writing.get(key).copied()
+    }
+
+    /// The transaction for which a register is held.
+    pub(super) fn holder(&self, key: &[u8]) -> Option<TransactionId> {
+        self.holds.get(key).copied()
+    }
+
+    /// Holds registers for a transaction.
+    pub(super) fn hold<'a>(&mut self, id: TransactionId, keys: impl IntoIterator<Item = &'a Key>) {
+        for key in keys {
+            let holder = self.holds.insert(key.clone(), id);
+            assert!(holder.is_none_or(|holder| holder == id), "{id} holds what {holder:?} holds");
+        }
+    }
+
+    /// Holds them no longer.
+    pub(super) fn let_go<'a>(&mut self, id: TransactionId, keys: impl IntoIterator<Item = &'a Key>) {
+        for key in keys {
+            if self.holds.get(key.as_slice()) == Some(&id) {
+                self.holds.remove(key.as_slice());
+            }
+        }
+    }
+
+    /// COMMIT is appended.
+    pub(super) fn note_appended(&mut self, commit: &Commit, asker: Address) {
+        self.appended = commit.version.seqno;
+        self.committing.insert(commit.transaction, asker);
+        for key in commit.registers() {
+            self.writing.insert(key.clone(), commit.version.seqno);
+        }
+    }
+
+    /// COMMIT is stable. Gives who waits for that.
+    pub(super) fn note_committed(&mut self, commit: &Commit) -> Option<Address> {
+        for key in registers(&commit.updates) {
+            if self.writing.get(key.as_slice()) == Some(&commit.version.seqno) {
+                self.writing.remove(key.as_slice());
+            }
+        }
+        self.committing.remove(&commit.transaction)
+    }
+}

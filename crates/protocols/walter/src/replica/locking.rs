@@ -1,0 +1,200 @@
+//! A preferred site locks what a slow commit of another site writes (section 5.5).
+//!
+//! A vote stands once LOCKED is stable, whoever leads the site then. The locks go when the transaction has committed here, or once its refusal
+//! is durable at the site that coordinates it; that site is asked if nothing is heard for long.
+
+use quorate_core::log::Log;
+use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
+use quorate_core::{Address, Context, Key, ReplicaId, TransactionId};
+
+use super::leader::Refusing;
+use super::state::State;
+use super::{Out, Replica};
+use crate::entry::Entry;
+use crate::message::{Ending, Message, Period};
+use crate::reasons;
+use crate::rules::Plant;
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+impl Replica {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_prepare(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        keys: Vec<Key>,
+        snapshot: Vector,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(origin) = self.config.other_site(from.shard) else {
+            return outbox.ignored(reasons::NO_SITE);
+        };
+        let is_well_formed = keys.is_sorted_by(|one, other| one < other)
+            && (1..=TRANSACTION_ENTRIES_MAX).contains(&keys.len())
+            && keys.iter().all(|key| self.config.preferred(key) == self.site);
+        if !is_well_formed {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        let Some(leader) = &self.leader else {
+            return self.send_not_leading(from.into(), None, log, outbox);
+        };
+        if leader.locking.contains(&id) {
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        if self.state.locks.contains_key(&id) {
+            return outbox.send(from, Message::Vote { transaction: id, agrees: true });
+        }
+        if !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
+            // What is in the way may be in the snapshot, and has not committed here.
+            if !self.has_committed(&snapshot) {
+                let needs = snapshot.clone();
+                let message = Message::Prepare { transaction: id, keys, snapshot };
+                return self.wait(from.into(), message, needs, context, outbox);
+            }
+            return outbox.send(from, Message::Vote { transaction: id, agrees: false });
+        }
+        let entry = Entry::Locked { transaction: id, origin, keys: keys.clone() };
+        let is_logged = !self.config.rules.has(Plant::LockNotLogged);
+        if is_logged && log.append(entry).is_none() {
+            return outbox.ignored(reasons::LOG_CLOSED);
+        }
+        let Some(leader) = &mut self.leader else { return };
+        leader.hold(id, &keys);
+        match is_logged {
+            true => {
+                leader.locking.insert(id);
+            }
+            false => outbox.send(from, Message::Vote { transaction: id, agrees: true }),
+        }
+    }
+
+    /// LOCKED is stable: the vote stands.
+    pub(super) fn on_locked(&mut self, id: TransactionId, origin: LocalSite, keys: &[Key], outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.let_go(id, keys);
+        if leader.locking.remove(&id) {
+            outbox.send(self.leader_of(origin), Message::Vote { transaction: id, agrees: true });
+        }
+    }
+
+    /// The site that coordinates a transaction says that it has committed. As a rule its locks go when it commits here; but if it has, they
+    /// were taken for a message that came late.
+    pub(super) fn on_committed_elsewhere(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        version: VersionNumber,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match self.state.committed.includes(version) {
+            true => self.on_release(from, id, log, outbox),
+            false => outbox.ignored(reasons::NOT_HERE),
+        }
+    }
+
+    pub(super) fn on_release(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(origin) = self.config.other_site(from.shard) else {
+            return outbox.ignored(reasons::NO_SITE);
+        };
+        let Some(leader) = &mut self.leader else {
+            return self.send_not_leading(from.into(), None, log, outbox);
+        };
+        let is_held = self.state.locks.get(&id).is_some_and(|(lock, _)| lock.origin == origin);
+        if leader.locking.contains(&id) || (is_held && !leader.releasing.contains(&id)) {
+            match log.append(Entry::Released(id)) {
+                Some(_) => {
+                    leader.releasing.insert(id);
+                }
+                None => outbox.ignored(reasons::LOG_CLOSED),
+            }
+        } else {
+            outbox.ignored(reasons::NOT_OPEN);
+        }
+    }
+
+    /// RELEASED is stable.
+    pub(super) fn on_released(&mut self, id: TransactionId) {
+        if let Some(leader) = &mut self.leader {
+            leader.releasing.remove(&id);
+        }
+    }
+
+    /// Asks what became of transactions whose locks are old.
+    pub(super) fn attend_locks(&mut self, context: &Context<'_>, outbox: &mut Out) {
+        let timeout = self.config.recovery_timeout;
+        let mut old = Vec::new();
+        for (id, (lock, since)) in &mut self.state.locks {
+            if context.now - *since >= timeout {
+                *since = context.now;
+                old.push((*id, lock.origin));
+            }
+        }
+        for (id, origin) in old {
+            outbox.send(self.leader_of(origin), Message::AskOutcome { transaction: id, period: Period(0) });
+            if let Some(leader) = &mut self.leader {
+                leader.settling.insert(id);
+            }
+        }
+        let State { locks, .. } = &self.state;
+        if let Some(leader) = &mut self.leader {
+            leader.settling.retain(|id| locks.contains_key(id));
+        }
+    }
+
+    pub(super) fn on_ask_outcome(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        period: Period,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let site = match from {
+            Address::Client(_) => None,
+            Address::Replica(replica) => match self.config.other_site(replica.shard) {
+                Some(site) => Some(site),
+                None => return outbox.ignored(reasons::NO_SITE),
+            },
+        };
+        let Some(leader) = &mut self.leader else {
+            return self.send_not_leading(from, Some(id), log, outbox);
+        };
+        if leader.is_under_way(id) {
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        if let Some(refusing) = leader.refusing.get_mut(&id) {
+            match site {
+                Some(site) => refusing.sites.insert(site),
+                None => refusing.clients.insert(from),
+            };
+            return;
+        }
+        match (self.state.ending(id), site) {
+            (Some(ending), None) => {
+                outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
+            }
+            (Some(Ending::Aborted), Some(_)) => outbox.send(from, Message::Release { transaction: id }),
+            (Some(ending), Some(_)) => {
+                outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
+            }
+            (None, None) if period <= self.state.forgotten => {
+                outbox.send(from, Message::Forgotten { transaction: id });
+            }
+            (None, None) => self.refuse(id, Refusing::told(from), log, outbox),
+            // If it had committed, this site would know as long as it has not committed where the lock is.
+            (None, Some(site)) => {
+                let told = Refusing { sites: [site].into(), ..Refusing::default() };
+                self.refuse(id, told, log, outbox);
+            }
+        }
+    }
+}

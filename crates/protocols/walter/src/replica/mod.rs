@@ -1,0 +1,433 @@
+//! A replica of a local site: a machine on a replicated log. The replica that leads the log is the site's server of the paper.
+//!
+//! | file | role | section |
+//! |---|---|---|
+//! | `state` | what the entries of the log have led to | 5.2 |
+//! | `leader` | what only the leader knows, and loses with its leadership | |
+//! | `reads` | snapshots are taken and read | 5.3 |
+//! | `commit` | fast and slow commits of this site's clients | 5.4, 5.5 |
+//! | `locking` | locks for slow commits of other sites | 5.5 |
+//! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
+//! | `floor` | what may be forgotten | 6 |
+//! | `invariants` | what holds between any two steps | |
+
+mod commit;
+mod floor;
+mod invariants;
+mod leader;
+mod locking;
+mod propagation;
+mod reads;
+mod state;
+
+use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::verify::{Digester, Item};
+use quorate_core::{
+    Address, ClientId, Context, Groups, Input, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId, View,
+};
+
+use crate::config::ReplicaConfig;
+use crate::entry::{self, Commit, Entry, Lock, Page};
+use crate::histories::{Count, Histories, Read};
+use crate::message::{Ending, Message};
+use crate::reasons;
+use crate::vector::{LocalSite, Vector};
+use commit::Request;
+use leader::Leader;
+pub use state::Frozen;
+use state::State;
+
+type Out = LogOutbox<Replica>;
+
+/// So many requests, answers and early transactions may wait; what comes later is sent again.
+const WAITING_MAX: usize = 100_000;
+
+/// So often what a site was sent follows from one replica to the one that it names, before it waits: while leaders change, replicas may
+/// name each other.
+const REDIRECTS_MAX: u32 = 4;
+
+/// Pages that are only digested are small, so that no turn takes long.
+const DIGESTED_PAGE_BYTES: usize = 16 * 1024;
+
+/// What a replica asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReplicaTimer {
+    /// The leader looks after what is old.
+    Attention,
+    /// The leader tells the other sites what is new.
+    Propagate,
+}
+
+/// What a replica tells its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaEvent {
+    /// It leads, and serves.
+    Leading {
+        /// In this view.
+        view: View,
+    },
+    /// It leads no longer.
+    Deposed,
+}
+
+/// What a host tells a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicaCommand {
+    /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
+    ChangeGroups(Groups),
+}
+
+/// A replica of one local site.
+#[derive(Debug)]
+pub struct Replica {
+    config: ReplicaConfig,
+    site: LocalSite,
+    state: State,
+    leader: Option<Leader>,
+}
+
+impl Replica {
+    /// Its local site.
+    pub fn site(&self) -> LocalSite {
+        self.site
+    }
+
+    /// All objects.
+    pub fn histories(&self) -> &Histories {
+        &self.state.histories
+    }
+
+    /// What has committed at its site: the paper's *CommittedVTS*.
+    pub fn committed(&self) -> &Vector {
+        &self.state.committed
+    }
+
+    /// How many transactions of other sites have locked something here.
+    pub fn locks(&self) -> usize {
+        self.state.locks.len()
+    }
+
+    /// The transactions that have locked something here, each with the shard of the site that coordinates it.
+    pub fn locked_for(&self) -> Vec<(TransactionId, ShardId)> {
+        let shard = |lock: &Lock| self.config.shard_of(lock.origin);
+        self.state.locks.iter().map(|(id, (lock, _))| (*id, shard(lock))).collect()
+    }
+
+    /// How many transactions hold something here, or are about to commit; those of one client only, if one is named.
+    pub fn load(&self, client: Option<ClientId>) -> usize {
+        self.leader.as_ref().map_or(0, |leader| leader.load(client))
+    }
+
+    /// How many transactions of silent sites it is settling.
+    pub fn settling(&self) -> usize {
+        self.leader.as_ref().map_or(0, |leader| leader.settling.len())
+    }
+
+    /// How many requests wait at this leader.
+    pub fn waiting(&self) -> usize {
+        self.leader.as_ref().map_or(0, Leader::waiting)
+    }
+
+    /// How many other sites have not committed everything that has committed here, as far as this leader knows.
+    pub fn behind(&self) -> usize {
+        let last = self.state.committed.of(self.site);
+        let is_behind = |peer: &&leader::Peer| peer.committed.of(self.site) < last;
+        self.leader.as_ref().map_or(0, |leader| leader.peers.values().filter(is_behind).count())
+    }
+
+    /// The transactions that the floor does not include.
+    pub fn journal(&self) -> impl Iterator<Item = &Commit> {
+        self.state.journals.values().flatten().map(AsRef::as_ref)
+    }
+
+    /// How many transactions of this site have committed and been refused since this replica began.
+    pub fn decided(&self) -> (u64, u64) {
+        self.state.decided
+    }
+
+    /// How the transactions of this site have ended that it remembers, ascending.
+    pub fn endings(&self) -> Vec<(TransactionId, Ending)> {
+        let mut endings: Vec<_> = self.state.endings().map(|(id, ending)| (id, ending.clone())).collect();
+        endings.sort_unstable_by_key(|(id, _)| *id);
+        endings
+    }
+
+    /// How a transaction of this site has ended, if it remembers.
+    pub fn ending(&self, id: TransactionId) -> Option<&Ending> {
+        self.state.ending(id)
+    }
+
+    /// How many endings are remembered although nothing can depend on them.
+    pub fn overdue(&self) -> usize {
+        self.state.overdue()
+    }
+
+    fn on_message(
+        &mut self,
+        from: Address,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match (message, from) {
+            (Message::Read { transaction, request, snapshot, wanted }, _) => {
+                self.on_read(from, transaction, request, snapshot, wanted, context, log, outbox);
+            }
+            (Message::Commit { transaction: id, snapshot, period, updates }, _) => {
+                let request = Request { id, snapshot, period, updates };
+                self.on_commit(from, request, context, log, outbox);
+            }
+            (Message::AskOutcome { transaction, period }, _) => {
+                self.on_ask_outcome(from, transaction, period, log, outbox);
+            }
+            (Message::Prepare { transaction, keys, snapshot }, Address::Replica(from)) => {
+                self.on_prepare(from, transaction, keys, snapshot, context, log, outbox);
+            }
+            (Message::Vote { transaction, agrees }, Address::Replica(from)) => {
+                self.on_vote(from, transaction, agrees, context, log, outbox);
+            }
+            (Message::Release { transaction }, Address::Replica(from)) => {
+                self.on_release(from, transaction, log, outbox);
+            }
+            (
+                Message::CommitReply { transaction, ending: Ending::Committed { version, .. } },
+                Address::Replica(from),
+            ) => self.on_committed_elsewhere(from, transaction, version, log, outbox),
+            (Message::Propagate { commits, durable }, Address::Replica(from)) => {
+                self.on_propagate(from, commits, durable, context, log, outbox);
+            }
+            (Message::Progress { received, committed, oldest }, Address::Replica(from)) => {
+                self.on_progress_of(from, received, &committed, &oldest, context, log, outbox);
+            }
+            (Message::NotLeading { leader, .. }, Address::Replica(from)) => {
+                self.on_not_leading(from, leader, outbox);
+            }
+            (
+                Message::Prepare { .. }
+                | Message::Vote { .. }
+                | Message::Release { .. }
+                | Message::Propagate { .. }
+                | Message::Progress { .. }
+                | Message::NotLeading { .. },
+                Address::Client(_),
+            ) => outbox.ignored(reasons::CLIENT),
+            (
+                Message::ReadReply { .. }
+                | Message::CommitReply { .. }
+                | Message::TooOld { .. }
+                | Message::Forgotten { .. },
+                _,
+            ) => outbox.ignored(reasons::CLIENTS_ONLY),
+        }
+    }
+
+    /// Does nothing about a message but say who may.
+    fn send_not_leading(
+        &self,
+        to: Address,
+        transaction: Option<TransactionId>,
+        log: &impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        outbox.send(to, Message::NotLeading { transaction, leader: log.leader() });
+    }
+
+    /// Tells a client how far its site is, so that it can begin again.
+    fn send_too_old(&self, to: Address, transaction: TransactionId, outbox: &mut Out) {
+        let (committed, period) = (self.state.committed.clone(), self.state.period);
+        outbox.send(to, Message::TooOld { transaction, committed, period });
+    }
+
+    /// The replica of another site that is taken for its leader.
+    fn leader_of(&self, site: LocalSite) -> ReplicaId {
+        let shard = self.config.shard_of(site);
+        let peer = self.leader.as_ref().and_then(|leader| leader.peers.get(&site));
+        let first = self.config.groups.members(shard).at(0);
+        ReplicaId { shard, index: peer.map_or(first, |peer| peer.leader) }
+    }
+
+    /// A replica has spoken as leaders do.
+    fn note_leader(&mut self, site: LocalSite, index: ReplicaIndex, now: Instant) {
+        if let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&site)) {
+            peer.leader = index;
+            peer.heard = now;
+        }
+    }
+
+    /// The replica that was taken for the leader of a site is silent: the next one may know more.
+    fn suspect(&mut self, site: LocalSite) {
+        let members = self.config.groups.members(self.config.shard_of(site));
+        if let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&site)) {
+            peer.leader = members.after(peer.leader);
+        }
+    }
+
+    /// A replica of another site does not lead, and says who does.
+    fn on_not_leading(&mut self, from: ReplicaId, leads: ReplicaIndex, outbox: &mut Out) {
+        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        let Some(peer) = leader.peers.get_mut(&site) else { return };
+        if peer.leader == from.index {
+            peer.leader = leads;
+        }
+        // What was sent to this replica is lost. If the site has it all the same, it says so.
+        peer.sent = peer.received;
+        peer.batches.clear();
+        peer.told_durable = 0;
+        peer.is_owed = true;
+        peer.redirects += 1;
+        if peer.redirects <= REDIRECTS_MAX {
+            self.propagate_soon(outbox);
+        }
+    }
+
+    fn on_attention_timeout(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let (now, wait_timeout) = (context.now, self.config.wait_timeout);
+        let Some(leader) = &mut self.leader else { return };
+        leader.waiting.retain(|waiting| now - waiting.since < wait_timeout);
+        self.attend_slow(context, log, outbox);
+        self.attend_locks(context, outbox);
+        self.attend_floor(context, log, outbox);
+        self.attend_peers(context, outbox);
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+    }
+}
+
+impl LogMachine for Replica {
+    type Entry = Entry;
+    type Message = Message;
+    type Timer = ReplicaTimer;
+    type Command = ReplicaCommand;
+    type Event = ReplicaEvent;
+    type Config = ReplicaConfig;
+    type Page = Page;
+    type Frozen = Frozen;
+    type Canonical = Self;
+
+    fn new(config: ReplicaConfig) -> Self {
+        let site = config.site();
+        let state = State::new(site, config.rules);
+        Replica { config, site, state, leader: None }
+    }
+
+    fn bytes(entry: &Entry) -> usize {
+        entry::bytes(entry)
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, ReplicaTimer, ReplicaCommand>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from, message, .. } => self.on_message(from, message, context, log, outbox),
+            Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
+            Input::Timer(ReplicaTimer::Propagate) => self.on_propagate_timeout(outbox),
+            Input::Command(ReplicaCommand::ChangeGroups(groups)) => {
+                if groups.epoch > self.config.groups.epoch {
+                    self.config.groups = groups;
+                }
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        context: &mut Context<'_>,
+        _: Position,
+        entry: &Entry,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        self.state.apply(entry, context.now);
+        match entry {
+            Entry::Commit(commit) => {
+                self.on_committed(commit, outbox);
+                self.advance(log, outbox);
+                self.wake(context, log, outbox);
+            }
+            Entry::Refused(id) => self.on_refused(*id, outbox),
+            Entry::Received(_) => self.on_received(log, outbox),
+            Entry::Advance(_) => {
+                self.on_advanced(log, outbox);
+                self.wake(context, log, outbox);
+            }
+            Entry::Locked { transaction, origin, keys } => {
+                self.on_locked(*transaction, *origin, keys, outbox);
+            }
+            Entry::Released(id) => self.on_released(*id),
+            Entry::Floor { .. } => self.on_floor(),
+        }
+    }
+
+    fn on_leading(
+        &mut self,
+        context: &mut Context<'_>,
+        view: View,
+        _: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let others = self.config.sites().filter(|site| *site != self.site);
+        let first = |site| self.config.groups.members(self.config.shard_of(site)).at(0);
+        let others = others.map(|site| (site, first(site)));
+        self.leader = Some(Leader::new(&self.state, self.site, others, context.now));
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        outbox.emit(ReplicaEvent::Leading { view });
+        self.propagate_soon(outbox);
+    }
+
+    fn on_deposed(&mut self, _: &mut Context<'_>, outbox: &mut Out) {
+        if self.leader.take().is_some() {
+            outbox.cancel_timer(ReplicaTimer::Attention);
+            outbox.cancel_timer(ReplicaTimer::Propagate);
+            outbox.emit(ReplicaEvent::Deposed);
+        }
+    }
+
+    fn on_progress(&mut self, _: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        self.send_confirmed(log, outbox);
+    }
+
+    fn freeze(&self) -> Frozen {
+        self.state.freeze(self.config.page_bytes_max)
+    }
+
+    fn freeze_data(&self) -> Frozen {
+        self.state.freeze_data(DIGESTED_PAGE_BYTES)
+    }
+
+    fn digest(page: &Page, digester: &mut Digester) {
+        match page {
+            Page::Registers(registers) => {
+                for Read { key, version, value } in registers {
+                    let stamps = [u64::from(version.site.0), version.seqno];
+                    digester.add(Item { space: Item::DATA, key, stamps: &stamps, value: Some(value) });
+                }
+            }
+            Page::Counts(counts) => {
+                for Count { set, element, count } in counts {
+                    let stamps = [count.cast_unsigned()];
+                    digester.add(Item { space: Item::DATA, key: set, stamps: &stamps, value: Some(element) });
+                }
+            }
+            Page::Bounds { .. } | Page::Journal(_) | Page::Locks(_) | Page::Ended(_) => {}
+        }
+    }
+
+    fn next_page(frozen: &mut Frozen) -> Option<Page> {
+        frozen.next_page()
+    }
+
+    fn replace_state(&mut self, _: Position, pages: Vec<Page>) {
+        self.state = State::from_pages(pages, self.site, self.config.rules);
+    }
+}

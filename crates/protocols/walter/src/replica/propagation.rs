@@ -1,0 +1,292 @@
+//! Transactions reach the other sites, become durable and commit there (section 5.6).
+//!
+//! ```text
+//!   here: COMMIT stable ─► PROPAGATE ─► there: RECEIVED stable, in the histories ─► PROGRESS ─► f + 1 sites have it: durable
+//!   there, once it is durable, all that its snapshot includes has committed and so has the one before it:
+//!     ADVANCE stable ─► snapshots include it, its locks go ─► PROGRESS
+//! ```
+//!
+//! Batches go in the order of numbers, several of them at a time. What is not confirmed in time is sent again from there on. Whatever a
+//! leader knows of other sites it is told again: PROGRESS says all of it.
+
+use std::sync::Arc;
+
+use quorate_core::log::Log;
+use quorate_core::{Context, ReplicaId};
+
+use super::{Out, Replica, ReplicaTimer, WAITING_MAX};
+use crate::entry::{Commit, Entry};
+use crate::message::Message;
+use crate::reasons;
+use crate::rules::Plant;
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+impl Replica {
+    /// What is new goes to the other sites after a moment, with all that is new by then.
+    pub(super) fn propagate_soon(&mut self, outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        if !leader.propagates && !leader.peers.is_empty() {
+            leader.propagates = true;
+            outbox.set_timer(ReplicaTimer::Propagate, self.config.propagation_interval);
+        }
+    }
+
+    pub(super) fn on_propagate_timeout(&mut self, outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.propagates = false;
+        let sites: Vec<LocalSite> = leader.peers.keys().copied().collect();
+        for site in sites {
+            self.propagate(site, outbox);
+            self.tell_progress(site, outbox);
+        }
+    }
+
+    /// Sends a site what it has not been sent, as far as so many batches may be under way; and how far all of it is durable.
+    fn propagate(&mut self, to: LocalSite, outbox: &mut Out) {
+        let receiver = self.leader_of(to);
+        let (last, floor) = (self.state.committed.of(self.site), self.state.histories.floor().of(self.site));
+        let Some(leader) = &mut self.leader else { return };
+        let durable = leader.durable;
+        let Some(peer) = leader.peers.get_mut(&to) else { return };
+        peer.sent = peer.sent.max(floor);
+        while peer.sent < last && peer.batches.len() < self.config.batches_max {
+            let (mut commits, mut bytes) = (Vec::new(), 0);
+            while peer.sent < last && bytes < self.config.batch_bytes_max {
+                let version = VersionNumber { site: self.site, seqno: peer.sent + 1 };
+                let commit = self.state.commit(version).expect("it is above the floor, and has committed");
+                bytes += commit.bytes();
+                commits.push(Arc::clone(commit));
+                peer.sent += 1;
+            }
+            peer.batches.push_back(peer.sent);
+            peer.told_durable = durable;
+            outbox.send(receiver, Message::Propagate { commits, durable });
+        }
+        if peer.told_durable < durable {
+            peer.told_durable = durable;
+            outbox.send(receiver, Message::Propagate { commits: Vec::new(), durable });
+        }
+    }
+
+    pub(super) fn on_propagate(
+        &mut self,
+        from: ReplicaId,
+        commits: Vec<Arc<Commit>>,
+        durable: u64,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        if self.leader.is_none() {
+            return self.send_not_leading(from.into(), None, log, outbox);
+        }
+        self.note_leader(site, from.index, context.now);
+        let Some(leader) = &mut self.leader else { return };
+        let Some(peer) = leader.peers.get_mut(&site) else { return };
+        peer.durable = peer.durable.max(durable);
+        if commits.iter().any(|commit| commit.version.seqno <= leader.receiving.of(site)) {
+            // It has not heard so.
+            peer.is_owed = true;
+            outbox.ignored(reasons::KNOWN);
+        }
+        for commit in commits {
+            if commit.version.site != site || commit.snapshot.includes(commit.version) {
+                return outbox.ignored(reasons::MALFORMED);
+            }
+            if commit.version.seqno > leader.receiving.of(site) && leader.early.len() < WAITING_MAX {
+                leader.early.insert((site, commit.version.seqno), commit);
+            }
+        }
+        self.receive(log, outbox);
+        self.advance(log, outbox);
+        self.propagate_soon(outbox);
+    }
+
+    /// Appends all that has come and whose causes have.
+    fn receive(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let own = VersionNumber { site: self.site, seqno: self.state.committed.of(self.site) };
+        let effects_first = self.config.rules.has(Plant::EffectsFirst);
+        let Some(leader) = &mut self.leader else { return };
+        let mut receiving = leader.receiving.clone();
+        receiving.include(own);
+        let sites: Vec<LocalSite> = leader.peers.keys().copied().collect();
+        let mut ready: Vec<Arc<Commit>> = Vec::new();
+        loop {
+            let before = ready.len();
+            for site in &sites {
+                let next = |receiving: &Vector| (*site, receiving.of(*site) + 1);
+                while let Some(commit) = leader.early.get(&next(&receiving))
+                    && (receiving.includes_all(&commit.snapshot) || effects_first)
+                {
+                    ready.extend(leader.early.remove(&next(&receiving)));
+                    receiving.include(VersionNumber { site: *site, seqno: receiving.of(*site) + 1 });
+                }
+            }
+            if ready.len() == before {
+                break;
+            }
+        }
+        if ready.is_empty() {
+            return;
+        }
+        match log.append(Entry::Received(ready)) {
+            Some(_) => leader.receiving.join(&receiving),
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// RECEIVED is stable.
+    pub(super) fn on_received(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let received = self.state.histories.received().clone();
+        let Some(leader) = &mut self.leader else { return };
+        leader.early.retain(|(site, seqno), _| *seqno > received.of(*site));
+        leader.peers.values_mut().for_each(|peer| peer.is_owed = true);
+        self.advance(log, outbox);
+        self.propagate_soon(outbox);
+    }
+
+    /// Commits here what is durable and was received, each with all that its snapshot includes.
+    pub(super) fn advance(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let by_one = self.config.rules.has(Plant::AdvancesByOne);
+        let Some(leader) = &mut self.leader else { return };
+        let mut advancing = leader.advancing.clone();
+        advancing.include(VersionNumber { site: self.site, seqno: self.state.committed.of(self.site) });
+        let before = advancing.clone();
+        loop {
+            let last = advancing.clone();
+            for (site, peer) in &leader.peers {
+                let next = |advancing: &Vector| VersionNumber { site: *site, seqno: advancing.of(*site) + 1 };
+                while next(&advancing).seqno <= peer.durable
+                    && let Some(commit) = self.state.commit(next(&advancing))
+                    && (advancing.includes_all(&commit.snapshot) || by_one)
+                {
+                    advancing.include(commit.version);
+                }
+            }
+            if advancing == last {
+                break;
+            }
+        }
+        if advancing == before {
+            return;
+        }
+        match log.append(Entry::Advance(advancing.clone())) {
+            Some(_) => leader.advancing = advancing,
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// ADVANCE is stable.
+    pub(super) fn on_advanced(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        if let Some(leader) = &mut self.leader {
+            leader.peers.values_mut().for_each(|peer| peer.is_owed = true);
+        }
+        self.advance(log, outbox);
+        self.propagate_soon(outbox);
+    }
+
+    /// Tells a site how far this one is, if it is not known there.
+    fn tell_progress(&mut self, to: LocalSite, outbox: &mut Out) {
+        let receiver = self.leader_of(to);
+        let oldest = self.oldest();
+        let received = self.state.histories.received().of(to);
+        let committed = self.state.committed.clone();
+        let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&to)) else { return };
+        if std::mem::take(&mut peer.is_owed) {
+            outbox.send(receiver, Message::Progress { received, committed, oldest });
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_progress_of(
+        &mut self,
+        from: ReplicaId,
+        received: u64,
+        committed: &Vector,
+        oldest: &Vector,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        if self.leader.is_none() {
+            return self.send_not_leading(from.into(), None, log, outbox);
+        }
+        if received > self.state.committed.of(self.site) || !committed.includes_all(oldest) {
+            return outbox.ignored(reasons::NONSENSE);
+        }
+        self.note_leader(site, from.index, context.now);
+        let Some(leader) = &mut self.leader else { return };
+        let Some(peer) = leader.peers.get_mut(&site) else { return };
+        if received > peer.received {
+            peer.received = received;
+            peer.confirmed = context.now;
+        }
+        peer.sent = peer.sent.max(received);
+        while peer.batches.front().is_some_and(|last| *last <= received) {
+            peer.batches.pop_front();
+        }
+        peer.committed.join(committed);
+        peer.oldest.get_or_insert_default().join(oldest);
+        self.count_copies();
+        self.propagate_soon(outbox);
+    }
+
+    /// Finds out which transactions of this site are disaster-safe durable: f + 1 sites have them, and so have the preferred sites of all
+    /// that they update; and so it is with those before them.
+    fn count_copies(&mut self) {
+        let needed = self.config.durable_at();
+        let floor = self.state.histories.floor().of(self.site);
+        let last = self.state.committed.of(self.site);
+        let counts_sets = !self.config.rules.has(Plant::DurableWhenReceived);
+        let Some(leader) = &mut self.leader else { return };
+        leader.durable = leader.durable.max(floor);
+        while leader.durable < last {
+            let version = VersionNumber { site: self.site, seqno: leader.durable + 1 };
+            let has = |site: LocalSite| {
+                site == self.site
+                    || leader.peers.get(&site).is_some_and(|peer| peer.received >= version.seqno)
+            };
+            let commit = self.state.commit(version).expect("it is above the floor, and has committed");
+            let copies = self.config.sites().filter(|site| has(*site)).count();
+            let objects = commit.updates.iter().filter(|update| counts_sets || update.is_write());
+            let mut preferred = objects.map(|update| self.config.preferred(update.object()));
+            if copies < needed || !preferred.all(has) {
+                break;
+            }
+            leader.durable = version.seqno;
+        }
+    }
+
+    /// Sends again what a site has not confirmed for long, and tells each how far this one is.
+    pub(super) fn attend_peers(&mut self, context: &Context<'_>, outbox: &mut Out) {
+        let never_again = self.config.rules.has(Plant::NothingPropagatedAgain);
+        let (timeout, last) = (self.config.resend_timeout, self.state.committed.of(self.site));
+        // Every site speaks once in an interval.
+        let silence = timeout + 2 * self.config.attention_interval;
+        let Some(leader) = &mut self.leader else { return };
+        let mut silent = Vec::new();
+        for (site, peer) in &mut leader.peers {
+            peer.is_owed = true;
+            peer.told_durable = 0;
+            peer.redirects = 0;
+            if peer.received == last {
+                peer.confirmed = context.now;
+            } else if context.now - peer.confirmed >= timeout && !never_again {
+                peer.confirmed = context.now;
+                peer.sent = peer.received;
+                peer.batches.clear();
+            }
+            if context.now - peer.heard >= silence {
+                peer.heard = context.now;
+                silent.push(*site);
+            }
+        }
+        self.count_copies();
+        for site in silent {
+            self.suspect(site);
+        }
+        self.on_propagate_timeout(outbox);
+    }
+}

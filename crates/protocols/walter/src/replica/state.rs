@@ -1,0 +1,359 @@
+//! What the entries of the log have led to: the same at all replicas of a local site.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::log::divide;
+use quorate_core::{Instant, Key, TransactionId};
+
+use crate::entry::{Commit, Ended, Entry, Lock, Page};
+use crate::histories::{Base, Histories};
+use crate::message::{Ending, Period};
+use crate::rules::{Plant, Rules};
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+/// What is kept of a thing beside its keys and values.
+const ENTRY_BYTES: usize = 64;
+
+/// The replicated state.
+#[derive(Debug)]
+pub(super) struct State {
+    rules: Rules,
+    site: LocalSite,
+    /// All objects, and what has been received: the paper's *GotVTS* and *histories*.
+    pub(super) histories: Histories,
+    /// What has committed here: the paper's *CommittedVTS*. New snapshots are copies of it.
+    pub(super) committed: Vector,
+    /// The transactions that the floor does not include, by site, in the order of their numbers: the first is the one after the floor.
+    pub(super) journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>>,
+    /// The locks, by transaction. Since when they are held is known to this replica alone.
+    pub(super) locks: BTreeMap<TransactionId, (Lock, Instant)>,
+    /// Who has the lock of a register.
+    locked: FixedMap<Key, TransactionId>,
+    /// How transactions of this site have ended, and in which period.
+    ended: FixedMap<TransactionId, (Ending, Period)>,
+    fading: BTreeSet<(Period, TransactionId)>,
+    /// The present period, from one.
+    pub(super) period: Period,
+    /// What names this period or an earlier one is refused.
+    pub(super) forgotten: Period,
+    /// How many transactions of this site have committed and been refused since this replica began.
+    pub(super) decided: (u64, u64),
+}
+
+impl State {
+    pub(super) fn new(site: LocalSite, rules: Rules) -> Self {
+        State {
+            rules,
+            site,
+            histories: Histories::default(),
+            committed: Vector::default(),
+            journals: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            locked: FixedMap::default(),
+            ended: FixedMap::default(),
+            fading: BTreeSet::new(),
+            period: Period(1),
+            forgotten: Period(0),
+            decided: (0, 0),
+        }
+    }
+
+    /// How a transaction of this site has ended; none if it has not, as far as is known.
+    pub(super) fn ending(&self, id: TransactionId) -> Option<&Ending> {
+        self.ended.get(&id).map(|(ending, _)| ending)
+    }
+
+    /// All of them, in no order.
+    pub(super) fn endings(&self) -> impl Iterator<Item = (TransactionId, &Ending)> {
+        self.ended.iter().map(|(id, (ending, _))| (*id, ending))
+    }
+
+    /// How many endings are remembered.
+    pub(super) fn ended_len(&self) -> usize {
+        self.ended.len()
+    }
+
+    /// How many endings are remembered although nothing may ask for them any more.
+    pub(super) fn overdue(&self) -> usize {
+        let may_fade = |(period, id): &&(Period, TransactionId)| {
+            *period <= self.forgotten && self.ended.get(id).is_some_and(|(ending, _)| self.may_fade(ending))
+        };
+        self.fading.iter().filter(may_fade).count()
+    }
+
+    /// The transaction that has the lock of a register.
+    pub(super) fn holder(&self, key: &[u8]) -> Option<TransactionId> {
+        self.locked.get(key).copied()
+    }
+
+    /// A transaction that the floor does not include.
+    pub(super) fn commit(&self, version: VersionNumber) -> Option<&Arc<Commit>> {
+        let after = version.seqno.checked_sub(self.histories.floor().of(version.site) + 1)?;
+        self.journals.get(&version.site)?.get(usize::try_from(after).ok()?)
+    }
+
+    pub(super) fn apply(&mut self, entry: &Entry, now: Instant) {
+        match entry {
+            Entry::Commit(commit) => self.apply_commit(commit),
+            Entry::Refused(id) => self.refuse(*id),
+            Entry::Received(commits) => commits.iter().for_each(|commit| self.receive(commit)),
+            Entry::Advance(committed) => self.advance(committed),
+            Entry::Locked { transaction, origin, keys } => {
+                let lock = Lock { transaction: *transaction, origin: *origin, keys: keys.clone() };
+                self.lock(lock, now);
+            }
+            Entry::Released(id) => self.release(*id),
+            Entry::Floor { floor, forgotten } => self.raise_floor(floor, *forgotten),
+        }
+    }
+
+    /// A transaction of this site commits: it takes effect, and every snapshot includes it from here on.
+    fn apply_commit(&mut self, commit: &Arc<Commit>) {
+        let version = commit.version;
+        if !self.rules.has(Plant::NumberBeforeVotes) {
+            assert!(
+                version.site == self.site && version.seqno == self.committed.of(self.site) + 1,
+                "{version} commits at {} after number {}",
+                self.site,
+                self.committed.of(self.site)
+            );
+        }
+        assert!(!self.ended.contains_key(&commit.transaction), "{} commits once", commit.transaction);
+        if self.rules.has(Plant::NumberBeforeVotes) && version.seqno != self.committed.of(self.site) + 1 {
+            // The numbers of this site have a gap, so nothing that comes after it takes effect anywhere.
+            return;
+        }
+        self.take_effect(commit);
+        self.committed.include(version);
+        let ending = Ending::Committed { version, snapshot: commit.snapshot.clone() };
+        self.end(commit.transaction, ending);
+        self.decided.0 += 1;
+    }
+
+    fn refuse(&mut self, id: TransactionId) {
+        if !self.ended.contains_key(&id) {
+            self.end(id, Ending::Aborted);
+            self.decided.1 += 1;
+        }
+    }
+
+    /// A transaction of another site takes effect. Its causes have.
+    fn receive(&mut self, commit: &Arc<Commit>) {
+        assert!(commit.version.site != self.site, "{} is no transaction of another site", commit.version);
+        assert!(
+            self.histories.received().includes_all(&commit.snapshot) || self.rules.has(Plant::EffectsFirst),
+            "{} takes effect with {} and {} is here: causes come before effects",
+            commit.version,
+            commit.snapshot,
+            self.histories.received()
+        );
+        self.take_effect(commit);
+    }
+
+    fn take_effect(&mut self, commit: &Arc<Commit>) {
+        self.histories.apply(commit.version, &commit.updates);
+        self.journals.entry(commit.version.site).or_default().push_back(Arc::clone(commit));
+    }
+
+    /// Transactions of other sites commit here, with all that their snapshots include.
+    fn advance(&mut self, committed: &Vector) {
+        let before = std::mem::take(&mut self.committed);
+        self.committed.clone_from(&before);
+        self.committed.join(committed);
+        assert!(
+            self.histories.received().includes_all(&self.committed),
+            "{} commits here and {} was received",
+            self.committed,
+            self.histories.received()
+        );
+        let sites: Vec<LocalSite> = self.journals.keys().copied().filter(|site| *site != self.site).collect();
+        for site in sites {
+            for seqno in before.of(site) + 1..=self.committed.of(site) {
+                let commit = self
+                    .commit(VersionNumber { site, seqno })
+                    .expect("it is above the floor, and was received");
+                let (id, snapshot) = (commit.transaction, commit.snapshot.clone());
+                assert!(
+                    self.committed.includes_all(&snapshot) || self.rules.has(Plant::AdvancesByOne),
+                    "{site}.{seqno} commits with {snapshot} where {} has",
+                    self.committed
+                );
+                self.release(id);
+            }
+        }
+    }
+
+    fn lock(&mut self, lock: Lock, now: Instant) {
+        for key in &lock.keys {
+            let holder = self.locked.insert(key.clone(), lock.transaction);
+            assert!(
+                holder.is_none_or(|holder| holder == lock.transaction),
+                "{} locks what {holder:?} has locked",
+                lock.transaction
+            );
+        }
+        self.locks.insert(lock.transaction, (lock, now));
+    }
+
+    fn release(&mut self, id: TransactionId) {
+        if let Some((lock, _)) = self.locks.remove(&id) {
+            for key in &lock.keys {
+                self.locked.remove(key);
+            }
+        }
+    }
+
+    fn end(&mut self, id: TransactionId, ending: Ending) {
+        self.fading.insert((self.period, id));
+        self.ended.insert(id, (ending, self.period));
+    }
+
+    /// True if nothing can depend on it that a transaction is known to have ended like this. A lock goes once its transaction has committed
+    /// where it is held, which it has wherever the floor includes it.
+    fn may_fade(&self, ending: &Ending) -> bool {
+        match ending {
+            Ending::Committed { version, .. } => self.histories.floor().includes(*version),
+            Ending::Aborted => true,
+        }
+    }
+
+    fn raise_floor(&mut self, floor: &Vector, forgotten: Period) {
+        assert!(
+            self.committed.includes_all(floor),
+            "the floor {floor} includes only what has committed here: {}",
+            self.committed
+        );
+        let before = self.histories.floor().clone();
+        if !self.rules.has(Plant::SnapshotsKept) {
+            self.histories.raise_floor(floor);
+            // All of it, not a part at a time: what is kept is part of the state, which is alike everywhere.
+            while self.histories.fold(usize::MAX) {}
+        }
+        let after = self.histories.floor().clone();
+        for (site, journal) in &mut self.journals {
+            journal.drain(..(after.of(*site) - before.of(*site)) as usize);
+        }
+        self.journals.retain(|_, journal| !journal.is_empty());
+        self.period = Period(self.period.0 + 1);
+        self.forgotten = self.forgotten.max(forgotten);
+        self.fade();
+    }
+
+    fn fade(&mut self) {
+        let due: Vec<(Period, TransactionId)> =
+            self.fading.range(..(Period(self.forgotten.0 + 1), TransactionId::default())).copied().collect();
+        for (period, id) in due {
+            if self.ended.get(&id).is_some_and(|(ending, _)| self.may_fade(ending)) {
+                self.fading.remove(&(period, id));
+                self.ended.remove(&id);
+            }
+        }
+    }
+
+    /// The state as it is now, in pages of about so many bytes.
+    pub(super) fn freeze(&self, page_bytes_max: usize) -> Frozen {
+        let commits = self.journals.values().flatten();
+        let commits = commits.map(|commit| (commit.bytes(), Arc::clone(commit)));
+        let lock_bytes = |lock: &Lock| lock.keys.iter().map(|key| 8 + key.len()).sum::<usize>();
+        let locks = self.locks.values().map(|(lock, _)| (ENTRY_BYTES + lock_bytes(lock), lock.clone()));
+        let ended = self.fading.iter().filter_map(|(period, id)| {
+            let (ending, _) = self.ended.get(id)?;
+            Some((2 * ENTRY_BYTES, Ended { transaction: *id, ending: ending.clone(), period: *period }))
+        });
+        let mut pages = VecDeque::from([Page::Bounds {
+            floor: self.histories.floor().clone(),
+            committed: self.committed.clone(),
+            period: self.period,
+            forgotten: self.forgotten,
+        }]);
+        pages.extend(self.freeze_data(page_bytes_max).pages);
+        pages.extend(divide(commits, page_bytes_max).into_iter().map(Page::Journal));
+        pages.extend(divide(locks, page_bytes_max).into_iter().map(Page::Locks));
+        pages.extend(divide(ended, page_bytes_max).into_iter().map(Page::Ended));
+        Frozen { pages }
+    }
+
+    /// The objects alone, as the floor reads them.
+    pub(super) fn freeze_data(&self, page_bytes_max: usize) -> Frozen {
+        let base = self.histories.base();
+        let registers = base.registers.into_iter();
+        let registers = registers.map(|read| (ENTRY_BYTES + read.key.len() + read.value.len(), read));
+        let counts = base.counts.into_iter();
+        let counts = counts.map(|count| (ENTRY_BYTES + count.set.len() + count.element.len(), count));
+        let mut pages: VecDeque<Page> =
+            divide(registers, page_bytes_max).into_iter().map(Page::Registers).collect();
+        pages.extend(divide(counts, page_bytes_max).into_iter().map(Page::Counts));
+        Frozen { pages }
+    }
+
+    /// The state that these pages hold. Nobody knows here since when locks are held: they count as old.
+    pub(super) fn from_pages(pages: Vec<Page>, site: LocalSite, rules: Rules) -> Self {
+        let mut state = State::new(site, rules);
+        let mut base = Base::default();
+        let mut journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>> = BTreeMap::new();
+        for page in pages {
+            match page {
+                Page::Bounds { floor, committed, period, forgotten } => {
+                    base.floor = floor;
+                    (state.committed, state.period, state.forgotten) = (committed, period, forgotten);
+                }
+                Page::Registers(registers) => base.registers.extend(registers),
+                Page::Counts(counts) => base.counts.extend(counts),
+                Page::Journal(commits) => {
+                    for commit in commits {
+                        journals.entry(commit.version.site).or_default().push_back(commit);
+                    }
+                }
+                Page::Locks(locks) => locks.into_iter().for_each(|lock| state.lock(lock, Instant::START)),
+                Page::Ended(ended) => {
+                    for Ended { transaction, ending, period } in ended {
+                        state.fading.insert((period, transaction));
+                        state.ended.insert(transaction, (ending, period));
+                    }
+                }
+            }
+        }
+        state.histories = Histories::from_base(base);
+        state.replay(journals);
+        state
+    }
+
+    /// Transactions take effect again, causes before effects.
+    fn replay(&mut self, mut journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>>) {
+        loop {
+            let mut is_over = true;
+            for journal in journals.values_mut() {
+                while let Some(commit) = journal.front()
+                    && (self.histories.received().includes_all(&commit.snapshot)
+                        || self.rules.has(Plant::EffectsFirst))
+                {
+                    let commit = journal.pop_front().expect("it was looked at");
+                    self.take_effect(&commit);
+                    is_over = false;
+                }
+            }
+            if is_over {
+                break;
+            }
+        }
+        assert!(
+            journals.values().all(VecDeque::is_empty),
+            "the causes of each transaction of a state are in the state: {journals:?}"
+        );
+    }
+}
+
+/// A state as it was at one position, in pages.
+#[derive(Debug)]
+pub struct Frozen {
+    pages: VecDeque<Page>,
+}
+
+impl Frozen {
+    /// The next page.
+    pub(super) fn next_page(&mut self) -> Option<Page> {
+        self.pages.pop_front()
+    }
+}

@@ -1,0 +1,33 @@
+//! The bugs that can be planted, so that tests and the simulator can prove that they would be noticed.
+
+use quorate_core::rules::Hunt;
+
+quorate_core::plants! {
+    LockNotLogged = "W1", "5.5", Hunt::ALL_FAULTS,
+        "a preferred site votes for a transaction before its locks are durable, and keeps them in memory";
+    NumberBeforeVotes = "W2", "5.5", Hunt::ALL_FAULTS,
+        "a slow commit takes its number before the votes, so that an abort leaves a gap";
+    DurableWhenReceived = "W6", "5.6", Hunt::Scripted,
+        "a transaction counts as durable although its sets have not reached their preferred sites";
+    AdvancesByOne = "W12", "5.6", Hunt::ALL_FAULTS,
+        "a transaction of another site becomes visible before what its snapshot includes";
+    SnapshotsKept = "W17", "6", Hunt::Scripted,
+        "the floor never rises, as if somebody might still read the first snapshot";
+    RemoteWritesIgnored = "W21", "5.4", Hunt::ALL_FAULTS,
+        "a commit looks at what its own site has committed last, not at what was received";
+    LocksIgnored = "W22", "5.4", Hunt::ALL_FAULTS,
+        "a fast commit writes what is locked for a slow one";
+    AbortsNotLogged = "W24", "5.5", Hunt::ALL_FAULTS,
+        "a transaction is refused without a word in the log";
+    EffectsFirst = "W25", "5.6", Hunt::ALL_FAULTS,
+        "what was received takes effect although its causes are missing";
+    LeaseNotChecked = "W23", "5.1", Hunt::Scripted,
+        "a deposed leader hands out snapshots";
+    SessionForgotten = "W14", "5.1", Hunt::Scripted,
+        "a snapshot need not include what the session has seen";
+    NothingPropagatedAgain = "W13", "5.6", Hunt::ALL_FAULTS,
+        "what was lost on its way to another site is not sent again";
+}
+
+/// The rules that the machines of this crate follow.
+pub type Rules = quorate_core::rules::Rules<Plant>;

@@ -1,0 +1,216 @@
+//! The field numbers of Walter.
+
+use quorate_codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use quorate_codec::scalar::Scalar;
+use quorate_codec::schema::Number;
+use quorate_codec::{Fault, Through, alternatives, list, message, through};
+use quorate_core::{Key, KeyRange};
+
+use crate::entry::{Commit, Ended, Entry, Lock, Page};
+use crate::histories::{Count, Read, Update};
+use crate::message::{Ending, Found, Message, Period, Snapshot, Wanted};
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+impl Scalar for LocalSite {
+    const NUMBER: Number = Number::up_to(u16::MAX as u64);
+
+    fn to_u64(&self) -> u64 {
+        u64::from(self.0)
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        u16::try_from(number).ok().map(LocalSite)
+    }
+}
+
+impl Scalar for Period {
+    const NUMBER: Number = Number::up_to(u64::MAX);
+
+    fn to_u64(&self) -> u64 {
+        self.0
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Some(Period(number))
+    }
+}
+
+/// [`Vector`]: zeros at the end mean what is left out.
+struct Numbers {
+    numbers: Vec<u64>,
+}
+
+message!(Numbers, "walter.Vector", { 1 numbers: Packed });
+
+impl Through<Vector> for Numbers {
+    fn of(vector: &Vector) -> Self {
+        Numbers { numbers: vector.numbers().to_vec() }
+    }
+
+    fn restore(self) -> Result<Vector, Fault> {
+        Ok(Vector::new(self.numbers))
+    }
+}
+
+through!(Vector, Numbers);
+
+message!(VersionNumber, "walter.Version", {
+    1 site: Varint,
+    2 seqno: Varint,
+});
+
+alternatives!(Snapshot, "walter.Snapshot", fields {
+    1 Taken: Nested,
+    2 New: Nested,
+});
+
+/// [`Wanted::Register`].
+struct WantedRegister {
+    key: Key,
+}
+
+message!(WantedRegister, "walter.Wanted.Register", { 1 key: KeyBytes });
+
+/// [`Wanted::Range`].
+struct WantedRange {
+    range: KeyRange,
+    limit: u32,
+}
+
+message!(WantedRange, "walter.Wanted.Range", {
+    1 range: Nested,
+    2 limit: Varint,
+});
+
+alternatives!(Wanted, "walter.Wanted", through {
+    1 Register: WantedRegister,
+    2 Range: WantedRange,
+});
+
+impl Through<Wanted> for WantedRegister {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Register(key) => WantedRegister { key: key.clone() },
+            Wanted::Range(..) => unreachable!("a range is another alternative"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Register(self.key))
+    }
+}
+
+impl Through<Wanted> for WantedRange {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Range(range, limit) => WantedRange { range: range.clone(), limit: *limit },
+            Wanted::Register(_) => unreachable!("a register is another alternative"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Range(self.range, self.limit))
+    }
+}
+
+alternatives!(Found, "walter.Found", messages {
+    1 Register { 1 version: Optional<Nested>, 2 value: Optional<ValueBytes> }
+    2 Range { 1 entries: Repeated<Nested>, 2 next: Optional<BoundBytes> }
+});
+
+message!(Read, "walter.Read", {
+    1 key: KeyBytes,
+    2 version: Nested,
+    3 value: ValueBytes,
+});
+
+message!(Count, "walter.Count", {
+    1 set: KeyBytes,
+    2 element: KeyBytes,
+    3 count: Varint,
+});
+
+alternatives!(Update, "walter.Update", messages {
+    1 Write { 1 key: KeyBytes, 2 value: Optional<ValueBytes> }
+    2 Add { 1 set: KeyBytes, 2 element: KeyBytes, 3 by: Varint }
+});
+
+alternatives!(Ending, "walter.Ending", messages {
+    1 Committed { 1 version: Nested, 2 snapshot: Nested }
+    2 Aborted {}
+});
+
+alternatives!(Message, "walter.Message", messages {
+    1 Read { 1 transaction: Nested, 2 request: Varint, 3 snapshot: Nested, 4 wanted: Repeated<Nested> }
+    2 ReadReply {
+        1 transaction: Nested,
+        2 request: Varint,
+        3 snapshot: Nested,
+        4 found: Repeated<Nested>,
+        5 period: Varint,
+    }
+    3 Commit { 1 transaction: Nested, 2 snapshot: Nested, 3 period: Varint, 4 updates: Repeated<Nested> }
+    4 CommitReply { 1 transaction: Nested, 2 ending: Nested }
+    5 TooOld { 1 transaction: Nested, 2 committed: Nested, 3 period: Varint }
+    6 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
+    7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
+    8 Vote { 1 transaction: Nested, 2 agrees: Varint }
+    9 Release { 1 transaction: Nested }
+    10 AskOutcome { 1 transaction: Nested, 2 period: Varint }
+    11 Forgotten { 1 transaction: Nested }
+    12 Propagate { 1 commits: Repeated<Nested>, 2 durable: Varint }
+    13 Progress { 1 received: Varint, 2 committed: Nested, 3 oldest: Nested }
+});
+
+message!(Commit, "walter.Commit", {
+    1 transaction: Nested,
+    2 version: Nested,
+    3 snapshot: Nested,
+    4 updates: Repeated<Nested>,
+});
+
+list!(ReceivedList: Vec<std::sync::Arc<Commit>>, "walter.Commits", Repeated<Nested>);
+
+alternatives!(Entry, "walter.Entry",
+    messages {
+        5 Locked { 1 transaction: Nested, 2 origin: Varint, 3 keys: Repeated<KeyBytes> }
+        7 Floor { 1 floor: Nested, 2 forgotten: Varint }
+    },
+    fields {
+        1 Commit: Nested,
+        2 Refused: Nested,
+        3 Received: ReceivedList,
+        4 Advance: Nested,
+        6 Released: Nested,
+    }
+);
+
+message!(Lock, "walter.Lock", {
+    1 transaction: Nested,
+    2 origin: Varint,
+    3 keys: Repeated<KeyBytes>,
+});
+
+message!(Ended, "walter.Ended", {
+    1 transaction: Nested,
+    2 ending: Nested,
+    3 period: Varint,
+});
+
+list!(ReadList: Vec<Read>, "walter.Page.Registers", Repeated<Nested>);
+list!(CountList: Vec<Count>, "walter.Page.Counts", Repeated<Nested>);
+list!(LockList: Vec<Lock>, "walter.Page.Locks", Repeated<Nested>);
+list!(EndedList: Vec<Ended>, "walter.Page.EndedList", Repeated<Nested>);
+
+alternatives!(Page, "walter.Page",
+    messages {
+        1 Bounds { 1 floor: Nested, 2 committed: Nested, 3 period: Varint, 4 forgotten: Varint }
+    },
+    fields {
+        2 Registers: ReadList,
+        3 Counts: CountList,
+        4 Journal: ReceivedList,
+        5 Locks: LockList,
+        6 Ended: EndedList,
+    }
+);
