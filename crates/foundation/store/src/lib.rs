@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`versions`] | the multi-version key space: a hash index for points, an ordered index for scans |
+//! | [`pages`] | pages of it: of a scan, and of all versions |
 //! | [`read_timestamps`] | at which timestamps keys and ranges have been read, so that no write slips below a read |
 //! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
 //! | [`read_locks`] | who has locked what to read it |
@@ -14,6 +15,7 @@
 
 pub mod below;
 pub mod client_table;
+pub mod pages;
 pub mod prepared;
 pub mod read_locks;
 pub mod read_timestamps;
@@ -22,6 +24,7 @@ pub mod versions;
 
 pub use below::WalkBelow;
 pub use client_table::ClientTable;
+pub use pages::{Filling, PageLimits};
 pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_locks::ReadLocks;
 pub use read_timestamps::ReadTimestamps;

@@ -12,7 +12,6 @@ use std::ops::Bound;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::StoredVersion;
-use quorate_core::transaction::KeyVersion;
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, KeyRange, Timestamp, Value};
 
@@ -23,18 +22,6 @@ pub struct Version {
     pub timestamp: Timestamp,
     /// The value; none if this version deleted the key.
     pub value: Option<Value>,
-}
-
-impl Version {
-    /// How many bytes its key and its value have.
-    fn bytes_with(&self, key: &Key) -> usize {
-        key.len() + self.value.as_ref().map_or(0, |value| value.len())
-    }
-
-    /// The same with its key.
-    fn of(&self, key: &Key) -> KeyVersion {
-        KeyVersion { key: key.clone(), version: self.timestamp, value: self.value.clone() }
-    }
 }
 
 /// All versions of all keys.
@@ -176,46 +163,6 @@ impl Versions {
     pub fn after<'a>(&'a self, after: Option<&'a Key>) -> impl Iterator<Item = (&'a Key, &'a Version)> + 'a {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.ordered.range::<Key, _>((from, Bound::Unbounded)).flat_map(|key| self.versions_of(key))
-    }
-
-    /// All versions of the keys after `after`, in the order of [`Versions::after`], of as many keys as it takes to have
-    /// `bytes_max` bytes of keys and values; and the last of these keys, unless no key follows it.
-    pub fn page(&self, after: Option<&Key>, bytes_max: usize) -> (Vec<KeyVersion>, Option<Key>) {
-        let (mut page, mut bytes): (Vec<KeyVersion>, usize) = (Vec::new(), 0);
-        for (key, version) in self.after(after) {
-            let last = page.last().map(|last| &last.key).filter(|last| *last != key);
-            if let Some(last) = last.filter(|_| bytes >= bytes_max).cloned() {
-                return (page, Some(last));
-            }
-            bytes += version.bytes_with(key);
-            page.push(version.of(key));
-        }
-        (page, None)
-    }
-
-    /// All versions, in pages of at most `bytes_max` bytes as far as single versions allow; at least one page.
-    pub fn pages(&self, bytes_max: usize) -> Vec<Vec<KeyVersion>> {
-        /// The bytes that a version takes beside its key and its value.
-        const OVERHEAD: usize = 48;
-        let (mut pages, mut page, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for (key, version) in self.iter() {
-            let size = version.bytes_with(key) + OVERHEAD;
-            if bytes > 0 && bytes + size > bytes_max {
-                pages.push(std::mem::take(&mut page));
-                bytes = 0;
-            }
-            bytes += size;
-            page.push(version.of(key));
-        }
-        pages.push(page);
-        pages
-    }
-
-    /// Installs the versions of a page.
-    pub fn install_page(&mut self, page: &[KeyVersion]) {
-        for KeyVersion { key, version, value } in page {
-            self.install(key, *version, value.clone());
-        }
     }
 
     /// The greatest floor below which anything may have been collected: what was the newest below an earlier one may be gone.
@@ -368,32 +315,6 @@ mod tests {
         let backwards = KeyRange { from: key("d"), to: Some(key("b")) };
         assert_eq!(versions.range(&backwards).count(), 0);
         assert_eq!(versions.range(&KeyRange { from: key("c"), to: None }).count(), 2);
-    }
-
-    #[test]
-    fn pages_cover_all_versions_and_a_snapshot_never_splits_a_key() {
-        let mut versions = Versions::new();
-        for (name, micros) in [("a", 1), ("a", 2), ("b", 1), ("c", 1), ("c", 2), ("c", 3)] {
-            versions.install(&key(name), at(micros), Some(Bytes::from("x")));
-        }
-        let names =
-            |page: &[KeyVersion]| page.iter().flat_map(|found| found.key.to_vec()).collect::<Vec<_>>();
-        let table = [(1, "aa b ccc"), (5, "aab ccc"), (6, "aab ccc"), (7, "aabccc")];
-        for (bytes_max, expected) in table {
-            let (mut after, mut written) = (None, Vec::new());
-            for page in expected.split(' ') {
-                let (found, last) = versions.page(after.as_ref(), bytes_max);
-                assert_eq!(names(&found), page.as_bytes());
-                written.extend(found);
-                after = last;
-            }
-            assert_eq!(after, None, "{bytes_max}");
-            let (pages, mut copy) = (versions.pages(bytes_max), Versions::new());
-            pages.iter().for_each(|page| copy.install_page(page));
-            assert_eq!((pages.concat(), copy.stored()), (written, versions.stored()));
-        }
-        assert_eq!(Versions::new().page(None, 1), (Vec::new(), None));
-        assert_eq!(Versions::new().pages(1), [Vec::new()]);
     }
 
     #[test]

@@ -402,7 +402,7 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
-        let (versions, last) = self.versions.page(after, bytes_max);
+        let (versions, last) = self.versions.page_after(after, bytes_max);
         (StatePage { versions }, last)
     }
 

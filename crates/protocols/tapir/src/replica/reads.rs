@@ -6,56 +6,13 @@
 use std::time::Duration;
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::transaction::KeyVersion;
-use quorate_core::{Address, Context, Key, KeyRange, Timestamp, TransactionId, Value};
+use quorate_core::{Address, Context, Key, KeyRange, Timestamp, TransactionId};
 use quorate_ir::Status;
-use quorate_store::PreparedSet;
+use quorate_store::{PageLimits, PreparedSet};
 
 use super::turns::Answer;
 use super::{Replica, ReplicaTimer};
 use crate::message::Message;
-
-/// Roughly how many bytes of keys and values go into one reply to a scan.
-const SCAN_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// What goes into one page of a scan at most.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PageLimits {
-    /// Keys that exist.
-    pub(super) live: u32,
-    /// Keys that are listed. Deleted ones count too, or a graveyard would have to be walked in one step.
-    pub(super) keys: usize,
-    /// Bytes of keys and values; the last may go over it.
-    pub(super) bytes: usize,
-}
-
-/// A page that is being filled.
-#[derive(Debug)]
-pub(super) struct Filling {
-    limits: PageLimits,
-    live: u32,
-    keys: usize,
-    bytes: usize,
-}
-
-impl PageLimits {
-    pub(super) fn begin(self) -> Filling {
-        Filling { limits: self, live: 0, keys: 0, bytes: 0 }
-    }
-}
-
-impl Filling {
-    pub(super) fn is_full(&self) -> bool {
-        let PageLimits { live, keys, bytes } = self.limits;
-        self.live >= live || self.keys >= keys || self.bytes >= bytes
-    }
-
-    pub(super) fn add(&mut self, key: &Key, value: Option<&Value>) {
-        self.live += u32::from(value.is_some());
-        self.keys += 1;
-        self.bytes += key.len() + value.map_or(0, |value| value.len());
-    }
-}
 
 impl Replica {
     pub(super) fn on_read(
@@ -131,26 +88,13 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        let (mut keys, mut next) = (Vec::new(), None);
-        let mut filling = self.page_limits(limit).begin();
-        for (key, version) in self.participant.versions.range(&range) {
-            if filling.is_full() {
-                next = Some(key.clone());
-                break;
-            }
-            filling.add(key, version.value.as_ref());
-            keys.push(KeyVersion {
-                key: key.clone(),
-                version: version.timestamp,
-                value: version.value.clone(),
-            });
-        }
+        let (keys, next) = self.participant.versions.scan(&range, self.page_limits(limit));
         outbox.send_unordered(from, Message::ScanReply { transaction, request, keys, next });
     }
 
     /// What goes into a page at most, if so many keys are wanted.
     pub(super) fn page_limits(&self, limit: u32) -> PageLimits {
-        PageLimits { live: limit, keys: self.config.scan_page_max, bytes: SCAN_PAGE_BYTES_MAX }
+        PageLimits::of_scan(limit, self.config.scan_page_max)
     }
 }
 

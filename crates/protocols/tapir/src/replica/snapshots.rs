@@ -66,12 +66,11 @@ use quorate_core::{
     Address, ClientId, ClockTime, Context, Key, KeyRange, ReadVersion, Timestamp, Transaction, TransactionId,
 };
 use quorate_ir::{OperationId, Status};
-use quorate_store::{Holder, Version};
+use quorate_store::{Holder, PageLimits, Version};
 
 use super::Replica;
 use super::agenda::{Request, Wants};
 use super::participant::Participant;
-use super::reads::PageLimits;
 use crate::config::READ_PROMISE_AHEAD;
 use crate::message::{
     FoundKey, FoundPage, FoundVersion, Message, Prepare, SnapshotVersion, ValidatedVersion,

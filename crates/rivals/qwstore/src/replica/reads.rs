@@ -4,15 +4,12 @@
 //! of it. So replies leave without waiting for the disk.
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::transaction::KeyVersion;
-use quorate_core::{Address, Key, KeyRange, Timestamp, TransactionId, Value};
+use quorate_core::{Address, Key, KeyRange, Timestamp, TransactionId};
 use quorate_ir::Status;
+use quorate_store::PageLimits;
 
 use super::Replica;
 use crate::message::Message;
-
-/// Roughly how many bytes of keys and values go into one reply to a scan.
-const SCAN_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 impl Replica {
     pub(super) fn on_read(
@@ -43,20 +40,8 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        let (mut keys, mut next) = (Vec::new(), None);
-        let (mut live, mut bytes) = (0, 0);
-        for (key, version) in self.store.versions.range(range) {
-            // Deletions count as well, or a graveyard would have to be walked in one step.
-            let is_full = live >= limit || keys.len() >= self.config.scan_page_max;
-            if is_full || bytes >= SCAN_PAGE_BYTES_MAX {
-                next = Some(key.clone());
-                break;
-            }
-            live += u32::from(version.value.is_some());
-            bytes += key.len() + version.value.as_ref().map_or(0, Value::len);
-            let (version, value) = (version.timestamp, version.value.clone());
-            keys.push(KeyVersion { key: key.clone(), version, value });
-        }
+        let limits = PageLimits::of_scan(limit, self.config.scan_page_max);
+        let (keys, next) = self.store.versions.scan(range, limits);
         outbox.send_unordered(from, Message::ScanReply { transaction, request, keys, next });
     }
 }

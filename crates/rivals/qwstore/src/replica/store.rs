@@ -122,7 +122,7 @@ impl Upcalls<QwStore> for Store {
     }
 
     fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
-        let (versions, last) = self.versions.page(after, bytes_max);
+        let (versions, last) = self.versions.page_after(after, bytes_max);
         (StatePage { versions }, last)
     }
 
