@@ -350,7 +350,9 @@ pub trait Holdings: Debug {
     fn versions(&self) -> Vec<StoredVersion>;
 
     /// How many versions it holds.
-    fn version_count(&self) -> usize;
+    fn version_count(&self) -> usize {
+        self.versions().len()
+    }
 
     /// The things that it keeps although they have ended, by kind.
     fn left(&self) -> Vec<(&'static str, usize)> {
@@ -360,8 +362,11 @@ pub trait Holdings: Debug {
     /// How many transactions it keeps a record of.
     fn recorded(&self) -> usize;
 
-    /// About how many bytes its state takes in a snapshot; rather more.
-    fn state_bytes(&self) -> u64;
+    /// About how many bytes its state takes in a snapshot; rather more. The default is for a replica whose state is its versions.
+    fn state_bytes(&self) -> u64 {
+        let bytes = |value: &Option<Value>| value.as_ref().map_or(0, Value::len);
+        self.versions().iter().map(|(key, _, value)| 128 + (key.len() + bytes(value)) as u64).sum()
+    }
 }
 
 /// A coordinator that a client can host. Its messages are those of its protocol's replicas.

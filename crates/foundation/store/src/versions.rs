@@ -229,12 +229,6 @@ impl Versions {
         self.iter().map(stored).collect()
     }
 
-    /// About how many bytes all versions take in a snapshot; rather more.
-    pub fn bytes(&self) -> u64 {
-        let bytes = |version: &Version| version.value.as_ref().map_or(0, |value| value.len());
-        self.iter().map(|(key, version)| 128 + (key.len() + bytes(version)) as u64).sum()
-    }
-
     /// The number of keys that have a version.
     pub fn len(&self) -> usize {
         self.chains.len()

@@ -125,20 +125,12 @@ impl Holdings for Replica {
         Replica::versions(self).stored()
     }
 
-    fn version_count(&self) -> usize {
-        Replica::versions(self).count()
-    }
-
     fn left(&self) -> Vec<(&'static str, usize)> {
         self.remains().left().collect()
     }
 
     fn recorded(&self) -> usize {
         self.record_len()
-    }
-
-    fn state_bytes(&self) -> u64 {
-        Replica::versions(self).bytes()
     }
 }
 

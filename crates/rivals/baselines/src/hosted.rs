@@ -94,20 +94,12 @@ impl Holdings for Replica {
         self.versions().stored()
     }
 
-    fn version_count(&self) -> usize {
-        self.versions().count()
-    }
-
     fn left(&self) -> Vec<(&'static str, usize)> {
         self.remains().left().collect()
     }
 
     fn recorded(&self) -> usize {
         self.outcomes().len()
-    }
-
-    fn state_bytes(&self) -> u64 {
-        self.versions().bytes()
     }
 }
 
