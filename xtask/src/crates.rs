@@ -161,7 +161,7 @@ pub(crate) const CRATES: [Crate; 35] = [
     Crate {
         package: IR,
         folder: "crates/replication/ir",
-        what: "inconsistent replication: operations, records, view changes",
+        what: "inconsistent replication: operations, records, view changes, floors, and what is the same for every machine that stands on it ([ADR 0044](adr/0044-members-of-inconsistent-replication.md))",
         may_import: &[CORE, CODEC, STORE],
         kind: Kind::Machine,
     },

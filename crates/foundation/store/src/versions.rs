@@ -56,6 +56,11 @@ impl Versions {
         self.chains.get(key).map(|chain| &chain.newest)
     }
 
+    /// The value of a key, and since when it has it: none since [`Timestamp::ZERO`] if it was never written.
+    pub fn held(&self, key: &[u8]) -> (Timestamp, Option<Value>) {
+        self.newest(key).map_or((Timestamp::ZERO, None), |newest| (newest.timestamp, newest.value.clone()))
+    }
+
     /// The timestamp of the newest version; [`Timestamp::ZERO`] if the key was never written.
     pub fn newest_timestamp(&self, key: &[u8]) -> Timestamp {
         self.newest(key).map_or(Timestamp::ZERO, |version| version.timestamp)

@@ -63,13 +63,7 @@ impl HostedReplica for Replica {
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {
-        Some(match event {
-            ReplicaEvent::Normal { view } => News::Normal(*view),
-            ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
-            ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
-            ReplicaEvent::Lost { lost } => News::Lost(*lost),
-            ReplicaEvent::Retired => News::Retired,
-        })
+        Some(event.news())
     }
 
     fn admission(message: &Message) -> Admission {

@@ -16,7 +16,7 @@ use quorate_core::{
     Ballot, ClockTime, Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Value,
     View,
 };
-use quorate_ir::{Cursor, Operations};
+use quorate_ir::{Cursor, FloorMessage, Operations, Summary, counterparts};
 use quorate_store::Version;
 
 /// The operations that TAPIR invokes through inconsistent replication.
@@ -585,3 +585,20 @@ pub enum Message {
         reads: Vec<ReadVersion>,
     },
 }
+
+impl From<quorate_ir::Message<Tapir>> for Message {
+    fn from(message: quorate_ir::Message<Tapir>) -> Self {
+        Message::Ir(message)
+    }
+}
+
+counterparts!(FloorMessage<Tapir> = Message {
+    Gather { view, floor, below, from } = Gather { view, floor, below, from },
+    GatherReply { view, below, from, summary: Summary { executed, open, next } }
+        = GatherReply { view, below, from, executed, open, next },
+    Fetch { transactions } = FetchDecisions { transactions },
+    Learn { operations } = Decisions { decisions: operations },
+    Complete { view, below } = Complete { view, below },
+    CompleteReply { view, below } = CompleteReply { view, below },
+    RaiseFloor { floor } = RaiseFloor { floor },
+} own other);

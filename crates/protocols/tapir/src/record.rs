@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{Ballot, Groups, ReplicaIndex, Timestamp, TransactionId, View};
-use quorate_ir::{Mark, OperationId, RecordPage};
+use quorate_ir::{Fact, OperationId, RecordPage, counterparts};
 
 use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
 
@@ -149,14 +149,30 @@ pub enum Record {
     },
 }
 
-impl Record {
-    /// The part that the record plays in a snapshot; none if it belongs to no snapshot.
-    pub(crate) fn mark(&self) -> Option<Mark> {
-        match self {
-            Record::SnapshotBegun { .. } => Some(Mark::Begun),
-            Record::SnapshotBinds { .. } | Record::SnapshotPage { .. } => Some(Mark::Within),
-            Record::SnapshotEnded { .. } => Some(Mark::Ended),
-            _ => None,
-        }
-    }
-}
+counterparts!(Fact<Tapir> = Record {
+    Initialised {} = Initialised {},
+    ViewEntered (view) = ViewEntered { view },
+    LifeNoted { replica, life } = LifeNoted { replica, life },
+    ConsensusRecorded { id, operation, verdict } = Voted { id, prepare: operation, vote: verdict },
+    ConsensusFinalized { id, verdict, ballot } = VoteFinalized { id, vote: verdict, ballot },
+    InconsistentRecorded { transaction, operation, executed } = Decided { transaction, decision: operation, executed },
+    InconsistentExecuted (transaction) = DecisionExecuted { transaction },
+    ViewPage { view, page } = ViewPage { view, page },
+    ViewState { view, state } = ViewState { view, state },
+    ViewInstalled { view, since, supplement, floor } = ViewInstalled { view, since, supplement, floor },
+    Refusing (below) = Refusing { below },
+    Completed (below) = Completed { below },
+    FloorRaised (floor) = FloorRaised { floor },
+    SnapshotPage (state) = SnapshotPage { state },
+    SnapshotEnded (floor) = SnapshotEnded { floor },
+} to own {
+    // The supplement follows, in [`Record::SnapshotBinds`].
+    Fact::SnapshotBegun { view, lineage, floor, complete, lives, .. } => {
+        Record::SnapshotBegun { view, lineage, floor, complete, lives }
+    },
+} to shared {
+    Record::SnapshotBegun { view, lineage, floor, complete, lives } => {
+        let supplement = Supplement::default();
+        Fact::SnapshotBegun { view, lineage, floor, complete, lives, supplement }
+    },
+} own other);

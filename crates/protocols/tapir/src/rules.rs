@@ -139,6 +139,11 @@ impl Plant {
             Plant::EarlierLivesCount => Some(Mistake::ForgetsLives),
             Plant::AnyViewBelieved => Some(Mistake::BelievesAnyView),
             Plant::AbortOnArrival => Some(Mistake::LetsGoOnArrival),
+            Plant::GatherBeforeRefusing => Some(Mistake::SaysBeforeRefusing),
+            Plant::FloorBelowAnother => Some(Mistake::ComparesBelowFloors),
+            Plant::WildFloorSought => Some(Mistake::SeeksWildFloors),
+            Plant::CollectAlone => Some(Mistake::CollectsAlone),
+            Plant::CollectNothing => Some(Mistake::CollectsNothing),
             _ => None,
         }
     }

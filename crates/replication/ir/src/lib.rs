@@ -14,6 +14,8 @@
 //! | [`record`] | what a replica remembers of operations, and how records of a view are merged |
 //! | [`call`] | the proposer's side of one operation: counts replies, knows when they suffice |
 //! | [`replica`] | the replica's side: operations in normal views, and view changes |
+//! | [`bounds`] | by which timestamps a replica tells what is over |
+//! | [`member`] | what is the same for all machines that are members of a group: beginning, view changes, floors, snapshots |
 //! | [`mistake`] | what can be planted to see that it is caught |
 //! | [`wire`] | the field numbers, the same for every protocol that stands on it |
 //!
@@ -31,21 +33,24 @@
 //! * A group may go on with other members: a change of the group is a view change over the members before and after it.
 //! * Replicas are silent unless they are normal, and confirm every FINALIZE, also of what they know already.
 
+pub mod bounds;
 pub mod call;
+pub mod member;
 pub mod message;
 pub mod mistake;
 pub mod record;
 pub mod replica;
 pub mod wire;
 
+pub use bounds::Bounds;
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
-pub use message::{Message, OperationId, Part, PartRange};
+pub use member::{Member, MemberEvent, MemberSettings, MemberState, SearchSettings};
+pub use message::{FloorMessage, Message, OperationId, Part, PartRange};
 pub use mistake::Mistake;
 pub use quorate_core::hosted::Status;
 pub use record::{
     ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
 };
-pub use replica::shortening::{Mark, since_last_snapshot};
 pub use replica::{Answer, Fact, Host, Replica, Upcalls};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt;
 use quorate_core::{Ballot, ReplicaIndex, Timestamp, TransactionId, View};
 
 use crate::Operations;
-use crate::record::RecordPage;
+use crate::record::{Cursor, RecordPage, Summary};
 
 /// Names one operation: the transaction that invokes it, and a number within it.
 ///
@@ -213,5 +213,62 @@ pub enum Message<O: Operations> {
         lost: bool,
         /// The latest life of the asker that the replica knows of.
         life: u64,
+    },
+}
+
+/// A message between the members of a group while one of them searches for a floor: see [`crate::member::search`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FloorMessage<O: Operations> {
+    /// The member that searches → each other one: refuse new operations below, and tell me which have run at yours and which are open
+    /// there.
+    Gather {
+        /// Its view; in another one this means nothing.
+        view: View,
+        /// Its floor: what lies below has been compared.
+        floor: Timestamp,
+        /// Where the next floor may come to lie.
+        below: Timestamp,
+        /// Where the answer is to begin.
+        from: Cursor,
+    },
+    /// The answer: I refuse new operations below from now on, durably, and this is a page of what I have.
+    GatherReply {
+        /// The view.
+        view: View,
+        /// As asked.
+        below: Timestamp,
+        /// As asked.
+        from: Cursor,
+        /// The page.
+        summary: Summary,
+    },
+    /// Member → member: send me the inconsistent operations of these transactions.
+    Fetch {
+        /// The transactions.
+        transactions: Vec<TransactionId>,
+    },
+    /// Member → member: operations that have run here, and not at yours.
+    Learn {
+        /// The transactions, with their operations.
+        operations: Vec<(TransactionId, O::Inconsistent)>,
+    },
+    /// The member that searches → those that have run what it has: make it durable that you have.
+    Complete {
+        /// The view.
+        view: View,
+        /// Below this they have run the same.
+        below: Timestamp,
+    },
+    /// The answer, once that is durable. From f + 1 of the view: `below` is a floor.
+    CompleteReply {
+        /// The view.
+        view: View,
+        /// As asked.
+        below: Timestamp,
+    },
+    /// Member → member: f + 1 are complete below this, so it is a floor.
+    RaiseFloor {
+        /// The floor.
+        floor: Timestamp,
     },
 }

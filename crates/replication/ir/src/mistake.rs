@@ -39,4 +39,18 @@ pub enum Mistake {
     BelievesAnyView,
     /// T48: an inconsistent operation that leaves nothing behind runs on arrival, however large the group.
     LetsGoOnArrival,
+    /// T28: a replica says what it holds below a floor that is searched for before it refuses new operations there.
+    SaysBeforeRefusing,
+    /// T49: the replica that searches for a floor goes on although its clock was wild when it began.
+    SeeksWildFloors,
+    /// Replicas compare what lies below the floor of one of them.
+    ComparesBelowFloors,
+    /// The replica that searches for a floor does not compare again what runs at it before it refuses.
+    ComparesOnce,
+    /// Replicas do not tell each other what they lack.
+    ComparesNothing,
+    /// A replica raises its floor without asking anybody.
+    CollectsAlone,
+    /// Nothing is ever collected.
+    CollectsNothing,
 }

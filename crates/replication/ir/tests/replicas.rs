@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, Epoch, GroupSize, Key, Members, Random, ReplicaId, ReplicaIndex, ShardId,
+    Address, Ballot, ClientId, Epoch, GroupSize, Members, Random, ReplicaId, ReplicaIndex, ShardId,
     Succession, Tenure, Timestamp, TransactionId, View,
 };
 use quorate_ir::{
-    ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
+    Bounds, ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
     Operations, PartRange, Replica, Status, Upcalls,
 };
 
@@ -53,8 +53,16 @@ impl Operations for Numbers {
     }
 }
 
-#[derive(Debug, Default)]
-struct Set(BTreeSet<u64>);
+#[derive(Debug)]
+struct Set(BTreeSet<u64>, Bounds);
+
+impl Default for Set {
+    fn default() -> Self {
+        let mut bounds = Bounds::default();
+        bounds.refuse_below(Timestamp { micros: 10, client: ClientId(0) });
+        Set(BTreeSet::new(), bounds)
+    }
+}
 
 impl Upcalls<Numbers> for Set {
     fn execute_consensus(&mut self, _: OperationId, _: &Timestamp) -> bool {
@@ -100,26 +108,16 @@ impl Upcalls<Numbers> for Set {
 
     fn adopt_supplement(&mut self, (): &()) {}
 
-    fn refusal(&self) -> Timestamp {
-        Timestamp { micros: 10, client: ClientId(0) }
+    fn bounds(&self) -> &Bounds {
+        &self.1
     }
 
-    fn complete(&self) -> Timestamp {
-        Timestamp::ZERO
+    fn bounds_mut(&mut self) -> &mut Bounds {
+        &mut self.1
     }
-
-    fn on_floor(&mut self, _: Timestamp) {}
 
     fn state(&self, _: usize) -> Vec<()> {
         vec![()]
-    }
-
-    fn key_count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn next_page(&self, _: Option<&Key>, _: usize) -> ((), Option<Key>) {
-        ((), None)
     }
 
     fn forget_state_below(&mut self, _: Timestamp) {}
@@ -160,8 +158,6 @@ impl Host<Numbers> for Desk<'_> {
     fn persist(&mut self, _: Fact<Numbers>) {}
 
     fn anchor(&mut self) {}
-
-    fn truncate(&mut self) {}
 
     fn set_view_change_timer(&mut self, after: Duration) {
         self.timer = Some(Some(after));

@@ -66,12 +66,7 @@ impl HostedReplica for Replica {
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {
-        Some(match event {
-            ReplicaEvent::Normal { view } => News::Normal(*view),
-            ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
-            ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
-            ReplicaEvent::Lost { lost } => News::Lost(*lost),
-        })
+        Some(event.news())
     }
 
     /// A put is all that a transaction wants of a replica: nothing is held for it that it could free.

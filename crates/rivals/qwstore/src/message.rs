@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClockTime, Key, KeyRange, Timestamp, TransactionId, Value, View};
-use quorate_ir::{Cursor, Operations};
+use quorate_ir::{Cursor, FloorMessage, Operations, Summary, counterparts};
 
 /// The operations that the store invokes through inconsistent replication: puts, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,3 +200,29 @@ pub enum Message {
     /// Replica → whoever speaks under an earlier membership: learn of the present one.
     Outdated,
 }
+
+impl From<quorate_ir::Message<QwStore>> for Message {
+    fn from(message: quorate_ir::Message<QwStore>) -> Self {
+        Message::Ir(message)
+    }
+}
+
+// No put is ever open.
+counterparts!(FloorMessage<QwStore> = Message {
+    Gather { view, floor, below, from } = Gather { view, floor, below, from },
+    Fetch { transactions } = FetchPuts { puts: transactions },
+    Learn { operations } = Puts { puts: operations },
+    Complete { view, below } = Complete { view, below },
+    CompleteReply { view, below } = CompleteReply { view, below },
+    RaiseFloor { floor } = RaiseFloor { floor },
+} to own {
+    FloorMessage::GatherReply { view, below, from, summary } => {
+        let Summary { executed: held, next, .. } = summary;
+        Message::GatherReply { view, below, from, held, next }
+    },
+} to shared {
+    Message::GatherReply { view, below, from, held, next } => {
+        let summary = Summary { executed: held, open: Vec::new(), next };
+        FloorMessage::GatherReply { view, below, from, summary }
+    },
+} own other);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
-use quorate_ir::{Mark, RecordPage};
+use quorate_ir::{Fact, RecordPage, counterparts};
 
 use crate::message::{Put, QwStore, StatePage, Supplement};
 
@@ -102,14 +102,29 @@ pub enum Record {
     },
 }
 
-impl Record {
-    /// The part that the record plays in a snapshot; none if it belongs to no snapshot.
-    pub(crate) fn mark(&self) -> Option<Mark> {
-        match self {
-            Record::SnapshotBegun { .. } => Some(Mark::Begun),
-            Record::SnapshotPage { .. } => Some(Mark::Within),
-            Record::SnapshotEnded { .. } => Some(Mark::Ended),
-            _ => None,
-        }
-    }
-}
+counterparts!(Fact<QwStore> = Record {
+    Initialised {} = Initialised {},
+    ViewEntered (view) = ViewEntered { view },
+    LifeNoted { replica, life } = LifeNoted { replica, life },
+    ViewPage { view, page } = ViewPage { view, page },
+    ViewState { view, state } = ViewState { view, state },
+    ViewInstalled { view, since, supplement, floor } = ViewInstalled { view, since, supplement, floor },
+    Refusing (below) = Refusing { below },
+    Completed (below) = Completed { below },
+    FloorRaised (floor) = FloorRaised { floor },
+    SnapshotBegun { view, lineage, floor, complete, lives, supplement }
+        = SnapshotBegun { view, lineage, floor, complete, lives, supplement },
+    SnapshotPage (state) = SnapshotPage { state },
+    SnapshotEnded (floor) = SnapshotEnded { floor },
+} to own {
+    Fact::InconsistentRecorded { transaction, operation, .. } => Record::PutRecorded { put: transaction, operation },
+    Fact::InconsistentExecuted(put) => {
+        unreachable!("{put} has taken effect when it was recorded, as every put does")
+    },
+    Fact::ConsensusRecorded { operation, .. } => match operation {},
+    Fact::ConsensusFinalized { verdict, .. } => match verdict {},
+} to shared {
+    Record::PutRecorded { put, operation } => {
+        Fact::InconsistentRecorded { transaction: put, operation, executed: true }
+    },
+});

@@ -33,5 +33,12 @@ pub type Rules = quorate_core::rules::Rules<Plant>;
 
 /// The mistake that inconsistent replication is to make.
 pub(crate) fn mistake(rules: Rules) -> Option<Mistake> {
-    rules.has(Plant::CountsLostReplicas).then_some(Mistake::CountsLostReplicas)
+    let table = [
+        (Plant::CountsLostReplicas, Mistake::CountsLostReplicas),
+        (Plant::NobodyCompares, Mistake::ComparesNothing),
+        (Plant::ComparesOnce, Mistake::ComparesOnce),
+        (Plant::CollectsAlone, Mistake::CollectsAlone),
+        (Plant::CollectsNothing, Mistake::CollectsNothing),
+    ];
+    table.into_iter().find(|(plant, _)| rules.has(*plant)).map(|(_, mistake)| mistake)
 }

@@ -13,10 +13,10 @@
 //!   member from its first view on.
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Context, Epoch, Groups, ReplicaId, ShardId, TransactionId};
+use quorate_core::{Context, Epoch, Groups, ReplicaId, ShardId, TransactionId};
+use quorate_ir::Member;
 
-use super::{Replica, ReplicaEvent};
-use crate::message::Message;
+use super::Replica;
 use crate::record::Record;
 use crate::recovery::backup_replica;
 use crate::rules::Plant;
@@ -43,11 +43,11 @@ impl Replica {
         if groups.epoch <= self.groups.epoch {
             return;
         }
-        self.newest_epoch = self.newest_epoch.max(groups.epoch);
+        self.member.note_epoch(groups.epoch);
         self.groups = groups;
         self.write_epoch(outbox);
         self.recoveries.enter_epoch(self.groups.clone());
-        self.checkpoints.give_up();
+        self.member.give_up_search();
         self.asked.clear();
         let succession = self.groups.succession(self.config.replica.shard);
         if succession.present.since > self.ir.since() {
@@ -67,22 +67,10 @@ impl Replica {
     pub(super) fn restore_epoch(&mut self, groups: Groups) {
         self.recorded_epoch = groups.epoch;
         if groups.epoch > self.groups.epoch {
-            self.newest_epoch = groups.epoch;
+            self.member.note_epoch(groups.epoch);
             self.recoveries.enter_epoch(groups.clone());
             self.ir.set_succession(groups.succession(self.config.replica.shard));
             self.groups = groups;
-        }
-    }
-
-    /// Something was said under another membership. It counts for nothing here: quorums of two memberships need not share
-    /// a replica.
-    pub(super) fn on_other_epoch(&mut self, from: Address, epoch: Epoch, outbox: &mut OutboxOf<Self>) {
-        if epoch < self.groups.epoch {
-            // Reveals nothing but the configuration, which this replica cannot forget.
-            outbox.send_unordered(from, Message::Outdated);
-        } else if epoch > self.newest_epoch {
-            self.newest_epoch = epoch;
-            outbox.emit(ReplicaEvent::Outdated { epoch });
         }
     }
 

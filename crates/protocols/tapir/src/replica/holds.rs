@@ -22,7 +22,7 @@
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Context};
-use quorate_ir::OperationId;
+use quorate_ir::{Member, OperationId};
 
 use super::Replica;
 use crate::message::{FoundVersion, Message, Prepare, Vote};

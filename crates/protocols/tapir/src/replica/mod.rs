@@ -17,28 +17,26 @@
 //! | `schedule` | when keys are to be looked at |
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
-//! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
-//! | `shortening` | what a snapshot in the log holds beside what inconsistent replication writes |
+//! | `member` | its own part in being a member of a group |
+//! | `checkpoint` | what else has to be settled before everything below a floor is collected |
 //! | `remains` | what it still remembers of what has ended |
 //! | `handover` | what it owes to others, in a view change and after a restart |
 //! | `epochs` | how it goes on with other replicas |
 //! | `verifying` | what it holds, compared with others |
-//! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
 mod authority;
 mod checkpoint;
 mod currency;
-mod desk;
 mod epochs;
 mod handover;
 mod holds;
+mod member;
 mod participant;
 mod promises;
 mod reads;
 mod remains;
 mod schedule;
-mod shortening;
 mod snapshots;
 mod turns;
 mod validate;
@@ -48,14 +46,14 @@ mod watched;
 use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
-use quorate_core::hosted::{Boot, Status};
+use quorate_core::hosted::Status;
 use quorate_core::machine::OutboxOf;
 use quorate_core::verify::{Request as Verify, Verification};
 use quorate_core::{
-    Address, Context, Effect, Epoch, Groups, Input, Instant, Machine, Random, ReplicaIndex, Timestamp,
-    Transaction, TransactionId, View,
+    Address, Context, Epoch, Groups, Input, Instant, Machine, Timestamp, Transaction, TransactionId, View,
 };
-use quorate_ir::{Fact, OperationId};
+use quorate_ir::member::Beginning;
+use quorate_ir::{FloorMessage, Member, MemberEvent, MemberState, OperationId};
 use quorate_store::{PreparedSet, Versions, WalkBelow};
 
 use crate::config::ReplicaConfig;
@@ -64,9 +62,8 @@ use crate::record::Record;
 use crate::recovery::Recoveries;
 use crate::rules::Plant;
 use agenda::{Agenda, Request, Wants};
-use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
+use checkpoint::Confirmation;
 use currency::Currency;
-use desk::Desk;
 pub use handover::Handover;
 use participant::{Participant, outcome_of};
 pub use remains::Remains;
@@ -101,32 +98,7 @@ pub enum ReplicaCommand {
 }
 
 /// What a replica tells its host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReplicaEvent {
-    /// It serves in this view.
-    Normal {
-        /// The view.
-        view: View,
-    },
-    /// It is silent until this view, or a later one, has started.
-    ViewChanging {
-        /// The view.
-        view: View,
-    },
-    /// Somebody speaks under a later membership: whoever hosts this replica should learn of it.
-    Outdated {
-        /// That membership.
-        epoch: Epoch,
-    },
-    /// It is no member of its group any more, and nobody needs it: its host may delete it.
-    Retired,
-    /// So many replicas of the group have lost their records that the group cannot recover by itself: an operator must
-    /// bring back the disk of one of them.
-    Lost {
-        /// How many have lost their records, this one included.
-        lost: usize,
-    },
-}
+pub type ReplicaEvent = MemberEvent;
 
 /// A replica of a shard.
 #[derive(Debug)]
@@ -139,24 +111,21 @@ pub struct Replica {
     /// asked for.
     asked: BTreeMap<TransactionId, u64>,
     currency: Currency,
-    checkpoints: Checkpoints,
+    member: MemberState,
+    confirmation: Confirmation,
+    promise: ReadPromise,
     /// The timestamp up to which readers may have been promised something before a restart.
     promised: Timestamp,
-    promise: ReadPromise,
     agenda: Agenda,
     /// When the timer of the agenda fires.
     agenda_timer: Option<Instant>,
     turns: Turns,
     /// When the timer of the turns fires.
     turns_timer: Option<Instant>,
-    /// True if the replica's creation is not on disk yet.
-    newborn: bool,
     /// Who the replicas of the keyspace are.
     groups: Groups,
     /// The epoch of which the disk knows.
     recorded_epoch: Epoch,
-    /// The greatest epoch that it has heard of.
-    newest_epoch: Epoch,
     /// What an operator compares.
     verification: Verification<WalkBelow>,
 }
@@ -170,16 +139,11 @@ impl Machine for Replica {
     type Config = ReplicaConfig;
 
     fn restore(config: ReplicaConfig, records: impl IntoIterator<Item = Record>) -> Self {
-        let mut records = records.into_iter().peekable();
-        let restarted = records.peek().is_some();
-        let created = matches!(records.peek(), Some(Record::Initialised));
-        let creates = config.boot == Boot::Initialise || config.rules.has(Plant::EmptyDiskBeginsAnew);
-        let newborn = !restarted && creates;
+        let begins_anew = config.rules.has(Plant::EmptyDiskBeginsAnew);
+        let beginning = Beginning::new::<Self>(records, config.boot, begins_anew);
         let groups = config.groups.clone();
         let (succession, me) = (groups.succession(config.replica.shard), config.replica.index);
-        let build =
-            if created || newborn { quorate_ir::Replica::initialise } else { quorate_ir::Replica::lost };
-        let ir = build(succession, me, config.view_change_timeout, config.page_bytes_max);
+        let ir = beginning.replica(succession, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {
             ir: ir.with_mistake(config.rules.mistake()),
             participant: Participant::new(config.rules),
@@ -190,11 +154,12 @@ impl Machine for Replica {
                 config.timestamp_ahead_max + config.retry_span,
                 config.rules,
             ),
-            checkpoints: Checkpoints::default(),
-            promised: Timestamp::ZERO,
+            member: beginning.state(groups.epoch, member::settings(&config)),
+            confirmation: Confirmation::default(),
             asked: BTreeMap::new(),
             currency: Currency::default(),
             promise: ReadPromise::default(),
+            promised: Timestamp::ZERO,
             // What waits for its time for longer than a recovery time-out would be aborted wherever it has arrived.
             agenda: Agenda::new(
                 config.deadline_ahead_max.min(config.recovery_timeout / 2),
@@ -203,26 +168,12 @@ impl Machine for Replica {
             agenda_timer: None,
             turns: Turns::default(),
             turns_timer: None,
-            newborn,
-            newest_epoch: groups.epoch,
             recorded_epoch: Epoch::FIRST,
             groups,
             verification: Verification::default(),
             config,
         };
-        for record in quorate_ir::since_last_snapshot(records.collect(), Record::mark) {
-            replica.ir.note_written(1);
-            replica.replay(record);
-            // Nobody waits yet, and all that a log tells of would be a lot to remember.
-            drop(replica.participant.prepared.take_changes());
-        }
-        // Only now: it was not in force in the views whose records were just read, and must not speak against what they
-        // have let in.
-        replica.participant.take_over_promise(replica.promised);
-        if restarted {
-            replica.ir.finish_restore();
-            while replica.collect(COLLECTED_AT_REST_MAX) {}
-        }
+        replica.rebuild(beginning);
         replica
     }
 
@@ -260,107 +211,18 @@ impl Machine for Replica {
         }
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);
-        let emitted = &outbox.effects()[emitted_before..];
-        let written = emitted.iter().filter(|effect| matches!(effect, Effect::Persist { .. })).count();
-        self.ir.note_written(written);
+        self.count_records(&outbox.effects()[emitted_before..]);
     }
 }
 
 impl Replica {
-    fn replay(&mut self, record: Record) {
-        if let Record::Voted { id, prepare, vote } = &record {
-            self.participant.restore_vote(*id, prepare, *vote);
-        }
-        let fact = match record {
-            Record::Initialised => return,
-            Record::EpochEntered { groups } => return self.restore_epoch(groups),
-            Record::Promised { transaction, promise } => {
-                self.participant.promises.insert(transaction, promise);
-                return;
-            }
-            Record::ReadsPromised { until } => {
-                self.promised = self.promised.max(until);
-                return;
-            }
-            Record::ViewEntered { view } => Fact::ViewEntered(view),
-            Record::LifeNoted { replica, life } => Fact::LifeNoted { replica, life },
-            Record::Voted { id, prepare, vote } => {
-                Fact::ConsensusRecorded { id, operation: prepare, verdict: vote }
-            }
-            Record::VoteFinalized { id, vote, ballot } => {
-                Fact::ConsensusFinalized { id, verdict: vote, ballot }
-            }
-            Record::Decided { transaction, decision, executed } => {
-                Fact::InconsistentRecorded { transaction, operation: decision, executed }
-            }
-            Record::DecisionExecuted { transaction } => Fact::InconsistentExecuted(transaction),
-            Record::ViewPage { view, page } => Fact::ViewPage { view, page },
-            Record::ViewInstalled { view, since, supplement, floor } => {
-                Fact::ViewInstalled { view, since, supplement, floor }
-            }
-            Record::ViewState { view, state } => Fact::ViewState { view, state },
-            Record::Refusing { below } => {
-                self.participant.refuse_below(below);
-                return;
-            }
-            Record::Completed { below } => {
-                self.participant.complete = self.participant.complete.max(below);
-                Fact::Completed(below)
-            }
-            Record::FloorRaised { floor } => Fact::FloorRaised(floor),
-            Record::SnapshotBegun { view, lineage, floor, complete, lives } => {
-                Fact::SnapshotBegun { view, lineage, floor, complete, lives }
-            }
-            Record::SnapshotBinds { read_floor, supplement } => {
-                return self.restore_binds(read_floor, supplement);
-            }
-            Record::SnapshotPage { state } => Fact::SnapshotPage(state),
-            Record::SnapshotEnded { floor } => Fact::SnapshotEnded { floor },
-        };
-        let installed = matches!(fact, Fact::ViewInstalled { .. });
-        self.ir.restore(fact, &mut self.participant);
-        if installed {
-            self.participant.enter_view();
-            self.forget_settled_promises();
-        }
-    }
-
     fn on_start(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
-        if self.newborn {
-            outbox.persist(Record::Initialised);
-            self.newborn = false;
-        }
+        self.write_creation(outbox);
         if self.groups.epoch > self.recorded_epoch {
             self.write_epoch(outbox);
         }
         outbox.set_timer(ReplicaTimer::Sweep, self.config.recovery_timeout / 4);
         self.with_desk(context.random, outbox, |ir, desk| ir.start(desk));
-    }
-
-    /// Lends inconsistent replication what it needs of this machine.
-    fn with_desk<T>(
-        &mut self,
-        random: &mut Random,
-        outbox: &mut OutboxOf<Self>,
-        act: impl FnOnce(&mut quorate_ir::Replica<Tapir>, &mut Desk<'_>) -> T,
-    ) -> T {
-        let before = (self.ir.status(), self.ir.view());
-        let mut desk =
-            Desk { shard: self.config.replica.shard, participant: &mut self.participant, random, outbox };
-        let result = act(&mut self.ir, &mut desk);
-        let now = (self.ir.status(), self.ir.view());
-        if before != now && now.0 == Status::Normal {
-            self.forget_settled_promises();
-        }
-        result
-    }
-
-    /// A view has started, with promises that replicas gave before they knew the outcome.
-    fn forget_settled_promises(&mut self) {
-        let record = self.ir.record();
-        self.participant
-            .promises
-            .retain(|id, _| record.inconsistent(*id).is_none_or(|known| !known.executed));
     }
 
     fn on_message(
@@ -421,8 +283,8 @@ impl Replica {
             | Message::Complete { .. }
             | Message::CompleteReply { .. }
             | Message::RaiseFloor { .. } => {
-                if let Some(peer) = self.peer(from) {
-                    self.on_checkpoint_message(peer, message, context, outbox);
+                if let Ok(message) = FloorMessage::try_from(message) {
+                    self.on_floor_message(from, message, context, outbox);
                 }
             }
             Message::RecordOutcome { transaction, ballot, outcome } => {
@@ -464,14 +326,10 @@ impl Replica {
         {
             return;
         }
-        let peer = self.peer(from);
         match message {
             Ir::ProposeInconsistent { id, operation } => {
                 self.agenda.remove(id.transaction);
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_propose_inconsistent(from, id, operation, desk);
-                });
-                self.collect(COLLECTED_WITH_DECISION_MAX);
+                self.on_inconsistent(from, id, operation, context.random, outbox);
             }
             Ir::ProposeConsensus { id, operation } => {
                 self.on_prepare(from, id, operation, context, outbox);
@@ -489,74 +347,12 @@ impl Replica {
                     ir.on_finalize_consensus(from, id, verdict, view, ballot, desk);
                 });
             }
-            Ir::HigherView { view } => {
-                self.with_desk(context.random, outbox, |ir, desk| ir.on_higher_view(from, view, desk));
-            }
             Ir::InconsistentReply { .. } | Ir::Confirm { .. } | Ir::ConsensusReply { .. } => {
                 if let Address::Replica(replica) = from {
                     self.recoveries.on_message(replica, Message::Ir(message), context.now, outbox);
                 }
             }
-            Ir::StartViewChange { view } => {
-                let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| ir.on_start_view_change(peer, view, desk));
-            }
-            Ir::DoViewChange {
-                view,
-                last_normal,
-                lineage,
-                part,
-                page,
-                supplement,
-                floor,
-                complete,
-                lives,
-            } => {
-                let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_do_view_change(
-                        peer,
-                        view,
-                        last_normal,
-                        lineage,
-                        part,
-                        page,
-                        supplement,
-                        floor,
-                        complete,
-                        &lives,
-                        desk,
-                    );
-                });
-            }
-            Ir::StartView { view, since, part, page, supplement, floor, state } => {
-                if peer.is_none() {
-                    return;
-                }
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_start_view(view, since, part, page, supplement, floor, state, desk);
-                });
-            }
-            Ir::PartsMissing { view, series, missing } => {
-                let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_parts_missing(peer, view, series, &missing, desk);
-                });
-            }
-            Ir::Arrived => {
-                let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| ir.on_arrived(peer, desk));
-            }
-            Ir::ViewQuery { nonce, life } => {
-                let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| ir.on_view_query(peer, nonce, life, desk));
-            }
-            Ir::ViewQueryReply { nonce, view, lost, life } => {
-                let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_view_query_reply(peer, nonce, view, lost, life, desk);
-                });
-            }
+            message => self.on_view_message(from, message, context.random, outbox),
         }
     }
 
@@ -590,7 +386,7 @@ impl Replica {
 
     /// What a transaction has read says whether this replica lags behind, and whose turn is over.
     fn note_reads(&mut self, id: TransactionId, transaction: &Transaction, answered: bool, now: Instant) {
-        let floor = self.participant.floor;
+        let floor = self.participant.bounds.floor;
         self.currency.note(transaction, &self.participant.versions, floor, now);
         if !answered && self.agenda.keys().entry(id).is_none() {
             for read in &transaction.reads {
@@ -687,18 +483,6 @@ impl Replica {
         self.on_ir(from, Ir::ProposeInconsistent { id, operation }, context, outbox);
     }
 
-    /// The sender, if it takes part in the view changes of this group.
-    fn peer(&self, from: Address) -> Option<ReplicaIndex> {
-        match from {
-            Address::Replica(replica)
-                if replica.shard == self.config.replica.shard && self.ir.is_peer(replica.index) =>
-            {
-                Some(replica.index)
-            }
-            _ => None,
-        }
-    }
-
     /// Looks for transactions that are held for so long that their coordinator may have died, and has them recovered.
     fn on_sweep_timeout(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         /// Asking for more at once would only pile up at the backup coordinators.
@@ -710,9 +494,11 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        self.sweep_checkpoint(context, outbox);
-        self.shorten_log(context, outbox);
-        let (versions, floor) = (&self.participant.versions, self.participant.floor);
+        self.collect_at_rest();
+        self.collect_promises(context.clock);
+        self.sweep_search(context, outbox);
+        self.sweep_snapshot(context, outbox);
+        let (versions, floor) = (&self.participant.versions, self.participant.bounds.floor);
         if self.currency.lags(versions, floor, context.now, self.config.recovery_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));
             return;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Ballot, Instant, Key, Timestamp, TransactionId};
-use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
+use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
+use quorate_ir::{Bounds, ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, ReadTimestamps, ValidatedVersions, Versions};
 
 use super::validate::{Shelf, validate_prepare};
@@ -24,7 +24,7 @@ enum Promises {
 
 /// The state of a replica beside its record.
 #[derive(Debug)]
-pub(crate) struct Participant {
+pub struct Participant {
     pub(crate) rules: Rules,
     pub(crate) versions: Versions,
     /// At which timestamps keys have been read by committed transactions.
@@ -44,17 +44,9 @@ pub(crate) struct Participant {
     /// Read timestamps of other replicas, not yet in force: they bind from the start of the next view, and must not
     /// speak against prepares that succeeded before it.
     pub(crate) pending_read_floor: Timestamp,
-    /// Below this new prepares get no favourable vote.
-    pub(crate) refusal: Timestamp,
-    /// Below this everything that can ever commit has been executed by f + 1 replicas of the group.
-    pub(crate) complete: Timestamp,
-    /// Below this everything has ended, and what it has left behind is here.
-    pub(crate) floor: Timestamp,
-    /// A floor is being looked for below this. Whoever looks for it refuses only once f others do, and may have compared what
-    /// some of them have by then.
-    pub(crate) looked_for: Timestamp,
-    /// The smallest timestamp below either at which anything has committed here since this was last asked.
-    pub(crate) committed_late: Option<Timestamp>,
+    /// Below its floor everything has ended, and what it has left behind is here; below its refusal new prepares get no favourable
+    /// vote.
+    pub(crate) bounds: Bounds,
     /// The instant of the present step: when a transaction was prepared.
     pub(crate) now: Instant,
     /// Since when a transaction had been held that a view change has taken its hold from. If it gives it back, the
@@ -77,11 +69,7 @@ impl Participant {
             promises: BTreeMap::new(),
             fading: BTreeMap::new(),
             pending_read_floor: Timestamp::ZERO,
-            refusal: Timestamp::ZERO,
-            complete: Timestamp::ZERO,
-            floor: Timestamp::ZERO,
-            looked_for: Timestamp::ZERO,
-            committed_late: None,
+            bounds: Bounds::default(),
             now: Instant::START,
             held_before: BTreeMap::new(),
             committed: 0,
@@ -108,11 +96,6 @@ impl Participant {
         self.reads.raise_floor(self.pending_read_floor);
         self.promised_reads.raise_floor(self.pending_read_floor);
         self.held_before.clear();
-    }
-
-    /// Gives no favourable vote on new prepares below this.
-    pub(crate) fn refuse_below(&mut self, below: Timestamp) {
-        self.refusal = self.refusal.max(below);
     }
 
     fn promises(&self) -> Vec<(TransactionId, Promise)> {
@@ -170,13 +153,6 @@ impl Participant {
         }
     }
 
-    /// Takes back a vote while the machine is rebuilt.
-    pub(crate) fn restore_vote(&mut self, id: OperationId, prepare: &Prepare, vote: Vote) {
-        if vote == Vote::Ok {
-            self.hold(id.transaction, prepare);
-        }
-    }
-
     /// Votes on a prepare, and holds what it votes OK on.
     fn prepare(&mut self, id: TransactionId, prepare: &Prepare) -> Vote {
         if let Some(held) = self.prepared.entry(id) {
@@ -188,15 +164,15 @@ impl Participant {
                 return Vote::Abstain;
             }
         }
-        if prepare.timestamp < self.refusal {
-            return Vote::Retry(self.refusal);
+        if prepare.timestamp < self.bounds.refusal {
+            return Vote::Retry(self.bounds.refusal);
         }
         self.validate(id, prepare, Promises::Bind)
     }
 
     /// Below what floor a key that is absent has been deleted, as far as is told.
     pub(crate) fn deleted_below(&self) -> Timestamp {
-        if self.rules.has(Plant::CollectedDeletionUnseen) { Timestamp::ZERO } else { self.floor }
+        if self.rules.has(Plant::CollectedDeletionUnseen) { Timestamp::ZERO } else { self.bounds.floor }
     }
 
     /// Votes on a prepare as if nothing were refused.
@@ -206,8 +182,8 @@ impl Participant {
             reads: &self.reads,
             promised_reads: (promises == Promises::Bind).then_some(&self.promised_reads),
             prepared: &self.prepared,
-            deletions: self.refusal,
-            floor: self.floor,
+            deletions: self.bounds.refusal,
+            floor: self.bounds.floor,
         };
         let vote = validate_prepare(&shelf, id, &prepare.transaction, prepare.timestamp, self.rules);
         if vote == Vote::Ok {
@@ -220,6 +196,12 @@ impl Participant {
 impl Upcalls<Tapir> for Participant {
     fn execute_consensus(&mut self, id: OperationId, operation: &Prepare) -> Vote {
         self.prepare(id.transaction, operation)
+    }
+
+    fn restore_consensus(&mut self, id: OperationId, operation: &Prepare, vote: &Vote) {
+        if *vote == Vote::Ok {
+            self.hold(id.transaction, operation);
+        }
     }
 
     fn verdict_after(
@@ -257,13 +239,11 @@ impl Upcalls<Tapir> for Participant {
             self.aborted += 1;
             return;
         };
-        if *timestamp < self.floor {
+        if *timestamp < self.bounds.floor {
             return;
         }
         self.committed += 1;
-        if *timestamp < self.refusal.max(self.looked_for) {
-            self.committed_late = Some(self.committed_late.map_or(*timestamp, |late| late.min(*timestamp)));
-        }
+        self.bounds.note_effect(*timestamp);
         for write in &contents.writes {
             self.versions.install(&write.key, *timestamp, write.value.clone());
         }
@@ -325,7 +305,9 @@ impl Upcalls<Tapir> for Participant {
             let (id, entry) = &decided[at];
             votes[at] = match entry.verdict {
                 // Had it succeeded, a replica that is complete would have executed it.
-                Vote::Ok if entry.operation.timestamp < self.complete => Vote::Retry(self.refusal),
+                Vote::Ok if entry.operation.timestamp < self.bounds.complete => {
+                    Vote::Retry(self.bounds.refusal)
+                }
                 Vote::Ok => self.validate(*id, &entry.operation, Promises::Spare),
                 vote => vote,
             };
@@ -344,8 +326,8 @@ impl Upcalls<Tapir> for Participant {
                 .greatest()
                 .max(self.promised_reads.greatest())
                 .max(self.pending_read_floor),
-            refusal: self.refusal,
-            complete: self.complete,
+            refusal: self.bounds.refusal,
+            complete: self.bounds.complete,
         }
     }
 
@@ -355,8 +337,8 @@ impl Upcalls<Tapir> for Participant {
         Supplement {
             promises: self.promises(),
             read_floor: self.reads.floor(),
-            refusal: self.refusal,
-            complete: self.complete,
+            refusal: self.bounds.refusal,
+            complete: self.bounds.complete,
         }
     }
 
@@ -373,37 +355,25 @@ impl Upcalls<Tapir> for Participant {
         // In force at once: what may have succeeded is not asked again whether it is refused. What another refuses beyond that it has
         // told the leader of its view, whose search for a floor ends with the view. A clock that was wild for a moment may have made
         // it refuse hours ahead, and must not make all others refuse that.
-        self.refusal = self.refusal.max(supplement.complete);
-        self.complete = self.complete.max(supplement.complete);
+        self.bounds.refuse_below(supplement.complete);
+        self.bounds.complete_below(supplement.complete);
     }
 
-    fn refusal(&self) -> Timestamp {
-        self.refusal
+    fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
-    fn complete(&self) -> Timestamp {
-        self.complete
+    fn bounds_mut(&mut self) -> &mut Bounds {
+        &mut self.bounds
     }
 
     fn on_floor(&mut self, floor: Timestamp) {
-        self.floor = self.floor.max(floor);
-        self.complete = self.complete.max(floor);
-        self.refusal = self.refusal.max(floor);
         self.reads.collect(floor);
         self.promised_reads.collect(floor);
     }
 
     fn state(&self, bytes_max: usize) -> Vec<StatePage> {
         self.versions.pages(bytes_max).into_iter().map(|versions| StatePage { versions }).collect()
-    }
-
-    fn key_count(&self) -> usize {
-        self.versions.len()
-    }
-
-    fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
-        let (versions, last) = self.versions.page_after(after, bytes_max);
-        (StatePage { versions }, last)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {

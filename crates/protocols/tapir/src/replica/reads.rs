@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Context, Key, KeyRange, Timestamp, TransactionId};
+use quorate_core::{Address, Context, Key, KeyRange, TransactionId};
 use quorate_ir::Status;
 use quorate_store::{PageLimits, PreparedSet};
 
@@ -25,9 +25,7 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        let newest = self.participant.versions.newest(&key);
-        let version = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
-        let value = newest.and_then(|version| version.value.clone());
+        let (version, value) = self.participant.versions.held(&key);
         outbox.send_unordered(from, Message::ReadReply { transaction, key, version, value });
     }
 

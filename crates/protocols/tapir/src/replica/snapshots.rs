@@ -154,7 +154,7 @@ impl Participant {
 
     /// What is held in the first part of a range, for a reader at `timestamp`.
     fn page_at(&self, range: &KeyRange, limits: PageLimits, timestamp: Timestamp) -> FoundPage {
-        let absent_below = FoundVersion::new(None, self.floor).absent_below;
+        let absent_below = FoundVersion::new(None, self.bounds.floor).absent_below;
         let mut page = FoundPage { keys: Vec::new(), next: None, absent_below };
         let mut filling = limits.begin();
         let mut stored = self.versions.range(range).map(|(key, _)| key).peekable();
@@ -196,7 +196,7 @@ impl Participant {
 
     /// True if it is a deletion that others may have collected already, so that they find the key absent: that is the same.
     fn is_collectable(&self, version: &Version) -> bool {
-        version.value.is_none() && version.timestamp < self.refusal
+        version.value.is_none() && version.timestamp < self.bounds.refusal
     }
 
     /// What is known of a key without asking others. A version is the newest at its own timestamp, if nothing more is
@@ -205,7 +205,7 @@ impl Participant {
         if self.rules.has(Plant::ReadTimestampTrusted) {
             let newest = self.versions.newest(key)?;
             let until = self.reads.of(key).max(self.promised_reads.of(key)).max(newest.timestamp);
-            let found = FoundVersion::new(Some(newest), self.floor);
+            let found = FoundVersion::new(Some(newest), self.bounds.floor);
             return Some(ValidatedVersion { found, until });
         }
         let newest = self.versions.newest_timestamp(key);
@@ -318,7 +318,7 @@ impl Replica {
         {
             return false;
         }
-        let oldest = self.participant.floor;
+        let oldest = self.participant.bounds.floor;
         if timestamp < oldest {
             outbox.send_unordered(from, Message::SnapshotTooOld { transaction, oldest });
         }
@@ -475,7 +475,7 @@ mod tests {
         let range = KeyRange { from: key("a"), to: None };
         let limits = PageLimits { live: 1, keys: 1, bytes: 1 };
         assert_eq!(participant.scan_at(&range, limits, at(5)), FoundPage::default());
-        participant.floor = at(4);
+        participant.bounds.raise_floor(at(4));
         assert_eq!(participant.scan_at(&range, limits, at(5)).absent_below, Some(at(4)));
     }
 

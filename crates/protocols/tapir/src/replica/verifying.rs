@@ -27,7 +27,7 @@ impl Replica {
             Status::Recovering => Answer::unable("it learns from the others what it has lost"),
             Status::Retired => Answer::unable("it is no member of its group any more"),
             Status::Normal | Status::ViewChanging => {
-                self.verification.answer(request, Point::Below(self.participant.floor))
+                self.verification.answer(request, Point::Below(self.participant.bounds.floor))
             }
         }
     }
@@ -49,6 +49,6 @@ impl Replica {
     }
 
     fn begin_walk(&mut self) {
-        WalkBelow::begin(&mut self.verification, &self.participant.versions, self.participant.floor);
+        WalkBelow::begin(&mut self.verification, &self.participant.versions, self.participant.bounds.floor);
     }
 }

@@ -26,8 +26,8 @@
 use quorate_core::{Timestamp, TransactionId};
 
 use super::{Fact, Host, Replica, Status, Upcalls};
-use crate::Operations;
 use crate::record::RecordPage;
+use crate::{Mistake, Operations};
 
 impl<O: Operations> Replica<O> {
     /// Below this everything has ended, and its record is being collected.
@@ -46,8 +46,18 @@ impl<O: Operations> Replica<O> {
         timestamp < self.floor && !self.record.is_live(transaction, self.floor)
     }
 
+    /// From now on lets in no new operation below a timestamp, durably.
+    pub fn refuse_below<H: Host<O>>(&mut self, timestamp: Timestamp, host: &mut H) {
+        let bounds = host.protocol().bounds_mut();
+        if timestamp > bounds.refusal && !self.makes(Mistake::SaysBeforeRefusing) {
+            bounds.refuse_below(timestamp);
+            host.persist(Fact::Refusing(timestamp));
+        }
+    }
+
     /// Notes, durably, that everything that can ever take effect below a timestamp has been executed here.
     pub fn complete_below<H: Host<O>>(&mut self, timestamp: Timestamp, host: &mut H) {
+        host.protocol().bounds_mut().complete_below(timestamp);
         if timestamp > self.complete {
             self.complete = timestamp;
             host.persist(Fact::Completed(timestamp));
@@ -66,6 +76,7 @@ impl<O: Operations> Replica<O> {
         self.floor = self.floor.max(floor);
         self.complete = self.complete.max(floor);
         self.collecting = Some(None);
+        protocol.bounds_mut().raise_floor(self.floor);
         protocol.on_floor(self.floor);
     }
 

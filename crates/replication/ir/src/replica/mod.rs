@@ -8,11 +8,12 @@
 //! which it sends and persists, and which runs the operations.
 
 mod change;
+mod dispatch;
 pub mod floor;
 mod operations;
 mod parts;
 mod recovery;
-pub mod shortening;
+pub mod snapshot;
 mod view_change;
 
 use std::collections::BTreeMap;
@@ -20,20 +21,21 @@ use std::time::Duration;
 
 use quorate_core::hosted::Status;
 use quorate_core::{
-    Address, Ballot, Epoch, Key, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
+    Address, Ballot, Epoch, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
 };
 
 use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
-use crate::{Mistake, Operations};
+use crate::{Bounds, Mistake, Operations};
 pub use operations::Answer;
 use parts::Received;
-use shortening::Shortening;
 use view_change::ViewChange;
 
 /// Something that a replica must keep across a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact<O: Operations> {
+    /// It was created, empty and in view 0, together with its whole group or to join it. Always the first.
+    Initialised,
     /// It has left its view for this one.
     ViewEntered(View),
     /// A replica, perhaps itself, has lost its record: what it said before this life counts no more.
@@ -86,6 +88,8 @@ pub enum Fact<O: Operations> {
         /// The page.
         state: O::State,
     },
+    /// It lets in no new operation below.
+    Refusing(Timestamp),
     /// Everything that can ever take effect below this has been executed here.
     Completed(Timestamp),
     /// The floor was raised.
@@ -102,14 +106,13 @@ pub enum Fact<O: Operations> {
         complete: Timestamp,
         /// The lives that it knew of.
         lives: BTreeMap<ReplicaIndex, u64>,
+        /// The supplement that it would have handed over in a view change.
+        supplement: O::Supplement,
     },
-    /// A page of the state, of the snapshot that was begun last.
+    /// A page of a snapshot.
     SnapshotPage(O::State),
-    /// The snapshot that was begun last is complete.
-    SnapshotEnded {
-        /// Its pages hold everything below this floor.
-        floor: Timestamp,
-    },
+    /// The snapshot that was begun last is complete: its pages hold everything below this floor.
+    SnapshotEnded(Timestamp),
     /// The view's record is complete.
     ViewInstalled {
         /// The view.
@@ -127,6 +130,9 @@ pub enum Fact<O: Operations> {
 pub trait Upcalls<O: Operations> {
     /// Runs a consensus operation and gives this replica's verdict.
     fn execute_consensus(&mut self, id: OperationId, operation: &O::Consensus) -> O::Verdict;
+
+    /// Takes back, while the machine is rebuilt, the effect of a verdict that was given.
+    fn restore_consensus(&mut self, _: OperationId, _: &O::Consensus, _: &O::Verdict) {}
 
     /// The verdict on a consensus operation whose transaction's inconsistent operation is recorded already: what that
     /// implies, or none if the operation is to run all the same.
@@ -181,24 +187,17 @@ pub trait Upcalls<O: Operations> {
     /// Takes over what another replica carries.
     fn adopt_supplement(&mut self, supplement: &O::Supplement);
 
-    /// Below this [`Upcalls::execute_consensus`] gives no favourable verdict any more.
-    fn refusal(&self) -> Timestamp;
+    /// The bounds that operations go by. Below its refusal [`Upcalls::execute_consensus`] gives no favourable verdict any more.
+    fn bounds(&self) -> &Bounds;
 
-    /// Below this f + 1 replicas of the group are complete, as far as is known here.
-    fn complete(&self) -> Timestamp;
+    /// The same, to be raised.
+    fn bounds_mut(&mut self) -> &mut Bounds;
 
-    /// The floor is this from now on.
-    fn on_floor(&mut self, floor: Timestamp);
+    /// The floor has been raised, or is known again.
+    fn on_floor(&mut self, _: Timestamp) {}
 
     /// Everything that executed operations have left behind, in pages of roughly `bytes_max` bytes, at least one.
     fn state(&self, bytes_max: usize) -> Vec<O::State>;
-
-    /// How many keys the state has: what a snapshot of it costs.
-    fn key_count(&self) -> usize;
-
-    /// The page of the state that begins after a key, or at the first, of roughly `bytes_max` bytes; and the last key that it
-    /// covers, unless it is the last page.
-    fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (O::State, Option<Key>);
 
     /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
     fn forget_state_below(&mut self, floor: Timestamp);
@@ -229,9 +228,6 @@ pub trait Host<O: Operations> {
 
     /// Marks the place of the next fact: the log may come to begin there.
     fn anchor(&mut self);
-
-    /// The log before the last anchor is not needed any more.
-    fn truncate(&mut self);
 
     /// Sets the timer that ends in [`Replica::on_view_change_timeout`].
     fn set_view_change_timer(&mut self, after: Duration);
@@ -284,9 +280,10 @@ pub struct Replica<O: Operations> {
     floor: Timestamp,
     /// Below this everything that can ever take effect has been executed here.
     complete: Timestamp,
+    /// Pages of a snapshot, while the replica is rebuilt, of whose end nothing is known yet.
+    snapshot: Vec<O::State>,
     /// How far the record has been collected below the present floor; none once all of it has.
     collecting: Option<Option<Cursor>>,
-    shortening: Shortening<O::State>,
     mistake: Option<Mistake>,
 }
 
@@ -318,8 +315,8 @@ impl<O: Operations> Replica<O> {
             page_bytes_max,
             floor: Timestamp::ZERO,
             complete: Timestamp::ZERO,
+            snapshot: Vec::new(),
             collecting: None,
-            shortening: Shortening::default(),
             mistake: None,
         }
     }
@@ -340,7 +337,7 @@ impl<O: Operations> Replica<O> {
         Replica { mistake, ..self }
     }
 
-    fn makes(&self, mistake: Mistake) -> bool {
+    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
         self.mistake == Some(mistake)
     }
 
@@ -386,10 +383,10 @@ impl<O: Operations> Replica<O> {
         others.into_iter().filter(move |index| *index != me)
     }
 
-    /// Takes back, while the machine is rebuilt, one fact that had been persisted. The host repeats the effects of
-    /// operations.
+    /// Takes back, while the machine is rebuilt, one fact that had been persisted, with the effects of its operation.
     pub fn restore<P: Upcalls<O>>(&mut self, fact: Fact<O>, protocol: &mut P) {
         match fact {
+            Fact::Initialised => {}
             Fact::ViewEntered(view) => {
                 self.view = view;
                 if self.status == Status::Normal {
@@ -398,6 +395,7 @@ impl<O: Operations> Replica<O> {
             }
             Fact::LifeNoted { replica, life } => drop(self.lives.insert(replica, life)),
             Fact::ConsensusRecorded { id, operation, verdict } => {
+                protocol.restore_consensus(id, &operation, &verdict);
                 let entry = ConsensusEntry { number: id.number, operation, verdict, state: State::Tentative };
                 self.record.record_consensus(id.transaction, entry);
             }
@@ -421,9 +419,14 @@ impl<O: Operations> Replica<O> {
             }
             Fact::ViewPage { view, page } => self.change.restored(view).pages.push(page),
             Fact::ViewState { view, state } => self.change.restored(view).states.push(state),
-            Fact::Completed(below) => self.complete = self.complete.max(below),
+            Fact::Refusing(below) => protocol.bounds_mut().refuse_below(below),
+            Fact::Completed(below) => {
+                protocol.bounds_mut().complete_below(below);
+                self.complete = self.complete.max(below);
+            }
             Fact::FloorRaised(floor) => self.set_floor(floor, protocol),
-            Fact::SnapshotBegun { view, lineage, floor, complete, lives } => {
+            Fact::SnapshotBegun { view, lineage, floor, complete, lives, supplement } => {
+                protocol.adopt_supplement(&supplement);
                 self.lives = lives;
                 self.record.restore_lineage(lineage);
                 self.view = view;
@@ -431,8 +434,13 @@ impl<O: Operations> Replica<O> {
                 self.complete = self.complete.max(complete);
                 self.set_floor(floor, protocol);
             }
-            Fact::SnapshotPage(state) => self.restore_page(state),
-            Fact::SnapshotEnded { floor } => self.restore_snapshot(floor, protocol),
+            Fact::SnapshotPage(state) => self.snapshot.push(state),
+            Fact::SnapshotEnded(floor) => {
+                protocol.forget_state_below(floor);
+                for state in std::mem::take(&mut self.snapshot) {
+                    protocol.install_state(&state);
+                }
+            }
             Fact::ViewInstalled { view, since, supplement, floor } => {
                 let received = self.change.take_restored(view);
                 protocol.adopt_supplement(&supplement);

@@ -158,7 +158,7 @@ impl<O: Operations> Replica<O> {
             // Late news of an operation that ended below the floor: only a refusal of a late proposal is recorded here. Nor
             // may anything become favourable where this replica refuses: it has told already what can take effect there.
             let timestamp = O::consensus_timestamp(&known.operation);
-            let is_told = timestamp < host.protocol().refusal() && !O::is_favourable(&known.verdict);
+            let is_told = timestamp < host.protocol().bounds().refusal && !O::is_favourable(&known.verdict);
             let is_late =
                 O::is_favourable(&verdict) && (is_told || self.is_settled(id.transaction, timestamp));
             if accepts && !is_late {

@@ -628,7 +628,7 @@ impl<O: Operations> Replica<O> {
             entries.entry(transaction).or_default().consensus.push(entry);
         }
         // A replica that is behind may have made final what had not succeeded when others became complete.
-        let complete = host.protocol().complete();
+        let complete = host.protocol().bounds().complete;
         let is_late = |entry: &ConsensusEntry<O>| {
             O::is_favourable(&entry.verdict) && O::consensus_timestamp(&entry.operation) < complete
         };

@@ -22,10 +22,13 @@ fn a_restart_from_a_shortened_log_is_as_complete_as_it_was() {
     let mut replica = Replica::initialise(group, ReplicaIndex(0), Duration::from_secs(1), 1 << 20);
     let (view, lineage) = (View(3), vec![View(2), View(3)]);
     let lives = BTreeMap::from([(ReplicaIndex(2), 4)]);
-    let begun = Fact::SnapshotBegun { view, lineage: lineage.clone(), floor: at(5), complete: at(10), lives };
-    replica.restore(begun, &mut Ledger::default());
+    let (floor, complete, supplement) = (at(5), at(10), 7);
+    let begun = Fact::SnapshotBegun { view, lineage: lineage.clone(), floor, complete, lives, supplement };
+    let mut ledger = Ledger::default();
+    replica.restore(begun, &mut ledger);
     replica.finish_restore();
     assert_eq!((replica.view(), replica.floor(), replica.complete()), (view, at(5), at(10)));
+    assert_eq!(ledger.promise, 7, "what it would have handed over");
     assert_eq!(replica.record().lineage(), lineage);
     let mut member = Member { replica, desk: Desk::default() };
     member.is_asked_by(2, 0);

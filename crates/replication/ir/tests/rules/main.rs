@@ -10,11 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, GroupSize, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
-    View,
+    Address, Ballot, ClientId, GroupSize, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
 };
 use quorate_ir::{
-    ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
+    Bounds, ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
     Operations, Part, Record, RecordPage, Replica, State, Status, Upcalls,
 };
 
@@ -73,8 +72,7 @@ struct Ledger {
     /// What decisions have left behind.
     stored: BTreeSet<u64>,
     promise: u64,
-    complete: u64,
-    floor: Timestamp,
+    bounds: Bounds,
 }
 
 impl Upcalls<Times> for Ledger {
@@ -120,7 +118,8 @@ impl Upcalls<Times> for Ledger {
         for (id, entry) in decided.iter().chain(undecided) {
             self.held.remove(&(*id, entry.operation));
         }
-        let keeps = |entry: &ConsensusEntry<Times>| entry.verdict && entry.operation >= self.complete;
+        let keeps =
+            |entry: &ConsensusEntry<Times>| entry.verdict && at(entry.operation) >= self.bounds.complete;
         let kept: Vec<bool> = decided.iter().map(|(_, entry)| keeps(entry)).collect();
         let holds = decided.iter().zip(&kept).filter(|(_, kept)| **kept);
         self.held.extend(holds.map(|((id, entry), _)| (*id, entry.operation)));
@@ -139,28 +138,16 @@ impl Upcalls<Times> for Ledger {
         self.promise = self.promise.max(*promise);
     }
 
-    fn refusal(&self) -> Timestamp {
-        Timestamp::ZERO
+    fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
-    fn complete(&self) -> Timestamp {
-        at(self.complete)
-    }
-
-    fn on_floor(&mut self, floor: Timestamp) {
-        self.floor = floor;
+    fn bounds_mut(&mut self) -> &mut Bounds {
+        &mut self.bounds
     }
 
     fn state(&self, _: usize) -> Vec<BTreeSet<u64>> {
         vec![self.stored.clone()]
-    }
-
-    fn key_count(&self) -> usize {
-        self.stored.len()
-    }
-
-    fn next_page(&self, _: Option<&Key>, _: usize) -> (BTreeSet<u64>, Option<Key>) {
-        (self.stored.clone(), None)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
@@ -211,8 +198,6 @@ impl Host<Times> for Desk {
     }
 
     fn anchor(&mut self) {}
-
-    fn truncate(&mut self) {}
 
     fn set_view_change_timer(&mut self, _: Duration) {}
 
@@ -737,7 +722,7 @@ fn what_a_backup_coordinator_has_made_final_counts_and_not_a_later_prepare() {
 #[test]
 fn what_is_final_below_what_is_complete_is_asked_again_whether_it_may_have_succeeded() {
     let mut leader = Member::new(1);
-    leader.desk.ledger.complete = 10;
+    leader.desk.ledger.bounds.complete_below(at(10));
     let mut page = votes(1, vec![vote(1, 5, true, State::Finalized(Ballot(0)))]);
     page.entries.extend(votes(2, vec![vote(1, 15, true, State::Finalized(Ballot(0)))]).entries);
     leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
@@ -861,7 +846,7 @@ fn state_replaces_what_was_there_below_its_floor_and_nothing_above() {
     member.is_started(Start { view: 1, since: None, page: RecordPage::default(), floor: Some(10), state });
     assert!(member.is_normal_in(1));
     assert_eq!(member.desk.ledger.stored, BTreeSet::from([4, 15]));
-    assert_eq!(member.desk.ledger.floor, at(10));
+    assert_eq!(member.desk.ledger.bounds.floor, at(10));
     let record = member.replica.record();
     assert!(!record.holds(transaction(1)) && record.holds(transaction(2)), "a fact above it stays one");
     assert!(!member.holds(3) && !member.holds(4), "the view says which votes stand");

@@ -4,37 +4,36 @@
 //! timestamp counts. It answers reads from what it has.
 //!
 //! A put reaches every replica that is up, and is acknowledged once f + 1 have it. What a replica misses all the same, because
-//! it was cut off or because the client died, it is told by the others: see `floor`.
+//! it was cut off or because the client died, it is told by the others, as they search for a floor below which records and old
+//! versions can be collected: see [`quorate_ir::member::search`]. A put that was acknowledged is held by f + 1 replicas, and f + 1
+//! have refused new ones below the floor before they said what they hold: one of them holds it, so all that are complete do. A put
+//! that only a few hold spreads in the same way.
 //!
 //! | file | role |
 //! |---|---|
 //! | `store` | what is kept, and how puts run: the upcalls of inconsistent replication |
-//! | `reads` | gets and scans |
-//! | `floor` | comparing, and finding a floor, below which records and old versions are collected |
-//! | `desk` | how inconsistent replication sends and persists through this machine |
+//! | `member` | its own part in being a member of a group |
 
-mod desk;
-mod floor;
-mod reads;
+mod member;
 mod store;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use quorate_core::hosted::{Boot, Status};
+use quorate_core::hosted::Status;
 use quorate_core::machine::OutboxOf;
-use quorate_core::{
-    Address, Context, Effect, Epoch, Input, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
+use quorate_core::{Address, Context, Epoch, Input, Machine, Timestamp, TransactionId, View};
+use quorate_ir::member::Beginning;
+use quorate_ir::{
+    FloorMessage, Member, MemberEvent, MemberSettings, MemberState, OperationId, SearchSettings,
 };
-use quorate_ir::{Fact, OperationId, Upcalls};
-use quorate_store::Versions;
+use quorate_store::{PageLimits, Versions};
 
 use crate::config::ReplicaConfig;
 use crate::message::{Message, Put, QwStore};
 use crate::record::Record;
 use crate::rules::{Plant, mistake};
-use desk::Desk;
-use floor::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_PUT_MAX, Floors};
+use member::Lag;
 use store::Store;
 
 type Ir = quorate_ir::Message<QwStore>;
@@ -49,30 +48,7 @@ pub enum ReplicaTimer {
 }
 
 /// What a replica tells its host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReplicaEvent {
-    /// It serves in this view.
-    Normal {
-        /// The view.
-        view: View,
-    },
-    /// It is silent until this view, or a later one, has started.
-    ViewChanging {
-        /// The view.
-        view: View,
-    },
-    /// Somebody speaks under a later membership: whoever hosts this replica should learn of it.
-    Outdated {
-        /// That membership.
-        epoch: Epoch,
-    },
-    /// So many replicas of the group have lost their records that the group cannot recover by itself: an operator must
-    /// bring back the disk of one of them.
-    Lost {
-        /// How many have lost their records, this one included.
-        lost: usize,
-    },
-}
+pub type ReplicaEvent = MemberEvent;
 
 /// What a replica keeps although nothing may ask for it any more, in entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,11 +73,8 @@ pub struct Replica {
     config: ReplicaConfig,
     ir: quorate_ir::Replica<QwStore>,
     store: Store,
-    floors: Floors,
-    /// True if the replica's creation is not on disk yet.
-    newborn: bool,
-    /// The greatest membership that it has heard of.
-    newest_epoch: Epoch,
+    member: MemberState,
+    lag: Lag,
 }
 
 impl Machine for Replica {
@@ -113,31 +86,18 @@ impl Machine for Replica {
     type Config = ReplicaConfig;
 
     fn restore(config: ReplicaConfig, records: impl IntoIterator<Item = Record>) -> Self {
-        let records: Vec<Record> = records.into_iter().collect();
-        let restarted = !records.is_empty();
-        let created = matches!(records.first(), Some(Record::Initialised));
-        let creates = config.boot == Boot::Initialise || config.rules.has(Plant::EmptyDiskBeginsAnew);
-        let newborn = !restarted && creates;
+        let begins_anew = config.rules.has(Plant::EmptyDiskBeginsAnew);
+        let beginning = Beginning::new::<Self>(records, config.boot, begins_anew);
         let (group, me) = (config.group, config.replica.index);
-        let build =
-            if created || newborn { quorate_ir::Replica::initialise } else { quorate_ir::Replica::lost };
-        let ir = build(group, me, config.view_change_timeout, config.page_bytes_max);
+        let ir = beginning.replica(group, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {
             ir: ir.with_mistake(mistake(config.rules)),
-            store: Store::default(),
-            floors: Floors::default(),
-            newborn,
-            newest_epoch: config.epoch,
+            store: Store::new(config.rules),
+            member: beginning.state(config.epoch, settings(&config)),
+            lag: Lag::default(),
             config,
         };
-        for record in quorate_ir::since_last_snapshot(records, Record::mark) {
-            replica.ir.note_written(1);
-            replica.replay(record);
-        }
-        if restarted {
-            replica.ir.finish_restore();
-            while replica.collect(COLLECTED_AT_REST_MAX) {}
-        }
+        replica.rebuild(beginning);
         replica
     }
 
@@ -165,72 +125,34 @@ impl Machine for Replica {
             Input::Persisted(_) => {}
             Input::Command(never) => match never {},
         }
-        let emitted = &outbox.effects()[emitted_before..];
-        let written = emitted.iter().filter(|effect| matches!(effect, Effect::Persist { .. })).count();
-        self.ir.note_written(written);
+        self.count_records(&outbox.effects()[emitted_before..]);
     }
 }
 
-impl Replica {
-    fn replay(&mut self, record: Record) {
-        let fact = match record {
-            Record::Initialised => return,
-            Record::ViewEntered { view } => Fact::ViewEntered(view),
-            Record::LifeNoted { replica, life } => Fact::LifeNoted { replica, life },
-            Record::PutRecorded { put, operation } => {
-                Fact::InconsistentRecorded { transaction: put, operation, executed: true }
-            }
-            Record::ViewPage { view, page } => Fact::ViewPage { view, page },
-            Record::ViewState { view, state } => Fact::ViewState { view, state },
-            Record::ViewInstalled { view, since, supplement, floor } => {
-                Fact::ViewInstalled { view, since, supplement, floor }
-            }
-            Record::Refusing { below } => return self.store.refuse_below(below),
-            Record::Completed { below } => {
-                self.store.complete = self.store.complete.max(below);
-                Fact::Completed(below)
-            }
-            Record::FloorRaised { floor } => Fact::FloorRaised(floor),
-            Record::SnapshotBegun { view, lineage, floor, complete, supplement, lives } => {
-                self.store.adopt_supplement(&supplement);
-                Fact::SnapshotBegun { view, lineage, floor, complete, lives }
-            }
-            Record::SnapshotPage { state } => Fact::SnapshotPage(state),
-            Record::SnapshotEnded { floor } => Fact::SnapshotEnded { floor },
-        };
-        self.ir.restore(fact, &mut self.store);
+/// The sizes and times that a replica goes by as a member of its group.
+fn settings(config: &ReplicaConfig) -> MemberSettings {
+    MemberSettings {
+        page_bytes_max: config.page_bytes_max,
+        snapshot_records_min: config.snapshot_records_min,
+        search: SearchSettings {
+            interval: config.floor_interval,
+            lag: config.floor_lag,
+            patience: config.floor_patience,
+            limit: config.floor_patience * PATIENCES_MAX,
+            ahead_max: config.timestamp_ahead_max / 2,
+            page_max: config.floor_page_max,
+        },
     }
+}
 
+/// A search that takes so many times the patience is given up, and begun anew with a later floor.
+const PATIENCES_MAX: u32 = 4;
+
+impl Replica {
     fn on_start(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
-        if self.newborn {
-            outbox.persist(Record::Initialised);
-            self.newborn = false;
-        }
+        self.write_creation(outbox);
         outbox.set_timer(ReplicaTimer::Sweep, self.config.sweep_interval);
         self.with_desk(context.random, outbox, |ir, desk| ir.start(desk));
-    }
-
-    /// Lends inconsistent replication what it needs of this machine.
-    fn with_desk<T>(
-        &mut self,
-        random: &mut Random,
-        outbox: &mut OutboxOf<Self>,
-        act: impl FnOnce(&mut quorate_ir::Replica<QwStore>, &mut Desk<'_>) -> T,
-    ) -> T {
-        let (shard, rules) = (self.config.replica.shard, self.config.rules);
-        act(&mut self.ir, &mut Desk { shard, rules, store: &mut self.store, random, outbox })
-    }
-
-    /// Something was said under another membership. It counts for nothing here: quorums of two memberships need not share
-    /// a replica.
-    fn on_other_epoch(&mut self, from: Address, epoch: Epoch, outbox: &mut OutboxOf<Self>) {
-        if epoch < self.config.epoch {
-            // Reveals nothing but the configuration, which this replica cannot forget.
-            outbox.send_unordered(from, Message::Outdated);
-        } else if epoch > self.newest_epoch {
-            self.newest_epoch = epoch;
-            outbox.emit(ReplicaEvent::Outdated { epoch });
-        }
     }
 
     fn on_message(
@@ -241,21 +163,24 @@ impl Replica {
         outbox: &mut OutboxOf<Self>,
     ) {
         match message {
-            Message::Read { transaction, key } => self.on_read(from, transaction, key, outbox),
+            Message::Read { .. } | Message::Scan { .. } if self.ir.status() != Status::Normal => {}
+            // Gets and scans are answered by what this replica has, whether or not others have something newer. It may be forgotten
+            // again in a crash, as may happen to a client that asks a replica that lags behind: nothing is promised of it. So
+            // replies leave without waiting for the disk.
+            Message::Read { transaction, key } => {
+                let (version, value) = self.store.versions.held(&key);
+                outbox.send_unordered(from, Message::ReadReply { transaction, key, version, value });
+            }
             Message::Scan { transaction, request, range, limit } => {
-                self.on_scan(from, transaction, request, &range, limit, outbox);
+                let limits = PageLimits::of_scan(limit, self.config.scan_page_max);
+                let (keys, next) = self.store.versions.scan(&range, limits);
+                outbox.send_unordered(from, Message::ScanReply { transaction, request, keys, next });
             }
             Message::Ir(Ir::ProposeInconsistent { id, operation }) => {
                 self.on_put(from, id, operation, context, outbox);
             }
-            Message::Ir(Ir::HigherView { view }) => {
-                self.with_desk(context.random, outbox, |ir, desk| ir.on_higher_view(from, view, desk));
-            }
-            Message::Ir(message) => {
-                if let Some(peer) = self.peer(from) {
-                    self.on_view_change(peer, message, context, outbox);
-                }
-            }
+            // There is nothing else to propose, and puts need no FINALIZE.
+            Message::Ir(message) => self.on_view_message(from, message, context.random, outbox),
             Message::Gather { .. }
             | Message::GatherReply { .. }
             | Message::FetchPuts { .. }
@@ -263,8 +188,8 @@ impl Replica {
             | Message::Complete { .. }
             | Message::CompleteReply { .. }
             | Message::RaiseFloor { .. } => {
-                if let Some(peer) = self.peer(from) {
-                    self.on_floor_message(peer, message, context, outbox);
+                if let Ok(message) = FloorMessage::try_from(message) {
+                    self.on_floor_message(from, message, context, outbox);
                 }
             }
             // Answers that only coordinators ask for; and a replica of this membership is not outdated by another.
@@ -300,89 +225,14 @@ impl Replica {
                 outbox.send_unordered(from, Message::ClockAhead { put, ahead_micros, ahead_max_micros });
                 return;
             }
-            if timestamp < self.store.refusal && !self.config.rules.has(Plant::LatePutsTaken) {
+            if timestamp < self.store.bounds.refusal && !self.config.rules.has(Plant::LatePutsTaken) {
                 // Whoever hears it twice puts twice, which does no harm.
-                let (refusal, clock) = (self.store.refusal, context.clock);
+                let (refusal, clock) = (self.store.bounds.refusal, context.clock);
                 outbox.send_unordered(from, Message::Late { put, refusal, clock });
                 return;
             }
         }
-        self.with_desk(context.random, outbox, |ir, desk| {
-            ir.on_propose_inconsistent(from, id, operation, desk);
-        });
-        self.collect(COLLECTED_WITH_PUT_MAX);
-    }
-
-    /// A message of a view change, from another replica of the group.
-    fn on_view_change(
-        &mut self,
-        peer: ReplicaIndex,
-        message: Ir,
-        context: &mut Context<'_>,
-        outbox: &mut OutboxOf<Self>,
-    ) {
-        self.with_desk(context.random, outbox, |ir, desk| match message {
-            Ir::StartViewChange { view } => ir.on_start_view_change(peer, view, desk),
-            Ir::DoViewChange {
-                view,
-                last_normal,
-                lineage,
-                part,
-                page,
-                supplement,
-                floor,
-                complete,
-                lives,
-            } => {
-                ir.on_do_view_change(
-                    peer,
-                    view,
-                    last_normal,
-                    lineage,
-                    part,
-                    page,
-                    supplement,
-                    floor,
-                    complete,
-                    &lives,
-                    desk,
-                );
-            }
-            Ir::StartView { view, since, part, page, supplement, floor, state } => {
-                ir.on_start_view(view, since, part, page, supplement, floor, state, desk);
-            }
-            Ir::PartsMissing { view, series, missing } => {
-                ir.on_parts_missing(peer, view, series, &missing, desk);
-            }
-            Ir::ViewQuery { nonce, life } => ir.on_view_query(peer, nonce, life, desk),
-            Ir::ViewQueryReply { nonce, view, lost, life } => {
-                ir.on_view_query_reply(peer, nonce, view, lost, life, desk);
-            }
-            // Its groups never change. Puts have been dealt with; they need no FINALIZE, and there is nothing else to agree on.
-            Ir::ProposeInconsistent { .. }
-            | Ir::ProposeConsensus { .. }
-            | Ir::InconsistentReply { .. }
-            | Ir::ConsensusReply { .. }
-            | Ir::FinalizeInconsistent { .. }
-            | Ir::FinalizeConsensus { .. }
-            | Ir::Confirm { .. }
-            | Ir::Arrived
-            | Ir::HigherView { .. } => {}
-        });
-    }
-
-    /// The sender, if it is another member of this group: only those take part in view changes.
-    fn peer(&self, from: Address) -> Option<ReplicaIndex> {
-        match from {
-            Address::Replica(replica)
-                if replica.shard == self.config.replica.shard
-                    && replica != self.config.replica
-                    && usize::from(replica.index.0) < self.config.group.replicas() =>
-            {
-                Some(replica.index)
-            }
-            _ => None,
-        }
+        self.on_inconsistent(from, id, operation, context.random, outbox);
     }
 
     fn on_sweep_timeout(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
@@ -390,10 +240,10 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        self.sweep_floor(context, outbox);
-        let (records_min, page_max) = (self.config.snapshot_records_min, self.config.floor_page_max);
-        self.with_desk(context.random, outbox, |ir, desk| ir.shorten(records_min, page_max, desk));
-        if self.floors.is_behind(context.now, self.config.view_change_timeout) {
+        self.collect_at_rest();
+        self.sweep_search(context, outbox);
+        self.sweep_snapshot(context, outbox);
+        if self.lag.is_over(context.now, self.config.view_change_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));
         }
     }

@@ -3,34 +3,28 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use quorate_core::{Key, Timestamp, TransactionId};
-use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
+use quorate_core::{Timestamp, TransactionId};
+use quorate_ir::{Bounds, ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::Versions;
 
 use crate::message::{Put, QwStore, StatePage, Supplement};
+use crate::rules::Rules;
 
 /// What a replica keeps.
-#[derive(Debug, Default)]
-pub(super) struct Store {
+#[derive(Debug)]
+pub struct Store {
     /// The versions. The newest of each key counts; older ones stay until a floor has passed them.
     pub(super) versions: Versions,
-    /// Below this everything has been compared, and is being collected.
-    pub(super) floor: Timestamp,
-    /// New puts below are refused.
-    pub(super) refusal: Timestamp,
-    /// Below this f + 1 replicas hold every put that was acknowledged, as far as is known here.
-    pub(super) complete: Timestamp,
-    /// Below this a floor is looked for: what comes there has to be compared, also if it may come.
-    pub(super) gathering: Timestamp,
-    /// The lowest timestamp of a put that has come below where a floor is looked for, or where puts are refused, since this
-    /// was last asked.
-    pub(super) late: Option<Timestamp>,
+    /// The bounds of puts that have been compared, and of puts that are refused.
+    pub(super) bounds: Bounds,
+    /// The rules that it follows.
+    pub(super) rules: Rules,
 }
 
 impl Store {
-    /// From now on refuses new puts below.
-    pub(super) fn refuse_below(&mut self, below: Timestamp) {
-        self.refusal = self.refusal.max(below);
+    /// An empty store.
+    pub(super) fn new(rules: Rules) -> Self {
+        Store { versions: Versions::new(), bounds: Bounds::default(), rules }
     }
 }
 
@@ -61,12 +55,10 @@ impl Upcalls<QwStore> for Store {
 
     fn execute_inconsistent(&mut self, _: TransactionId, operation: &Arc<Put>) {
         let Put { key, value, timestamp } = operation.as_ref();
-        if *timestamp < self.floor {
+        if *timestamp < self.bounds.floor {
             return;
         }
-        if *timestamp < self.refusal.max(self.gathering) {
-            self.late = Some(self.late.map_or(*timestamp, |late| late.min(*timestamp)));
-        }
+        self.bounds.note_effect(*timestamp);
         self.versions.install(key, *timestamp, value.clone());
     }
 
@@ -87,7 +79,7 @@ impl Upcalls<QwStore> for Store {
     }
 
     fn contribution(&self) -> Supplement {
-        Supplement { refusal: self.refusal, complete: self.complete }
+        Supplement { refusal: self.bounds.refusal, complete: self.bounds.complete }
     }
 
     fn supplement(&self) -> Supplement {
@@ -95,35 +87,20 @@ impl Upcalls<QwStore> for Store {
     }
 
     fn adopt_supplement(&mut self, supplement: &Supplement) {
-        self.refusal = self.refusal.max(supplement.refusal);
-        self.complete = self.complete.max(supplement.complete);
+        self.bounds.refuse_below(supplement.refusal);
+        self.bounds.complete_below(supplement.complete);
     }
 
-    fn refusal(&self) -> Timestamp {
-        self.refusal
+    fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
-    fn complete(&self) -> Timestamp {
-        self.complete
-    }
-
-    fn on_floor(&mut self, floor: Timestamp) {
-        self.floor = self.floor.max(floor);
-        self.complete = self.complete.max(floor);
-        self.refusal = self.refusal.max(floor);
+    fn bounds_mut(&mut self) -> &mut Bounds {
+        &mut self.bounds
     }
 
     fn state(&self, bytes_max: usize) -> Vec<StatePage> {
         self.versions.pages(bytes_max).into_iter().map(|versions| StatePage { versions }).collect()
-    }
-
-    fn key_count(&self) -> usize {
-        self.versions.len()
-    }
-
-    fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
-        let (versions, last) = self.versions.page_after(after, bytes_max);
-        (StatePage { versions }, last)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {

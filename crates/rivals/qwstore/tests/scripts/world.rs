@@ -309,6 +309,7 @@ impl World {
                 Effect::Emit(ReplicaEvent::Outdated { epoch }) => {
                     log.push(format!("{} hears of {epoch}", name(from)));
                 }
+                Effect::Emit(ReplicaEvent::Retired) => unreachable!("its groups never change"),
                 Effect::Emit(ReplicaEvent::Lost { lost }) => {
                     log.push(format!("{} refuses: {lost} replicas have lost their records", name(from)));
                 }

@@ -91,7 +91,7 @@ fn a_prepare_after_another_commit_of_its_transaction_is_refused() {
 #[test]
 fn a_commit_from_below_the_floor_leaves_nothing_behind_again() {
     let (mut participant, transaction) = (participant(), update("a", 0));
-    participant.on_floor(at(20));
+    participant.bounds.raise_floor(at(20));
     participant.execute_inconsistent(id(1), &commit(&transaction, 10));
     assert_eq!(participant.versions.iter().count(), 0);
 }
@@ -99,13 +99,13 @@ fn a_commit_from_below_the_floor_leaves_nothing_behind_again() {
 #[test]
 fn what_commits_below_the_refusal_is_told_to_who_looks_for_a_floor() {
     let mut participant = participant();
-    participant.refuse_below(at(20));
+    participant.bounds.refuse_below(at(20));
     participant.execute_inconsistent(id(1), &commit(&update("a", 0), 25));
-    assert_eq!(participant.committed_late, None);
+    assert_eq!(participant.bounds.take_late(), None);
     for micros in [12, 10, 15] {
         participant.execute_inconsistent(id(micros), &commit(&update("a", 0), micros));
     }
-    assert_eq!(participant.committed_late, Some(at(10)), "the smallest");
+    assert_eq!(participant.bounds.take_late(), Some(at(10)), "the smallest");
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn everything_that_binds_is_handed_over() {
     assert_eq!(participant.contribution().read_floor, at(20), "promises to readers");
     participant.take_over_promise(at(30));
     assert_eq!(participant.contribution().read_floor, at(30), "what was heard of either");
-    participant.refuse_below(at(40));
-    participant.complete = at(35);
+    participant.bounds.refuse_below(at(40));
+    participant.bounds.complete_below(at(35));
     let Supplement { refusal, complete, .. } = participant.contribution();
     assert_eq!((refusal, complete), (at(40), at(35)));
 }
@@ -196,14 +196,14 @@ fn what_another_replica_carries_only_adds() {
     participant.promises.insert(id(2), promise(2, Some(2)));
     let theirs = vec![(id(1), promise(3, Some(3))), (id(2), promise(4, None)), (id(3), promise(1, None))];
     let low = Supplement { promises: theirs, ..Supplement::default() };
-    participant.refuse_below(at(10));
+    participant.bounds.refuse_below(at(10));
     participant.adopt_supplement(&low);
     let kept: Vec<Promise> = participant.promises.values().copied().collect();
     assert_eq!(kept, [promise(5, Some(3)), promise(4, Some(2)), promise(1, None)]);
-    assert_eq!(participant.refusal, at(10));
+    assert_eq!(participant.bounds.refusal, at(10));
     participant.adopt_supplement(&Supplement { refusal: at(90), complete: at(20), ..Supplement::default() });
     assert_eq!(
-        (participant.refusal, participant.complete),
+        (participant.bounds.refusal, participant.bounds.complete),
         (at(20), at(20)),
         "a refusal binds its replica alone"
     );
@@ -214,12 +214,12 @@ fn what_another_replica_carries_only_adds() {
 #[test]
 fn a_floor_refuses_what_lies_below_it() {
     let mut participant = participant();
-    participant.on_floor(at(20));
+    participant.bounds.raise_floor(at(20));
     for transaction in [read("a"), update("a", 0)] {
         let vote = participant.execute_consensus(operation(1), &prepare(&transaction, 19));
         assert_eq!(vote, Vote::Retry(at(20)));
     }
-    assert_eq!(participant.complete, at(20), "and everything there is complete");
+    assert_eq!(participant.bounds.complete, at(20), "and everything there is complete");
 }
 
 /// A view change may have made the first final as OK: then a majority holds it until its outcome is known, and a backup

@@ -1,19 +1,51 @@
-//! May commits over several shards be forgotten here? Once every other participant holds them at f + 1 replicas.
+//! Checkpoints: the part of TAPIR in the search for a floor ([`quorate_ir::member::search`]).
 //!
-//! A recovery asks f + 1 replicas of each participant, so it finds the commit at any shard that has not forgotten it, and
-//! needs no answer of one that has.
+//! ```text
+//!   any replica   Recover → backup coordinators       of what is open below where the floor may come to lie
+//!   leader        AreDecided → other participants     may these commits be forgotten here?
+//! ```
+//!
+//! Commits over several shards are forgotten once every other participant holds them at f + 1 replicas. A recovery asks f + 1
+//! replicas of each participant, so it finds the commit at any shard that has not forgotten it, and needs no answer of one that has.
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Context, Instant, Members, ReplicaId, ShardId, TransactionId, View};
-use quorate_ir::{Cursor, Status};
+use quorate_ir::{Cursor, Member, Status};
 
-use super::RECOVERIES_ASKED_MAX;
+use super::Replica;
 use crate::message::{Decision, Message};
-use crate::replica::Replica;
+
+/// Recoveries asked for at once, of transactions that hold a floor up.
+const RECOVERIES_ASKED_MAX: usize = 64;
+
+/// The confirmations of other participants, for the search that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Confirmation {
+    /// Below here all commits are known to f + 1 replicas of every participant.
+    confirmed: Cursor,
+    question: Option<Question>,
+    /// Counts questions to other shards.
+    nonce: u64,
+}
+
+impl Confirmation {
+    /// A search begins here.
+    pub(super) fn begin(&mut self, from: Cursor) {
+        self.confirmed = from;
+        self.question = None;
+    }
+
+    /// A commit has come late, at this place: what lies above is asked about once more.
+    pub(super) fn step_back(&mut self, to: Cursor) {
+        if self.confirmed > to {
+            self.begin(to);
+        }
+    }
+}
 
 /// Commits whose other participants are asked.
 #[derive(Debug)]
-pub(super) struct Question {
+struct Question {
     nonce: u64,
     /// The commits, with their other participants.
     commits: Vec<(Cursor, Vec<ShardId>)>,
@@ -74,23 +106,47 @@ impl Question {
 }
 
 impl Replica {
-    /// Asks the other participants of a page of commits whether these may be forgotten here.
-    pub(super) fn ask_participants(&mut self, to: Cursor, outbox: &mut OutboxOf<Self>) {
+    /// Asks for the recovery of open transactions that are not held prepared: of those that are, the sweep takes care.
+    pub(super) fn have_recovered(
+        &self,
+        open: impl Iterator<Item = TransactionId>,
+        now: Instant,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        let attempt = now.as_nanos() / (self.config.recovery_timeout.as_nanos().max(1) as u64);
+        let unheld = open.filter(|id| self.participant.prepared.entry(*id).is_none());
+        for transaction in unheld.take(RECOVERIES_ASKED_MAX) {
+            let record = self.ir.record();
+            let prepared = record.consensus_of(transaction).map(|entry| &entry.operation);
+            let prepared = prepared.map(|prepare| (&prepare.transaction, prepare.first_timestamp()));
+            let prepared = prepared.min_by_key(|(_, first)| *first);
+            let decided = match self.decision(transaction) {
+                Some(Decision::Commit { transaction, timestamp, .. }) => Some((transaction, *timestamp)),
+                _ => None,
+            };
+            let Some((contents, timestamp)) = prepared.or(decided) else { continue };
+            let participants = contents.participants.clone();
+            if let Some(backup) = self.backup_replica(transaction, &participants, attempt) {
+                outbox.send(backup, Message::Recover { transaction, participants, timestamp });
+            }
+        }
+    }
+
+    /// The place below which all commits are known to every other participant; asks about those up to `to`.
+    pub(super) fn ask_participants(&mut self, to: Cursor, outbox: &mut OutboxOf<Self>) -> Cursor {
         let own = self.config.replica.shard;
-        let Some(run) = &mut self.checkpoints.run else { return };
-        loop {
-            if let Some(question) = &run.question {
+        let confirmation = &mut self.confirmation;
+        while confirmation.confirmed < to {
+            if let Some(question) = &confirmation.question {
                 let unconfirmed = question.unconfirmed().map(|(cursor, _)| *cursor).min();
-                run.confirmed = run.confirmed.max(unconfirmed.unwrap_or(question.to));
+                confirmation.confirmed = confirmation.confirmed.max(unconfirmed.unwrap_or(question.to));
                 if unconfirmed.is_some() {
-                    return;
+                    break;
                 }
-                run.question = None;
+                confirmation.question = None;
+                continue;
             }
-            if run.confirmed >= to {
-                return;
-            }
-            let page = self.ir.record().summary(run.confirmed, to, self.config.checkpoint_page_max);
+            let page = self.ir.record().summary(confirmation.confirmed, to, self.config.checkpoint_page_max);
             let others = |transaction: TransactionId| -> Vec<ShardId> {
                 match self.ir.record().inconsistent(transaction).map(|known| &known.operation) {
                     Some(Decision::Commit { transaction, .. }) => {
@@ -108,22 +164,25 @@ impl Replica {
             let mut shards: Vec<ShardId> = commits.iter().flat_map(|(_, shards)| shards).copied().collect();
             shards.sort_unstable();
             shards.dedup();
-            self.checkpoints.nonce += 1;
+            confirmation.nonce += 1;
             let unanswered = |shard| {
                 let members = self.groups.members(shard);
                 Answers { shard, members, given: vec![None; members.replicas()] }
             };
             let answers = shards.into_iter().map(unanswered).collect();
             let to = page.next.unwrap_or(to);
-            run.question = Some(Question { nonce: self.checkpoints.nonce, commits, to, answers });
-            run.question.iter().for_each(|question| question.send(outbox));
+            confirmation.question = Some(Question { nonce: confirmation.nonce, commits, to, answers });
+            confirmation.question.iter().for_each(|question| question.send(outbox));
         }
+        confirmation.confirmed
     }
 
     /// Repeats the question to other shards, and has those commits recovered that they do not know.
     pub(super) fn ask_participants_again(&mut self, now: Instant, outbox: &mut OutboxOf<Self>) {
-        let Some(run) = &self.checkpoints.run else { return };
-        let Some(question) = &run.question else { return };
+        let Some(question) = self.confirmation.question.as_ref().filter(|_| self.member.is_searching())
+        else {
+            return;
+        };
         question.send(outbox);
         let attempt = now.as_nanos() / (self.config.recovery_timeout.as_nanos().max(1) as u64);
         let have_answered =
@@ -144,7 +203,7 @@ impl Replica {
     }
 
     /// A replica of another shard wants to forget commits in which this shard took part.
-    pub(in crate::replica) fn on_are_decided(
+    pub(super) fn on_are_decided(
         &mut self,
         from: Address,
         nonce: u64,
@@ -163,7 +222,7 @@ impl Replica {
         outbox.send(from, Message::AreDecidedReply { nonce, view: self.ir.view(), missing });
     }
 
-    pub(in crate::replica) fn on_are_decided_reply(
+    pub(super) fn on_are_decided_reply(
         &mut self,
         from: ReplicaId,
         nonce: u64,
@@ -172,14 +231,22 @@ impl Replica {
         context: &mut Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
-        let Some(run) = &mut self.checkpoints.run else { return };
-        let Some(question) = run.question.as_mut().filter(|question| question.nonce == nonce) else { return };
+        let is_asked = |question: &&mut Question| question.nonce == nonce && self.member.is_searching();
+        let Some(question) = self.confirmation.question.as_mut().filter(is_asked) else { return };
         let Some(answers) = question.answers.iter_mut().find(|other| other.shard == from.shard) else {
             return;
         };
         if let Some(place) = answers.members.position(from.index) {
             answers.given[place] = Some(Answer { view, missing });
-            self.advance_checkpoint(context, outbox);
+            self.advance_search(context, outbox);
+        }
+    }
+
+    /// A transaction that this replica had asked to be recovered ended below the floor of every participant, its own
+    /// shard included: if it is still held here, this replica has missed that.
+    pub(super) fn on_forgotten(&mut self, transaction: TransactionId) {
+        if self.participant.prepared.entry(transaction).is_some() {
+            self.currency.note_behind();
         }
     }
 }

@@ -1,0 +1,110 @@
+//! The state of a member beside its replica and its protocol, and the records that it begins with.
+
+use std::time::Duration;
+
+use quorate_core::hosted::Boot;
+use quorate_core::{Epoch, ReplicaIndex, Succession};
+
+use super::Member;
+use super::search::{Search, SearchSettings};
+use super::shortening::Shortening;
+use crate::{Fact, Operations, Replica};
+
+/// The sizes and times that a member goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberSettings {
+    /// Roughly how many bytes go into one message between replicas, and into one page of a snapshot.
+    pub page_bytes_max: usize,
+    /// The log is shortened after so many records at the earliest.
+    pub snapshot_records_min: u64,
+    /// How floors are searched for.
+    pub search: SearchSettings,
+}
+
+/// The state of a member beside its replica and its protocol.
+#[derive(Debug)]
+pub struct MemberState {
+    pub(super) settings: MemberSettings,
+    pub(super) search: Search,
+    pub(super) shortening: Shortening,
+    /// True if the replica's creation is not on disk yet.
+    pub(super) newborn: bool,
+    /// The greatest membership that it has heard of.
+    newest_epoch: Epoch,
+}
+
+impl MemberState {
+    /// True if this replica searches for a floor.
+    pub fn is_searching(&self) -> bool {
+        self.search.run.is_some()
+    }
+
+    /// Gives the search for a floor up.
+    pub fn give_up_search(&mut self) {
+        self.search.run = None;
+    }
+
+    /// Takes note of a membership. True if it is the greatest so far.
+    pub fn note_epoch(&mut self, epoch: Epoch) -> bool {
+        let is_newer = epoch > self.newest_epoch;
+        self.newest_epoch = self.newest_epoch.max(epoch);
+        is_newer
+    }
+}
+
+/// The parts of a member that take turns.
+#[derive(Debug)]
+pub struct Parts<'a, O: Operations, P> {
+    /// Its part in inconsistent replication.
+    pub ir: &'a mut Replica<O>,
+    /// The state on which operations run.
+    pub protocol: &'a mut P,
+    /// The rest.
+    pub state: &'a mut MemberState,
+}
+
+/// A record of a member's log: a shared fact, or one of the protocol's own.
+pub type Kept<O, R> = Result<Fact<O>, R>;
+
+/// The records that a member begins with.
+#[derive(Debug)]
+pub struct Beginning<O: Operations, R> {
+    pub(super) records: Vec<Kept<O, R>>,
+    newborn: bool,
+}
+
+impl<O: Operations, R> Beginning<O, R> {
+    /// A member with these records. `creates` is true if it is being created when there are none.
+    pub fn new<M>(records: impl IntoIterator<Item = R>, boot: Boot, begins_anew: bool) -> Self
+    where
+        M: Member<O, Record = R>,
+    {
+        let records: Vec<Kept<O, R>> = records.into_iter().map(M::fact).collect();
+        let newborn = records.is_empty() && (boot == Boot::Initialise || begins_anew);
+        Beginning { records, newborn }
+    }
+
+    /// The replica: new, or without its record until it is rebuilt.
+    pub fn replica(
+        &self,
+        group: impl Into<Succession>,
+        me: ReplicaIndex,
+        view_change_timeout: Duration,
+        page_bytes_max: usize,
+    ) -> Replica<O> {
+        let is_created = self.newborn || matches!(self.records.first(), Some(Ok(Fact::Initialised)));
+        let build = if is_created { Replica::initialise } else { Replica::lost };
+        build(group.into(), me, view_change_timeout, page_bytes_max)
+    }
+
+    /// The state of the member under a membership.
+    pub fn state(&self, epoch: Epoch, settings: MemberSettings) -> MemberState {
+        MemberState {
+            settings,
+            search: Search::default(),
+            shortening: Shortening::default(),
+            newborn: self.newborn,
+            newest_epoch: epoch,
+        }
+    }
+}
