@@ -3,6 +3,8 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use ::quorate::{Rival, System};
+
 use crate::{free_ports, quorate, run, run_with_input};
 
 /// A `quorate dev` that is stopped at the end.
@@ -220,17 +222,11 @@ fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
 
 #[test]
 fn comparison_systems_are_measured_in_the_same_way() {
-    let strict = Some("strict-serializable");
-    for (system, shards, level) in [
-        ("txn-lock", "2", strict),
-        ("txn-occ", "2", strict),
-        ("span-lock", "1", strict),
-        ("span-occ", "1", strict),
-        ("sinfonia", "2", strict),
-        ("qwstore", "2", None),
-    ] {
-        let json = measure(&["--baseline", system, "--shards", shards], level);
-        assert_eq!((json["baseline"].as_str(), json.get("isolation")), (Some(system), None));
+    for rival in Rival::ALL {
+        let level = rival.is_transactional().then_some("strict-serializable");
+        let shards = if rival.on_log().is_some_and(System::has_snapshots) { "1" } else { "2" };
+        let json = measure(&["--baseline", rival.name(), "--shards", shards], level);
+        assert_eq!((json["baseline"].as_str(), json.get("isolation")), (Some(rival.name()), None));
     }
     let listed = run(&["bench", "--list"]);
     assert!(listed.code == 0 && listed.out.contains("span-occ"), "{}", listed.out);

@@ -78,7 +78,8 @@ async fn every_system_runs_transactions_beside_the_others() {
 async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
     let mut cluster = Cluster::start();
     let db = cluster.connect().await;
-    let keyspace = create(&db, Rival::QwStore).await;
+    let rival = Rival::ALL.into_iter().find(|rival| !rival.is_transactional()).unwrap();
+    let keyspace = create(&db, rival).await;
     let mut txn = keyspace.begin().await.unwrap();
     for key in ["alice", "bob", "carol"] {
         txn.put(key, "1").unwrap();
@@ -104,8 +105,8 @@ async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
     (0..2).for_each(|node| cluster.crash(node));
     (0..3).for_each(|node| cluster.restart(node));
     let db = cluster.connect().await;
-    assert_eq!(count_up(&db.keyspace("qwstore").await.unwrap(), "bob").await, 4);
-    db.drop_keyspace("qwstore").await.unwrap();
+    assert_eq!(count_up(&db.keyspace(rival.name()).await.unwrap(), "bob").await, 4);
+    db.drop_keyspace(rival.name()).await.unwrap();
 }
 
 #[tokio::test]

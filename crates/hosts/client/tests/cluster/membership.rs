@@ -282,7 +282,8 @@ async fn what_cannot_be_is_refused_and_says_why() {
         let error = change(&db, wish).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    accounts_named(&db, "registers", Some(Rival::QwStore)).await;
+    let fixed = Rival::ALL.into_iter().find(|rival| !rival.changes_groups());
+    accounts_named(&db, "registers", fixed).await;
     let stays = db.change_replicas("registers", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
     assert!(stays.to_string().contains("quorum store"), "{stays}");
     let unknown = db.change_replicas("nothing", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
