@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::Routes;
 use quorate_core::topology::{Keyspace, Shard, Topology};
-use quorate_core::{NodeId, ReplicaId, ReplicaIndex, SiteId};
+use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 
 use crate::error::{Invalid, MissingReplica};
 
@@ -52,23 +52,29 @@ impl Directory {
 
     /// A keyspace with the replicas of all its groups sorted by distance, the nearest first.
     pub(crate) fn routes(&self, keyspace: Keyspace) -> Routes {
-        let by_distance = |shard: &Shard| {
-            let mut replicas: Vec<(Reverse<bool>, Distance, ReplicaIndex)> = shard
-                .members()
-                .map(|(index, node)| {
-                    let distance = self.distance.get(usize::from(node.0)).copied();
-                    let unknown = Distance { elsewhere: true, round_trip: Duration::MAX };
-                    (Reverse(distance.is_some()), distance.unwrap_or(unknown), index)
-                })
-                .collect();
+        let nearest = |shard| {
+            let mut replicas: Vec<_> = self.distances(shard).collect();
             replicas.sort_unstable();
-            replicas
+            replicas.into_iter().map(|(_, _, index)| index).collect()
         };
-        let nearest = |shard| by_distance(shard).into_iter().map(|(_, _, index)| index).collect();
         let nearest = keyspace.groups().map(nearest).collect();
         let mut order: Vec<usize> = (0..keyspace.shards.len()).collect();
-        order.sort_by_cached_key(|position| by_distance(&keyspace.shards[*position]).into_iter().next());
+        order.sort_by_cached_key(|position| self.distances(&keyspace.shards[*position]).min());
         Routes { keyspace, nearest, order }
+    }
+
+    /// The shard of a keyspace whose nearest replica is the nearest.
+    pub(crate) fn nearest_shard(&self, keyspace: &Keyspace) -> Option<ShardId> {
+        keyspace.shards.iter().min_by_key(|shard| self.distances(shard).min()).map(|shard| shard.id)
+    }
+
+    /// How far each replica of a group is.
+    fn distances(&self, shard: &Shard) -> impl Iterator<Item = (Reverse<bool>, Distance, ReplicaIndex)> {
+        shard.members().map(|(index, node)| {
+            let distance = self.distance.get(usize::from(node.0)).copied();
+            let unknown = Distance { elsewhere: true, round_trip: Duration::MAX };
+            (Reverse(distance.is_some()), distance.unwrap_or(unknown), index)
+        })
     }
 
     /// Where replicas that do not answer should be.

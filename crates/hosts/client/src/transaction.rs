@@ -34,6 +34,8 @@ struct Inner {
     shared: Arc<Shared>,
     keyspace: Arc<quorate_core::topology::Keyspace>,
     writable: bool,
+    /// The shard that runs all of it, where one does whatever the keys are.
+    home: Option<ShardId>,
     id: TransactionId,
     /// The replicas that shards could not do without when it was opened, and that will not serve before an operator acts.
     unserved: Vec<ReplicaId>,
@@ -114,8 +116,11 @@ impl Transaction {
         let unserved =
             shared.session.open(id, &keyspace).map_err(|error| shared.not_opened(&keyspace, error))?;
         let without_space = shared.session.without_space(&keyspace);
+        let runs_at_home = keyspace.comparison.is_none() && keyspace.isolation.stands_in_sites();
+        let directory = runs_at_home.then(|| shared.places.directory());
         let inner = Inner {
             writable,
+            home: directory.and_then(|directory| directory.nearest_shard(&keyspace)),
             id,
             unserved,
             without_space,
@@ -137,7 +142,7 @@ impl Transaction {
         freshness: Freshness,
     ) -> Result<(Vec<Option<Value>>, Timestamp)> {
         let inner = &self.inner;
-        let shards: BTreeSet<ShardId> = keys.iter().map(|key| inner.keyspace.shard_of(key).id).collect();
+        let shards: BTreeSet<ShardId> = keys.iter().map(|key| inner.shard_of(key)).collect();
         inner.require_served(shards.into_iter())?;
         inner.end()?;
         let patience = inner.deadline.saturating_duration_since(Instant::now());
@@ -161,9 +166,9 @@ impl Transaction {
         freshness: Freshness,
     ) -> Result<(Page, Timestamp)> {
         let inner = &self.inner;
-        let shards = inner.keyspace.shards_of_range(range).iter().map(|shard| shard.id);
-        inner.require_served(shards.clone())?;
-        inner.progress().footprint.scan(range, shards)?;
+        let shards = inner.shards_of_range(range);
+        inner.require_served(shards.iter().copied())?;
+        inner.progress().footprint.scan(range, shards.into_iter())?;
         inner.end()?;
         let patience = inner.deadline.saturating_duration_since(Instant::now());
         let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);
@@ -305,6 +310,17 @@ impl Inner {
         self.untold(stage, std::mem::take(&mut progress.writes))
     }
 
+    /// The shard that has to do with a key.
+    fn shard_of(&self, key: &[u8]) -> ShardId {
+        self.home.unwrap_or_else(|| self.keyspace.shard_of(key).id)
+    }
+
+    /// The shards that have to do with a range.
+    fn shards_of_range(&self, range: &KeyRange) -> Vec<ShardId> {
+        let all = || self.keyspace.shards_of_range(range).iter().map(|shard| shard.id).collect();
+        self.home.map_or_else(all, |home| vec![home])
+    }
+
     /// Nobody waits for answers that cannot come.
     fn require_served(&self, shards: impl Iterator<Item = ShardId>) -> Result<()> {
         if self.unserved.is_empty() {
@@ -316,8 +332,8 @@ impl Inner {
     }
 
     fn ask_for(&self, key: Key) -> Result<Read> {
-        self.require_served(std::iter::once(self.keyspace.shard_of(&key).id))?;
-        let mut progress = self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
+        self.require_served(std::iter::once(self.shard_of(&key)))?;
+        let mut progress = self.access(|footprint| footprint.read(&key, self.shard_of(&key)))?;
         if let Some(own) = progress.writes.get(&key) {
             if self.shared.session.is_closed() {
                 return Err(Error::Closed);
@@ -339,17 +355,17 @@ impl Inner {
 
     async fn scan(&self, range: KeyRange, limit: u32) -> Result<Page> {
         let _only = self.scanning.lock().await;
-        let shards = self.keyspace.shards_of_range(&range).iter().map(|shard| shard.id);
-        self.require_served(shards.clone())?;
+        let shards = self.shards_of_range(&range);
+        self.require_served(shards.iter().copied())?;
         let asked = {
-            let mut progress = self.access(|footprint| footprint.scan(&range, shards))?;
+            let mut progress = self.access(|footprint| footprint.scan(&range, shards.into_iter()))?;
             let before = self.tell(&mut progress);
             self.shared.session.scan(self.id, before, &range, limit)
         };
         let receiver = asked.ok_or_else(|| self.ended())?;
         let (entries, next) = self.answer(receiver).await?;
         drop(self.access(|footprint| {
-            entries.iter().try_for_each(|(key, _)| footprint.read(key, self.keyspace.shard_of(key).id))
+            entries.iter().try_for_each(|(key, _)| footprint.read(key, self.shard_of(key)))
         })?);
         Ok(Page { entries, next })
     }
@@ -358,7 +374,7 @@ impl Inner {
         if !self.writable {
             return Err(Invalid::SystemKeyspace { name: self.keyspace.name.clone() }.into());
         }
-        let shard = self.keyspace.shard_of(&key).id;
+        let shard = self.shard_of(&key);
         if let Some((_, reason)) = self.without_space.iter().find(|(without, _)| *without == shard) {
             return Err(Error::NoSpace { reason: reason.clone() });
         }

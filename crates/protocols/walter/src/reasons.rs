@@ -29,5 +29,3 @@ pub(crate) const KNOWN: &str = "known already";
 pub(crate) const NONSENSE: &str = "the sender cannot know that";
 /// The log takes nothing now.
 pub(crate) const LOG_CLOSED: &str = "the log takes no entry now";
-/// A transaction has not committed at this site: its locks go when it has.
-pub(crate) const NOT_HERE: &str = "it has not committed here";

@@ -244,7 +244,14 @@ impl Coordinator {
             self.leaders.learn(shard.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
         }
         match self.keyspaces.get_mut(&keyspace.id) {
-            Some(session) => session.routes = Arc::clone(routes),
+            Some(session) => {
+                let Session { home, .. } = Session::new(routes);
+                if home != session.home {
+                    // Another site counts other periods. What this client has seen it takes along.
+                    (session.home, session.period) = (home, Period(0));
+                }
+                session.routes = Arc::clone(routes);
+            }
             None => {
                 self.keyspaces.insert(keyspace.id, Session::new(routes));
             }

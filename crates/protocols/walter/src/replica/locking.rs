@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::message::{Ending, Message, Period};
 use crate::reasons;
 use crate::rules::Plant;
-use crate::vector::{LocalSite, Vector, VersionNumber};
+use crate::vector::{LocalSite, Vector};
 
 impl Replica {
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -46,7 +46,10 @@ impl Replica {
         if self.state.locks.contains_key(&id) {
             return outbox.send(from, Message::Vote { transaction: id, agrees: true });
         }
-        if !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
+        // Whoever asks for a transaction once more that has committed here gets no lock: its own writes are no part of its snapshot, or the
+        // floor includes them.
+        let is_recent = snapshot.includes_all(self.state.histories.floor());
+        if !is_recent || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
             // What is in the way may be in the snapshot, and has not committed here.
             if !self.has_committed(&snapshot) {
                 let needs = snapshot.clone();
@@ -76,22 +79,6 @@ impl Replica {
         leader.let_go(id, keys);
         if leader.locking.remove(&id) {
             outbox.send(self.leader_of(origin), Message::Vote { transaction: id, agrees: true });
-        }
-    }
-
-    /// The site that coordinates a transaction says that it has committed. As a rule its locks go when it commits here; but if it has, they
-    /// were taken for a message that came late.
-    pub(super) fn on_committed_elsewhere(
-        &mut self,
-        from: ReplicaId,
-        id: TransactionId,
-        version: VersionNumber,
-        log: &mut impl Log<Entry>,
-        outbox: &mut Out,
-    ) {
-        match self.state.committed.includes(version) {
-            true => self.on_release(from, id, log, outbox),
-            false => outbox.ignored(reasons::NOT_HERE),
         }
     }
 
@@ -183,9 +170,8 @@ impl Replica {
                 outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
             }
             (Some(Ending::Aborted), Some(_)) => outbox.send(from, Message::Release { transaction: id }),
-            (Some(ending), Some(_)) => {
-                outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
-            }
+            // It comes as every transaction does, and its locks go when it has committed there.
+            (Some(Ending::Committed { .. }), Some(_)) => outbox.ignored(reasons::KNOWN),
             (None, None) if period <= self.state.forgotten => {
                 outbox.send(from, Message::Forgotten { transaction: id });
             }

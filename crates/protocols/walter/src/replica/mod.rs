@@ -190,10 +190,6 @@ impl Replica {
             (Message::Release { transaction }, Address::Replica(from)) => {
                 self.on_release(from, transaction, log, outbox);
             }
-            (
-                Message::CommitReply { transaction, ending: Ending::Committed { version, .. } },
-                Address::Replica(from),
-            ) => self.on_committed_elsewhere(from, transaction, version, log, outbox),
             (Message::Propagate { commits, durable }, Address::Replica(from)) => {
                 self.on_propagate(from, commits, durable, context, log, outbox);
             }

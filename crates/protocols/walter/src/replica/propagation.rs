@@ -269,8 +269,10 @@ impl Replica {
         let mut silent = Vec::new();
         for (site, peer) in &mut leader.peers {
             peer.is_owed = true;
-            peer.told_durable = 0;
             peer.redirects = 0;
+            if peer.committed.of(self.site) < leader.durable {
+                peer.told_durable = 0;
+            }
             if peer.received == last {
                 peer.confirmed = context.now;
             } else if context.now - peer.confirmed >= timeout && !never_again {

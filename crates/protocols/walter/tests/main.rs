@@ -1,0 +1,3 @@
+//! Golden scripts: Walter as stories, message by message.
+
+mod scripts;

@@ -1,0 +1,170 @@
+//! Messages, entries and events in a few words.
+
+use quorate_core::TransactionId;
+use quorate_core::command::{Event, Failure, Outcome};
+use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
+use quorate_walter::{Entry, Message, Update};
+
+pub(super) fn transaction(id: TransactionId) -> String {
+    let attempt = if id.attempt == 0 { String::new() } else { format!("/{}", id.attempt) };
+    format!("c{}.{}{attempt}", id.client.0, id.sequence)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn value(value: Option<&bytes::Bytes>) -> String {
+    value.map_or("nothing".to_owned(), |value| text(value))
+}
+
+fn updates(updates: &[Update]) -> String {
+    let update = |update: &Update| match update {
+        Update::Write { key, value: written } => format!("{}={}", text(key), value(written.as_ref())),
+        Update::Add { set, element, by } => format!("{}[{}]{by:+}", text(set), text(element)),
+    };
+    updates.iter().map(update).collect::<Vec<_>>().join(" ")
+}
+
+fn snapshot(snapshot: &Snapshot) -> String {
+    match snapshot {
+        Snapshot::Taken(vector) => format!("at {vector}"),
+        Snapshot::New(vector) => format!("after {vector}"),
+    }
+}
+
+fn commit(commit: &quorate_walter::entry::Commit) -> String {
+    let quorate_walter::entry::Commit { transaction: id, version, snapshot, updates: all } = commit;
+    format!("{version} {} at {snapshot} {}", transaction(*id), updates(all))
+}
+
+fn commits<'a>(all: impl IntoIterator<Item = &'a std::sync::Arc<quorate_walter::entry::Commit>>) -> String {
+    let all: Vec<String> = all.into_iter().map(|one| commit(one)).collect();
+    all.join(", ")
+}
+
+pub(super) fn ending(ending: &Ending) -> String {
+    match ending {
+        Ending::Committed { version, snapshot } => format!("committed as {version} at {snapshot}"),
+        Ending::Aborted => "aborted".to_owned(),
+    }
+}
+
+fn keys(keys: &[quorate_core::Key]) -> String {
+    keys.iter().map(|key| text(key)).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn message(message: &Message) -> String {
+    match message {
+        Message::Read { transaction: id, snapshot: at, wanted, .. } => {
+            let wanted = wanted.iter().map(|wanted| match wanted {
+                Wanted::Register(key) => text(key),
+                Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
+            });
+            let wanted: Vec<String> = wanted.collect();
+            format!("READ {} {} {}", transaction(*id), wanted.join(" "), snapshot(at))
+        }
+        Message::ReadReply { transaction: id, snapshot, found, period, .. } => {
+            let found = found.iter().map(|found| match found {
+                Found::Register { version, value: found } => {
+                    let version = version.map_or(String::new(), |version| format!("@{version}"));
+                    format!("{}{version}", value(found.as_ref()))
+                }
+                Found::Range { entries, next } => {
+                    let entries = entries
+                        .iter()
+                        .map(|read| format!("{}={}@{}", text(&read.key), text(&read.value), read.version));
+                    let entries: Vec<String> = entries.collect();
+                    let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
+                    format!("[{}{next}]", entries.join(" "))
+                }
+            });
+            let found: Vec<String> = found.collect();
+            format!("{} reads {} at {snapshot}, period {}", transaction(*id), found.join(" "), period.0)
+        }
+        Message::Commit { transaction: id, snapshot: at, period, updates: all } => {
+            format!("COMMIT {} {} {}, period {}", transaction(*id), updates(all), snapshot(at), period.0)
+        }
+        Message::CommitReply { transaction: id, ending: how } => {
+            format!("{} {}", transaction(*id), ending(how))
+        }
+        Message::TooOld { transaction: id, committed, period } => {
+            format!("{} TOO-OLD, {committed} has committed, period {}", transaction(*id), period.0)
+        }
+        Message::NotLeading { transaction: id, leader } => {
+            let id = id.map_or(String::new(), |id| format!("{} ", transaction(id)));
+            format!("{id}NOT-LEADING, {leader} does")
+        }
+        Message::Prepare { transaction: id, keys: all, snapshot } => {
+            format!("PREPARE {} {} at {snapshot}", transaction(*id), keys(all))
+        }
+        Message::Vote { transaction: id, agrees } => {
+            format!("VOTE {} {}", transaction(*id), if *agrees { "yes" } else { "no" })
+        }
+        Message::Release { transaction: id } => format!("RELEASE {}", transaction(*id)),
+        Message::AskOutcome { transaction: id, period } => {
+            format!("ASK-OUTCOME {}, period {}", transaction(*id), period.0)
+        }
+        Message::Forgotten { transaction: id } => format!("{} FORGOTTEN", transaction(*id)),
+        Message::Propagate { commits: all, durable } => {
+            let all = commits(all);
+            let all = if all.is_empty() { all } else { format!("{all}, ") };
+            format!("PROPAGATE {all}durable to {durable}")
+        }
+        Message::Progress { received, committed, oldest } => {
+            format!("PROGRESS received {received}, {committed} committed, {oldest} oldest")
+        }
+    }
+}
+
+pub(super) fn entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Commit(one) => format!("COMMIT {}", commit(one)),
+        Entry::Refused(id) => format!("REFUSED {}", transaction(*id)),
+        Entry::Received(all) => format!("RECEIVED {}", commits(all)),
+        Entry::Advance(vector) => format!("ADVANCE {vector}"),
+        Entry::Locked { transaction: id, origin, keys: all } => {
+            format!("LOCKED {} for {} of {origin}", keys(all), transaction(*id))
+        }
+        Entry::Released(id) => format!("RELEASED {}", transaction(*id)),
+        Entry::Floor { floor, forgotten } => format!("FLOOR {floor}, period {} forgotten", forgotten.0),
+    }
+}
+
+pub(super) fn event(event: &Event) -> String {
+    let of = |id: &TransactionId| transaction(*id);
+    match event {
+        Event::Got { transaction, key, value: found } => {
+            format!("{} got {} = {}", of(transaction), text(key), value(found.as_ref()))
+        }
+        Event::Scanned { transaction, entries, next } => {
+            let entries = entries.iter().map(|(key, value)| format!("{}={}", text(key), text(value)));
+            let entries: Vec<String> = entries.collect();
+            let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
+            format!("{} scanned {}{next}", of(transaction), entries.join(" "))
+        }
+        Event::Finished { transaction, result: Ok(committed) } => {
+            format!("{} COMMITTED as {}", of(transaction), committed.timestamp)
+        }
+        Event::Finished { transaction, result: Err(failure) } => {
+            let why = match failure {
+                Failure::Conflict => "CONFLICT".to_owned(),
+                Failure::Aborted => "ABORTED".to_owned(),
+                Failure::Unknown { .. } => "UNKNOWN".to_owned(),
+                Failure::TooOld { .. } => "TOO OLD".to_owned(),
+                other => format!("{other:?}"),
+            };
+            format!("{} {why}", of(transaction))
+        }
+        Event::Resolved { transaction, outcome } => {
+            let outcome = match outcome {
+                Some(Outcome::Committed(timestamp)) => format!("committed as {timestamp}"),
+                Some(Outcome::Aborted) => "aborted".to_owned(),
+                None => "unknown".to_owned(),
+            };
+            format!("{} resolved: {outcome}", of(transaction))
+        }
+        Event::Forgotten { transaction } => format!("{} is forgotten", of(transaction)),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,63 @@
+//! Runs every script in `testscripts` and compares what happens with what is written there.
+//!
+//! A script is a sequence of blocks: commands, a line `---`, and what they led to. `QUORATE_BLESS=1 cargo test -p
+//! quorate-walter` writes what happens into the scripts; read the difference before you commit it.
+//!
+//! Beside the commands of every [`quorate_testscripts::stage`] there are
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `cluster [sites=S] [replicas=N] [batches=B]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
+//! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
+//! | `read c1 7 a b` | a read-only transaction |
+//! | `moves c1 2` | a client finds that another site is nearer |
+//! | `show WHO` | what a replica holds |
+
+mod describe;
+pub(crate) mod world;
+
+use quorate_testscripts::Scripts;
+use quorate_walter::{Plant, Rules};
+use world::World;
+
+fn scripts() -> Scripts {
+    Scripts::of(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A world whose machines follow these rules.
+fn world(rules: Rules) -> impl FnMut(&str) -> Vec<String> {
+    let mut world = World::new(rules);
+    move |line| world.command(line)
+}
+
+#[test]
+fn scripts_tell_what_happens() {
+    scripts().assert_tell_what_happens(|| world(Rules::SOUND));
+}
+
+/// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
+const PLANTED: [(&str, Plant, &str); 11] = [
+    ("10_locks_outlive_leaders", Plant::LockNotLogged, "  c2.1 CONFLICT"),
+    ("11_an_abort_leaves_no_gap", Plant::NumberBeforeVotes, "  c1.2 COMMITTED as 1@1"),
+    (
+        "23_an_effect_waits_for_its_cause",
+        Plant::AdvancesByOne,
+        "3/r0 has committed ⟨⟩, received ⟨1 1⟩, floor ⟨⟩",
+    ),
+    ("13_lost_batches", Plant::NothingPropagatedAgain, "2/r0 has committed ⟨1⟩, received ⟨1⟩, floor ⟨⟩"),
+    ("08_a_user_changes_site", Plant::SessionForgotten, "  c1.2 got a1 = nothing"),
+    ("14_a_snapshot_that_is_too_old", Plant::SnapshotsKept, "  c1.1 TOO OLD"),
+    ("22_what_was_received_counts", Plant::RemoteWritesIgnored, "  c2.1 CONFLICT"),
+    ("03_slow_commit", Plant::LocksIgnored, "  c2.1 CONFLICT"),
+    ("09_lease", Plant::LeaseNotChecked, "  c1.2 got a = old"),
+    ("16_refusals_are_final", Plant::AbortsNotLogged, "  c2.1 aborted"),
+    ("12_causes_before_effects", Plant::EffectsFirst, "3/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
+];
+
+/// A script that goes the same way when its rule is broken would guard nothing.
+#[test]
+fn scripts_go_another_way_with_a_planted_bug() {
+    for (script, plant, line) in PLANTED {
+        scripts().assert_parts(script, line, world(Rules::SOUND), world(Rules::planted(plant)), plant.id());
+    }
+}

@@ -1,0 +1,248 @@
+//! Walter on a stage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::command::{Command, Event, Freshness, Routes};
+use quorate_core::hosted::Shards;
+use quorate_core::log::LogMachine;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::{
+    Address, ClientId, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaId,
+    ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
+use quorate_testscripts::stage::{Play, Stage};
+use quorate_walter::{
+    Coordinator, CoordinatorConfig, Entry, Message, Replica, ReplicaConfig, ReplicaEvent, Rules,
+};
+
+use super::describe;
+
+/// Everything in a script's world.
+pub(crate) struct World {
+    rules: Rules,
+    /// None before the script says which cluster there is.
+    stage: Option<Stage<Cluster>>,
+}
+
+/// The machines of a script.
+struct Cluster {
+    rules: Rules,
+    sites: u32,
+    batches_max: usize,
+}
+
+impl Play for Cluster {
+    type Replica = Replica;
+    type Client = Coordinator;
+
+    fn replica(&self, id: ReplicaId, groups: &Groups) -> Replica {
+        let shards = Shards { first: ShardId(1), count: self.sites };
+        Replica::new(ReplicaConfig {
+            rules: self.rules,
+            groups: groups.clone(),
+            batches_max: self.batches_max,
+            ..ReplicaConfig::new(id, groups.size, shards)
+        })
+    }
+
+    fn message(&self, message: &Message) -> String {
+        describe::message(message)
+    }
+
+    fn entry(&self, entry: &Entry) -> String {
+        describe::entry(entry)
+    }
+
+    fn assert_invariants(&self, replica: &Replica) {
+        replica.assert_invariants();
+    }
+
+    fn replica_event(&self, event: &ReplicaEvent) -> String {
+        match event {
+            ReplicaEvent::Leading { view } => format!("leads {view}"),
+            ReplicaEvent::Deposed => "is deposed".to_owned(),
+        }
+    }
+
+    fn client_event(&self, event: &Event) -> String {
+        describe::event(event)
+    }
+}
+
+/// The keys of a script are single words; the first letter decides the preferred site: `a…` the first, `b…` the second.
+fn key(word: &str, sites: usize) -> Key {
+    let wanted = usize::from(word.as_bytes()[0] - b'a') % sites;
+    // Short keys do not fall to the wanted site by themselves, so they are given a suffix that does it.
+    (0..)
+        .map(|salt: u32| if salt == 0 { word.to_owned() } else { format!("{word}{salt}") })
+        .find(|candidate| shard_position(candidate.as_bytes(), sites) == wanted)
+        .map(Key::from)
+        .unwrap()
+}
+
+impl World {
+    /// A world whose machines follow these rules.
+    pub(crate) fn new(rules: Rules) -> Self {
+        World { rules, stage: None }
+    }
+
+    /// Carries out one line of a script and tells what happened.
+    pub(crate) fn command(&mut self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut told = Vec::new();
+        if let ["cluster", settings @ ..] = &words[..] {
+            self.create(settings, &mut told);
+        } else if !self.stage().command(&words, &mut told) {
+            match words[..] {
+                ["show", who] => self.show(who, &mut told),
+                [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut told),
+                _ => panic!("no such command: {line}"),
+            }
+        }
+        self.stage().check_agreement();
+        told
+    }
+
+    fn stage(&mut self) -> &mut Stage<Cluster> {
+        self.stage.as_mut().expect("a script begins with `cluster`")
+    }
+
+    fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
+        let (mut sites, mut replicas, mut batches_max) = (2, 1, 64);
+        for setting in settings {
+            match setting.split_once('=') {
+                Some(("sites", count)) => sites = count.parse().unwrap(),
+                Some(("replicas", count)) => replicas = count.parse().unwrap(),
+                Some(("batches", count)) => batches_max = count.parse().unwrap(),
+                _ => panic!("no such setting: {setting}"),
+            }
+        }
+        let cluster = Cluster { rules: self.rules, sites, batches_max };
+        let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
+        for site in 1..=sites {
+            stage.create_group(ShardId(site), told);
+        }
+        self.stage = Some(stage);
+        told.clear();
+        told.push(format!("{sites} local site(s) of {replicas} replica(s)"));
+    }
+
+    /// Where everything is, for a client to which this site is the nearest.
+    fn routes(&mut self, home: usize) -> Arc<Routes> {
+        let stage = self.stage();
+        let (groups, sites) = (stage.groups().clone(), stage.play().sites);
+        let shards: Vec<ShardId> = (1..=sites).map(ShardId).collect();
+        let nodes: Vec<NodeId> = (0..groups.size.replicas() as u16).map(NodeId).collect();
+        let nearest = |shard: &ShardId| groups.members(*shard).iter().collect::<Vec<ReplicaIndex>>();
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: "script".to_owned(),
+            isolation: Isolation::ParallelSnapshot,
+            durability: Durability::Sync,
+            shards: shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
+            epoch: groups.epoch,
+            clock_bound: None,
+            comparison: None,
+        };
+        let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
+        routes.order.rotate_left(home % sites as usize);
+        Arc::new(routes)
+    }
+
+    /// The client of this name; the first thing that it does creates it. The first client is at the first site, and so on.
+    fn client(&mut self, who: &str, told: &mut Vec<String>) -> ClientId {
+        let rules = self.rules;
+        let Address::Client(client) = self.stage().address(who) else { panic!("{who} is no client") };
+        let routes = self.routes(client.0 as usize - 1);
+        let stage = self.stage();
+        if !stage.has_client(client) {
+            let config = CoordinatorConfig { rules, ..CoordinatorConfig::new(client) };
+            stage.create_client(client, Coordinator::restore(config, []), told);
+            stage.step_client(client, Input::Command(Command::Route(routes)), told);
+        }
+        client
+    }
+
+    fn client_command(&mut self, verb: &str, who: &str, rest: &[&str], told: &mut Vec<String>) {
+        let client = self.client(who, told);
+        let stage = self.stage();
+        let sites = stage.play().sites as usize;
+        if let ("moves", [to]) = (verb, rest) {
+            let home = to.parse::<usize>().unwrap() - 1;
+            let routes = self.routes(home);
+            return self.stage().step_client(client, Input::Command(Command::Route(routes)), told);
+        }
+        let id = |word: &str| {
+            let (client, word) = match word.split_once('.') {
+                Some((other, word)) => {
+                    let Address::Client(other) = stage.address(other) else {
+                        panic!("{word} is no transaction")
+                    };
+                    (other, word)
+                }
+                None => (client, word),
+            };
+            let (sequence, attempt) = word.split_once('/').unwrap_or((word, "0"));
+            TransactionId { client, sequence: sequence.parse().unwrap(), attempt: attempt.parse().unwrap() }
+        };
+        let transaction = id(rest[0]);
+        let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(20));
+        let command = match (verb, &rest[1..]) {
+            ("begin", []) => Command::Begin { transaction, keyspace, patience },
+            ("begin", [millis]) => {
+                let patience = Duration::from_millis(millis.parse().unwrap());
+                Command::Begin { transaction, keyspace, patience }
+            }
+            ("get", [word]) => Command::Get { transaction, key: key(word, sites) },
+            ("put", [word, value]) => Command::Put {
+                transaction,
+                key: key(word, sites),
+                value: Some(Bytes::from((*value).to_owned())),
+            },
+            ("delete", [word]) => Command::Put { transaction, key: key(word, sites), value: None },
+            ("scan", [from, to, limit @ ..]) => {
+                let range = KeyRange { from: Key::from(*from), to: Some(Key::from(*to)) };
+                let limit = limit.first().map_or(10, |limit| limit.parse().unwrap());
+                Command::Scan { transaction, range, limit }
+            }
+            ("commit", []) => Command::Commit { transaction },
+            ("read", words) => {
+                let keys = words.iter().map(|word| key(word, sites)).collect();
+                Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience }
+            }
+            ("abort", []) => Command::Abort { transaction },
+            ("resolve", [site]) => {
+                let participants = vec![ShardId(site.parse().unwrap())];
+                Command::Resolve { transaction, participants, timestamp: Timestamp::ZERO, patience }
+            }
+            _ => panic!("no such command: {verb} {rest:?}"),
+        };
+        stage.step_client(client, Input::Command(command), told);
+    }
+
+    fn show(&mut self, who: &str, told: &mut Vec<String>) {
+        let stage = self.stage();
+        let id = stage.replica(who);
+        let Some(replica) = stage.replicas().get(&id) else { return told.push(format!("{who} is down")) };
+        let histories = replica.histories();
+        told.push(format!(
+            "{who} has committed {}, received {}, floor {}",
+            replica.committed(),
+            histories.received(),
+            histories.floor()
+        ));
+        for (id, _) in replica.locked_for() {
+            told.push(format!("  locked for {}", describe::transaction(id)));
+        }
+        for (id, ending) in replica.endings() {
+            told.push(format!("  {} {}", describe::transaction(id), describe::ending(&ending)));
+        }
+        for (key, written) in histories.versions() {
+            let value =
+                written.value.as_ref().map_or("nothing".into(), |value| String::from_utf8_lossy(value));
+            told.push(format!("  {} = {value} @{}", String::from_utf8_lossy(key), written.version));
+        }
+    }
+}
