@@ -189,7 +189,7 @@ pub(crate) const CRATES: [Crate; 35] = [
     Crate {
         package: WALTER,
         folder: "crates/protocols/walter",
-        what: "Walter, in a client and on a log in each local site ([ADR 0043](adr/0043-local-sites.md))",
+        what: "Walter, in a client and on a log in each local site ([ADR 0043](adr/0043-local-sites.md), [protocols/parallel-snapshot.md](protocols/parallel-snapshot.md))",
         may_import: &[CORE, CODEC, COORDINATOR],
         kind: Kind::Machine,
     },

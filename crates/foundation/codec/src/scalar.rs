@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::command::Class;
+use quorate_core::command::{Class, End};
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
@@ -157,6 +157,11 @@ choices!(Class {
     1 "read-only" [Class::ReadOnly],
     2 "independent" [Class::Independent],
     3 "coordinated" [Class::Coordinated],
+});
+
+choices!(End {
+    1 "least" [End::Least],
+    2 "greatest" [End::Greatest],
 });
 
 choices!(Durability {

@@ -3,6 +3,7 @@
 //! | part | commands | events |
 //! |---|---|---|
 //! | all protocols | [`Command::Begin`] to [`Command::Resolve`] | [`Event::Got`] to [`Event::Resolved`] |
+//! | counting sets | [`Command::Set`] | [`Event::Set`] |
 //! | one-round transactions | [`Command::Execute`], [`Command::Recall`], [`Command::Observe`] | [`Event::Executed`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
@@ -125,6 +126,14 @@ pub enum Command {
         /// The value; none deletes.
         value: Option<Value>,
     },
+    /// Change or read a counting set. What is read is answered by [`Event::Set`]; changes are buffered until commit and not answered, unless
+    /// they fail the whole transaction.
+    Set {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What is done.
+        call: SetCall,
+    },
     /// Commit. Answered by [`Event::Finished`].
     Commit {
         /// The transaction.
@@ -225,6 +234,7 @@ impl Command {
             | Command::Get { transaction, .. }
             | Command::Scan { transaction, .. }
             | Command::Put { transaction, .. }
+            | Command::Set { transaction, .. }
             | Command::Commit { transaction }
             | Command::ReadOnly { transaction, .. }
             | Command::ReadOnlyScan { transaction, .. }
@@ -235,6 +245,71 @@ impl Command {
             }
         }
     }
+}
+
+/// What a transaction does with a counting set, whose elements have counts that may be negative (Walter, sections 2 and 3.3). An element that
+/// was never added has the count zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetCall {
+    /// Add to the count of an element: one to add it (the paper's *setAdd*), minus one to remove it (*setDel*).
+    Add {
+        /// The set.
+        set: Key,
+        /// The element.
+        element: Key,
+        /// By how much.
+        by: i32,
+    },
+    /// Read the count of an element (*setReadId*). Sees the transaction's own changes.
+    Count {
+        /// The set.
+        set: Key,
+        /// The element.
+        element: Key,
+    },
+    /// Read the elements whose count is not zero, in order (*setRead*). Sees the transaction's own changes.
+    Elements {
+        /// The set.
+        set: Key,
+        /// Those in this range.
+        range: KeyRange,
+        /// From which end.
+        from: End,
+        /// At most so many.
+        limit: u32,
+    },
+}
+
+/// From which end the elements of a counting set are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// From the least on.
+    Least,
+    /// From the greatest on, backwards.
+    Greatest,
+}
+
+/// What a counting set holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetAnswer {
+    /// The count of an element.
+    Count {
+        /// The set.
+        set: Key,
+        /// The element.
+        element: Key,
+        /// Its count.
+        count: i64,
+    },
+    /// Elements of a set.
+    Elements {
+        /// The set.
+        set: Key,
+        /// Elements with their counts, none of them zero, in the order that was asked for.
+        counts: Vec<(Key, i64)>,
+        /// The range that is left if the limit was reached before the end.
+        rest: Option<KeyRange>,
+    },
 }
 
 /// How much the participants of a one-round transaction have to agree on (Granola, section 2).
@@ -274,6 +349,13 @@ pub enum Event {
         entries: Vec<(Key, Value)>,
         /// The first key that was not covered, because the limit was reached; none if the range was.
         next: Option<Key>,
+    },
+    /// What a counting set holds.
+    Set {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What.
+        answer: SetAnswer,
     },
     /// The transaction is over, as far as the client is concerned.
     Finished {

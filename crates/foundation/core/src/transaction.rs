@@ -67,6 +67,12 @@ pub enum LimitExceeded {
         /// How many entries there would be.
         entries: usize,
     },
+    /// The transaction adds too much to counts.
+    #[error("the transaction would change counts by {added} in all; the limit is {max}", max = i32::MAX)]
+    Added {
+        /// By how much, additions and removals taken together.
+        added: i64,
+    },
 }
 
 /// Checks one key.

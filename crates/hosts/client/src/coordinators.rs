@@ -313,6 +313,7 @@ impl Coordinators {
             Command::Get { transaction, .. }
             | Command::Scan { transaction, .. }
             | Command::Put { transaction, .. }
+            | Command::Set { transaction, .. }
             | Command::Commit { transaction }
             | Command::Abort { transaction } => {
                 self.open.get(transaction).copied().ok_or(Some(Invalid::NotOpen(*transaction)))

@@ -50,6 +50,15 @@ impl Footprint {
         Ok(())
     }
 
+    /// The count of an element of a set is about to be read or changed.
+    pub(crate) fn count(&mut self, set: &Key, element: &Key, shard: ShardId) -> Result<(), LimitExceeded> {
+        validate_key(set)?;
+        validate_key(element)?;
+        self.grow(set, set.len() + element.len(), 1)?;
+        self.participate(shard);
+        Ok(())
+    }
+
     /// A range of all `shards` is about to be read.
     pub(crate) fn scan(
         &mut self,

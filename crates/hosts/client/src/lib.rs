@@ -97,7 +97,7 @@ pub use quorate_serializable_shard::StepFault;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
-pub use transaction::{Page, Receipt, Transaction};
+pub use transaction::{Page, Receipt, SetIter, Transaction};
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
 };

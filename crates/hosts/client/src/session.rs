@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::command::{Command, Failure, Freshness};
+use quorate_core::command::{Command, Failure, Freshness, SetCall};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
     ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
@@ -13,7 +13,9 @@ use quorate_core::{
 use quorate_granola::Class;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-use crate::waiters::{ExecutedAnswer, FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
+use crate::waiters::{
+    ElementsAnswer, ExecutedAnswer, FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters,
+};
 
 /// The way to the host of the coordinator. Tests put a fake one in its place.
 pub(crate) trait Port: Send + Sync {
@@ -168,6 +170,40 @@ impl Session {
             before,
             |waiters, sender| waiters.expect_scan(transaction, sender),
             || Command::Scan { transaction, range: range.clone(), limit },
+        )
+    }
+
+    /// Asks for the count of an element of a counting set.
+    pub(crate) fn count(
+        &self,
+        transaction: TransactionId,
+        before: Vec<Command>,
+        set: &Key,
+        element: &Key,
+    ) -> Option<oneshot::Receiver<i64>> {
+        let (set, element) = (set.clone(), element.clone());
+        let name = (set.clone(), element.clone());
+        self.ask(
+            before,
+            |waiters, sender| waiters.expect_count(transaction, name.clone(), sender),
+            || Command::Set {
+                transaction,
+                call: SetCall::Count { set: set.clone(), element: element.clone() },
+            },
+        )
+    }
+
+    /// Asks for a page of a counting set.
+    pub(crate) fn elements(
+        &self,
+        transaction: TransactionId,
+        before: Vec<Command>,
+        call: &SetCall,
+    ) -> Option<oneshot::Receiver<ElementsAnswer>> {
+        self.ask(
+            before,
+            |waiters, sender| waiters.expect_elements(transaction, sender),
+            || Command::Set { transaction, call: call.clone() },
         )
     }
 

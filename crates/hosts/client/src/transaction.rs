@@ -1,10 +1,12 @@
 //! One attempt at one transaction.
 
+mod sets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use quorate_core::command::{Command, Committed, Failure, Freshness};
+use quorate_core::command::{Command, Committed, Failure, Freshness, SetCall};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
 use tokio::sync::oneshot;
@@ -16,6 +18,8 @@ use crate::footprint::Footprint;
 use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
 use crate::waiters::FinishAnswer;
+
+pub use sets::SetIter;
 
 /// An open transaction: reads see the newest versions, writes are kept back until [`Transaction::commit`], and commit
 /// validates that nothing that was read has changed.
@@ -54,8 +58,30 @@ struct Inner {
 struct Progress {
     stage: Stage,
     footprint: Footprint,
-    /// The writes of which the coordinator has not been told: they go along with the next read, or with the commit.
+    /// The changes of which the coordinator has not been told: they go along with the next read, or with the commit.
+    untold: Untold,
+}
+
+/// What a transaction changes.
+#[derive(Debug, Default)]
+struct Untold {
+    /// Keys that are written.
     writes: BTreeMap<Key, Option<Value>>,
+    /// Counts of sets that are changed.
+    counts: BTreeMap<(Key, Key), i32>,
+}
+
+impl Untold {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.counts.is_empty()
+    }
+
+    fn into_commands(self, transaction: TransactionId) -> impl Iterator<Item = Command> {
+        let puts = self.writes.into_iter().map(move |(key, value)| Command::Put { transaction, key, value });
+        let add =
+            move |((set, element), by)| Command::Set { transaction, call: SetCall::Add { set, element, by } };
+        puts.chain(self.counts.into_iter().filter(|(_, by)| *by != 0).map(add))
+    }
 }
 
 /// The answer to a read.
@@ -291,23 +317,22 @@ impl Inner {
         Ok(progress)
     }
 
-    /// The commands that come before any question to the coordinator: the beginning of the transaction, and its writes since.
-    fn untold(&self, stage: Stage, writes: BTreeMap<Key, Option<Value>>) -> Vec<Command> {
+    /// The commands that come before any question to the coordinator: the beginning of the transaction, and its changes since.
+    fn untold(&self, stage: Stage, untold: Untold) -> Vec<Command> {
         let (transaction, keyspace) = (self.id, self.keyspace.id);
         let begin = || {
             let patience = self.deadline.saturating_duration_since(Instant::now());
             Command::Begin { transaction, keyspace, patience }
         };
         let begin = (stage == Stage::Idle).then(begin);
-        let puts = writes.into_iter().map(|(key, value)| Command::Put { transaction, key, value });
-        begin.into_iter().chain(puts).collect()
+        begin.into_iter().chain(untold.into_commands(transaction)).collect()
     }
 
     /// The same of a transaction that goes on: from here on the coordinator works on it. The progress stays locked until the coordinator
     /// has been told, so that no other call of this transaction comes in between.
     fn tell(&self, progress: &mut Progress) -> Vec<Command> {
         let stage = std::mem::replace(&mut progress.stage, Stage::Begun);
-        self.untold(stage, std::mem::take(&mut progress.writes))
+        self.untold(stage, std::mem::take(&mut progress.untold))
     }
 
     /// The shard that has to do with a key.
@@ -334,7 +359,7 @@ impl Inner {
     fn ask_for(&self, key: Key) -> Result<Read> {
         self.require_served(std::iter::once(self.shard_of(&key)))?;
         let mut progress = self.access(|footprint| footprint.read(&key, self.shard_of(&key)))?;
-        if let Some(own) = progress.writes.get(&key) {
+        if let Some(own) = progress.untold.writes.get(&key) {
             if self.shared.session.is_closed() {
                 return Err(Error::Closed);
             }
@@ -380,7 +405,7 @@ impl Inner {
         }
         let bytes = value.as_deref().unwrap_or_default();
         let mut progress = self.access(|footprint| footprint.write(&key, bytes, shard))?;
-        progress.writes.insert(key, value);
+        progress.untold.writes.insert(key, value);
         // Without transactions there is nothing to wait for: a write takes effect when it is asked for.
         let comparison = self.keyspace.comparison.as_ref();
         if comparison.is_some_and(|comparison| !comparison.rival.is_transactional()) {
@@ -391,13 +416,13 @@ impl Inner {
     }
 
     /// Lets nothing more be added, and says how far the transaction had come, and what it has written since the coordinator was told.
-    fn end(&self) -> Result<(Stage, BTreeMap<Key, Option<Value>>)> {
+    fn end(&self) -> Result<(Stage, Untold)> {
         let mut progress = self.progress();
         if progress.stage >= Stage::Ending {
             return Err(Invalid::TransactionOver.into());
         }
         let stage = std::mem::replace(&mut progress.stage, Stage::Ending);
-        Ok((stage, std::mem::take(&mut progress.writes)))
+        Ok((stage, std::mem::take(&mut progress.untold)))
     }
 
     /// Waits for how it ends; none if nobody says so in time.
@@ -419,12 +444,12 @@ impl Inner {
     }
 
     async fn commit(&self) -> Result<Receipt> {
-        let (stage, writes) = self.end()?;
+        let (stage, untold) = self.end()?;
         let receipt = |timestamp, fast| {
             let attempts = self.id.attempt + 1;
             Ok(Receipt { token: self.token(), timestamp, fast, attempts })
         };
-        if stage == Stage::Idle && writes.is_empty() {
+        if stage == Stage::Idle && untold.is_empty() {
             return receipt(Timestamp::ZERO, true);
         }
         let session = &self.shared.session;
@@ -438,7 +463,7 @@ impl Inner {
                 return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
             }
         };
-        let receiver = session.commit(self.id, self.untold(stage, writes)).ok_or_else(|| self.ended())?;
+        let receiver = session.commit(self.id, self.untold(stage, untold)).ok_or_else(|| self.ended())?;
         match self.ending(receiver).await {
             Some(Ok(committed)) => receipt(committed.timestamp, committed.fast),
             Some(Err(failure)) => Err(self.error(failure)),

@@ -7,16 +7,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_core::command::{Committed, Event, Executed, Failure, NotExecuted, Outcome};
+use quorate_core::command::{Committed, Event, Executed, Failure, NotExecuted, Outcome, SetAnswer};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::{Durability, Keyspace, Shard};
-use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, Value};
+use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, Value};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// A page of a scan, as the coordinator gives it: keys and values, and the first key that is not covered.
 pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
+
+/// A page of a counting set, as the coordinator gives it: elements and counts, and the range that is left.
+pub(crate) type ElementsAnswer = (Vec<(Key, i64)>, Option<KeyRange>);
 
 /// How a transaction ended, as the coordinator says.
 pub(crate) type FinishAnswer = Result<Committed, Failure>;
@@ -54,6 +57,8 @@ pub(crate) struct Waiters {
 struct Slot {
     gets: Vec<(Key, oneshot::Sender<Option<Value>>)>,
     scan: Option<oneshot::Sender<ScanAnswer>>,
+    counts: Vec<(Key, Key, oneshot::Sender<i64>)>,
+    elements: Option<oneshot::Sender<ElementsAnswer>>,
     finish: Option<oneshot::Sender<FinishAnswer>>,
     failure: Option<Failure>,
 }
@@ -230,6 +235,25 @@ impl Waiters {
         self.live(transaction).map(|slot| slot.scan = Some(sender)).is_some()
     }
 
+    /// A call waits for the count of an element of a set.
+    pub(crate) fn expect_count(
+        &mut self,
+        transaction: TransactionId,
+        (set, element): (Key, Key),
+        sender: oneshot::Sender<i64>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.counts.push((set, element, sender))).is_some()
+    }
+
+    /// A call waits for a page of a set; at most one at a time per transaction.
+    pub(crate) fn expect_elements(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<ElementsAnswer>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.elements = Some(sender)).is_some()
+    }
+
     /// A call waits for the end of a transaction.
     pub(crate) fn expect_finish(
         &mut self,
@@ -279,6 +303,7 @@ impl Waiters {
                     let _ = sender.send((entries, next));
                 }
             }
+            Event::Set { transaction, answer } => self.deliver_set(transaction, answer),
             Event::Finished { transaction, result } => self.deliver_end(transaction, result),
             Event::Outdated { keyspace } => {
                 self.outdated.insert(keyspace);
@@ -296,6 +321,23 @@ impl Waiters {
         }
     }
 
+    fn deliver_set(&mut self, transaction: TransactionId, answer: SetAnswer) {
+        let Some(slot) = self.slots.get_mut(&transaction) else { return };
+        match answer {
+            SetAnswer::Count { set, element, count } => {
+                let is_wanted = |(of, wanted, _): &(Key, Key, _)| *of == set && *wanted == element;
+                if let Some(position) = slot.counts.iter().position(is_wanted) {
+                    let _ = slot.counts.swap_remove(position).2.send(count);
+                }
+            }
+            SetAnswer::Elements { counts, rest, .. } => {
+                if let Some(sender) = slot.elements.take() {
+                    let _ = sender.send((counts, rest));
+                }
+            }
+        }
+    }
+
     fn deliver_end(&mut self, transaction: TransactionId, result: FinishAnswer) {
         let Some(slot) = self.slots.get_mut(&transaction) else { return };
         match slot.finish.take() {
@@ -308,6 +350,8 @@ impl Waiters {
                 slot.failure.get_or_insert(result.err().unwrap_or(Failure::Aborted));
                 slot.gets.clear();
                 slot.scan = None;
+                slot.counts.clear();
+                slot.elements = None;
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quorate_core::TransactionId;
-use quorate_core::command::{Command, Event, Failure, Freshness};
+use quorate_core::command::{Command, Event, Failure, Freshness, SetAnswer, SetCall};
 use quorate_core::{Machine, Random};
 use quorate_simulator::cluster::KEYSPACE;
 use quorate_simulator::world::Protocol;
@@ -84,6 +84,7 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
         match event {
             Event::Got { transaction, .. }
             | Event::Scanned { transaction, .. }
+            | Event::Set { transaction, .. }
             | Event::Finished { transaction, .. } => Some(*transaction),
             // Nothing else is asked for.
             _ => None,
@@ -100,6 +101,13 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
             }
             (Event::Scanned { transaction, entries, next }, Some(execution)) => {
                 execution.scanned(entries, next);
+                running.step(transaction, say)
+            }
+            (
+                Event::Set { transaction, answer: SetAnswer::Elements { counts, rest, .. } },
+                Some(execution),
+            ) => {
+                execution.counted(counts, rest);
                 running.step(transaction, say)
             }
             (Event::Finished { result, .. }, execution) => {
@@ -129,6 +137,14 @@ impl Running {
                 Step::Put(key, value) => {
                     say(Command::Put { transaction, key, value });
                     continue;
+                }
+                Step::Change { set, element, by } => {
+                    say(Command::Set { transaction, call: SetCall::Add { set, element, by } });
+                    continue;
+                }
+                Step::Elements { set, range, from, limit } => {
+                    let call = SetCall::Elements { set, range, from, limit };
+                    (Command::Set { transaction, call }, Progress::Waits)
                 }
                 Step::Get(key) => (Command::Get { transaction, key }, Progress::Waits),
                 Step::Scan { range, limit } => (Command::Scan { transaction, range, limit }, Progress::Waits),

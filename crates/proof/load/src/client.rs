@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use quorate::{Batch, Error, Key, Keyspace, StepAnswer, Transaction, Value};
 use quorate_checker::RecordedTxn;
 use quorate_core::Random;
+use quorate_core::command::End;
 use quorate_workloads::execution::SeenAtOnce;
 use quorate_workloads::{Content, Execution, Operation, Plan, Step, UniqueValues, Workload, WorkloadKind};
 
@@ -317,6 +318,21 @@ async fn execute(execution: &mut Execution, txn: &Transaction) -> quorate::Resul
             Step::Scan { range, limit } => {
                 let page = txn.scan(&range.from, range.to.as_deref().unwrap_or_default(), limit).await?;
                 execution.scanned(page.entries, page.next);
+            }
+            Step::Change { set, element, by } => {
+                for _ in 0..by.unsigned_abs() {
+                    match by > 0 {
+                        true => txn.set_add(&set, &element)?,
+                        false => txn.set_remove(&set, &element)?,
+                    }
+                }
+            }
+            Step::Elements { set, range, from, .. } => {
+                // The library asks for pages by itself.
+                let to = range.to.as_deref().unwrap_or_default();
+                let elements = txn.set_iter(&set).between(&range.from, to);
+                let elements = if from == End::Greatest { elements.from_greatest() } else { elements };
+                execution.counted(elements.collect().await?, None);
             }
             Step::Put(key, Some(value)) => txn.put(&key, &value)?,
             Step::Put(key, None) => txn.delete(&key)?,

@@ -190,7 +190,10 @@ impl<S: System> Scenario<S> {
             one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,
             moves: 0.1,
-            workload: draw_workload(options.workload, clients as u64, &mut stream("workload")),
+            workload: Parameters {
+                mix: draw_mix::<S>(&mut stream("mix")),
+                ..draw_workload(options.workload, clients as u64, &mut stream("workload"))
+            },
             script: Vec::new(),
             clock_bound: draw_clock_bound(distance, &faults, round_trip, &mut stream("clock bound")),
             faults,
@@ -546,6 +549,12 @@ fn draw_misfortunes(faults: &[Fault], random: &mut Random) -> Misfortunes {
         late: draw(Fault::LateMessages, 0.005, 0.1),
         corruption: draw(Fault::CorruptedFrames, 0.001, 0.03),
     }
+}
+
+/// Where there are counting sets, most seeds use them.
+fn draw_mix<S: System>(random: &mut Random) -> Mix {
+    let has_sets = S::ISOLATION.stands_in_sites() && random.chance(0.7);
+    if has_sets { Mix::Sets } else { Mix::Broad }
 }
 
 fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random) -> Parameters {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_checker::{MicroOp, Observed};
+use quorate_core::command::End;
 use quorate_core::transaction::readable;
 use quorate_core::{Key, KeyRange, Value};
 
-use crate::key::in_history;
-use crate::operation::{Operation, Plan, Scan};
+use crate::key::{self, in_history, number_of};
+use crate::operation::{Elements, Operation, Plan, Scan};
 use crate::unique::UniqueValues;
 use crate::value::{Content, Undecodable};
 
@@ -26,6 +27,26 @@ pub enum Step {
     },
     /// Write a key; none deletes it.
     Put(Key, Option<Value>),
+    /// Change the count of an element of a counting set.
+    Change {
+        /// The set.
+        set: Key,
+        /// The element.
+        element: Key,
+        /// By how much.
+        by: i32,
+    },
+    /// Read a page of a counting set and pass it to [`Execution::counted`].
+    Elements {
+        /// The set.
+        set: Key,
+        /// Those in this range.
+        range: KeyRange,
+        /// From which end.
+        from: End,
+        /// At most so many.
+        limit: u32,
+    },
     /// Commit: everything is done.
     Commit,
 }
@@ -77,6 +98,8 @@ enum Seen {
     Nothing,
     Value(Option<Value>),
     Pages(Pages),
+    /// Counts of a set, and the range that is left.
+    Counts(Vec<(Key, i64)>, Option<KeyRange>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -89,8 +112,7 @@ struct Pages {
 impl Execution {
     /// An attempt at `plan` that writes fresh values of at least `value_bytes_min` bytes.
     pub fn new(plan: Arc<Plan>, unique: &mut UniqueValues, value_bytes_min: usize) -> Self {
-        let writes = |operation: &Operation| operation.key_written().is_some();
-        let fresh = plan.operations.iter().map(|op| if writes(op) { unique.draw() } else { 0 }).collect();
+        let fresh = plan.operations.iter().map(|op| if op.writes() { unique.draw() } else { 0 }).collect();
         let seen = plan.operations.iter().map(|_| Seen::Nothing).collect();
         Execution { plan, value_bytes_min, fresh, seen, pending: None, done: 0 }
     }
@@ -135,6 +157,19 @@ impl Execution {
                 };
                 Step::Scan { range: KeyRange { from, to: scan.range.to.clone() }, limit: scan.page }
             }
+            Operation::Change { set, element, by } => {
+                let element = key::element(element.unwrap_or(self.fresh[self.done]));
+                self.done += 1;
+                Step::Change { set: set.clone(), element, by: *by }
+            }
+            Operation::Elements(Elements { set, from, page }) => {
+                let everything = || KeyRange { from: Key::default(), to: None };
+                let range = match &self.seen[self.done] {
+                    Seen::Counts(_, Some(rest)) => rest.clone(),
+                    _ => everything(),
+                };
+                Step::Elements { set: set.clone(), range, from: *from, limit: *page }
+            }
         }
     }
 
@@ -153,7 +188,11 @@ impl Execution {
                 self.pending = Some(Content::List(elements).encode(self.value_bytes_min));
             }
             Operation::Increment(_) => self.pending = Some(self.register(counter(value.as_ref())? + 1)),
-            Operation::Put(_) | Operation::Delete(_) | Operation::Scan(_) => {
+            Operation::Put(_)
+            | Operation::Delete(_)
+            | Operation::Scan(_)
+            | Operation::Change { .. }
+            | Operation::Elements(_) => {
                 panic!("a value was passed to an operation that asked for none")
             }
         }
@@ -182,13 +221,32 @@ impl Execution {
         };
         let mut pages = match std::mem::take(&mut self.seen[self.done]) {
             Seen::Pages(pages) => pages,
-            Seen::Nothing | Seen::Value(_) => Pages::default(),
+            Seen::Nothing | Seen::Value(_) | Seen::Counts(..) => Pages::default(),
         };
         pages.entries.extend(entries);
         pages.count += 1;
         pages.next = next;
         let ended = pages.next.is_none() || pages.count >= scan.pages_max;
         self.seen[self.done] = Seen::Pages(pages);
+        self.done += usize::from(ended);
+    }
+
+    /// The set that [`Step::Elements`] named has these counts; `rest` is the range that was not covered.
+    ///
+    /// # Panics
+    /// If the operation has asked for no elements.
+    pub fn counted(&mut self, counts: Vec<(Key, i64)>, rest: Option<KeyRange>) {
+        assert!(
+            matches!(self.plan.operations[self.done], Operation::Elements(_)),
+            "counts were passed to an operation that asked for none"
+        );
+        let mut all = match std::mem::take(&mut self.seen[self.done]) {
+            Seen::Counts(counts, _) => counts,
+            Seen::Nothing | Seen::Value(_) | Seen::Pages(_) => Vec::new(),
+        };
+        all.extend(counts);
+        let ended = rest.is_none();
+        self.seen[self.done] = Seen::Counts(all, rest);
         self.done += usize::from(ended);
     }
 
@@ -237,6 +295,9 @@ impl Execution {
         for ((operation, &fresh), seen) in self.plan.operations.iter().zip(&self.fresh).zip(&self.seen) {
             match (operation, seen) {
                 (Operation::Scan(scan), Seen::Pages(pages)) => record_pages(scan, pages, &mut ops)?,
+                (Operation::Elements(elements), Seen::Counts(counts, _)) => {
+                    ops.push(read(&elements.set, observed_set(counts)?));
+                }
                 (_, Seen::Value(Some(value))) => {
                     record_key(operation, fresh, Content::decode(value)?.into_observed(), &mut ops);
                 }
@@ -283,8 +344,23 @@ fn record_key(operation: &Operation, fresh: i64, seen: Observed, ops: &mut Vec<M
             ops.push(read(key, seen));
             ops.push(MicroOp::Append(in_history(key), fresh));
         }
+        Operation::Elements(elements) => ops.push(read(&elements.set, seen)),
+        Operation::Change { set, element, by } => {
+            let (set, element) = (in_history(set), element.unwrap_or(fresh));
+            let change = if *by > 0 { MicroOp::Add } else { MicroOp::Remove };
+            ops.extend((0..by.unsigned_abs()).map(|_| change(set.clone(), element)));
+        }
         Operation::Increment(_) | Operation::Delete(_) | Operation::Scan(_) => {}
     }
+}
+
+/// What a set holds, as a history says it.
+fn observed_set(counts: &[(Key, i64)]) -> Result<Observed, Undecodable> {
+    let count = |(element, count): &(Key, i64)| match number_of(element) {
+        Some(number) => Ok((number, *count)),
+        None => Err(Undecodable { value: readable(element) }),
+    };
+    Ok(Observed::Set(counts.iter().map(count).collect::<Result<_, _>>()?))
 }
 
 /// One read per key that was found, also if the workload never writes it, and per key that the pages cover without it.
@@ -398,6 +474,30 @@ mod tests {
         let mut execution = execution(vec![Operation::Append(key("l"))]);
         assert!(execution.got(Some(Bytes::from_static(b"hello"))).is_err());
         assert!(execution.got(Some(Content::Register(1).encode(0))).is_err());
+    }
+
+    #[test]
+    fn a_set_is_read_page_by_page_and_recorded_once() {
+        let set = || key("s");
+        let add = |element, by| Operation::Change { set: set(), element, by };
+        let elements = Operation::Elements(Elements { set: set(), from: End::Greatest, page: 1 });
+        let mut execution = execution(vec![add(None, 1), add(Some(7), -2), elements]);
+        assert!(!execution.plan().is_read_only());
+        let change = |number, by| Step::Change { set: set(), element: key::element(number), by };
+        assert_eq!(execution.next_step(), change(FIRST, 1));
+        assert_eq!(execution.next_step(), change(7, -2));
+        let asked = |range| Step::Elements { set: set(), range, from: End::Greatest, limit: 1 };
+        assert_eq!(execution.next_step(), asked(KeyRange { from: Key::default(), to: None }));
+        let rest = KeyRange { from: Key::default(), to: Some(key::element(FIRST)) };
+        execution.counted(vec![(key::element(FIRST), 1)], Some(rest.clone()));
+        assert_eq!(execution.next_step(), asked(rest));
+        execution.counted(vec![(key::element(7), -2)], None);
+        assert_eq!(execution.next_step(), Step::Commit);
+        let s = || quorate_checker::Key::from("s");
+        let seen = Observed::Set(BTreeMap::from([(7, -2), (FIRST, 1)]));
+        let changes = [MicroOp::Add(s(), FIRST), MicroOp::Remove(s(), 7), MicroOp::Remove(s(), 7)];
+        let expected = [&changes[..], &[MicroOp::Read(s(), seen)]].concat();
+        assert_eq!(execution.observed(), Ok(expected));
     }
 
     fn scan(page: u32, pages_max: u32) -> Operation {

@@ -22,6 +22,17 @@ pub fn slotted(kind: u8, generation: u64, slot: u64) -> Key {
     Key::from(name.as_slice())
 }
 
+/// The element of a counting set with this number, so that elements sort like numbers.
+pub(crate) fn element(number: i64) -> Key {
+    Key::from(format!("{:016x}", number.cast_unsigned()))
+}
+
+/// The number of an element; none if no workload has named it.
+pub(crate) fn number_of(element: &Key) -> Option<i64> {
+    let digits = std::str::from_utf8(element).ok().filter(|digits| digits.len() == 16)?;
+    u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
+}
+
 /// The key as a history spells it.
 pub fn in_history(key: &Key) -> quorate_checker::Key {
     quorate_checker::Key::from(String::from_utf8_lossy(key).into_owned())
@@ -48,6 +59,15 @@ mod tests {
         assert_eq!(numbered(1_234_567), "k0001234567");
         assert_eq!(numbered(98_765_432_109), "k98765432109");
         assert_eq!(slotted(b'l', 12, 7), "l000012-007");
+    }
+
+    #[test]
+    fn elements_are_named_by_their_numbers() {
+        for number in [0, 7, 1 << 40, i64::MAX] {
+            assert_eq!(number_of(&element(number)), Some(number));
+        }
+        assert!(element(9) < element(10));
+        assert_eq!([number_of(&"x".into()), number_of(&"zzzzzzzzzzzzzzzz".into())], [None, None]);
     }
 
     #[test]

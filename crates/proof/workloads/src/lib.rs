@@ -41,7 +41,7 @@ pub mod ycsb_t;
 pub mod zipf;
 
 pub use execution::{Execution, Step, Unread};
-pub use operation::{Operation, Plan, Scan};
+pub use operation::{Elements, Operation, Plan, Scan};
 pub use unique::UniqueValues;
 pub use value::{Content, Undecodable};
 pub use workload::{Parameters, Workload, WorkloadKind};

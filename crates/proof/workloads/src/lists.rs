@@ -24,15 +24,27 @@
 //! | `look` | reads all lists of a generation | such steps, in the wrong order |
 //! | `pair` | appends to 2 lists | timestamps that are agreed upon while others wait |
 //! | `skew` | as above | the same |
+//!
+//! [`Mix::Sets`] has counting sets as well, one for each register:
+//!
+//! | transaction | operations | looks for |
+//! |---|---|---|
+//! | `befriend` | adds an element of its own to 2 sets | fractured reads, lost and repeated updates |
+//! | `tally` | changes the count of an element that others change, in 1 or 2 sets | sums that do not add up |
+//! | `roll` | reads 1 or 2 sets | the same |
+//! | `post` | adds an element of its own to a set, and appends to a list | sets and lists that are torn apart |
+//! | `view` | reads a set and a list | the same |
 
+use quorate_core::command::End;
 use quorate_core::{Key, KeyRange, Random};
 
 use crate::key::slotted;
-use crate::operation::{Operation, Plan, Scan};
+use crate::operation::{Elements, Operation, Plan, Scan};
 use crate::zipf::{Distribution, Popularity};
 
 const LIST: u8 = b'l';
 const REGISTER: u8 = b'r';
+const SET: u8 = b's';
 
 /// How often a client works on the generation after its current one, so that generations overlap and first writes race.
 const AHEAD_PROBABILITY: f64 = 0.05;
@@ -51,6 +63,8 @@ pub enum Mix {
     Broad,
     /// Appends to one list after the other, and looks at all of them.
     Relay,
+    /// Counting sets, and some of everything.
+    Sets,
 }
 
 /// The judged workload, as one client draws it.
@@ -89,13 +103,20 @@ impl Lists {
         lists.chain((0..self.registers.count()).map(|slot| slotted(REGISTER, generation, slot))).collect()
     }
 
+    /// Every set that was or will be changed in a generation, ascending.
+    pub fn sets(&self, generation: u64) -> Vec<Key> {
+        let count = if self.mix == Mix::Sets { self.registers.count() } else { 0 };
+        (0..count).map(|slot| slotted(SET, generation, slot)).collect()
+    }
+
     /// The next transaction.
     pub fn draw(&mut self, random: &mut Random) -> Plan {
         let generation = self.generation() + u64::from(random.chance(AHEAD_PROBABILITY));
         self.drawn += 1;
         let draw = Draw { lists: self, generation };
         let (kind, operations) = match (self.mix, random.below(100)) {
-            (Mix::Broad, drawn) => draw.of_everything(drawn, random),
+            (Mix::Sets, 0..45) => draw.of_sets(random),
+            (Mix::Broad | Mix::Sets, _) => draw.of_everything(random.below(100), random),
             (Mix::Relay, 0..30) => ("hop", draw.appends(1, 1, random)),
             (Mix::Relay, 30..45) => ("look", draw.look()),
             (Mix::Relay, 45..92) => ("pair", draw.appends(2, 2, random)),
@@ -123,6 +144,42 @@ impl Draw<'_> {
             86..94 => ("count", self.count(random)),
             _ => ("own", self.own(random)),
         }
+    }
+
+    fn of_sets(&self, random: &mut Random) -> (&'static str, Vec<Operation>) {
+        match random.below(5) {
+            0 => ("befriend", self.some_sets(2, random).into_iter().map(add).collect()),
+            1 => {
+                let element = Some(random.between(1, 3) as i64);
+                let by = [-2, -1, -1, 1, 1, 1, 2][random.index(7)];
+                let wanted = random.between(1, 2);
+                let change = |set| Operation::Change { set, element, by };
+                ("tally", self.some_sets(wanted, random).into_iter().map(change).collect())
+            }
+            2 => {
+                let wanted = random.between(1, 2);
+                let sets = self.some_sets(wanted, random);
+                ("roll", sets.into_iter().map(|set| elements(set, random)).collect())
+            }
+            3 => {
+                let added = self.some_sets(1, random).into_iter().map(add);
+                (
+                    "post",
+                    added.chain(self.some_lists(1, 1, random).into_iter().map(Operation::Append)).collect(),
+                )
+            }
+            _ => {
+                let set = self.some_sets(1, random).into_iter().map(|set| elements(set, random)).collect();
+                let lists = self.some_lists(1, 1, random).into_iter().map(Operation::Get);
+                ("view", Vec::into_iter(set).chain(lists).collect())
+            }
+        }
+    }
+
+    /// There are as many sets as registers.
+    fn some_sets(&self, wanted: u64, random: &mut Random) -> Vec<Key> {
+        let slots = self.lists.registers.draw_distinct(random, wanted as usize);
+        slots.into_iter().map(|slot| slotted(SET, self.generation, slot)).collect()
     }
 
     fn list(&self, slot: u64) -> Key {
@@ -206,6 +263,17 @@ impl Draw<'_> {
     }
 }
 
+/// Adds an element that nobody else adds.
+fn add(set: Key) -> Operation {
+    Operation::Change { set, element: None, by: 1 }
+}
+
+fn elements(set: Key, random: &mut Random) -> Operation {
+    let from = if random.chance(0.5) { End::Least } else { End::Greatest };
+    let page = if random.chance(0.5) { 1_000 } else { random.between(1, 3) as u32 };
+    Operation::Elements(Elements { set, from, page })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_drawn_and_judgeable() {
-        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4)] {
+        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4), (Mix::Sets, 13)] {
             let (_, plans) = drawn(1_000, mix);
             let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
             for plan in &plans {

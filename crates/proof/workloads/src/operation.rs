@@ -1,5 +1,6 @@
 //! What a transaction does, as data.
 
+use quorate_core::command::End;
 use quorate_core::{Key, KeyRange};
 
 /// One operation of a transaction. Written values are not part of it: every attempt writes fresh ones, so that a history
@@ -20,6 +21,28 @@ pub enum Operation {
     Delete(Key),
     /// Read a range.
     Scan(Scan),
+    /// Change the count of an element of a counting set.
+    Change {
+        /// The set.
+        set: Key,
+        /// The element; none for one that nobody else adds.
+        element: Option<i64>,
+        /// By how much.
+        by: i32,
+    },
+    /// Read the elements of a counting set.
+    Elements(Elements),
+}
+
+/// All elements of a counting set, page by page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// The set.
+    pub set: Key,
+    /// From which end.
+    pub from: End,
+    /// How many are asked for at a time.
+    pub page: u32,
 }
 
 /// A range read, page by page.
@@ -44,8 +67,15 @@ impl Operation {
             | Operation::Append(key)
             | Operation::Increment(key)
             | Operation::Delete(key) => Some(key),
-            Operation::Get(_) | Operation::Scan(_) => None,
+            Operation::Get(_) | Operation::Scan(_) | Operation::Change { .. } | Operation::Elements(_) => {
+                None
+            }
         }
+    }
+
+    /// True if it changes something.
+    pub fn writes(&self) -> bool {
+        self.key_written().is_some() || matches!(self, Operation::Change { .. })
     }
 
     /// True if a history with this operation can be judged by what was read.
@@ -66,7 +96,7 @@ pub struct Plan {
 impl Plan {
     /// True if it writes nothing.
     pub fn is_read_only(&self) -> bool {
-        self.operations.iter().all(|operation| operation.key_written().is_none())
+        !self.operations.iter().any(Operation::writes)
     }
 
     /// The keys, if all that it does is to read keys, which are then known beforehand.

@@ -11,6 +11,9 @@ pub struct UniqueValues {
 }
 
 impl UniqueValues {
+    /// No value that was drawn is less.
+    pub const FIRST: i64 = CLIENTS_MAX as i64;
+
     /// The values of client number `client`, which must lie below [`CLIENTS_MAX`].
     pub fn new(client: u64) -> Self {
         assert!(client < CLIENTS_MAX, "at most {CLIENTS_MAX} clients draw unique values");
@@ -39,6 +42,6 @@ mod tests {
                 assert!(drawn.insert(values.draw()));
             }
         }
-        assert!(drawn.first().is_some_and(|smallest| *smallest > 0));
+        assert!(drawn.first().is_some_and(|smallest| *smallest == UniqueValues::FIRST));
     }
 }

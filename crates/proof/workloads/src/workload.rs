@@ -199,6 +199,14 @@ impl Workload {
             Shape::Lists(lists) => lists.universe(generation),
         }
     }
+
+    /// Every counting set of a generation, ascending.
+    pub fn sets(&self, generation: u64) -> Vec<Key> {
+        match &self.shape {
+            Shape::Numbered(_) => Vec::new(),
+            Shape::Lists(lists) => lists.sets(generation),
+        }
+    }
 }
 
 #[cfg(test)]

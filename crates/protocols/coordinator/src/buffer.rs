@@ -21,6 +21,8 @@ pub struct Buffer {
     writes: BTreeMap<Key, Option<Value>>,
     /// What was scanned, with each shard that was asked.
     ranges: Vec<(ShardId, KeyRange)>,
+    /// How many other entries count against its limits.
+    others: usize,
     /// How many bytes all of this has.
     bytes: usize,
 }
@@ -104,6 +106,16 @@ impl Buffer {
         Ok((entries, next))
     }
 
+    /// Counts an entry that is kept elsewhere against the limits of the transaction: so many bytes beside this key.
+    ///
+    /// # Errors
+    /// The transaction would be too large. Nothing is counted.
+    pub fn charge(&mut self, key: &Key, bytes: usize) -> Result<(), LimitExceeded> {
+        self.count(key, key.len() + bytes)?;
+        self.others += 1;
+        Ok(())
+    }
+
     /// Forgets what was found to be absent, so that nobody will validate it. For those who plant bugs.
     pub fn forget_absence(&mut self) {
         self.reads.retain(|_, (version, _)| *version > Timestamp::ZERO);
@@ -142,7 +154,7 @@ impl Buffer {
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(LimitExceeded::Transaction { key: readable(key), bytes });
         }
-        let entries = self.reads.len() + self.writes.len() + self.ranges.len() + 1;
+        let entries = self.reads.len() + self.writes.len() + self.ranges.len() + self.others + 1;
         if entries > TRANSACTION_ENTRIES_MAX {
             return Err(LimitExceeded::Entries { key: readable(key), entries });
         }
@@ -259,6 +271,21 @@ mod tests {
             buffer.read(&Key::from(format!("{number}")), at(1), None).unwrap();
         }
         let refused = buffer.put(Key::from("one more"), None);
+        assert!(matches!(refused, Err(LimitExceeded::Entries { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_kept_elsewhere_counts() {
+        let mut buffer = Buffer::default();
+        buffer.charge(&Key::from("set"), TRANSACTION_BYTES_MAX - 10).unwrap();
+        let refused = buffer.put(Key::from("key"), value("too much"));
+        assert!(matches!(refused, Err(LimitExceeded::Transaction { .. })), "{refused:?}");
+        buffer.put(Key::from("key"), value("fits")).unwrap();
+        let mut buffer = Buffer::default();
+        for number in 0..TRANSACTION_ENTRIES_MAX {
+            buffer.charge(&Key::from(format!("{number}")), 0).unwrap();
+        }
+        let refused = buffer.charge(&Key::from("one more"), 0);
         assert!(matches!(refused, Err(LimitExceeded::Entries { .. })), "{refused:?}");
     }
 

@@ -9,17 +9,9 @@ use std::iter::Peekable;
 use std::ops::Bound;
 
 use quorate_core::Key;
+use quorate_core::command::End;
 
 use crate::vector::{Vector, VersionNumber};
-
-/// From which end the elements of a set are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// From the least on.
-    Least,
-    /// From the greatest on, backwards.
-    Greatest,
-}
 
 /// A counting set: the counts of everything below the floor, and of each later transaction by how much it has changed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +63,7 @@ impl CountingSet {
     pub(crate) fn elements<'a>(
         &'a self,
         between: (Bound<&Key>, Bound<&Key>),
-        from: From,
+        from: End,
         snapshot: &Vector,
     ) -> Box<dyn Iterator<Item = (Key, i64)> + 'a> {
         let mut later: BTreeMap<Key, i64> = BTreeMap::new();
@@ -80,10 +72,8 @@ impl CountingSet {
         }
         let base = self.base.range::<Key, _>(between).map(|(element, count)| (element.clone(), *count));
         let merged: Box<dyn Iterator<Item = (Key, i64)> + 'a> = match from {
-            From::Least => {
-                Box::new(merge(base.peekable(), later.into_iter().peekable(), |ordering| ordering))
-            }
-            From::Greatest => {
+            End::Least => Box::new(merge(base.peekable(), later.into_iter().peekable(), |ordering| ordering)),
+            End::Greatest => {
                 Box::new(merge(base.rev().peekable(), later.into_iter().rev().peekable(), Ordering::reverse))
             }
         };
@@ -170,7 +160,7 @@ mod tests {
         set
     }
 
-    fn told(set: &CountingSet, from: From, snapshot: &[u64]) -> String {
+    fn told(set: &CountingSet, from: End, snapshot: &[u64]) -> String {
         let elements = set.elements(ALL, from, &Vector::new(snapshot.to_vec()));
         let told = elements.map(|(element, count)| format!("{}{count:+}", String::from_utf8_lossy(&element)));
         told.collect::<Vec<_>>().join(" ")
@@ -182,7 +172,7 @@ mod tests {
         let mut updates = vec![(0, 1, "x", 1), (1, 1, "y", 1), (2, 1, "x", -1)];
         for _ in 0..3 {
             updates.rotate_left(1);
-            assert_eq!(told(&set(&updates), From::Least, &[1, 1, 1]), "y+1");
+            assert_eq!(told(&set(&updates), End::Least, &[1, 1, 1]), "y+1");
         }
     }
 
@@ -192,24 +182,24 @@ mod tests {
         let mut counts = set(&[(0, 1, "x", -1)]);
         assert_eq!(counts.count(&Key::from("x"), &Vector::new(vec![1])), -1);
         counts.add(version(1, 1), Key::from("x"), 1);
-        assert_eq!(told(&counts, From::Least, &[1, 1]), "");
+        assert_eq!(told(&counts, End::Least, &[1, 1]), "");
     }
 
     #[test]
     fn a_snapshot_counts_the_transactions_that_it_includes() {
         let counts = set(&[(0, 1, "a", 1), (0, 1, "b", 2), (1, 1, "a", 1), (0, 2, "c", 5)]);
-        assert_eq!(told(&counts, From::Least, &[1]), "a+1 b+2");
-        assert_eq!(told(&counts, From::Least, &[0, 1]), "a+1");
-        assert_eq!(told(&counts, From::Greatest, &[2, 1]), "c+5 b+2 a+2");
+        assert_eq!(told(&counts, End::Least, &[1]), "a+1 b+2");
+        assert_eq!(told(&counts, End::Least, &[0, 1]), "a+1");
+        assert_eq!(told(&counts, End::Greatest, &[2, 1]), "c+5 b+2 a+2");
     }
 
     #[test]
     fn folding_changes_no_count_of_a_snapshot_above_the_floor() {
         let mut counts = set(&[(0, 1, "a", 1), (1, 1, "a", 1), (0, 2, "b", 1), (1, 2, "a", -2)]);
-        let before = told(&counts, From::Least, &[2, 1]);
+        let before = told(&counts, End::Least, &[2, 1]);
         assert_eq!(counts.fold(&Vector::new(vec![1, 1])), 2);
-        assert_eq!(told(&counts, From::Least, &[2, 1]), before);
-        assert_eq!(told(&counts, From::Greatest, &[2, 2]), "b+1");
+        assert_eq!(told(&counts, End::Least, &[2, 1]), before);
+        assert_eq!(told(&counts, End::Greatest, &[2, 2]), "b+1");
         assert_eq!(counts.fold(&Vector::new(vec![2, 2])), 2);
         assert!(!counts.is_foldable() && counts.base.len() == 1, "no zero is kept");
     }
@@ -222,7 +212,7 @@ mod tests {
         counts.add(version(0, 2), Key::from("b"), -1);
         let (a, d) = (Key::from("a"), Key::from("d"));
         let between = (Bound::Excluded(&a), Bound::Included(&d));
-        let elements = counts.elements(between, From::Greatest, &Vector::new(vec![2]));
+        let elements = counts.elements(between, End::Greatest, &Vector::new(vec![2]));
         assert_eq!(elements.collect::<Vec<_>>(), [(Key::from("d"), 1), (Key::from("c"), 1)]);
     }
 
@@ -230,6 +220,6 @@ mod tests {
     fn changes_of_abandoned_transactions_go() {
         let mut counts = set(&[(0, 1, "a", 1), (1, 4, "a", 1), (1, 5, "a", 1)]);
         assert_eq!(counts.discard(|version| version.seqno > 4), 1);
-        assert_eq!(told(&counts, From::Least, &[9, 9]), "a+2");
+        assert_eq!(told(&counts, End::Least, &[9, 9]), "a+2");
     }
 }

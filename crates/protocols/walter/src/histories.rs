@@ -9,10 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
+use quorate_core::command::End;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Key, KeyRange, Value};
 
-use crate::counting_set::{CountingSet, From};
+use crate::counting_set::CountingSet;
 use crate::register::{Register, Written};
 use crate::vector::{Vector, VersionNumber};
 
@@ -66,7 +67,7 @@ pub struct TooOld {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elements {
     /// The elements whose count is not zero, with their counts, in the order that was asked for.
-    pub counts: Vec<(Key, i64)>,
+    pub counts: Vec<Count>,
     /// True if the limit was reached before the bound.
     pub is_cut: bool,
 }
@@ -237,16 +238,17 @@ impl Histories {
         &self,
         set: &Key,
         between: (Bound<&Key>, Bound<&Key>),
-        from: From,
+        from: End,
         limit: usize,
         snapshot: &Vector,
     ) -> Result<Elements, TooOld> {
         self.check(snapshot)?;
-        let (Some(set), true) = (self.sets.get(set), is_some_between(between)) else {
+        let (Some(kept), true) = (self.sets.get(set), is_some_between(between)) else {
             return Ok(Elements::default());
         };
-        let mut elements = set.object.elements(between, from, snapshot);
-        let counts: Vec<(Key, i64)> = elements.by_ref().take(limit).collect();
+        let mut elements = kept.object.elements(between, from, snapshot);
+        let count = |(element, count)| Count { set: set.clone(), element, count };
+        let counts: Vec<Count> = elements.by_ref().take(limit).map(count).collect();
         Ok(Elements { counts, is_cut: elements.next().is_some() })
     }
 
@@ -256,7 +258,7 @@ impl Histories {
         let registers = self.ordered.iter().filter_map(|key| read(key, self.register(key)?, &self.floor));
         let all = (Bound::Unbounded, Bound::Unbounded);
         let counts = self.sets.iter().flat_map(|(set, kept)| {
-            let elements = kept.object.elements(all, From::Least, &self.floor);
+            let elements = kept.object.elements(all, End::Least, &self.floor);
             elements.map(|(element, count)| Count { set: set.clone(), element, count })
         });
         Base { floor: self.floor.clone(), registers: registers.collect(), counts: counts.collect() }

@@ -39,7 +39,6 @@ mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig};
 pub use coordinator::Coordinator;
-pub use counting_set::From;
 pub use entry::{Entry, Page};
 pub use histories::{Base, Count, Elements, Histories, Read, Registers, TooOld, Update};
 pub use message::Message;

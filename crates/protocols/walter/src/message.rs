@@ -32,11 +32,12 @@
 
 use std::sync::Arc;
 
+use quorate_core::command::End;
 use quorate_core::transaction::Value;
 use quorate_core::{Key, KeyRange, ReplicaIndex, TransactionId};
 
 use crate::entry::Commit;
-use crate::histories::{Read, Update};
+use crate::histories::{Count, Read, Update};
 use crate::vector::{Vector, VersionNumber};
 
 /// A stretch of the log of a local site, counted from one. The site remembers how each transaction has ended for as long as messages
@@ -68,6 +69,24 @@ pub enum Wanted {
     Register(Key),
     /// The first so many registers of a range that have a value.
     Range(KeyRange, u32),
+    /// The count of an element of a set.
+    Count {
+        /// The set.
+        set: Key,
+        /// The element.
+        element: Key,
+    },
+    /// Elements of a set whose count is not zero.
+    Elements {
+        /// The set.
+        set: Key,
+        /// Those in this range.
+        range: KeyRange,
+        /// From which end.
+        from: End,
+        /// At most so many.
+        limit: u32,
+    },
 }
 
 /// What a snapshot holds.
@@ -86,6 +105,15 @@ pub enum Found {
         entries: Vec<Read>,
         /// The first key that is not covered, if the page is full.
         next: Option<Key>,
+    },
+    /// The count of an element.
+    Count(i64),
+    /// Elements of a set.
+    Elements {
+        /// With their counts, in the order that was asked for.
+        counts: Vec<Count>,
+        /// True if the page is full and there are more.
+        is_cut: bool,
     },
 }
 
@@ -153,6 +181,8 @@ pub enum Message {
     TooOld {
         /// The transaction.
         transaction: TransactionId,
+        /// The period that the refused message names; none if it was a read.
+        refused: Option<Period>,
         /// What has committed at the local site.
         committed: Vector,
         /// Its present period.

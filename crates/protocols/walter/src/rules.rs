@@ -11,22 +11,22 @@ quorate_core::plants! {
         "a transaction counts as durable although its sets have not reached their preferred sites";
     AdvancesByOne = "W12", "5.6", Hunt::ALL_FAULTS,
         "a transaction of another site becomes visible before what its snapshot includes";
+    NothingPropagatedAgain = "W13", "5.6", Hunt::ALL_FAULTS,
+        "what was lost on its way to another site is not sent again";
+    SessionForgotten = "W14", "5.1", Hunt::Scripted,
+        "a snapshot need not include what the session has seen";
     SnapshotsKept = "W17", "6", Hunt::Scripted,
         "the floor never rises, as if somebody might still read the first snapshot";
     RemoteWritesIgnored = "W21", "5.4", Hunt::ALL_FAULTS,
         "a commit looks at what its own site has committed last, not at what was received";
     LocksIgnored = "W22", "5.4", Hunt::ALL_FAULTS,
         "a fast commit writes what is locked for a slow one";
+    LeaseNotChecked = "W23", "5.1", Hunt::Scripted,
+        "a deposed leader hands out snapshots";
     AbortsNotLogged = "W24", "5.5", Hunt::ALL_FAULTS,
         "a transaction is refused without a word in the log";
     EffectsFirst = "W25", "5.6", Hunt::ALL_FAULTS,
         "what was received takes effect although its causes are missing";
-    LeaseNotChecked = "W23", "5.1", Hunt::Scripted,
-        "a deposed leader hands out snapshots";
-    SessionForgotten = "W14", "5.1", Hunt::Scripted,
-        "a snapshot need not include what the session has seen";
-    NothingPropagatedAgain = "W13", "5.6", Hunt::ALL_FAULTS,
-        "what was lost on its way to another site is not sent again";
 }
 
 /// The rules that the machines of this crate follow.

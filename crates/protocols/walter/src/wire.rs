@@ -82,16 +82,22 @@ message!(WantedRange, "walter.Wanted.Range", {
     2 limit: Varint,
 });
 
-alternatives!(Wanted, "walter.Wanted", through {
-    1 Register: WantedRegister,
-    2 Range: WantedRange,
-});
+alternatives!(Wanted, "walter.Wanted",
+    messages {
+        3 Count { 1 set: KeyBytes, 2 element: KeyBytes }
+        4 Elements { 1 set: KeyBytes, 2 range: Nested, 3 from: Varint, 4 limit: Varint }
+    },
+    through {
+        1 Register: WantedRegister,
+        2 Range: WantedRange,
+    }
+);
 
 impl Through<Wanted> for WantedRegister {
     fn of(wanted: &Wanted) -> Self {
         match wanted {
             Wanted::Register(key) => WantedRegister { key: key.clone() },
-            Wanted::Range(..) => unreachable!("a range is another alternative"),
+            _ => unreachable!("others are other alternatives"),
         }
     }
 
@@ -104,7 +110,7 @@ impl Through<Wanted> for WantedRange {
     fn of(wanted: &Wanted) -> Self {
         match wanted {
             Wanted::Range(range, limit) => WantedRange { range: range.clone(), limit: *limit },
-            Wanted::Register(_) => unreachable!("a register is another alternative"),
+            _ => unreachable!("others are other alternatives"),
         }
     }
 
@@ -113,10 +119,16 @@ impl Through<Wanted> for WantedRange {
     }
 }
 
-alternatives!(Found, "walter.Found", messages {
-    1 Register { 1 version: Optional<Nested>, 2 value: Optional<ValueBytes> }
-    2 Range { 1 entries: Repeated<Nested>, 2 next: Optional<BoundBytes> }
-});
+alternatives!(Found, "walter.Found",
+    messages {
+        1 Register { 1 version: Optional<Nested>, 2 value: Optional<ValueBytes> }
+        2 Range { 1 entries: Repeated<Nested>, 2 next: Optional<BoundBytes> }
+        4 Elements { 1 counts: Repeated<Nested>, 2 is_cut: Varint }
+    },
+    fields {
+        3 Count: Varint,
+    }
+);
 
 message!(Read, "walter.Read", {
     1 key: KeyBytes,
@@ -151,7 +163,7 @@ alternatives!(Message, "walter.Message", messages {
     }
     3 Commit { 1 transaction: Nested, 2 snapshot: Nested, 3 period: Varint, 4 updates: Repeated<Nested> }
     4 CommitReply { 1 transaction: Nested, 2 ending: Nested }
-    5 TooOld { 1 transaction: Nested, 2 committed: Nested, 3 period: Varint }
+    5 TooOld { 1 transaction: Nested, 2 refused: Optional<Varint>, 3 committed: Nested, 4 period: Varint }
     6 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
     7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
     8 Vote { 1 transaction: Nested, 2 agrees: Varint }

@@ -144,12 +144,9 @@ impl Interactive {
                 let wanted = Wanted::Range(range, limit);
                 self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
             }
-            Command::Abort { transaction } => {
-                let failure = match self.executing.remove(&transaction) {
-                    Some(_) => Failure::Aborted,
-                    None => Failure::Invalid(Invalid::NotOpen(transaction)),
-                };
-                finish(outbox, transaction, Err(failure));
+            Command::Abort { transaction } => self.end_open(transaction, Failure::Aborted, outbox),
+            Command::Set { transaction, .. } => {
+                self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
             }
             Command::Resolve { transaction, participants, timestamp, patience } => {
                 self.on_resolve(transaction, participants, timestamp, patience, context, outbox);
@@ -270,6 +267,13 @@ impl Interactive {
             // Its client has asked under a name of those that this machine keeps for itself.
             None => outbox.ignored("nothing was ordered under this name"),
         }
+    }
+
+    /// Ends a transaction that was not asked to commit, for this reason.
+    fn end_open(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        let is_open = self.executing.remove(&id).is_some();
+        let not_open = || Failure::Invalid(Invalid::NotOpen(id));
+        finish(outbox, id, Err(if is_open { failure } else { not_open() }));
     }
 
     /// Ends a transaction that has not asked anybody to write.

@@ -8,6 +8,7 @@ mod keyspaces;
 mod losses;
 mod membership;
 mod outcomes;
+mod parallel_snapshot;
 mod procedures;
 mod serializable;
 mod support;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command, Outcome};
+use quorate_core::command::{Command, End, Outcome};
 use quorate_core::hosted::Holdings;
-use quorate_core::{ShardId, TransactionId};
-use quorate_workloads::{Operation, Plan};
+use quorate_core::{Key, ShardId, TransactionId};
+use quorate_workloads::{Elements, Operation, Plan};
 
 use super::one_round::recall;
 use super::{Clients, Work, in_history};
@@ -34,6 +34,13 @@ impl Clients {
             let operations = keys.iter().cloned().map(Operation::Get).collect();
             Arc::new(Plan { kind: "audit", operations })
         });
+        let sets: Vec<_> = (0..generations).flat_map(|generation| workload.sets(generation)).collect();
+        let of_sets = sets.chunks(KEYS_AT_ONCE).map(|sets| {
+            let elements = |set: &Key| Elements { set: set.clone(), from: End::Least, page: 1_000 };
+            let operations = sets.iter().map(elements).map(Operation::Elements).collect();
+            Arc::new(Plan { kind: "audit", operations })
+        });
+        let plans = plans.chain(of_sets);
         if let Work::Audit(queue) = &mut self.sessions[auditor].work {
             queue.extend(plans);
         }

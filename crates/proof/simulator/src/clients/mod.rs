@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
-use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Invalid, Outcome};
+use quorate_core::command::{
+    Command, Committed, Event, Failure, Freshness, Invalid, Outcome, SetAnswer, SetCall,
+};
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
@@ -570,6 +572,15 @@ impl Clients {
                     cluster.world.command(client, Command::Put { transaction, key, value });
                     continue;
                 }
+                Step::Change { set, element, by } => {
+                    let call = SetCall::Add { set, element, by };
+                    cluster.world.command(client, Command::Set { transaction, call });
+                    continue;
+                }
+                Step::Elements { set, range, from, limit } => {
+                    let call = SetCall::Elements { set, range, from, limit };
+                    Command::Set { transaction, call }
+                }
                 Step::Get(key) => Command::Get { transaction, key },
                 Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
                 Step::Commit if attempt.manner.pause > Duration::ZERO => {
@@ -621,6 +632,15 @@ impl Clients {
                 }
                 attempt.execution.scanned(entries, next);
                 self.drive(session, cluster);
+            }
+            Event::Set { transaction, answer: SetAnswer::Elements { counts, rest, .. } } => {
+                let Some(session) = self.session_of(transaction) else { return };
+                let Some(attempt) = &mut self.sessions[session].attempt else { return };
+                attempt.execution.counted(counts, rest);
+                self.drive(session, cluster);
+            }
+            Event::Set { transaction, answer: SetAnswer::Count { .. } } => {
+                self.nonsense.push(format!("{transaction} was told a count, and had asked for none"));
             }
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
@@ -871,11 +891,15 @@ impl Clients {
         }
     }
 
-    /// These appends are known to be executed, and must survive.
+    /// These appends and additions are known to be executed, and must survive. Elements that several transactions add are left to the checker.
     fn acknowledge_appends(&mut self, ops: &[MicroOp]) {
         for op in ops {
-            if let MicroOp::Append(key, element) = op {
-                self.acknowledged.push((key.clone(), *element));
+            match op {
+                MicroOp::Append(key, element) => self.acknowledged.push((key.clone(), *element)),
+                MicroOp::Add(set, element) if *element >= UniqueValues::FIRST => {
+                    self.acknowledged.push((set.clone(), *element));
+                }
+                _ => {}
             }
         }
     }

@@ -20,7 +20,7 @@ pub struct AcknowledgedPut {
     pub not_before: Timestamp,
 }
 
-/// Every acknowledged append is in its list at the end exactly once.
+/// Every acknowledged append is in its list at the end exactly once, and so is every element in its set that one transaction has added.
 pub fn acknowledged_appends_survive(
     acknowledged: &[(Key, i64)],
     audited: &BTreeMap<Key, Observed>,
@@ -29,7 +29,8 @@ pub fn acknowledged_appends_survive(
     let mut broken = Vec::new();
     for (key, element) in acknowledged {
         let times = match audited.get(key).unwrap_or(&nothing) {
-            Observed::List(list) => list.iter().filter(|found| *found == element).count(),
+            Observed::List(list) => list.iter().filter(|found| *found == element).count() as i64,
+            Observed::Set(counts) => counts.get(element).copied().unwrap_or(0),
             _ => 0,
         };
         if times != 1 && broken.len() < BROKEN_MAX {
@@ -110,10 +111,16 @@ mod tests {
             ("a".into(), Observed::List(vec![2, 1, 2])),
             ("b".into(), Observed::Null),
             ("c".into(), Observed::List(vec![4])),
+            ("s".into(), Observed::Set(BTreeMap::from([(5, 1), (6, 2)]))),
         ]);
         let Finding::Broken(broken) = acknowledged_appends_survive(&acknowledged, &audited) else { panic!() };
         let kinds: Vec<&str> = broken.iter().map(|broken| broken.anomaly.as_str()).collect();
         assert_eq!(kinds, ["repeated-append", "lost-append"]);
         assert_eq!(acknowledged_appends_survive(&acknowledged[3..], &audited), Finding::Holds);
+        assert_eq!(acknowledged_appends_survive(&[("s".into(), 5)], &audited), Finding::Holds);
+        let Finding::Broken(broken) = acknowledged_appends_survive(&[("s".into(), 6)], &audited) else {
+            panic!()
+        };
+        assert_eq!(broken[0].anomaly, "repeated-append");
     }
 }

@@ -268,10 +268,13 @@ impl Coordinates for Coordinator {
                 let (wanted, deadline) = (Wanted::Range(Scan { range, limit }), context.now + patience);
                 self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
             }
-            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::Abort { transaction } => self.end_open(transaction, Failure::Aborted, outbox),
             Command::Resolve { transaction, participants, timestamp, patience } => {
                 let deadline = context.now + patience;
                 self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
+            }
+            Command::Set { transaction, .. } => {
+                self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
             }
             command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
@@ -363,9 +366,10 @@ impl Coordinator {
         self.transactions.wake_at(id, first);
     }
 
-    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
+    /// Ends a transaction that was not asked to commit, for this reason.
+    fn end_open(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
         match self.transactions.get(&id) {
-            Some(Open { phase: Phase::Executing(_), .. }) => self.fail(id, Failure::Aborted, outbox),
+            Some(Open { phase: Phase::Executing(_), .. }) => self.fail(id, failure, outbox),
             _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
         }
     }

@@ -121,10 +121,12 @@ impl Coordinator {
     }
 
     /// The snapshot of a transaction cannot be read any more, or what became of it may be forgotten.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_too_old(
         &mut self,
         from: ReplicaId,
         id: TransactionId,
+        refused: Option<Period>,
         present: &Vector,
         period: Period,
         context: &Context<'_>,
@@ -134,6 +136,14 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id).filter(|open| open.home == from.shard) else {
             return outbox.ignored(reasons::NOT_OPEN);
         };
+        let named = match &open.phase {
+            Phase::Executing(_) => None,
+            Phase::Asking(asking) => Some(asking.period),
+        };
+        if refused != named {
+            // It was sent again since, with a later period, and that may be accepted.
+            return outbox.ignored(reasons::KNOWN);
+        }
         let oldest = Timestamp { micros: present.numbers().iter().sum(), client: ClientId(0) };
         let Phase::Asking(asking) = &mut open.phase else {
             return self.fail(id, Failure::TooOld { oldest }, outbox);

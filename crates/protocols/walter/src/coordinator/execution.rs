@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use quorate_coordinator::{Buffer, Entries, Page, Scan, finish};
+use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
 
+use super::sets::{OwnChanges, Page};
 use super::{Coordinator, Out, Phase};
 use crate::histories::{Read, Update};
 use crate::message::{Found, Message, Snapshot, Wanted};
@@ -17,7 +18,8 @@ use crate::vector::Vector;
 #[derive(Debug)]
 pub(super) struct Execution {
     routes: Arc<Routes>,
-    buffer: Buffer,
+    pub(super) buffer: Buffer,
+    pub(super) sets: OwnChanges,
     /// Its snapshot, once it has one.
     pub(super) snapshot: Option<Vector>,
     pending: Vec<Pending>,
@@ -41,6 +43,7 @@ impl Execution {
         Execution {
             routes,
             buffer: Buffer::default(),
+            sets: OwnChanges::default(),
             snapshot: None,
             pending: Vec::new(),
             requests: 0,
@@ -57,7 +60,8 @@ impl Execution {
     pub(super) fn into_updates(self) -> Vec<Update> {
         let parts = self.buffer.into_parts(&self.routes.keyspace);
         let writes = parts.into_values().flat_map(|part| part.writes.clone());
-        writes.map(|write| Update::Write { key: write.key, value: write.value }).collect()
+        let writes = writes.map(|write| Update::Write { key: write.key, value: write.value });
+        writes.chain(self.sets.into_updates()).collect()
     }
 
     /// Merges what a snapshot holds of a range into the buffer. Gives the entries, and the first key that was not covered.
@@ -76,7 +80,7 @@ impl Execution {
             value: Some(read.value),
         };
         // A local site holds all objects, so one page stands for all shards.
-        let mut page = Some(Page { keys: entries.into_iter().map(version).collect(), next });
+        let mut page = Some(scan::Page { keys: entries.into_iter().map(version).collect(), next });
         let missing: Vec<usize> = scan.missing().collect();
         for shard in missing {
             scan.take(shard, page.take().unwrap_or_default());
@@ -93,7 +97,11 @@ impl Coordinator {
         }
     }
 
-    fn execution_or_invalid(&mut self, id: TransactionId, outbox: &mut Out) -> Option<&mut Execution> {
+    pub(super) fn execution_or_invalid(
+        &mut self,
+        id: TransactionId,
+        outbox: &mut Out,
+    ) -> Option<&mut Execution> {
         if self.execution(id).is_none() {
             finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         }
@@ -175,7 +183,13 @@ impl Coordinator {
         self.on_scan(id, range, limit, context, outbox);
     }
 
-    fn want(&mut self, id: TransactionId, wanted: Vec<Wanted>, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn want(
+        &mut self,
+        id: TransactionId,
+        wanted: Vec<Wanted>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let Some(execution) = self.execution(id) else { return };
         execution.requests += 1;
         let request = execution.requests;
@@ -270,9 +284,13 @@ impl Coordinator {
                 let (entries, next) = execution.merge_range(range, limit, entries, next)?;
                 outbox.emit(Event::Scanned { transaction: id, entries, next });
             }
-            (Wanted::Register(_), Found::Range { .. }) | (Wanted::Range(..), Found::Register { .. }) => {
-                outbox.ignored(reasons::MALFORMED);
+            (Wanted::Count { set, element }, Found::Count(count)) => {
+                self.take_count(id, set, element, count, outbox);
             }
+            (Wanted::Elements { set, range, from, limit }, Found::Elements { counts, is_cut }) => {
+                self.take_elements(id, set, Page { range, from, limit, counts, is_cut }, outbox);
+            }
+            _ => outbox.ignored(reasons::MALFORMED),
         }
         Ok(())
     }

@@ -13,10 +13,12 @@
 //! | file | role |
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
+//! | `sets` | counting sets, with the changes of the transaction itself |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
 
 mod commit;
 mod execution;
+mod sets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,9 +140,9 @@ impl Coordinates for Coordinator {
             Message::CommitReply { transaction, ending } => {
                 self.on_ending(from, transaction, ending, outbox);
             }
-            Message::TooOld { transaction, committed, period } => {
+            Message::TooOld { transaction, refused, committed, period } => {
                 self.note_period(transaction, from, period);
-                self.on_too_old(from, transaction, &committed, period, context, outbox);
+                self.on_too_old(from, transaction, refused, &committed, period, context, outbox);
             }
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
             Message::NotLeading { transaction: Some(transaction), leader } => {
@@ -178,6 +180,7 @@ impl Coordinates for Coordinator {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Set { transaction, call } => self.on_set(transaction, call, context, outbox),
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience } => {

@@ -73,7 +73,7 @@ impl Replica {
             return outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
         }
         if request.period <= self.state.forgotten {
-            return self.send_too_old(from, id, outbox);
+            return self.send_too_old(from, id, Some(request.period), outbox);
         }
         if !self.has_committed(request.snapshot.least()) {
             let needs = request.snapshot.least().clone();
@@ -94,7 +94,7 @@ impl Replica {
             }
         };
         if !snapshot.includes_all(self.state.histories.floor()) {
-            return self.send_too_old(from, id, outbox);
+            return self.send_too_old(from, id, Some(request.period), outbox);
         }
         self.begin_commit(from, id, snapshot, request.updates, context, log, outbox);
     }

@@ -29,7 +29,7 @@ use quorate_core::{
 use crate::config::ReplicaConfig;
 use crate::entry::{self, Commit, Entry, Lock, Page};
 use crate::histories::{Count, Histories, Read};
-use crate::message::{Ending, Message};
+use crate::message::{Ending, Message, Period};
 use crate::reasons;
 use crate::vector::{LocalSite, Vector};
 use commit::Request;
@@ -230,9 +230,15 @@ impl Replica {
     }
 
     /// Tells a client how far its site is, so that it can begin again.
-    fn send_too_old(&self, to: Address, transaction: TransactionId, outbox: &mut Out) {
+    fn send_too_old(
+        &self,
+        to: Address,
+        transaction: TransactionId,
+        refused: Option<Period>,
+        outbox: &mut Out,
+    ) {
         let (committed, period) = (self.state.committed.clone(), self.state.period);
-        outbox.send(to, Message::TooOld { transaction, committed, period });
+        outbox.send(to, Message::TooOld { transaction, refused, committed, period });
     }
 
     /// The replica of another site that is taken for its leader.

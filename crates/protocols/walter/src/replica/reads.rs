@@ -4,6 +4,8 @@
 //! one may have committed more. The leader knows that it leads while it holds a lease of the log; else it asks the others, and the answer
 //! waits for theirs.
 
+use std::ops::Bound;
+
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Address, Context, TransactionId};
@@ -11,7 +13,7 @@ use quorate_core::{Address, Context, TransactionId};
 use super::leader::Waiting;
 use super::{Out, Replica, WAITING_MAX};
 use crate::entry::Entry;
-use crate::histories::TooOld;
+use crate::histories::{Elements, TooOld};
 use crate::message::{Found, Message, Snapshot, Wanted};
 use crate::reasons;
 use crate::rules::Plant;
@@ -54,7 +56,7 @@ impl Replica {
             Ok(found) => {
                 Message::ReadReply { transaction, request, snapshot, found, period: self.state.period }
             }
-            Err(_) => return self.send_too_old(from, transaction, outbox),
+            Err(_) => return self.send_too_old(from, transaction, None, outbox),
         };
         match is_new {
             true => self.send_if_leading(from, reply, context, log, outbox),
@@ -73,6 +75,19 @@ impl Replica {
                 let limit = self.config.scan_page_max.min(*limit as usize);
                 let (entries, next) = self.state.histories.scan(range, limit, snapshot)?;
                 Found::Range { entries, next }
+            }
+            Wanted::Count { set, element } => {
+                Found::Count(self.state.histories.count(set, element, snapshot)?)
+            }
+            Wanted::Elements { set, range, from, limit } => {
+                let limit = self.config.scan_page_max.min(*limit as usize);
+                let between = (
+                    Bound::Included(&range.from),
+                    range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded),
+                );
+                let Elements { counts, is_cut } =
+                    self.state.histories.elements(set, between, *from, limit, snapshot)?;
+                Found::Elements { counts, is_cut }
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Messages, entries and events in a few words.
 
 use quorate_core::TransactionId;
-use quorate_core::command::{Event, Failure, Outcome};
+use quorate_core::command::{Event, Failure, Outcome, SetAnswer};
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
 use quorate_walter::{Entry, Message, Update};
 
@@ -50,6 +50,10 @@ pub(super) fn ending(ending: &Ending) -> String {
     }
 }
 
+fn elements(counts: impl Iterator<Item = (quorate_core::Key, i64)>) -> String {
+    counts.map(|(element, count)| format!("{}{count:+}", text(&element))).collect::<Vec<_>>().join(" ")
+}
+
 fn keys(keys: &[quorate_core::Key]) -> String {
     keys.iter().map(|key| text(key)).collect::<Vec<_>>().join(" ")
 }
@@ -60,6 +64,10 @@ pub(super) fn message(message: &Message) -> String {
             let wanted = wanted.iter().map(|wanted| match wanted {
                 Wanted::Register(key) => text(key),
                 Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
+                Wanted::Count { set, element } => format!("{}[{}]", text(set), text(element)),
+                Wanted::Elements { set, range, from, limit } => {
+                    format!("{limit} of {}[{range:?}] from the {from:?}", text(set))
+                }
             });
             let wanted: Vec<String> = wanted.collect();
             format!("READ {} {} {}", transaction(*id), wanted.join(" "), snapshot(at))
@@ -78,6 +86,11 @@ pub(super) fn message(message: &Message) -> String {
                     let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
                     format!("[{}{next}]", entries.join(" "))
                 }
+                Found::Count(count) => format!("{count:+}"),
+                Found::Elements { counts, is_cut } => {
+                    let counts = counts.iter().map(|count| (count.element.clone(), count.count));
+                    format!("[{}{}]", elements(counts), if *is_cut { " …" } else { "" })
+                }
             });
             let found: Vec<String> = found.collect();
             format!("{} reads {} at {snapshot}, period {}", transaction(*id), found.join(" "), period.0)
@@ -88,7 +101,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::CommitReply { transaction: id, ending: how } => {
             format!("{} {}", transaction(*id), ending(how))
         }
-        Message::TooOld { transaction: id, committed, period } => {
+        Message::TooOld { transaction: id, committed, period, .. } => {
             format!("{} TOO-OLD, {committed} has committed, period {}", transaction(*id), period.0)
         }
         Message::NotLeading { transaction: id, leader } => {
@@ -142,6 +155,13 @@ pub(super) fn event(event: &Event) -> String {
             let entries: Vec<String> = entries.collect();
             let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
             format!("{} scanned {}{next}", of(transaction), entries.join(" "))
+        }
+        Event::Set { transaction, answer: SetAnswer::Count { set, element, count } } => {
+            format!("{} counts {}[{}] = {count}", of(transaction), text(set), text(element))
+        }
+        Event::Set { transaction, answer: SetAnswer::Elements { set, counts, rest } } => {
+            let rest = rest.as_ref().map_or(String::new(), |rest| format!(" … {rest:?}"));
+            format!("{} finds {}: {}{rest}", of(transaction), text(set), elements(counts.iter().cloned()))
         }
         Event::Finished { transaction, result: Ok(committed) } => {
             format!("{} COMMITTED as {}", of(transaction), committed.timestamp)

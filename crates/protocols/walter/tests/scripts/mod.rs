@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `cluster [sites=S] [replicas=N] [batches=B]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
+//! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `moves c1 2` | a client finds that another site is nearer |
 //! | `show WHO` | what a replica holds |
@@ -36,7 +37,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 11] = [
+const PLANTED: [(&str, Plant, &str); 12] = [
     ("10_locks_outlive_leaders", Plant::LockNotLogged, "  c2.1 CONFLICT"),
     ("11_an_abort_leaves_no_gap", Plant::NumberBeforeVotes, "  c1.2 COMMITTED as 1@1"),
     (
@@ -51,6 +52,11 @@ const PLANTED: [(&str, Plant, &str); 11] = [
     ("03_slow_commit", Plant::LocksIgnored, "  c2.1 CONFLICT"),
     ("09_lease", Plant::LeaseNotChecked, "  c1.2 got a = old"),
     ("16_refusals_are_final", Plant::AbortsNotLogged, "  c2.1 aborted"),
+    (
+        "26_a_set_is_durable_at_its_preferred_site",
+        Plant::DurableWhenReceived,
+        "3/r0 has committed ⟨⟩, received ⟨0 1⟩, floor ⟨⟩",
+    ),
     ("12_causes_before_effects", Plant::EffectsFirst, "3/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
 ];
 

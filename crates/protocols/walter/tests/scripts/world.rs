@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, Event, Freshness, Routes};
+use quorate_core::command::{Command, End, Event, Freshness, Routes, SetCall};
 use quorate_core::hosted::Shards;
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
@@ -206,6 +206,21 @@ impl World {
                 let range = KeyRange { from: Key::from(*from), to: Some(Key::from(*to)) };
                 let limit = limit.first().map_or(10, |limit| limit.parse().unwrap());
                 Command::Scan { transaction, range, limit }
+            }
+            ("add" | "remove", [set, element]) => {
+                let (set, element) = (key(set, sites), Key::from(*element));
+                let by = if verb == "add" { 1 } else { -1 };
+                Command::Set { transaction, call: SetCall::Add { set, element, by } }
+            }
+            ("count", [set, element]) => {
+                let (set, element) = (key(set, sites), Key::from(*element));
+                Command::Set { transaction, call: SetCall::Count { set, element } }
+            }
+            ("elements" | "backwards", [set, limit @ ..]) => {
+                let (set, range) = (key(set, sites), KeyRange { from: Key::default(), to: None });
+                let limit = limit.first().map_or(10, |limit| limit.parse().unwrap());
+                let from = if verb == "elements" { End::Least } else { End::Greatest };
+                Command::Set { transaction, call: SetCall::Elements { set, range, from, limit } }
             }
             ("commit", []) => Command::Commit { transaction },
             ("read", words) => {

@@ -206,6 +206,7 @@ pub(super) fn event(event: &Event) -> String {
             };
             format!("{} {result}", transaction(*id))
         }
+        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
         Event::Forgotten { transaction: id } => format!("{} is forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: fate } => {
             let fate = fate.map_or("unknown".to_owned(), outcome);

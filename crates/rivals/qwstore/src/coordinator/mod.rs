@@ -186,9 +186,12 @@ impl Coordinates for Coordinator {
                     self.read_range(transaction, range, limit, context, outbox);
                 }
             }
-            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::Abort { transaction } => self.end_open(transaction, Failure::Aborted, outbox),
             // Replicas know puts, and not which transaction they belong to.
             Command::Resolve { transaction, .. } => outbox.emit(Event::Forgotten { transaction }),
+            Command::Set { transaction, .. } => {
+                self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
+            }
             command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
@@ -363,9 +366,10 @@ impl Coordinator {
         self.transactions.remove(&id);
     }
 
-    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
+    /// Ends a transaction that was not asked to commit, for this reason.
+    fn end_open(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
         match self.transactions.get(&id) {
-            Some(open) if open.phase == Phase::Running => self.fail(id, Failure::Aborted, outbox),
+            Some(open) if open.phase == Phase::Running => self.fail(id, failure, outbox),
             _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
         }
     }

@@ -157,6 +157,7 @@ pub(super) fn event(event: &Event) -> String {
             }
             Err(failure) => format!("{} {}", transaction(*id), failed(failure)),
         },
+        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
         Event::Forgotten { transaction: id } => format!("{} is not known", transaction(*id)),
         Event::Resolved { transaction: id, outcome } => format!("{} is {outcome:?}", transaction(*id)),
     }

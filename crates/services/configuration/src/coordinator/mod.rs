@@ -176,10 +176,10 @@ impl Coordinates for Coordinator {
                 let (question, deadline) = (Question::Scan { range, limit }, context.now + patience);
                 self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
             }
-            Command::Abort { transaction } => match self.execution(transaction) {
-                Some(_) => self.fail(transaction, Failure::Aborted, outbox),
-                None => finish(outbox, transaction, Err(Failure::Invalid(Invalid::NotOpen(transaction)))),
-            },
+            Command::Abort { transaction } => self.end_open(transaction, Failure::Aborted, outbox),
+            Command::Set { transaction, .. } => {
+                self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
+            }
             Command::Resolve { transaction, participants, patience, .. } => {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
             }
@@ -287,6 +287,14 @@ impl Coordinator {
             self.requests.remove(&request);
         }
         Some(open)
+    }
+
+    /// Ends a transaction that was not asked to commit, for this reason.
+    fn end_open(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        match self.execution(id) {
+            Some(_) => self.fail(id, failure, outbox),
+            None => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
+        }
     }
 
     /// Ends a transaction that surely has not committed.

@@ -49,7 +49,11 @@ impl File {
 
     fn value(&self, of: &ValueType, wire_type: u64, rest: &mut &[u8]) -> Result<Value, String> {
         let expected = match of {
-            ValueType::Bool | ValueType::Uint32 | ValueType::Uint64 | ValueType::Sint64 => 0,
+            ValueType::Bool
+            | ValueType::Uint32
+            | ValueType::Uint64
+            | ValueType::Sint32
+            | ValueType::Sint64 => 0,
             ValueType::Fixed64 => 1,
             _ => 2,
         };
@@ -58,7 +62,9 @@ impl File {
         }
         Ok(match of {
             ValueType::Bool => Value::Varint(at_most(1, varint(rest)?)?),
-            ValueType::Uint32 => Value::Varint(at_most(u64::from(u32::MAX), varint(rest)?)?),
+            ValueType::Uint32 | ValueType::Sint32 => {
+                Value::Varint(at_most(u64::from(u32::MAX), varint(rest)?)?)
+            }
             ValueType::Uint64 | ValueType::Sint64 => Value::Varint(varint(rest)?),
             ValueType::Fixed64 => {
                 let (bytes, behind) = rest.split_first_chunk().ok_or("cut")?;

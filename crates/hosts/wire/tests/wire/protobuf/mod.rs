@@ -54,6 +54,8 @@ pub(crate) enum ValueType {
     Uint32,
     Uint64,
     /// The sign is the lowest bit.
+    Sint32,
+    /// The sign is the lowest bit.
     Sint64,
     Fixed64,
     Bytes,

@@ -26,7 +26,7 @@ impl File {
                         }
                         text + " }"
                     }
-                    (Value::Varint(number), ValueType::Sint64) => {
+                    (Value::Varint(number), ValueType::Sint32 | ValueType::Sint64) => {
                         let magnitude = (number >> 1) as i64;
                         let signed = if number & 1 == 0 { magnitude } else { -1 - magnitude };
                         format!("{}: {signed}", field.name)

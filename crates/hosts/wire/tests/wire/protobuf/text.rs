@@ -121,6 +121,7 @@ fn value_type(word: &str) -> ValueType {
         "bool" => ValueType::Bool,
         "uint32" => ValueType::Uint32,
         "uint64" => ValueType::Uint64,
+        "sint32" => ValueType::Sint32,
         "sint64" => ValueType::Sint64,
         "fixed64" => ValueType::Fixed64,
         "bytes" => ValueType::Bytes,

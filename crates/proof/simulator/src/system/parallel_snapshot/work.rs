@@ -24,15 +24,18 @@ fn of_own(message: &Message) -> Work {
     match message {
         Message::Read { wanted, .. } => {
             let keys = |wanted: &Wanted| match wanted {
-                Wanted::Register(_) => 1,
-                Wanted::Range(_, limit) => (*limit as usize).min(SCANNED_MAX),
+                Wanted::Register(_) | Wanted::Count { .. } => 1,
+                Wanted::Range(_, limit) | Wanted::Elements { limit, .. } => {
+                    (*limit as usize).min(SCANNED_MAX)
+                }
             };
             Work::new(Operation::Read, wanted.iter().map(keys).sum())
         }
         Message::ReadReply { found, .. } => {
             let keys = |found: &Found| match found {
-                Found::Register { .. } => 1,
+                Found::Register { .. } | Found::Count(_) => 1,
                 Found::Range { entries, .. } => entries.len(),
+                Found::Elements { counts, .. } => counts.len(),
             };
             Work::new(Operation::Reply, found.iter().map(keys).sum())
         }
