@@ -42,17 +42,25 @@ impl fmt::Display for VersionNumber {
 
 /// A vector timestamp: of each local site the first so many transactions.
 ///
-/// Sites beyond its end have zero, and the last number is none, so that equal sets are equal vectors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// Sites beyond its end have zero, so zeros at the end mean nothing: vectors are equal if the sets are.
+#[derive(Clone, Debug, Default)]
 pub struct Vector {
+    /// As another participant has written them; those that are made here have no zeros at the end.
     pub(crate) numbers: Vec<u64>,
 }
+
+impl PartialEq for Vector {
+    fn eq(&self, other: &Vector) -> bool {
+        self.numbers() == other.numbers()
+    }
+}
+
+impl Eq for Vector {}
 
 impl Vector {
     /// The vector with these numbers, by local site.
     pub fn new(mut numbers: Vec<u64>) -> Self {
-        let length = numbers.iter().rposition(|number| *number > 0).map_or(0, |last| last + 1);
-        numbers.truncate(length);
+        numbers.truncate(length(&numbers));
         Vector { numbers }
     }
 
@@ -63,7 +71,7 @@ impl Vector {
 
     /// The numbers, by local site, without the zeros at the end.
     pub fn numbers(&self) -> &[u64] {
-        &self.numbers
+        &self.numbers[..length(&self.numbers)]
     }
 
     /// True if the transaction is in the set: the paper's *visible*.
@@ -73,8 +81,9 @@ impl Vector {
 
     /// True if every transaction of the other set is in this one, as after a wait *until Committed ≥ vts*.
     pub fn includes_all(&self, other: &Vector) -> bool {
-        self.numbers.len() >= other.numbers.len()
-            && self.numbers.iter().zip(&other.numbers).all(|(ours, theirs)| ours >= theirs)
+        let theirs = other.numbers();
+        self.numbers.len() >= theirs.len()
+            && self.numbers.iter().zip(theirs).all(|(ours, theirs)| ours >= theirs)
     }
 
     /// Includes the transactions of a site up to this one.
@@ -98,10 +107,11 @@ impl Vector {
 
     /// Includes all of the other set.
     pub fn join(&mut self, other: &Vector) {
-        if self.numbers.len() < other.numbers.len() {
-            self.numbers.resize(other.numbers.len(), 0);
+        let theirs = other.numbers();
+        if self.numbers.len() < theirs.len() {
+            self.numbers.resize(theirs.len(), 0);
         }
-        for (ours, theirs) in self.numbers.iter_mut().zip(&other.numbers) {
+        for (ours, theirs) in self.numbers.iter_mut().zip(theirs) {
             *ours = (*ours).max(*theirs);
         }
     }
@@ -113,9 +123,14 @@ impl Vector {
     }
 }
 
+/// How many numbers there are without the zeros at the end.
+fn length(numbers: &[u64]) -> usize {
+    numbers.iter().rposition(|number| *number > 0).map_or(0, |last| last + 1)
+}
+
 impl fmt::Display for Vector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers: Vec<String> = self.numbers.iter().map(u64::to_string).collect();
+        let numbers: Vec<String> = self.numbers().iter().map(u64::to_string).collect();
         write!(formatter, "⟨{}⟩", numbers.join(" "))
     }
 }
@@ -140,6 +155,9 @@ mod tests {
         }
         assert_eq!(vector.to_string(), "⟨2 0 5⟩");
         assert_eq!(Vector::new(vec![0, 0]), Vector::default());
+        // Another participant may write zeros.
+        let written = Vector { numbers: vec![2, 0, 5, 0] };
+        assert!(written == vector && vector.includes_all(&written) && written.to_string() == "⟨2 0 5⟩");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use quorate_codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
 use quorate_codec::scalar::Scalar;
 use quorate_codec::schema::Number;
-use quorate_codec::{Fault, Through, alternatives, list, message, through};
+use quorate_codec::{Fault, Through, alternatives, list, message};
 use quorate_core::{Key, KeyRange};
 
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
@@ -35,24 +35,7 @@ impl Scalar for Period {
     }
 }
 
-/// [`Vector`]: zeros at the end mean what is left out.
-struct Numbers {
-    numbers: Vec<u64>,
-}
-
-message!(Numbers, "walter.Vector", { 1 numbers: Packed });
-
-impl Through<Vector> for Numbers {
-    fn of(vector: &Vector) -> Self {
-        Numbers { numbers: vector.numbers().to_vec() }
-    }
-
-    fn restore(self) -> Result<Vector, Fault> {
-        Ok(Vector::new(self.numbers))
-    }
-}
-
-through!(Vector, Numbers);
+message!(Vector, "walter.Vector", { 1 numbers: Packed });
 
 message!(VersionNumber, "walter.Version", {
     1 site: Varint,

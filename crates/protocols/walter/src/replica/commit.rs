@@ -82,7 +82,8 @@ impl Replica {
             return self.wait(from, message, needs, context, outbox);
         }
         let snapshot = match request.snapshot {
-            Snapshot::Taken(snapshot) => snapshot,
+            // However many zeros its client has written.
+            Snapshot::Taken(snapshot) => Vector::new(snapshot.numbers().to_vec()),
             // It has read nothing, so it may come after everything that is about to commit here; unless others are asked, who
             // must never hear of what is not stable.
             Snapshot::New(_) if !self.is_fast(&request.updates) => self.state.committed.clone(),
