@@ -126,12 +126,12 @@ pub enum Command {
         /// The value; none deletes.
         value: Option<Value>,
     },
-    /// Change or read a counting set. What is read is answered by [`Event::Set`]; changes are buffered until commit and not answered, unless
+    /// Change or read a counting set. A read is answered by [`Event::Set`]; changes are buffered until commit and not answered, unless
     /// they fail the whole transaction.
     Set {
         /// The transaction.
         transaction: TransactionId,
-        /// What is done.
+        /// The change or the read.
         call: SetCall,
     },
     /// Commit. Answered by [`Event::Finished`].
@@ -247,7 +247,7 @@ impl Command {
     }
 }
 
-/// What a transaction does with a counting set, whose elements have counts that may be negative (Walter, sections 2 and 3.3). An element that
+/// A change or a read of a counting set by a transaction. The set's elements have counts that may be negative (Walter, sections 2 and 3.3). An element that
 /// was never added has the count zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetCall {
@@ -289,7 +289,7 @@ pub enum End {
     Greatest,
 }
 
-/// What a counting set holds.
+/// The contents of a counting set, as a transaction reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetAnswer {
     /// The count of an element.
@@ -350,11 +350,11 @@ pub enum Event {
         /// The first key that was not covered, because the limit was reached; none if the range was.
         next: Option<Key>,
     },
-    /// What a counting set holds.
+    /// The answer to a read of a counting set.
     Set {
         /// The transaction.
         transaction: TransactionId,
-        /// What.
+        /// The answer.
         answer: SetAnswer,
     },
     /// The transaction is over, as far as the client is concerned.

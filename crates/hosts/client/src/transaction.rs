@@ -62,7 +62,7 @@ struct Progress {
     untold: Untold,
 }
 
-/// What a transaction changes.
+/// The changes of a transaction.
 #[derive(Debug, Default)]
 struct Untold {
     /// Keys that are written.

@@ -155,7 +155,7 @@ impl<S: System> Scenario<S> {
             set_apart(&mut site_delays);
         }
         let faults = draw_faults::<S>(seed, &options.faults);
-        // What one replica has in memory a crash ends, and nobody promises otherwise.
+        // The crash of the only replica loses its memory, and no keyspace promises otherwise.
         let durability = match group.replicas() {
             1 => Durability::Sync,
             _ => draw_durability(&options.faults, &faults, &mut stream("durability")),

@@ -39,6 +39,13 @@ impl Leaders {
         self.groups.get_mut(&shard)
     }
 
+    /// A replica speaks under this membership. Gives the keyspace whose client has to learn of it, if it is later than any that was heard of.
+    pub fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch) -> Option<KeyspaceId> {
+        let group = self.groups.get_mut(&from.shard).filter(|group| epoch > group.newest_epoch)?;
+        group.newest_epoch = epoch;
+        group.keyspace
+    }
+
     /// Every shard that is known.
     pub fn shards(&self) -> Vec<ShardId> {
         self.groups.keys().copied().collect()

@@ -251,12 +251,8 @@ impl Coordinates for Coordinator {
 
     /// Each message of a replica counts, under any membership: its shard answers for itself. The client learns of a newer one.
     fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
-        let Some(group) = self.leaders.group_mut(from.shard) else { return true };
-        if epoch > group.newest_epoch {
-            group.newest_epoch = epoch;
-            if let Some(keyspace) = group.keyspace {
-                outbox.emit(Event::Outdated { keyspace });
-            }
+        if let Some(keyspace) = self.leaders.note_epoch(from, epoch) {
+            outbox.emit(Event::Outdated { keyspace });
         }
         true
     }

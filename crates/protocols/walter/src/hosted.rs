@@ -10,7 +10,7 @@ use crate::replica::{Replica, ReplicaCommand};
 
 impl HostedOnLog for Replica {
     const NEEDS_SHARDS: bool = true;
-    /// What a site has acknowledged and not propagated is lost with it. How a keyspace goes on without a site is for operators to say of the
+    /// Transactions that a site has acknowledged and not propagated are lost with it. How a keyspace goes on without a site is for operators to say of the
     /// whole site.
     const ACCEPTS_LOSS: bool = false;
 
@@ -24,7 +24,7 @@ impl HostedOnLog for Replica {
     }
 
     fn record_len(&self) -> usize {
-        self.endings().len()
+        self.ended_len()
     }
 
     fn recoveries(&self) -> usize {
@@ -50,10 +50,8 @@ impl HostedOnLog for Replica {
     fn admission(message: &Message) -> Admission {
         match message {
             Message::Read { .. } => Admission::of(Urgency::Early),
-            Message::Commit { transaction, .. } => {
-                let prepares_for = Some(transaction.client);
-                Admission { prepares_for, ..Admission::of(Urgency::Prepare) }
-            }
+            // Nothing is held for a client for longer than votes take, so clients are not counted.
+            Message::Commit { .. } => Admission::of(Urgency::Prepare),
             _ => Admission::of(Urgency::Always),
         }
     }
@@ -110,7 +108,7 @@ impl Holdings for Replica {
     }
 
     fn recorded(&self) -> usize {
-        self.endings().len()
+        self.ended_len()
     }
 
     fn state_bytes(&self) -> u64 {

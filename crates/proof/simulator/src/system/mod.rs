@@ -365,7 +365,7 @@ pub trait System:
     /// What has been seen of it while it runs.
     type Inspector: Debug + Default;
 
-    /// True if whoever has committed at a timestamp has read what lies below it.
+    /// True if a transaction that has committed at a timestamp has read everything below it.
     const TIMESTAMPS_EXPLAIN_READS: bool;
 
     /// True if clients can read at a timestamp that has passed.

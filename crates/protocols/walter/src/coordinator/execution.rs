@@ -56,7 +56,7 @@ impl Execution {
         self.pending.iter().filter_map(|pending| pending.sent_at).min()
     }
 
-    /// What the transaction writes.
+    /// The updates of the transaction.
     pub(super) fn into_updates(self) -> Vec<Update> {
         let parts = self.buffer.into_parts(&self.routes.keyspace);
         let writes = parts.into_values().flat_map(|part| part.writes.clone());
@@ -223,7 +223,7 @@ impl Coordinator {
         }
     }
 
-    /// What was sent is to be sent again.
+    /// All reads under way are to be sent again.
     pub(super) fn forget_sent(&mut self, id: TransactionId) {
         if let Some(execution) = self.execution(id) {
             execution.pending.iter_mut().for_each(|pending| pending.sent_at = None);

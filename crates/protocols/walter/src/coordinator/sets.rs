@@ -30,7 +30,7 @@ impl OwnChanges {
             return Err(LimitExceeded::Added { added });
         }
         self.added = added;
-        // What is added up is no more than what was added, so it fits.
+        // The sum is no more than all that was added, so it fits.
         *self.changes.entry(set).or_default().entry(element).or_default() += by;
         Ok(())
     }

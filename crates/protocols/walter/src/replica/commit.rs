@@ -84,8 +84,8 @@ impl Replica {
         let snapshot = match request.snapshot {
             // However many zeros its client has written.
             Snapshot::Taken(snapshot) => Vector::new(snapshot.numbers().to_vec()),
-            // It has read nothing, so it may come after everything that is about to commit here; unless others are asked, who
-            // must never hear of what is not stable.
+            // It has read nothing, so it may come after everything that is about to commit here; unless other sites are asked: they must
+            // never hear of a transaction that is not stable.
             Snapshot::New(_) if !self.is_fast(&request.updates) => self.state.committed.clone(),
             Snapshot::New(_) => {
                 let mut newest = self.state.committed.clone();
@@ -112,22 +112,21 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let mut elsewhere: BTreeMap<LocalSite, BTreeSet<Key>> = BTreeMap::new();
-        let mut here: BTreeSet<Key> = BTreeSet::new();
         for key in registers(&updates) {
-            match self.config.preferred(key) {
-                site if site == self.site => here.insert(key.clone()),
-                site => elsewhere.entry(site).or_default().insert(key.clone()),
-            };
-        }
-        if !here.iter().all(|key| self.is_free(key, id, &snapshot)) {
-            return self.refuse(id, Refusing::told(from), log, outbox);
+            let site = self.config.preferred(key);
+            if site != self.site {
+                elsewhere.entry(site).or_default().insert(key.clone());
+            } else if !self.is_free(key, id, &snapshot) {
+                return self.refuse(id, Refusing::told(from), log, outbox);
+            }
         }
         if elsewhere.is_empty() {
             return self.append_commit(from, id, snapshot, updates, None, log, outbox);
         }
+        let here = registers(&updates).filter(|key| self.config.preferred(key) == self.site);
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
         let Some(leader) = &mut self.leader else { return };
-        leader.hold(id, &here);
+        leader.hold(id, here);
         if takes_early {
             leader.appended += 1;
         }
@@ -271,11 +270,8 @@ impl Replica {
         if slow.silent.remove(&site).is_none() {
             return outbox.ignored(reasons::NO_VOTE);
         }
-        if !agrees {
-            return self.end_slow(id, false, log, outbox);
-        }
-        if slow.silent.is_empty() {
-            self.end_slow(id, true, log, outbox);
+        if !agrees || slow.silent.is_empty() {
+            self.end_slow(id, agrees, log, outbox);
         }
     }
 
@@ -283,8 +279,7 @@ impl Replica {
     fn end_slow(&mut self, id: TransactionId, commits: bool, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         let Some(slow) = leader.slow.remove(&id) else { return };
-        let own: Vec<Key> = registers(&slow.updates).cloned().collect();
-        leader.let_go(id, &own);
+        leader.let_go(id, registers(&slow.updates));
         if commits {
             let Slow { asker, snapshot, updates, number, .. } = slow;
             return self.append_commit(asker, id, snapshot, updates, number, log, outbox);
@@ -336,7 +331,7 @@ fn is_well_formed(updates: &[Update]) -> bool {
         }
     };
     let Some(bytes) = updates.iter().map(bytes).sum::<Option<usize>>() else { return false };
-    // What a transaction adds to a count fits into an `i32`, whatever the order.
+    // The additions of a transaction to a count fit into an `i32`, whatever the order.
     let added = updates.iter().map(|update| match update {
         Update::Add { by, .. } => i64::from(by.unsigned_abs()),
         Update::Write { .. } => 0,

@@ -47,7 +47,7 @@ impl Replica {
         if leader.raising || now - *at < lag {
             return;
         }
-        // What was remembered when that period had not ended may be newer than the sample.
+        // An ending of a period that had not ended may be newer than the sample.
         let forgotten = Period(period.0 - 1);
         let mut floor = self.oldest();
         let Some(leader) = &mut self.leader else { return };

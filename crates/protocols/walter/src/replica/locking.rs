@@ -1,6 +1,6 @@
 //! A preferred site locks what a slow commit of another site writes (section 5.5).
 //!
-//! A vote stands once LOCKED is stable, whoever leads the site then. The locks go when the transaction has committed here, or once its refusal
+//! A vote stands once LOCKED is stable, under any later leader of the site. The locks go when the transaction has committed here, or once its refusal
 //! is durable at the site that coordinates it; that site is asked if nothing is heard for long.
 
 use quorate_core::log::Log;
@@ -46,11 +46,10 @@ impl Replica {
         if self.state.locks.contains_key(&id) {
             return outbox.send(from, Message::Vote { transaction: id, agrees: true });
         }
-        // Whoever asks for a transaction once more that has committed here gets no lock: its own writes are no part of its snapshot, or the
-        // floor includes them.
+        // A transaction that has committed here gets no lock once more: its snapshot excludes its own writes, or the floor includes them.
         let is_recent = snapshot.includes_all(self.state.histories.floor());
         if !is_recent || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
-            // What is in the way may be in the snapshot, and has not committed here.
+            // The transaction in the way may be in the snapshot, and has not committed here.
             if !self.has_committed(&snapshot) {
                 let needs = snapshot.clone();
                 let message = Message::Prepare { transaction: id, keys, snapshot };

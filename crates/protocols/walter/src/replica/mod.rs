@@ -39,7 +39,8 @@ use state::State;
 
 type Out = LogOutbox<Replica>;
 
-/// So many requests, answers and early transactions may wait; what comes later is sent again.
+/// So many answers and early transactions may wait; those that come later are sent again. Of requests that wait for others to commit a tenth,
+/// and a hundredth of each sender, so that no client takes all the room.
 const WAITING_MAX: usize = 100_000;
 
 /// So often what a site was sent follows from one replica to the one that it names, before it waits: while leaders change, replicas may
@@ -150,6 +151,11 @@ impl Replica {
         let mut endings: Vec<_> = self.state.endings().map(|(id, ending)| (id, ending.clone())).collect();
         endings.sort_unstable_by_key(|(id, _)| *id);
         endings
+    }
+
+    /// How many endings it remembers.
+    pub fn ended_len(&self) -> usize {
+        self.state.ended_len()
     }
 
     /// How a transaction of this site has ended, if it remembers.
@@ -273,7 +279,7 @@ impl Replica {
         if peer.leader == from.index {
             peer.leader = leads;
         }
-        // What was sent to this replica is lost. If the site has it all the same, it says so.
+        // All that was sent to this replica is lost. If the site has it all the same, it says so.
         peer.sent = peer.received;
         peer.batches.clear();
         peer.told_durable = 0;

@@ -22,7 +22,7 @@ use crate::rules::Plant;
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
 impl Replica {
-    /// What is new goes to the other sites after a moment, with all that is new by then.
+    /// All that is new goes to the other sites after a moment, with all that is new by then.
     pub(super) fn propagate_soon(&mut self, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         if !leader.propagates && !leader.peers.is_empty() {
@@ -94,7 +94,10 @@ impl Replica {
             if commit.version.site != site || commit.snapshot.includes(commit.version) {
                 return outbox.ignored(reasons::MALFORMED);
             }
-            if commit.version.seqno > leader.receiving.of(site) && leader.early.len() < WAITING_MAX {
+            // There is always room for the next one: the others may wait for it.
+            let next = leader.receiving.of(site) + 1;
+            let has_room = leader.early.len() < WAITING_MAX || commit.version.seqno == next;
+            if commit.version.seqno >= next && has_room {
                 leader.early.insert((site, commit.version.seqno), commit);
             }
         }
@@ -138,9 +141,7 @@ impl Replica {
 
     /// RECEIVED is stable.
     pub(super) fn on_received(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
-        let received = self.state.histories.received().clone();
         let Some(leader) = &mut self.leader else { return };
-        leader.early.retain(|(site, seqno), _| *seqno > received.of(*site));
         leader.peers.values_mut().for_each(|peer| peer.is_owed = true);
         self.advance(log, outbox);
         self.propagate_soon(outbox);

@@ -35,7 +35,9 @@ impl Replica {
         if from != Address::Client(transaction.client) {
             return outbox.ignored(reasons::FOREIGN);
         }
-        if wanted.len() > TRANSACTION_ENTRIES_MAX {
+        // Ranges and elements are read one at a time, so that no client keeps a site busy for long.
+        let is_large = |wanted: &Wanted| matches!(wanted, Wanted::Range(..) | Wanted::Elements { .. });
+        if wanted.len() > TRANSACTION_ENTRIES_MAX || (wanted.len() > 1 && wanted.iter().any(is_large)) {
             return outbox.ignored(reasons::MALFORMED);
         }
         if self.leader.is_none() {
@@ -107,7 +109,8 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(leader) = &mut self.leader else { return };
-        if leader.waiting.len() >= WAITING_MAX {
+        let of_client = leader.waiting.iter().filter(|waiting| waiting.from == from).count();
+        if leader.waiting.len() >= WAITING_MAX / 10 || of_client >= WAITING_MAX / 100 {
             return outbox.ignored(reasons::TOO_MANY);
         }
         leader.waiting.push(Waiting { from, message, needs, since: context.now });

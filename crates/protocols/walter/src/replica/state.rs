@@ -29,7 +29,7 @@ pub(super) struct State {
     pub(super) journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>>,
     /// The locks, by transaction. Since when they are held is known to this replica alone.
     pub(super) locks: BTreeMap<TransactionId, (Lock, Instant)>,
-    /// Who has the lock of a register.
+    /// The transaction that has the lock of each register.
     locked: FixedMap<Key, TransactionId>,
     /// How transactions of this site have ended, and in which period.
     ended: FixedMap<TransactionId, (Ending, Period)>,
@@ -159,8 +159,7 @@ impl State {
 
     /// Transactions of other sites commit here, with all that their snapshots include.
     fn advance(&mut self, committed: &Vector) {
-        let before = std::mem::take(&mut self.committed);
-        self.committed.clone_from(&before);
+        let before = self.committed.clone();
         self.committed.join(committed);
         assert!(
             self.histories.received().includes_all(&self.committed),

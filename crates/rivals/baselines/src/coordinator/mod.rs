@@ -134,14 +134,10 @@ impl Coordinates for Coordinator {
     /// If a replica speaks under a later membership than this coordinator knows, the client is told that it has to learn of that.
     /// False if its group is none of those that are spoken to.
     fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
-        let Some(group) = self.leaders.group_mut(from.shard) else { return false };
-        if epoch > group.newest_epoch {
-            group.newest_epoch = epoch;
-            if let Some(keyspace) = group.keyspace {
-                outbox.emit(Event::Outdated { keyspace });
-            }
+        if let Some(keyspace) = self.leaders.note_epoch(from, epoch) {
+            outbox.emit(Event::Outdated { keyspace });
         }
-        true
+        self.leaders.group(from.shard).is_some()
     }
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {

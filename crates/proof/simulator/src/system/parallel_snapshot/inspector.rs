@@ -1,4 +1,4 @@
-//! What sites know of each other, which no history shows: every site applies the transactions of a site in one order and with the same
+//! Agreement of sites that no history shows: every site applies the transactions of a site in one order and with the same
 //! contents, and how many of them there were.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Inspector {
         broken
     }
 
-    /// What was seen, in a few words each.
+    /// The counts of things seen, in a few words each.
     pub(super) fn happened(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("transactions of other sites committed at a site", self.remote),

@@ -1,4 +1,4 @@
-//! What messages and commands make their receivers do, for processors that take their time.
+//! The work that messages and commands make for their receivers, for processors that take their time.
 
 use quorate_core::command::Command;
 use quorate_log::Part;
@@ -11,7 +11,7 @@ use crate::world::costs::{Operation, Work};
 /// No replica looks at more keys for one page of a scan, whatever it is asked for.
 const SCANNED_MAX: usize = 1_000;
 
-/// What its receiver does for a message.
+/// The work of the receiver of a message.
 pub(super) fn of_message(message: &MessageOf<Replica>) -> Work {
     match message {
         Part::Own(message) => of_own(message),
@@ -67,7 +67,7 @@ fn of_entries(entries: &[quorate_log::Entry<Item<Replica>>]) -> Work {
     }
 }
 
-/// What a coordinator does for a command.
+/// The work of a coordinator for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
         Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
