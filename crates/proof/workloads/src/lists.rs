@@ -115,8 +115,9 @@ impl Lists {
         self.drawn += 1;
         let draw = Draw { lists: self, generation };
         let (kind, operations) = match (self.mix, random.below(100)) {
+            (Mix::Broad, drawn) => draw.of_everything(drawn, random),
             (Mix::Sets, 0..45) => draw.of_sets(random),
-            (Mix::Broad | Mix::Sets, _) => draw.of_everything(random.below(100), random),
+            (Mix::Sets, _) => draw.of_everything(random.below(100), random),
             (Mix::Relay, 0..30) => ("hop", draw.appends(1, 1, random)),
             (Mix::Relay, 30..45) => ("look", draw.look()),
             (Mix::Relay, 45..92) => ("pair", draw.appends(2, 2, random)),
