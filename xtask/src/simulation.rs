@@ -52,7 +52,7 @@ impl Judged {
 }
 
 /// The seeds that leave no cell of a table of coverage empty.
-const COVERING: RangeInclusive<u64> = 1..=250;
+const COVERING: RangeInclusive<u64> = 1..=300;
 
 /// The number of shares.
 const SHARES: u64 = 8;
