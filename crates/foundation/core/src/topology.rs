@@ -299,10 +299,12 @@ pub const KEYSPACE_NAME_BYTES_MAX: usize = 64;
 /// else the whole key. So keys that share a tag, like `{alice}/profile` and `{alice}/posts`, share a shard. The position
 /// is `crc32(part) * shards / 2^32` with the CRC-32 of zlib, which any client in any language can compute.
 pub fn shard_position(key: &[u8], shards: usize) -> usize {
-    ((u64::from(crc32fast::hash(placement_part(key))) * shards as u64) >> 32) as usize
+    ((u64::from(crc32fast::hash(container_of(key))) * shards as u64) >> 32) as usize
 }
 
-fn placement_part(key: &[u8]) -> &[u8] {
+/// The part of a key that decides its place: what stands between the first `{` and the next `}` if that is not empty, else the whole key. Where
+/// objects lie in containers, it is the container's name.
+pub fn container_of(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
     let rest = &key[open + 1..];
     match rest.iter().position(|&byte| byte == b'}') {
@@ -466,9 +468,9 @@ mod tests {
     #[test]
     fn a_tag_in_braces_decides_the_shard() {
         assert_eq!(shard_position(b"{alice}/posts", 64), shard_position(b"alice", 64));
-        assert_eq!(placement_part(b"{}x"), b"{}x");
-        assert_eq!(placement_part(b"a{b"), b"a{b");
-        assert_eq!(placement_part(b"a{b}{c}"), b"b");
+        assert_eq!(container_of(b"{}x"), b"{}x");
+        assert_eq!(container_of(b"a{b"), b"a{b");
+        assert_eq!(container_of(b"a{b}{c}"), b"b");
     }
 
     #[test]

@@ -200,6 +200,14 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// The keyspace has no replicas in this site.
+    #[error("the keyspace {name:?} is not in the site {site:?}: choose one of those that it was created in")]
+    NotInSite {
+        /// The keyspace.
+        name: String,
+        /// The site.
+        site: String,
+    },
     /// There is no such keyspace.
     #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]
     NoSuchKeyspace {

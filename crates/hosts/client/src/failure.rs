@@ -55,6 +55,7 @@ fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
         Mistake::Limit(limit) => Invalid::Limit(limit),
         Mistake::UnknownKeyspace(_) => Invalid::KeyspaceDropped { name: name() },
         Mistake::Unsupported => Invalid::Unsupported { name: name(), isolation: keyspace.isolation },
+        Mistake::NoSuchSite(_) => Invalid::KeyspaceOutdated { name: name() },
         Mistake::NoClockBound(_) => Invalid::NoClockBound { name: name() },
         Mistake::ShardLost(shard) => Invalid::ShardLost { name: name(), shard },
         Mistake::NotOpen(_) => Invalid::TransactionOver,

@@ -26,6 +26,7 @@
 //! | connect | [`connect()`], or [`connect_with`] and [`Options`] |
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
+//! | say where containers are written first | [`Keyspace::container`] |
 //! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
 //! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
@@ -45,6 +46,7 @@ mod apply;
 mod batch;
 mod catalogue;
 mod connect;
+mod container;
 mod coordinators;
 mod creating;
 mod database;
@@ -76,6 +78,7 @@ mod waiters;
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
+pub use container::Container;
 pub use creating::ServingProgress;
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quorate_core::transaction::Value;
 use quorate_core::{Key, TransactionId};
 
-use crate::histories::{Count, Read, Update};
+use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Period};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
@@ -41,6 +41,7 @@ impl Commit {
                 + match update {
                     Update::Write { key, value } => key.len() + value.as_ref().map_or(0, Value::len),
                     Update::Add { set, element, .. } => set.len() + element.len(),
+                    Update::Place { name, .. } => name.len(),
                 }
         };
         FIXED + 8 * self.snapshot.numbers().len() + self.updates.iter().map(update).sum::<usize>()
@@ -51,7 +52,7 @@ impl Commit {
 pub(crate) fn registers(updates: &[Update]) -> impl Iterator<Item = &Key> {
     updates.iter().filter_map(|update| match update {
         Update::Write { key, .. } => Some(key),
-        Update::Add { .. } => None,
+        Update::Add { .. } | Update::Place { .. } => None,
     })
 }
 
@@ -139,6 +140,8 @@ pub enum Page {
     Registers(Vec<Read>),
     /// Counts of sets, as the floor reads them.
     Counts(Vec<Count>),
+    /// Containers that were created, as the floor reads them.
+    Containers(Vec<Placed>),
     /// Transactions that the floor does not include, of each site in the order of their numbers.
     Journal(Vec<Arc<Commit>>),
     /// What is locked.

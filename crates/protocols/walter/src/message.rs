@@ -36,6 +36,7 @@ use quorate_core::command::End;
 use quorate_core::transaction::Value;
 use quorate_core::{Key, KeyRange, ReplicaIndex, TransactionId};
 
+use crate::container::Container;
 use crate::entry::Commit;
 use crate::histories::{Count, Read, Update};
 use crate::vector::{Vector, VersionNumber};
@@ -87,6 +88,8 @@ pub enum Wanted {
         /// At most so many.
         limit: u32,
     },
+    /// The preferred site of the objects of a container.
+    Container(Key),
 }
 
 /// What a snapshot holds.
@@ -115,6 +118,8 @@ pub enum Found {
         /// True if the page is full and there are more.
         is_cut: bool,
     },
+    /// A container.
+    Container(Container),
 }
 
 /// How a transaction has ended.

@@ -17,6 +17,8 @@ quorate_core::plants! {
         "a snapshot need not include what the session has seen";
     SnapshotsKept = "W17", "6", Hunt::Scripted,
         "the floor never rises, as if somebody might still read the first snapshot";
+    MovesUnsettled = "W18", "4.1", Hunt::ALL_FAULTS,
+        "a container passes to another site while transactions are under way that write to it, and before their effects are there";
     RemoteWritesIgnored = "W21", "5.4", Hunt::ALL_FAULTS,
         "a commit looks at what its own site has committed last, not at what was received";
     LocksIgnored = "W22", "5.4", Hunt::ALL_FAULTS,

@@ -6,8 +6,9 @@ use quorate_codec::schema::Number;
 use quorate_codec::{Fault, Through, alternatives, list, message};
 use quorate_core::{Key, KeyRange};
 
+use crate::container::Container;
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
-use crate::histories::{Count, Read, Update};
+use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Found, Message, Period, Snapshot, Wanted};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
@@ -35,6 +36,8 @@ impl Scalar for Period {
     }
 }
 
+message!(Container, "walter.Container", { 1 preferred: Varint });
+
 message!(Vector, "walter.Vector", { 1 numbers: Packed });
 
 message!(VersionNumber, "walter.Version", {
@@ -53,6 +56,13 @@ struct WantedRegister {
 }
 
 message!(WantedRegister, "walter.Wanted.Register", { 1 key: KeyBytes });
+
+/// [`Wanted::Container`].
+struct WantedContainer {
+    name: Key,
+}
+
+message!(WantedContainer, "walter.Wanted.Container", { 1 name: KeyBytes });
 
 /// [`Wanted::Range`].
 struct WantedRange {
@@ -73,6 +83,7 @@ alternatives!(Wanted, "walter.Wanted",
     through {
         1 Register: WantedRegister,
         2 Range: WantedRange,
+        5 Container: WantedContainer,
     }
 );
 
@@ -86,6 +97,19 @@ impl Through<Wanted> for WantedRegister {
 
     fn restore(self) -> Result<Wanted, Fault> {
         Ok(Wanted::Register(self.key))
+    }
+}
+
+impl Through<Wanted> for WantedContainer {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Container(name) => WantedContainer { name: name.clone() },
+            _ => unreachable!("others are other alternatives"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Container(self.name))
     }
 }
 
@@ -110,6 +134,7 @@ alternatives!(Found, "walter.Found",
     },
     fields {
         3 Count: Varint,
+        5 Container: Nested,
     }
 );
 
@@ -128,6 +153,13 @@ message!(Count, "walter.Count", {
 alternatives!(Update, "walter.Update", messages {
     1 Write { 1 key: KeyBytes, 2 value: Optional<ValueBytes> }
     2 Add { 1 set: KeyBytes, 2 element: KeyBytes, 3 by: Varint }
+    3 Place { 1 name: KeyBytes, 2 container: Optional<Nested> }
+});
+
+message!(Placed, "walter.Placed", {
+    1 name: KeyBytes,
+    2 version: Nested,
+    3 container: Nested,
 });
 
 alternatives!(Ending, "walter.Ending", messages {
@@ -194,6 +226,7 @@ message!(Ended, "walter.Ended", {
 
 list!(ReadList: Vec<Read>, "walter.Page.Registers", Repeated<Nested>);
 list!(CountList: Vec<Count>, "walter.Page.Counts", Repeated<Nested>);
+list!(PlacedList: Vec<Placed>, "walter.Page.Containers", Repeated<Nested>);
 list!(LockList: Vec<Lock>, "walter.Page.Locks", Repeated<Nested>);
 list!(EndedList: Vec<Ended>, "walter.Page.EndedList", Repeated<Nested>);
 
@@ -207,5 +240,6 @@ alternatives!(Page, "walter.Page",
         4 Journal: ReceivedList,
         5 Locks: LockList,
         6 Ended: EndedList,
+        7 Containers: PlacedList,
     }
 );

@@ -2,6 +2,7 @@
 
 mod audit;
 mod one_round;
+mod placing;
 mod promise;
 mod puts;
 mod read_only;
@@ -16,7 +17,7 @@ use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
 use quorate_core::command::{
     Command, Committed, Event, Failure, Freshness, Invalid, Outcome, SetAnswer, SetCall,
 };
-use quorate_core::hash::FixedMap;
+use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
@@ -167,6 +168,8 @@ pub struct Clients {
     sessions: Vec<Session>,
     by_transaction: FixedMap<TransactionId, usize>,
     undecided: Vec<Undecided>,
+    /// Transactions that find or place a container, and are not over.
+    placing: FixedSet<TransactionId>,
     recorder: Recorder,
     /// The transactions that read in the past, ascending: the strict level says nothing about them.
     past: Vec<RecordedTxn>,
@@ -204,6 +207,7 @@ impl Clients {
             sessions: Vec::new(),
             by_transaction: FixedMap::default(),
             undecided: Vec::new(),
+            placing: FixedSet::default(),
             recorder: Recorder::new(),
             past: Vec::new(),
             recorded_until: 0,
@@ -456,6 +460,7 @@ impl Clients {
             let Some((plan, manner)) = self.next_plan(session, cluster) else { return };
             let slot = self.draw_move(session, cluster).unwrap_or(slot);
             self.sessions[session].manner = manner;
+            self.place_perhaps(slot, &plan, cluster);
             self.slots[slot].sequence += S::NUMBERS_APART;
             self.sessions[session].current = Some((plan, self.slots[slot].sequence, 0));
             self.sessions[session].begun += 1;
@@ -639,6 +644,12 @@ impl Clients {
                 attempt.execution.counted(counts, rest);
                 self.drive(session, cluster);
             }
+            Event::Located { transaction, .. } => {
+                if !self.placing.contains(&transaction) {
+                    self.nonsense
+                        .push(format!("{transaction} has found a container, and has looked for none"));
+                }
+            }
             Event::Set { transaction, answer: SetAnswer::Count { .. } } => {
                 self.nonsense.push(format!("{transaction} was told a count, and had asked for none"));
             }
@@ -681,6 +692,12 @@ impl Clients {
         result: Result<Committed, Failure>,
         cluster: &mut Cluster<S>,
     ) {
+        if self.placing.remove(&transaction) {
+            if result.is_ok() {
+                *self.happened.entry("containers were found or placed").or_default() += 1;
+            }
+            return;
+        }
         // Where commands wait for a processor, one may still have been on its way when the transaction ended.
         let waited = cluster.scenario.costs.is_some();
         let is_late = waited && matches!(result, Err(Failure::Invalid(Invalid::NotOpen(_))));

@@ -402,6 +402,9 @@ pub trait System:
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 
+    /// True if clients can place containers.
+    const PLACES_CONTAINERS: bool = false;
+
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> SettingsOf<Self>;
 

@@ -346,7 +346,9 @@ pub(super) fn event(event: &Event) -> String {
         }
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Outdated { keyspace } => format!("the membership of {keyspace} has changed"),
-        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
+        Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {
+            format!("{} has neither sets nor containers", transaction(*id))
+        }
         Event::Forgotten { transaction: id } => format!("{} resolved: forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: known } => {
             format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))

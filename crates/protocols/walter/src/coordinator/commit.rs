@@ -20,6 +20,18 @@ pub(super) struct Asking {
     pub(super) asked_at: Instant,
 }
 
+impl Asking {
+    /// The question whether these updates commit.
+    pub(super) fn commit(snapshot: Snapshot, updates: Vec<Update>, period: Period, now: Instant) -> Self {
+        Asking { question: Question::Commit { snapshot, updates }, period, first_asked: now, asked_at: now }
+    }
+
+    /// The question how a transaction has ended.
+    fn ending(period: Period, now: Instant) -> Self {
+        Asking { question: Question::Ending, period, first_asked: now, asked_at: now }
+    }
+}
+
 #[derive(Debug)]
 enum Question {
     /// Commit this.
@@ -47,17 +59,18 @@ impl Coordinator {
             return finish(outbox, id, Ok(committed(Timestamp { micros, client: ClientId(0) })));
         }
         let snapshot = taken.map_or_else(|| Snapshot::New(session.seen.clone()), Snapshot::Taken);
-        let asking = Asking {
-            question: Question::Commit { snapshot, updates },
-            period: session.period,
-            first_asked: context.now,
-            asked_at: context.now,
-        };
+        let asking = Asking::commit(snapshot, updates, session.period, context.now);
         let open = Open { keyspace, home, phase: Phase::Asking(Box::new(asking)), deadline, wants };
         self.insert_asking(id, open, context, outbox);
     }
 
-    fn insert_asking(&mut self, id: TransactionId, open: Open, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn insert_asking(
+        &mut self,
+        id: TransactionId,
+        open: Open,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let deadline = open.deadline;
         self.transactions.insert(id, open);
         self.ask(id, context, outbox);
@@ -196,8 +209,7 @@ impl Coordinator {
             return;
         };
         let period = self.unknown.get(&id).copied().unwrap_or_default();
-        let asking =
-            Asking { question: Question::Ending, period, first_asked: context.now, asked_at: context.now };
+        let asking = Asking::ending(period, context.now);
         let wants = Wants { answered: true, resolve_wanted: true };
         let phase = Phase::Asking(Box::new(asking));
         self.insert_asking(id, Open { keyspace, home, phase, deadline, wants }, context, outbox);

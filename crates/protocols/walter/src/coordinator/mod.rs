@@ -14,9 +14,11 @@
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `sets` | counting sets, with the changes of the transaction itself |
+//! | `containers` | containers are found and placed |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
 
 mod commit;
+mod containers;
 mod execution;
 mod sets;
 
@@ -177,6 +179,9 @@ impl Coordinates for Coordinator {
             }
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
             Command::Set { transaction, call } => self.on_set(transaction, call, context, outbox),
+            Command::Container { transaction, keyspace, name, call, patience } => {
+                self.on_container(transaction, keyspace, name, call, patience, context, outbox);
+            }
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience } => {

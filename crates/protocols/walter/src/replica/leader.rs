@@ -34,6 +34,8 @@ pub(super) struct Leader {
     pub(super) slow: BTreeMap<TransactionId, Slow>,
     /// Registers that are held for a slow commit of this site, or while LOCKED is not yet stable.
     holds: FixedMap<Key, TransactionId>,
+    /// Containers that a transaction hands over whose COMMIT is appended and not yet stable.
+    leaving: BTreeSet<Key>,
     /// Requests that wait until this has committed here.
     pub(super) waiting: Vec<Waiting>,
     /// Reads that wait until it is sure that this replica leads.
@@ -159,6 +161,7 @@ impl Leader {
             settling: BTreeSet::new(),
             slow: BTreeMap::new(),
             holds: FixedMap::default(),
+            leaving: BTreeSet::new(),
             waiting: Vec::new(),
             unconfirmed: VecDeque::new(),
             peers: sites.map(|(site, leader)| (site, peer(leader))).collect(),
@@ -202,6 +205,16 @@ impl Leader {
         self.holds.get(key).copied()
     }
 
+    /// The registers that are held.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Key> {
+        self.holds.keys()
+    }
+
+    /// True if a container is about to be handed over.
+    pub(super) fn is_leaving(&self, name: &[u8]) -> bool {
+        self.leaving.contains(name)
+    }
+
     /// Holds registers for a transaction.
     pub(super) fn hold<'a>(&mut self, id: TransactionId, keys: impl IntoIterator<Item = &'a Key>) {
         for key in keys {
@@ -226,6 +239,7 @@ impl Leader {
         for key in commit.registers() {
             self.writing.insert(key.clone(), commit.version.seqno);
         }
+        self.leaving.extend(placed(&commit.updates).cloned());
     }
 
     /// COMMIT is stable. Gives who waits for that.
@@ -235,6 +249,17 @@ impl Leader {
                 self.writing.remove(key.as_slice());
             }
         }
+        for name in placed(&commit.updates) {
+            self.leaving.remove(name);
+        }
         self.committing.remove(&commit.transaction)
     }
+}
+
+/// The containers that updates hand over.
+fn placed(updates: &[Update]) -> impl Iterator<Item = &Key> {
+    updates.iter().filter_map(|update| match update {
+        Update::Place { name, .. } => Some(name),
+        Update::Write { .. } | Update::Add { .. } => None,
+    })
 }

@@ -7,6 +7,7 @@ use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Address, Context, Key, ReplicaId, TransactionId};
 
+use super::containers::Holder;
 use super::leader::Refusing;
 use super::state::State;
 use super::{Out, Replica};
@@ -32,8 +33,7 @@ impl Replica {
             return outbox.ignored(reasons::NO_SITE);
         };
         let is_well_formed = keys.is_sorted_by(|one, other| one < other)
-            && (1..=TRANSACTION_ENTRIES_MAX).contains(&keys.len())
-            && keys.iter().all(|key| self.config.preferred(key) == self.site);
+            && (1..=TRANSACTION_ENTRIES_MAX).contains(&keys.len());
         if !is_well_formed {
             return outbox.ignored(reasons::MALFORMED);
         }
@@ -46,10 +46,17 @@ impl Replica {
         if self.state.locks.contains_key(&id) {
             return outbox.send(from, Message::Vote { transaction: id, agrees: true });
         }
+        if let Some(version) = self.awaited(&keys) {
+            let mut needs = snapshot.clone();
+            needs.include(version);
+            let message = Message::Prepare { transaction: id, keys, snapshot };
+            return self.wait(from.into(), message, needs, context, outbox);
+        }
         // A transaction that has committed here gets no lock once more: its snapshot excludes its own writes, or the floor includes them.
         let is_recent = snapshot.includes_all(self.state.histories.floor());
-        if !is_recent || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
-            // The transaction in the way may be in the snapshot, and has not committed here.
+        let is_here = keys.iter().all(|key| self.holder(key) == Holder::Here);
+        if !is_recent || !is_here || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
+            // The transaction in the way may be in the snapshot, and has not committed here; or one that brings a container.
             if !self.has_committed(&snapshot) {
                 let needs = snapshot.clone();
                 let message = Message::Prepare { transaction: id, keys, snapshot };

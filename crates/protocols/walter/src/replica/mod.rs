@@ -6,12 +6,14 @@
 //! | `leader` | what only the leader knows, and loses with its leadership | |
 //! | `reads` | snapshots are taken and read | 5.3 |
 //! | `commit` | fast and slow commits of this site's clients | 5.4, 5.5 |
+//! | `containers` | which site lets in what is written, and how that passes to another | 4.1 |
 //! | `locking` | locks for slow commits of other sites | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
 mod commit;
+mod containers;
 mod floor;
 mod invariants;
 mod leader;
@@ -28,7 +30,7 @@ use quorate_core::{
 
 use crate::config::ReplicaConfig;
 use crate::entry::{self, Commit, Entry, Lock, Page};
-use crate::histories::{Count, Histories, Read};
+use crate::histories::{Count, Histories, Placed, Read};
 use crate::message::{Ending, Message, Period};
 use crate::reasons;
 use crate::vector::{LocalSite, Vector};
@@ -425,6 +427,12 @@ impl LogMachine for Replica {
                 for Count { set, element, count } in counts {
                     let stamps = [count.cast_unsigned()];
                     digester.add(Item { space: Item::DATA, key: set, stamps: &stamps, value: Some(element) });
+                }
+            }
+            Page::Containers(containers) => {
+                for Placed { name, version, container } in containers {
+                    let stamps = [u64::from(version.site.0), version.seqno, u64::from(container.preferred.0)];
+                    digester.add(Item { space: Item::DATA, key: name, stamps: &stamps, value: None });
                 }
             }
             Page::Bounds { .. } | Page::Journal(_) | Page::Locks(_) | Page::Ended(_) => {}

@@ -241,10 +241,10 @@ impl Replica {
         let floor = self.state.histories.floor().of(self.site);
         let last = self.state.committed.of(self.site);
         let counts_sets = !self.config.rules.has(Plant::DurableWhenReceived);
-        let Some(leader) = &mut self.leader else { return };
-        leader.durable = leader.durable.max(floor);
-        while leader.durable < last {
-            let version = VersionNumber { site: self.site, seqno: leader.durable + 1 };
+        let Some(leader) = &self.leader else { return };
+        let mut durable = leader.durable.max(floor);
+        while durable < last {
+            let version = VersionNumber { site: self.site, seqno: durable + 1 };
             let has = |site: LocalSite| {
                 site == self.site
                     || leader.peers.get(&site).is_some_and(|peer| peer.received >= version.seqno)
@@ -252,11 +252,14 @@ impl Replica {
             let commit = self.state.commit(version).expect("it is above the floor, and has committed");
             let copies = self.config.sites().filter(|site| has(*site)).count();
             let objects = commit.updates.iter().filter(|update| counts_sets || update.is_write());
-            let mut preferred = objects.map(|update| self.config.preferred(update.object()));
+            let mut preferred = objects.map(|update| self.guardian(update));
             if copies < needed || !preferred.all(has) {
                 break;
             }
-            leader.durable = version.seqno;
+            durable = version.seqno;
+        }
+        if let Some(leader) = &mut self.leader {
+            leader.durable = durable;
         }
     }
 

@@ -83,6 +83,11 @@ impl State {
         self.fading.iter().filter(may_fade).count()
     }
 
+    /// The registers that are locked.
+    pub(super) fn locked(&self) -> impl Iterator<Item = &Key> {
+        self.locks.values().flat_map(|(lock, _)| &lock.keys)
+    }
+
     /// The transaction that has the lock of a register.
     pub(super) fn holder(&self, key: &[u8]) -> Option<TransactionId> {
         self.locked.get(key).copied()
@@ -284,6 +289,9 @@ impl State {
         let mut pages: VecDeque<Page> =
             divide(registers, page_bytes_max).into_iter().map(Page::Registers).collect();
         pages.extend(divide(counts, page_bytes_max).into_iter().map(Page::Counts));
+        let containers = base.containers.into_iter();
+        let containers = containers.map(|placed| (ENTRY_BYTES + placed.name.len(), placed));
+        pages.extend(divide(containers, page_bytes_max).into_iter().map(Page::Containers));
         Frozen { pages }
     }
 
@@ -300,6 +308,7 @@ impl State {
                 }
                 Page::Registers(registers) => base.registers.extend(registers),
                 Page::Counts(counts) => base.counts.extend(counts),
+                Page::Containers(containers) => base.containers.extend(containers),
                 Page::Journal(commits) => {
                     for commit in commits {
                         journals.entry(commit.version.site).or_default().push_back(commit);

@@ -21,6 +21,10 @@ fn value(value: Option<&bytes::Bytes>) -> String {
 fn updates(updates: &[Update]) -> String {
     let update = |update: &Update| match update {
         Update::Write { key, value: written } => format!("{}={}", text(key), value(written.as_ref())),
+        Update::Place { name, container: Some(container) } => {
+            format!("{} to {}", text(name), container.preferred)
+        }
+        Update::Place { name, container: None } => format!("{} to where it was", text(name)),
         Update::Add { set, element, by } => format!("{}[{}]{by:+}", text(set), text(element)),
     };
     updates.iter().map(update).collect::<Vec<_>>().join(" ")
@@ -64,6 +68,7 @@ pub(super) fn message(message: &Message) -> String {
             let wanted = wanted.iter().map(|wanted| match wanted {
                 Wanted::Register(key) => text(key),
                 Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
+                Wanted::Container(name) => format!("the container {}", text(name)),
                 Wanted::Count { set, element } => format!("{}[{}]", text(set), text(element)),
                 Wanted::Elements { set, range, from, limit } => {
                     format!("{limit} of {}[{range:?}] from the {from:?}", text(set))
@@ -86,6 +91,7 @@ pub(super) fn message(message: &Message) -> String {
                     let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
                     format!("[{}{next}]", entries.join(" "))
                 }
+                Found::Container(container) => format!("it at {}", container.preferred),
                 Found::Count(count) => format!("{count:+}"),
                 Found::Elements { counts, is_cut } => {
                     let counts = counts.iter().map(|count| (count.element.clone(), count.count));
@@ -155,6 +161,9 @@ pub(super) fn event(event: &Event) -> String {
             let entries: Vec<String> = entries.collect();
             let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
             format!("{} scanned {}{next}", of(transaction), entries.join(" "))
+        }
+        Event::Located { transaction, name, preferred } => {
+            format!("{} finds {} at {preferred}", of(transaction), text(name))
         }
         Event::Set { transaction, answer: SetAnswer::Count { set, element, count } } => {
             format!("{} counts {}[{}] = {count}", of(transaction), text(set), text(element))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, End, Event, Freshness, Routes, SetCall};
+use quorate_core::command::{Command, ContainerCall, End, Event, Freshness, Routes, SetCall};
 use quorate_core::hosted::Shards;
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
@@ -189,6 +189,8 @@ impl World {
         };
         let transaction = id(rest[0]);
         let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(20));
+        let container =
+            |transaction, name, call| Command::Container { transaction, keyspace, name, call, patience };
         let command = match (verb, &rest[1..]) {
             ("begin", []) => Command::Begin { transaction, keyspace, patience },
             ("begin", [millis]) => {
@@ -222,6 +224,12 @@ impl World {
                 let from = if verb == "elements" { End::Least } else { End::Greatest };
                 Command::Set { transaction, call: SetCall::Elements { set, range, from, limit } }
             }
+            ("locate", [word]) => container(transaction, key(word, sites), ContainerCall::Locate),
+            ("place", [word, site]) => {
+                let call = ContainerCall::Place(ShardId(site.parse().unwrap()));
+                container(transaction, key(word, sites), call)
+            }
+            ("destroy", [word]) => container(transaction, key(word, sites), ContainerCall::Destroy),
             ("commit", []) => Command::Commit { transaction },
             ("read", words) => {
                 let keys = words.iter().map(|word| key(word, sites)).collect();

@@ -206,7 +206,9 @@ pub(super) fn event(event: &Event) -> String {
             };
             format!("{} {result}", transaction(*id))
         }
-        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
+        Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {
+            format!("{} has neither sets nor containers", transaction(*id))
+        }
         Event::Forgotten { transaction: id } => format!("{} is forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: fate } => {
             let fate = fate.map_or("unknown".to_owned(), outcome);

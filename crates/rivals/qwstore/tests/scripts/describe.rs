@@ -157,7 +157,9 @@ pub(super) fn event(event: &Event) -> String {
             }
             Err(failure) => format!("{} {}", transaction(*id), failed(failure)),
         },
-        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
+        Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {
+            format!("{} has neither sets nor containers", transaction(*id))
+        }
         Event::Forgotten { transaction: id } => format!("{} is not known", transaction(*id)),
         Event::Resolved { transaction: id, outcome } => format!("{} is {outcome:?}", transaction(*id)),
     }

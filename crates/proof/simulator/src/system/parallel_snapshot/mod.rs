@@ -89,6 +89,7 @@ impl System for ParallelSnapshot {
     const READS_THE_PAST: bool = false;
     const CHANGES_GROUPS: bool = false;
     const STANDS_ON_LOG: bool = true;
+    const PLACES_CONTAINERS: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
     /// Versions are named by sites and numbers, and those of several sites are in no order.
     const NOT_JUDGED: &'static [Invariant] = &[Invariant::Timestamps];
