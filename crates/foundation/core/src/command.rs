@@ -480,6 +480,12 @@ pub enum Failure {
     Conflict,
     /// The client aborted it.
     Aborted,
+    /// The session has seen transactions of a site that were abandoned when the site was taken out. Surely not committed. The session goes on
+    /// without them: what it does next sees what is left.
+    HistoryAbandoned {
+        /// The group of replicas that stood at that site.
+        shard: ShardId,
+    },
     /// It wanted to read further back than versions are kept. Nothing to commit.
     TooOld {
         /// The oldest timestamp that can be read.

@@ -2,6 +2,7 @@
 
 mod change;
 mod placing;
+mod removals;
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +15,7 @@ use crate::quorum::GroupSize;
 use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
+pub use removals::{Removal, RemovalError, Removals, Settled, Settlement};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,6 +11,7 @@
 //! | [`entry`] | what survives a crash, and reaches every replica of a site | 5 |
 //! | `replica` | the server of a local site | 5 |
 //! | `coordinator` | the transactions of a client | 5.1 |
+//! | [`removal`] | sites that were taken out | 5.7 |
 //! | [`config`] | limits and time-outs | |
 //! | [`rules`] | the planted bugs, for tests | |
 //! | [`vector`] | version numbers, and vectors that name sets of transactions | 5.2 |
@@ -34,6 +35,7 @@ mod hosted;
 pub mod message;
 mod reasons;
 mod register;
+pub mod removal;
 mod replica;
 pub mod rules;
 pub mod vector;
@@ -47,6 +49,7 @@ pub use histories::{Base, Count, Elements, Histories, Placed, Read, Registers, T
 pub use message::Message;
 pub use quorate_coordinator::CoordinatorTimer;
 pub use register::Written;
+pub use removal::{End, Removal};
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};
 pub use vector::{LocalSite, Vector, VersionNumber};

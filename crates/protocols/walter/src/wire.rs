@@ -10,6 +10,7 @@ use crate::container::Container;
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
 use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Found, Message, Period, Snapshot, Wanted};
+use crate::removal::{End, Frozen, Removal};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
 impl Scalar for LocalSite {
@@ -183,9 +184,12 @@ alternatives!(Message, "walter.Message", messages {
     7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
     8 Vote { 1 transaction: Nested, 2 agrees: Varint }
     9 Release { 1 transaction: Nested }
-    10 AskOutcome { 1 transaction: Nested, 2 period: Varint }
+    10 AskOutcome { 1 transaction: Nested, 2 period: Varint, 3 committed: Varint }
     11 Forgotten { 1 transaction: Nested }
     12 Propagate { 1 commits: Repeated<Nested>, 2 durable: Varint }
+    14 Abandoned { 1 transaction: Nested, 2 last: Nested }
+    15 Frozen { 1 frozen: Nested, 2 received: Nested }
+    16 Relay { 1 commits: Repeated<Nested> }
     13 Progress { 1 received: Varint, 2 committed: Nested, 3 oldest: Nested }
 });
 
@@ -202,6 +206,7 @@ alternatives!(Entry, "walter.Entry",
     messages {
         5 Locked { 1 transaction: Nested, 2 origin: Varint, 3 keys: Repeated<KeyBytes> }
         7 Floor { 1 floor: Nested, 2 forgotten: Varint }
+        9 Removed { 1 site: Varint, 2 end: Nested }
     },
     fields {
         1 Commit: Nested,
@@ -209,8 +214,25 @@ alternatives!(Entry, "walter.Entry",
         3 Received: ReceivedList,
         4 Advance: Nested,
         6 Released: Nested,
+        8 Freeze: RemovalList,
     }
 );
+
+message!(End, "walter.End", { 1 last: Varint, 2 barrier: Nested });
+
+message!(Removal, "walter.Removal", {
+    1 site: Varint,
+    2 successor: Varint,
+    3 end: Optional<Nested>,
+});
+
+message!(Frozen, "walter.Frozen", {
+    1 removals: Varint,
+    2 received: Nested,
+    3 seqno: Varint,
+});
+
+list!(RemovalList: Vec<Removal>, "walter.Removals", Repeated<Nested>);
 
 message!(Lock, "walter.Lock", {
     1 transaction: Nested,
@@ -233,6 +255,7 @@ list!(EndedList: Vec<Ended>, "walter.Page.EndedList", Repeated<Nested>);
 alternatives!(Page, "walter.Page",
     messages {
         1 Bounds { 1 floor: Nested, 2 committed: Nested, 3 period: Varint, 4 forgotten: Varint }
+        8 Removals { 1 removals: Repeated<Nested>, 2 frozen: Optional<Nested> }
     },
     fields {
         2 Registers: ReadList,

@@ -1,6 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod losses;
 mod one_round;
 mod placing;
 mod promise;
@@ -26,6 +27,7 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use losses::Acknowledged;
 use one_round::OneRound;
 use promise::Promises;
 use puts::Puts;
@@ -170,6 +172,7 @@ pub struct Clients {
     undecided: Vec<Undecided>,
     /// Transactions that find or place a container, and are not over.
     placing: FixedSet<TransactionId>,
+    may_be_lost: Acknowledged,
     recorder: Recorder,
     /// The transactions that read in the past, ascending: the strict level says nothing about them.
     past: Vec<RecordedTxn>,
@@ -208,6 +211,7 @@ impl Clients {
             by_transaction: FixedMap::default(),
             undecided: Vec::new(),
             placing: FixedSet::default(),
+            may_be_lost: Acknowledged::default(),
             recorder: Recorder::new(),
             past: Vec::new(),
             recorded_until: 0,
@@ -494,8 +498,7 @@ impl Clients {
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
-        let site = cluster.site_of(cluster.client_node(slot));
-        self.recorder.site(recorded, format!("site{site}"));
+        self.recorder.site(recorded, cluster.site_in_history(slot));
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);
         }
@@ -743,6 +746,7 @@ impl Clients {
             Err(
                 Failure::Conflict
                 | Failure::Unavailable { .. }
+                | Failure::HistoryAbandoned { .. }
                 | Failure::TooOld { .. }
                 | Failure::Invalid(_),
             ) => {
@@ -898,7 +902,8 @@ impl Clients {
         }
         self.record_timestamp::<S>(attempt.recorded, in_history);
         let time = self.time(cluster.world.now());
-        self.recorder.ok(attempt.recorded, time, ops);
+        self.recorder.ok(attempt.recorded, time, ops.clone());
+        self.note_version(attempt.recorded, timestamp, &ops, cluster);
     }
 
     /// Notes the timestamp at which a transaction committed, where those of all sites are of one order.

@@ -20,7 +20,7 @@ impl Clients {
         }
         let Some(key) = plan.operations.iter().find_map(Operation::key_written) else { return };
         let name = Key::copy_from_slice(container_of(key));
-        let shards = cluster.groups();
+        let shards = cluster.shards();
         let call = match self.random.below(6) {
             0 => ContainerCall::Locate,
             1 => ContainerCall::Destroy,

@@ -8,7 +8,7 @@ use super::{Coordinator, Open, Out, Phase};
 use crate::histories::Update;
 use crate::message::{Ending, Message, Period, Snapshot};
 use crate::reasons;
-use crate::vector::Vector;
+use crate::vector::{Vector, VersionNumber};
 
 /// A transaction whose ending the local site is asked for.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Coordinator {
                 let (snapshot, updates) = (snapshot.clone(), updates.clone());
                 Message::Commit { transaction: id, snapshot, period, updates }
             }
-            Question::Ending => Message::AskOutcome { transaction: id, period },
+            Question::Ending => Message::AskOutcome { transaction: id, period, committed: 0 },
         };
         outbox.send(self.leaders.leader(open.home), message);
     }
@@ -181,6 +181,27 @@ impl Coordinator {
         }
     }
 
+    /// The session has seen what was abandoned since. It is told once, and goes on without.
+    pub(super) fn on_abandoned(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        last: VersionNumber,
+        outbox: &mut Out,
+    ) {
+        if !self.transactions.get(&id).is_some_and(|open| open.home == from.shard) {
+            return outbox.ignored(reasons::NOT_OPEN);
+        }
+        self.leaders.note_leading(from);
+        let Some(session) = self.session_of(id) else { return };
+        session.seen.exclude_above(last);
+        let shards = &session.routes.keyspace.shards;
+        let Some(shard) = shards.get(usize::from(last.site.0)).map(|shard| shard.id) else {
+            return outbox.ignored(reasons::MALFORMED);
+        };
+        self.fail(id, Failure::HistoryAbandoned { shard }, outbox);
+    }
+
     /// Nobody knows any more what became of a transaction.
     pub(super) fn on_forgotten(&mut self, from: ReplicaId, id: TransactionId, outbox: &mut Out) {
         let Some(open) = self.transactions.get(&id).filter(|open| open.home == from.shard) else {
@@ -208,6 +229,13 @@ impl Coordinator {
             outbox.emit(Event::Resolved { transaction: id, outcome: None });
             return;
         };
+        let is_left = |session: &super::Session| {
+            session.routes.order.iter().any(|at| session.routes.keyspace.shards[*at].id == home)
+        };
+        if !self.keyspaces.get(&keyspace).is_some_and(is_left) {
+            // The site that knew is no more.
+            return outbox.emit(Event::Forgotten { transaction: id });
+        }
         let period = self.unknown.get(&id).copied().unwrap_or_default();
         let asking = Asking::ending(period, context.now);
         let wants = Wants { answered: true, resolve_wanted: true };

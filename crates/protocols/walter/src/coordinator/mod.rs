@@ -142,6 +142,7 @@ impl Coordinates for Coordinator {
                 self.note_period(transaction, from, period);
                 self.on_too_old(from, transaction, refused, &committed, period, context, outbox);
             }
+            Message::Abandoned { transaction, last } => self.on_abandoned(from, transaction, last, outbox),
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 if self.leaders.redirect(from, leader) {
@@ -158,6 +159,8 @@ impl Coordinates for Coordinator {
             | Message::Release { .. }
             | Message::AskOutcome { .. }
             | Message::Propagate { .. }
+            | Message::Frozen { .. }
+            | Message::Relay { .. }
             | Message::Progress { .. } => outbox.ignored(reasons::REPLICAS_ONLY),
         }
     }

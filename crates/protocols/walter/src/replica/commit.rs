@@ -24,11 +24,11 @@ use quorate_core::topology::container_of;
 use quorate_core::transaction::{
     TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, validate_key, validate_write,
 };
-use quorate_core::{Address, Context, Key, ReplicaId, TransactionId};
+use quorate_core::{Address, Context, Instant, Key, ReplicaId, TransactionId};
 
 use super::containers::Holder;
-use super::leader::{Refusing, Slow};
-use super::{Out, Replica};
+use super::leader::{Refusing, Slow, Unleased};
+use super::{Out, Replica, WAITING_MAX};
 use crate::container::Container;
 use crate::entry::{Commit, Entry, registers};
 use crate::histories::Update;
@@ -72,11 +72,19 @@ impl Replica {
             refusing.clients.insert(from);
             return;
         }
-        if let Some(ending) = self.state.ending(id) {
-            return outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
+        if self.state.ending(id).is_some() {
+            return self.tell_ending(from, id, context.now, outbox);
         }
         if request.period <= self.state.forgotten {
             return self.send_too_old(from, id, Some(request.period), outbox);
+        }
+        if !self.holds_lease(context.now) && !self.config.rules.has(Plant::LeaseIgnored) {
+            let Request { id, snapshot, period, updates } = request;
+            let message = Message::Commit { transaction: id, snapshot, period, updates };
+            return self.wait_for_lease(from, message, context.now, outbox);
+        }
+        if let Some(last) = self.abandoned(request.snapshot.least()) {
+            return outbox.send(from, Message::Abandoned { transaction: id, last });
         }
         if !self.has_committed(request.snapshot.least()) {
             let needs = request.snapshot.least().clone();
@@ -84,9 +92,7 @@ impl Replica {
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait(from, message, needs, context, outbox);
         }
-        if let Some(version) = self.awaited(registers(&request.updates)) {
-            let mut needs = self.state.committed.clone();
-            needs.include(version);
+        if let Some(needs) = self.awaited(registers(&request.updates)) {
             let Request { id, snapshot, period, updates } = request;
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait(from, message, needs, context, outbox);
@@ -140,7 +146,7 @@ impl Replica {
             return self.append_commit(from, id, snapshot, updates, None, log, outbox);
         }
         let here: Vec<Key> =
-            registers(&updates).filter(|key| self.preferred(key) == self.site).cloned().collect();
+            registers(&updates).filter(|key| self.preferred(key) == Some(self.site)).cloned().collect();
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
         let Some(leader) = &mut self.leader else { return };
         leader.hold(id, &here);
@@ -163,14 +169,14 @@ impl Replica {
 
     /// True if every register that is written has its preferred site here.
     fn is_fast(&self, updates: &[Update]) -> bool {
-        registers(updates).all(|key| self.preferred(key) == self.site)
+        registers(updates).all(|key| self.preferred(key) == Some(self.site))
     }
 
-    /// The transaction that has to commit here before this site has all of these registers.
-    pub(super) fn awaited<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Option<VersionNumber> {
+    /// What has to commit here before this site lets in what is written to one of these registers.
+    pub(super) fn awaited<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Option<Vector> {
         keys.into_iter().find_map(|key| match self.holder(key) {
-            Holder::Soon(version) => Some(version),
-            Holder::Here | Holder::Leaving | Holder::Elsewhere(_) => None,
+            Holder::Soon(needs) => Some(needs),
+            Holder::Here | Holder::Nobody | Holder::Elsewhere(_) => None,
         })
     }
 
@@ -216,15 +222,26 @@ impl Replica {
     }
 
     /// COMMIT is stable: the transaction has committed, and everybody may know.
-    pub(super) fn on_committed(&mut self, commit: &Commit, outbox: &mut Out) {
-        let id = commit.transaction;
+    pub(super) fn on_committed(&mut self, commit: &Commit, now: Instant, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
-        if let Some(asker) = leader.note_committed(commit)
-            && let Some(ending) = self.state.ending(id)
-        {
-            outbox.send(asker, Message::CommitReply { transaction: id, ending: ending.clone() });
+        if let Some(asker) = leader.note_committed(commit) {
+            self.tell_ending(asker, commit.transaction, now, outbox);
         }
         self.propagate_soon(outbox);
+    }
+
+    /// Tells how a transaction has ended: of a commit only as long as it is sure that this site was not taken out.
+    pub(super) fn tell_ending(&mut self, to: Address, id: TransactionId, now: Instant, outbox: &mut Out) {
+        let Some(ending) = self.state.ending(id) else { return };
+        let is_sure = *ending == Ending::Aborted || self.holds_lease(now);
+        if is_sure || self.config.rules.has(Plant::LeaseNotCheckedAgain) {
+            return outbox.send(to, Message::CommitReply { transaction: id, ending: ending.clone() });
+        }
+        let Some(leader) = &mut self.leader else { return };
+        match leader.unleased.len() < WAITING_MAX {
+            true => leader.unleased.push_back(Unleased::Ending { asker: to, id }),
+            false => outbox.ignored(reasons::TOO_MANY),
+        }
     }
 
     /// Makes it final that a transaction does not commit, and lets these know once it is.
@@ -287,7 +304,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         self.note_leader(site, from.index, context.now);
         let Some(slow) = self.leader.as_mut().and_then(|leader| leader.slow.get_mut(&id)) else {
             return outbox.ignored(reasons::NO_VOTE);
@@ -301,7 +318,13 @@ impl Replica {
     }
 
     /// The votes are counted.
-    fn end_slow(&mut self, id: TransactionId, commits: bool, log: &mut impl Log<Entry>, outbox: &mut Out) {
+    pub(super) fn end_slow(
+        &mut self,
+        id: TransactionId,
+        commits: bool,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
         let Some(leader) = &mut self.leader else { return };
         let Some(slow) = leader.slow.remove(&id) else { return };
         leader.let_go(id, registers(&slow.updates));

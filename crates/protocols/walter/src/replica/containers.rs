@@ -1,5 +1,6 @@
 //! Which site lets in what is written to a register, and how that passes to another (section 4.1, and the head of [`crate::container`]).
 
+use quorate_core::Key;
 use quorate_core::topology::container_of;
 
 use super::Replica;
@@ -7,17 +8,18 @@ use crate::container::Container;
 use crate::histories::Update;
 use crate::register::Written;
 use crate::rules::Plant;
-use crate::vector::{LocalSite, VersionNumber};
+use crate::vector::{LocalSite, Vector};
 
 /// The site that lets in what is written to a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// This one.
     Here,
-    /// This one, once the transaction has committed here that hands the container over.
-    Soon(VersionNumber),
-    /// This site no longer: a transaction that hands the container over is about to commit.
-    Leaving,
+    /// This one, once this has committed here: the transaction that hands the container over, or what the site has let in that was taken
+    /// out.
+    Soon(Vector),
+    /// No site, for now: a transaction that hands the container over is about to commit here, or the site was taken out and its end is open.
+    Nobody,
     /// Another one, as far as is known here.
     Elsewhere(LocalSite),
 }
@@ -27,13 +29,26 @@ impl Replica {
     pub(super) fn holder(&self, key: &[u8]) -> Holder {
         let name = container_of(key);
         if self.leader.as_ref().is_some_and(|leader| leader.is_leaving(name)) {
-            return Holder::Leaving;
+            return Holder::Nobody;
         }
         let placed = self.state.histories.container(name, None);
-        match (self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref())), placed) {
-            (site, _) if site != self.site => Holder::Elsewhere(site),
-            (_, Some(placed)) if self.is_awaited(placed) => Holder::Soon(placed.version),
-            _ => Holder::Here,
+        let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
+        if self.is_frozen(first) && self.state.removal(first).is_none() {
+            return Holder::Nobody;
+        }
+        let Some((site, mut needs)) = self.state.successor(first) else { return Holder::Nobody };
+        if site != self.site {
+            return Holder::Elsewhere(site);
+        }
+        if self.config.rules.has(Plant::BarrierIgnored) {
+            needs = Vector::default();
+        }
+        if let Some(placed) = placed.filter(|placed| self.is_awaited(placed)) {
+            needs.include(placed.version);
+        }
+        match self.state.committed.includes_all(&needs) {
+            true => Holder::Here,
+            false => Holder::Soon(needs),
         }
     }
 
@@ -42,11 +57,12 @@ impl Replica {
         !self.state.committed.includes(placed.version) && !self.config.rules.has(Plant::MovesUnsettled)
     }
 
-    /// The preferred site of an object, as far as is known here.
-    pub(super) fn preferred(&self, key: &[u8]) -> LocalSite {
+    /// The preferred site of an object, as far as is known here; none as long as the end of the site is open that it was.
+    pub(super) fn preferred(&self, key: &[u8]) -> Option<LocalSite> {
         let name = container_of(key);
         let placed = self.state.histories.container(name, None);
-        self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()))
+        let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
+        self.state.successor(first).map(|(site, _)| site)
     }
 
     fn preferred_of(&self, name: &[u8], container: Option<&Container>) -> LocalSite {
@@ -54,9 +70,12 @@ impl Replica {
     }
 
     /// The site that must have an update before it is durable: it lets in what comes after it.
-    pub(super) fn guardian(&self, update: &Update) -> LocalSite {
+    pub(super) fn guardian(&self, update: &Update) -> Option<LocalSite> {
         match update {
-            Update::Place { name, container } => self.preferred_of(name, container.as_ref()),
+            Update::Place { name, container } => {
+                let first = self.preferred_of(name, container.as_ref());
+                self.state.successor(first).map(|(site, _)| site)
+            }
             Update::Write { .. } | Update::Add { .. } => self.preferred(update.object()),
         }
     }
@@ -65,8 +84,8 @@ impl Replica {
     /// comes before, and so does all that has committed here.
     pub(super) fn can_hand_over(&self, name: &[u8]) -> bool {
         let Some(leader) = &self.leader else { return false };
-        let mut under_way = leader.held().chain(self.state.locked());
-        let is_settled = under_way.all(|key| container_of(key) != name);
+        let is_meant = |key: &Key| container_of(key) == name;
+        let is_settled = !leader.holds_any(is_meant) && !self.state.locked().any(is_meant);
         self.holder(name) == Holder::Here && (is_settled || self.config.rules.has(Plant::MovesUnsettled))
     }
 }

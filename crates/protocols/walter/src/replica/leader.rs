@@ -11,6 +11,7 @@ use super::state::State;
 use crate::entry::{Commit, registers};
 use crate::histories::Update;
 use crate::message::{Message, Period};
+use crate::removal::Frozen;
 use crate::vector::{LocalSite, Vector};
 
 /// The volatile state of a leader.
@@ -56,6 +57,25 @@ pub(super) struct Leader {
     pub(super) samples: VecDeque<(Instant, Vector, Period)>,
     /// FLOOR is appended and not yet stable.
     pub(super) raising: bool,
+    /// When it was asked last which sites were taken out.
+    pub(super) consulted: Option<Instant>,
+    /// Requests, and addresses that wait for the ending of a transaction, until it is sure that this site was not taken out.
+    pub(super) unleased: VecDeque<Unleased>,
+    /// The sites of the FREEZE that was appended last.
+    pub(super) freezing: Vec<LocalSite>,
+    /// REMOVED is appended and not yet stable.
+    pub(super) removing: BTreeSet<LocalSite>,
+    /// How far other sites had come when they went on without those whose end is open, and what they have received of these by now.
+    pub(super) frozen: BTreeMap<LocalSite, (Frozen, Vector)>,
+}
+
+/// What waits for the lease of this site.
+#[derive(Debug)]
+pub(super) enum Unleased {
+    /// A request.
+    Request { from: Address, message: Message, since: Instant },
+    /// The ending of a transaction that has committed since.
+    Ending { asker: Address, id: TransactionId },
 }
 
 /// Those who wait until a refusal is stable.
@@ -172,6 +192,11 @@ impl Leader {
             propagates: false,
             samples: VecDeque::from([(now, state.committed.clone(), state.period)]),
             raising: false,
+            consulted: None,
+            unleased: VecDeque::new(),
+            freezing: Vec::new(),
+            removing: BTreeSet::new(),
+            frozen: BTreeMap::new(),
         }
     }
 
@@ -181,6 +206,7 @@ impl Leader {
             + self.refusing.len()
             + self.slow.len()
             + self.waiting.len()
+            + self.unleased.len()
             + self.unconfirmed.len()
     }
 
@@ -205,9 +231,10 @@ impl Leader {
         self.holds.get(key).copied()
     }
 
-    /// The registers that are held.
-    pub(super) fn held(&self) -> impl Iterator<Item = &Key> {
-        self.holds.keys()
+    /// True if a register is held of which this is true.
+    pub(super) fn holds_any(&self, is_meant: impl Fn(&Key) -> bool) -> bool {
+        // Any order: whether there is one does not depend on it.
+        self.holds.keys().any(is_meant)
     }
 
     /// True if a container is about to be handed over.

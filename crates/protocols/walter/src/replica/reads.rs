@@ -44,6 +44,9 @@ impl Replica {
         if self.leader.is_none() {
             return self.send_not_leading(from, Some(transaction), log, outbox);
         }
+        if let Some(last) = self.abandoned(snapshot.least()) {
+            return outbox.send(from, Message::Abandoned { transaction, last });
+        }
         if !self.has_committed(snapshot.least()) {
             let needs = snapshot.least().clone();
             let message = Message::Read { transaction, request, snapshot, wanted };

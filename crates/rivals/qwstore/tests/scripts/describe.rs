@@ -169,6 +169,7 @@ fn failed(failure: &Failure) -> String {
     match failure {
         Failure::Conflict => "CONFLICT".to_owned(),
         Failure::Aborted => "ABORTED".to_owned(),
+        Failure::HistoryAbandoned { shard } => format!("{shard} ABANDONED"),
         Failure::TooOld { .. } => "TOO OLD".to_owned(),
         Failure::Unavailable { missing } => format!("UNAVAILABLE: {missing:?}"),
         Failure::Unknown { participants } => format!("UNKNOWN: {participants:?}"),

@@ -46,7 +46,12 @@ fn of_own(message: &Message) -> Work {
         Message::Propagate { commits, .. } => {
             Work::new(Operation::Commit, commits.iter().map(|commit| commit.updates.len()).sum())
         }
+        Message::Relay { commits } => {
+            Work::new(Operation::Commit, commits.iter().map(|commit| commit.updates.len()).sum())
+        }
         Message::TooOld { .. }
+        | Message::Abandoned { .. }
+        | Message::Frozen { .. }
         | Message::NotLeading { .. }
         | Message::AskOutcome { .. }
         | Message::Forgotten { .. }
