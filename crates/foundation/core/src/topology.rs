@@ -259,6 +259,8 @@ pub struct Keyspace {
     pub clock_bound: Option<Duration>,
     /// The comparison system that runs it in place of its isolation's protocol, if it is there to be measured.
     pub comparison: Option<Comparison>,
+    /// The sites that were taken out of it, where its groups stand in sites: see [`Removals`].
+    pub removals: Vec<Removal>,
 }
 
 /// No clock bound is greater: every transaction would take as long.
@@ -269,6 +271,23 @@ impl Keyspace {
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
         self.shards.iter().chain(service)
+    }
+
+    /// The sites that were taken out of it.
+    pub fn removals(&self) -> Removals {
+        Removals::new(self.removals.clone())
+    }
+
+    /// The shards that were not taken out with their sites.
+    pub fn shards_left(&self) -> impl Iterator<Item = &Shard> {
+        let is_left = |shard: &&Shard| self.removals.iter().all(|removal| removal.shard != shard.id);
+        self.shards.iter().filter(is_left)
+    }
+
+    /// How far its definition has come. Of two the greater one is the later.
+    pub fn version(&self) -> (Epoch, usize, usize) {
+        let settled = self.removals.iter().filter(|removal| removal.settled.is_some()).count();
+        (self.epoch, self.removals.len(), settled)
     }
 
     /// The shard that holds `key`.
@@ -486,6 +505,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
@@ -519,6 +539,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: Some(comparison),
+            removals: Vec::new(),
         };
         assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
         let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();

@@ -433,6 +433,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison,
+            removals: Vec::new(),
         }
     }
 

@@ -210,6 +210,14 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// A site cannot be removed from a keyspace.
+    #[error("nothing was removed from the keyspace {name:?}: {error}")]
+    CannotRemove {
+        /// The keyspace.
+        name: String,
+        /// Why.
+        error: quorate_core::topology::RemovalError,
+    },
     /// The keyspace has no replicas in this site.
     #[error("the keyspace {name:?} is not in the site {site:?}: choose one of those that it was created in")]
     NotInSite {

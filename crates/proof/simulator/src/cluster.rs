@@ -738,6 +738,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         epoch: Epoch::FIRST,
         clock_bound: scenario.clock_bound,
         comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
+        removals: Vec::new(),
     }
 }
 

@@ -68,7 +68,7 @@ impl ReplicaConfig {
             recovery_timeout: Duration::from_secs(2),
             wait_timeout: Duration::from_secs(5),
             lease: None,
-            lease_wait: Duration::from_secs(12),
+            lease_wait: Duration::from_secs(13),
             attention_interval: Duration::from_millis(500),
             floor_lag: Duration::from_secs(10),
             scan_page_max: 1_000,

@@ -9,7 +9,7 @@ quorate_core::plants! {
         "a slow commit takes its number before the votes, so that an abort leaves a gap";
     DurableWhenReceived = "W6", "5.6", Hunt::Scripted,
         "a transaction counts as durable although its sets have not reached their preferred sites";
-    BarrierIgnored = "W7", "5.7", Hunt::ALL_FAULTS,
+    BarrierIgnored = "W7", "5.7", Hunt::Scripted,
         "the successor of a lost site lets in writes before it has all that the others have written with the lost site's consent";
     LostSiteHeard = "W8", "5.7", Hunt::Scripted,
         "what a site says that was taken out is still taken from it";

@@ -67,6 +67,27 @@ pub struct Removals {
 }
 
 impl Removals {
+    /// These, the first one first.
+    pub fn new(list: Vec<Removal>) -> Self {
+        Removals { list }
+    }
+
+    /// The list of them.
+    pub fn into_list(self) -> Vec<Removal> {
+        self.list
+    }
+
+    /// True if these can be removals from a keyspace with these shards: each of one of them and once, succeeded by one that was left.
+    pub fn fits(&self, shards: &[ShardId]) -> bool {
+        let mut gone: Vec<ShardId> = Vec::new();
+        self.list.iter().all(|Removal { shard, successor, .. }| {
+            let is_left = |shard: &ShardId| shards.contains(shard) && !gone.contains(shard);
+            let fits = is_left(shard) && is_left(successor) && shard != successor;
+            gone.push(*shard);
+            fits
+        })
+    }
+
     /// All of them, the first one first.
     pub fn iter(&self) -> impl Iterator<Item = &Removal> {
         self.list.iter()

@@ -191,6 +191,7 @@ impl World {
             epoch: groups.epoch,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
         routes.order.rotate_left(home % sites as usize);
