@@ -426,7 +426,7 @@ impl From<Failure> for NotExecuted {
 }
 
 /// A committed transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Its timestamp; names the versions that it wrote. For diagnosis and for the checker: timestamps of strict
     /// transactions do not follow real time.
@@ -435,6 +435,33 @@ pub struct Committed {
     pub fast: bool,
     /// How many times it was prepared again at a higher timestamp.
     pub retries: u32,
+    /// Its version and its snapshot, if its protocol commits at local sites, and the coordinator knows the snapshot.
+    pub at_site: Option<AtSite>,
+}
+
+impl Committed {
+    /// A transaction that committed at this timestamp, on the fast path and at once.
+    pub const fn at(timestamp: Timestamp) -> Self {
+        Committed { timestamp, fast: true, retries: 0, at_site: None }
+    }
+}
+
+/// The place of a committed transaction among those of the local sites of its keyspace. For diagnosis and for the checker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtSite {
+    /// Its version; none if it wrote nothing.
+    pub version: Option<SiteVersion>,
+    /// Its snapshot: of each local site, by position, the first so many transactions.
+    pub snapshot: Vec<u64>,
+}
+
+/// The version of a transaction that committed at a local site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteVersion {
+    /// The local site, by its position in the keyspace.
+    pub site: u16,
+    /// The number of the transaction there, from one.
+    pub seqno: u64,
 }
 
 /// Why a transaction did not, or perhaps did not, commit.

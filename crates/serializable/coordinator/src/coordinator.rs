@@ -327,7 +327,7 @@ pub(crate) fn finish(outbox: &mut Out, transaction: TransactionId, result: Resul
 /// How a client is told when a transaction has committed.
 pub(crate) fn committed(id: TransactionId, timestamp: ClockTime) -> Committed {
     let timestamp = Timestamp { micros: timestamp.as_micros(), client: id.client };
-    Committed { timestamp, fast: false, retries: 0 }
+    Committed { fast: false, ..Committed::at(timestamp) }
 }
 
 /// So long a client waits from now on.

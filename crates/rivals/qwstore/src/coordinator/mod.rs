@@ -361,7 +361,7 @@ impl Coordinator {
         let timestamp = open.puts.earliest.unwrap_or(Timestamp::new(clock, self.config.client));
         let (fast, retries) = (!open.puts.is_slow, open.puts.retries);
         if open.phase == Phase::Committing {
-            finish(outbox, id, Ok(Committed { timestamp, fast, retries }));
+            finish(outbox, id, Ok(Committed { fast, retries, ..Committed::at(timestamp) }));
         }
         self.transactions.remove(&id);
     }
