@@ -1,6 +1,6 @@
 //! A cluster in the world: the replicas of a keyspace on their nodes, and the coordinators of clients.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub struct Cluster<S: System> {
     definition: Groups,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
+    /// By site, the position of the group that is the nearest to its clients.
+    homes: BTreeMap<usize, usize>,
     random: Random,
 }
 
@@ -122,6 +124,7 @@ impl<S: System> Cluster<S> {
             amnesia: Amnesia::default(),
             definition: Groups::new(scenario.group),
             live_clients: Vec::new(),
+            homes: BTreeMap::new(),
             random,
             scenario,
         };
@@ -170,6 +173,28 @@ impl<S: System> Cluster<S> {
     /// The site of a node.
     pub fn site_of(&self, node: usize) -> usize {
         node % self.scenario.sites()
+    }
+
+    /// The name, in histories, of the site at which the clients of a site run their transactions: where groups stand in sites, the local site
+    /// that is the nearest.
+    pub fn site_in_history(&self, site: usize) -> String {
+        match self.homes.get(&site) {
+            Some(home) if S::ISOLATION.stands_in_sites() => self.local_site(*home),
+            _ => format!("site{site}"),
+        }
+    }
+
+    /// The name of a local site in histories, by its position in the keyspace. The first that stands in a site goes by the name of that.
+    pub fn local_site(&self, position: usize) -> String {
+        let stands = |group: &Shard| group.replicas.first().map(|node| self.site_of(usize::from(node.0)));
+        let Some(site) = self.keyspace.shards.get(position).and_then(stands) else {
+            return format!("none.{position}");
+        };
+        let earlier = self.keyspace.shards[..position].iter().filter(|group| stands(group) == Some(site));
+        match earlier.count() {
+            0 => format!("site{site}"),
+            earlier => format!("site{site}.{}", earlier + 1),
+        }
     }
 
     /// The clients that are alive, as the world numbers them.
@@ -229,7 +254,9 @@ impl<S: System> Cluster<S> {
             node,
             S::client(&self.scenario.settings, id, self.numbered_shards()),
         );
-        let routes = Arc::new(self.routes(self.site_of(node)));
+        let site = self.site_of(node);
+        let routes = Arc::new(self.routes(site));
+        self.homes.extend(routes.order.first().map(|home| (site, *home)));
         self.world.command(client, Command::Route(routes));
         self.live_clients.push(client);
         if self.scenario.hints {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_check};
+use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, check_vectors, cross_check};
 use quorate_core::command::Event;
 use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::{Instant, Machine, ReplicaId};
@@ -32,7 +32,7 @@ use crate::operator::Operator;
 use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
-use crate::system::{ForSystem, Hostile, System, is_hostile_key};
+use crate::system::{Facts, ForSystem, Hostile, System, is_hostile_key};
 use crate::world::Happening;
 use crate::world::disk::Crash;
 use crate::world::network::Network;
@@ -518,13 +518,16 @@ impl<S: System> Simulation<S> {
             );
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
+        self.clients.record_late_places::<S>(&self.inspector, &self.cluster);
         let strict = self.clients.strict_recorder();
         match level {
             Some(level) => judge_history(report, level, &strict, self.clients.recorder()),
             None => note_what_is_permitted(report, self.clients.recorder()),
         }
-        if S::TIMESTAMPS_EXPLAIN_READS {
-            judge_reads(report, self.clients.recorder());
+        match (S::FACTS, level) {
+            (Facts::Timestamps, _) => judge_timestamps(report, self.clients.recorder()),
+            (Facts::Vectors, Some(level)) => judge_vectors(report, level, &strict),
+            (Facts::Vectors, None) | (Facts::Nothing, _) => {}
         }
         if report.broken.is_empty() {
             note(report, Invariant::Agreement, S::conclude(&self.inspector));
@@ -626,8 +629,17 @@ fn note_what_is_permitted(report: &mut SeedReport, all: &Recorder) {
 const PERMITTED_LEVELS: [Level; 6] =
     [Level::StrictSerializable, Level::Serializable, Level::Si, Level::Psi, Level::SessionPsi, Level::Causal];
 
+/// Judges whether snapshots and places at local sites explain what was read.
+fn judge_vectors(report: &mut SeedReport, level: Level, strict: &Recorder) {
+    // What is malformed has been told.
+    if let Ok(history) = strict.to_history() {
+        let vectors = invariants::vectors_explain_reads(&check_vectors(&history, level));
+        note(report, Invariant::Timestamps, vectors);
+    }
+}
+
 /// Judges whether commit timestamps explain what was read.
-fn judge_reads(report: &mut SeedReport, all: &Recorder) {
+fn judge_timestamps(report: &mut SeedReport, all: &Recorder) {
     // What is malformed has been told.
     if let Ok(all) = all.to_history() {
         let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&all));

@@ -1,6 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod facts;
 mod one_round;
 mod promise;
 mod puts;
@@ -139,6 +140,8 @@ struct Undecided {
     participants: Option<Vec<ShardId>>,
     /// True if the history says already that its fate is unknown.
     reported: bool,
+    /// True if the history says anything of its end.
+    is_in_history: bool,
     resolved: bool,
 }
 
@@ -168,6 +171,8 @@ pub struct Clients {
     by_transaction: FixedMap<TransactionId, usize>,
     undecided: Vec<Undecided>,
     recorder: Recorder,
+    /// Attempts that may have committed, and whose place among those of local sites their clients were not told.
+    unplaced: Vec<(TransactionId, RecordedTxn)>,
     /// The transactions that read in the past, ascending: the strict level says nothing about them.
     past: Vec<RecordedTxn>,
     recorded_until: i64,
@@ -205,6 +210,7 @@ impl Clients {
             by_transaction: FixedMap::default(),
             undecided: Vec::new(),
             recorder: Recorder::new(),
+            unplaced: Vec::new(),
             past: Vec::new(),
             recorded_until: 0,
             unique: UniqueValues::new(0),
@@ -490,7 +496,7 @@ impl Clients {
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
         let site = cluster.site_of(cluster.client_node(slot));
-        self.recorder.site(recorded, format!("site{site}"));
+        self.recorder.site(recorded, cluster.site_in_history(site));
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);
         }
@@ -701,6 +707,7 @@ impl Clients {
                 self.tally.fast += u64::from(committed.fast);
                 self.tally.retried += u64::from(committed.retries > 0);
                 let slot = self.sessions[session].slot;
+                self.record_place(session, committed.at_site.as_ref(), cluster);
                 self.end_committed(session, committed.timestamp, cluster);
                 self.meet_doom(slot, committed.retries > 0, cluster);
             }
@@ -762,7 +769,12 @@ impl Clients {
             return;
         };
         match outcome {
-            Some(Outcome::Committed(timestamp)) => self.end_committed(session, timestamp, cluster),
+            Some(Outcome::Committed(timestamp)) => {
+                if let Some(attempt) = &self.sessions[session].attempt {
+                    self.note_unplaced::<S>(attempt.id, attempt.recorded);
+                }
+                self.end_committed(session, timestamp, cluster);
+            }
             Some(Outcome::Aborted) => self.end_aborted(session, cluster),
             None => self.end_unknown(session, None, cluster),
         }
@@ -837,9 +849,11 @@ impl Clients {
             self.recorder.info(attempt.recorded, time);
         }
         self.sessions[session].process = self.next_process();
+        self.note_unplaced::<S>(attempt.id, attempt.recorded);
         // What became of a promise that was broken has no answer.
         if !attempt.manner.breaks_promise {
-            self.undecided.push(Undecided { attempt, participants, reported, resolved: false });
+            let (is_in_history, resolved) = (reported, false);
+            self.undecided.push(Undecided { attempt, participants, reported, is_in_history, resolved });
         }
     }
 

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_checker::Level;
+use quorate_core::command::AtSite;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
@@ -365,8 +366,8 @@ pub trait System:
     /// What has been seen of it while it runs.
     type Inspector: Debug + Default;
 
-    /// True if a transaction that has committed at a timestamp has read everything below it.
-    const TIMESTAMPS_EXPLAIN_READS: bool;
+    /// What servers say of transactions that explains their reads.
+    const FACTS: Facts;
 
     /// True if clients can read at a timestamp that has passed.
     const READS_THE_PAST: bool = true;
@@ -475,6 +476,12 @@ pub trait System:
         Vec::new()
     }
 
+    /// Where a transaction stands that was seen to have committed at a local site; none if it was not seen.
+    fn place_of(inspector: &Self::Inspector, transaction: TransactionId) -> Option<AtSite> {
+        let _ = (inspector, transaction);
+        None
+    }
+
     /// What was seen to be wrong while it ran, and is told only if nothing else is wrong.
     fn conclude(inspector: &Self::Inspector) -> Finding {
         let _ = inspector;
@@ -490,6 +497,17 @@ pub trait System:
     /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
     /// makes the server follow.
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;
+}
+
+/// What servers say of transactions, by which their reads are replayed (I2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Facts {
+    /// Nothing that explains what each has read.
+    Nothing,
+    /// Timestamps: a transaction that has committed at one has read everything below it.
+    Timestamps,
+    /// Snapshots and places at local sites: a transaction has read what its vector includes.
+    Vectors,
 }
 
 /// How far ahead of a replica's view another lies that it hears of.

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use quorate_core::TransactionId;
-use quorate_walter::{Vector, VersionNumber};
+use quorate_core::command::{AtSite, SiteVersion};
+use quorate_walter::{LocalSite, Vector, VersionNumber};
 
 use super::ParallelSnapshot;
+use super::forks::Forks;
 use crate::cluster::Cluster;
 use crate::invariants::{Broken, Invariant};
 
@@ -14,6 +16,7 @@ use crate::invariants::{Broken, Invariant};
 #[derive(Debug, Default)]
 pub struct Inspector {
     named: BTreeMap<VersionNumber, (TransactionId, Vector)>,
+    forks: Forks,
     slow: u64,
     remote: u64,
 }
@@ -29,9 +32,12 @@ impl Inspector {
             let name = cluster.replica(server);
             let committed = replica.committed();
             for commit in replica.journal() {
-                let seen = (commit.transaction, commit.snapshot.clone());
-                let first = self.named.entry(commit.version).or_insert_with(|| seen.clone());
-                if *first != seen {
+                let first = self.named.entry(commit.version).or_insert_with(|| {
+                    self.forks.note(commit.version.site, &commit.snapshot);
+                    (commit.transaction, commit.snapshot.clone())
+                });
+                if (first.0, &first.1) != (commit.transaction, &commit.snapshot) {
+                    let seen = (commit.transaction, &commit.snapshot);
                     let told = format!("{} is {first:?} elsewhere and {seen:?} at {name}", commit.version);
                     broken.push(Broken::new(Invariant::Agreement, "two-versions", told));
                 }
@@ -51,11 +57,19 @@ impl Inspector {
         broken
     }
 
+    /// The place of a transaction that was seen in a journal.
+    pub(super) fn place_of(&self, transaction: TransactionId) -> Option<AtSite> {
+        let (version, (_, snapshot)) = self.named.iter().find(|(_, (id, _))| *id == transaction)?;
+        let VersionNumber { site: LocalSite(site), seqno } = *version;
+        Some(AtSite { version: Some(SiteVersion { site, seqno }), snapshot: snapshot.numbers().to_vec() })
+    }
+
     /// The counts of things seen, in a few words each.
     pub(super) fn happened(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("transactions of other sites committed at a site", self.remote),
             ("transactions held locks of a preferred site at once", self.slow),
+            ("long forks between transactions of two sites", self.forks.seen()),
         ]
     }
 }

@@ -5,8 +5,10 @@
 //! | `settings` | how they are set up |
 //! | [`hostile`] | a client that lies |
 //! | `inspector` | what sites know of each other, beside what histories show |
+//! | `forks` | transactions that have seen others in different orders |
 //! | `work` | what messages make processors do |
 
+mod forks;
 pub mod hostile;
 mod inspector;
 mod settings;
@@ -15,18 +17,18 @@ mod work;
 use std::time::Duration;
 
 use quorate_checker::Level;
-use quorate_core::command::Command;
+use quorate_core::command::{AtSite, Command};
 use quorate_core::hosted::{Held, Shards};
 use quorate_core::topology::Isolation;
-use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
+use quorate_core::{ClientId, Machine, Random, ReplicaIndex, TransactionId};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
 use quorate_walter::message::Period;
 use quorate_walter::{Coordinator, CoordinatorConfig, Replica};
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_log};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 use crate::cluster::Cluster;
-use crate::invariants::{Broken, Invariant};
+use crate::invariants::Broken;
 use crate::world::costs::Work;
 use hostile::Hostile;
 use inspector::Inspector;
@@ -84,14 +86,13 @@ impl System for ParallelSnapshot {
     type Hostile = Hostile;
     type Inspector = Inspector;
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const FACTS: Facts = Facts::Vectors;
+    /// Versions are named by sites and numbers, and those of several sites are in no order.
     const TIMESTAMPS_ORDER_WRITES: bool = false;
     const READS_THE_PAST: bool = false;
     const CHANGES_GROUPS: bool = false;
     const STANDS_ON_LOG: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
-    /// Versions are named by sites and numbers, and those of several sites are in no order.
-    const NOT_JUDGED: &'static [Invariant] = &[Invariant::Timestamps];
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -147,6 +148,10 @@ impl System for ParallelSnapshot {
 
     fn inspect(inspector: &mut Inspector, cluster: &Cluster<Self>) -> Vec<Broken> {
         inspector.look(cluster)
+    }
+
+    fn place_of(inspector: &Inspector, transaction: TransactionId) -> Option<AtSite> {
+        inspector.place_of(transaction)
     }
 
     fn happened(inspector: &Inspector) -> Vec<(&'static str, u64)> {
