@@ -5,6 +5,7 @@
 //! | all protocols | [`Command::Begin`] to [`Command::Resolve`] | [`Event::Got`] to [`Event::Resolved`] |
 //! | counting sets | [`Command::Set`] | [`Event::Set`] |
 //! | one-round transactions | [`Command::Execute`], [`Command::Recall`], [`Command::Observe`] | [`Event::Executed`] |
+//! | milestones | [`Command::Await`] | [`Event::Milestone`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
 //! taken for one of another protocol. Each new part is a row of this table; milestones that come after [`Event::Finished`] are events
@@ -222,6 +223,20 @@ pub enum Command {
         /// The timestamp.
         timestamp: ClockTime,
     },
+    /// Be told when a transaction that has committed reaches a milestone. Answered by [`Event::Milestone`]; if it is asked for again
+    /// before that, both are answered at once.
+    Await {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that took part in it, sorted.
+        participants: Vec<ShardId>,
+        /// Its timestamp, as it was told with the commit.
+        timestamp: Timestamp,
+        /// The milestone.
+        milestone: Milestone,
+        /// By when the client wants an answer.
+        patience: Duration,
+    },
 }
 
 impl Command {
@@ -243,8 +258,49 @@ impl Command {
             Command::Execute { transaction, .. } | Command::Recall { transaction, .. } => {
                 Some(Event::Executed { transaction, result: Err(NotExecuted::Failed(failure)) })
             }
+            Command::Await { transaction, milestone, .. } => {
+                let Failure::Invalid(reason) = failure else { return None };
+                Some(Event::Milestone { transaction, milestone, result: Err(NotReached::Invalid(reason)) })
+            }
         }
     }
+}
+
+/// What a transaction reaches after its commit, where it is replicated later (Walter, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Milestone {
+    /// It survives the loss of as many sites as the protocol is set up for: the paper's *disaster-safe durable*.
+    Durable,
+    /// It has committed at every site, so that all later snapshots include it: the paper's *globally visible*.
+    Visible,
+}
+
+impl Milestone {
+    /// Both, in the order in which a transaction reaches them.
+    pub const ALL: [Milestone; 2] = [Milestone::Durable, Milestone::Visible];
+
+    /// The name, as users read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Milestone::Durable => "durable",
+            Milestone::Visible => "visible",
+        }
+    }
+}
+
+impl std::fmt::Display for Milestone {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// Why a client is not told that a transaction has reached a milestone. The transaction has committed all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReached {
+    /// It has not been reached in time: these local sites do not have the transaction yet, or do not answer.
+    Missing(Vec<ShardId>),
+    /// The call was at fault.
+    Invalid(Invalid),
 }
 
 /// A change or a read of a counting set by a transaction. The set's elements have counts that may be negative (Walter, sections 2 and 3.3). An element that
@@ -382,6 +438,15 @@ pub enum Event {
         transaction: TransactionId,
         /// How it ended.
         result: Result<Executed, NotExecuted>,
+    },
+    /// A committed transaction has reached a milestone, or has not in time.
+    Milestone {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The milestone.
+        milestone: Milestone,
+        /// Whether it has.
+        result: Result<(), NotReached>,
     },
 }
 

@@ -650,6 +650,9 @@ impl Clients {
             }
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
+            Event::Milestone { transaction, milestone, .. } => {
+                self.nonsense.push(format!("{transaction} is {milestone}, and nobody has asked"));
+            }
             Event::Executed { transaction, result } => self.on_executed(transaction, result, cluster),
             Event::Outdated { keyspace } => {
                 self.nonsense

@@ -15,9 +15,11 @@
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `sets` | counting sets, with the changes of the transaction itself |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
+//! | `milestones` | the local site is asked whether a transaction is durable, or visible everywhere |
 
 mod commit;
 mod execution;
+mod milestones;
 mod sets;
 
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ use crate::reasons;
 use crate::vector::Vector;
 use commit::Asking;
 use execution::Execution;
+use milestones::Milestones;
 
 type Out = quorate_coordinator::Out<Coordinator>;
 
@@ -50,6 +53,7 @@ pub struct Coordinator {
     transactions: Transactions<Open>,
     /// With which period transactions were sent whose outcome the client does not know.
     unknown: FixedMap<TransactionId, Period>,
+    milestones: Milestones,
 }
 
 /// A keyspace, and what this client has seen of it.
@@ -103,6 +107,7 @@ impl Coordinates for Coordinator {
             leaders: Leaders::default(),
             transactions: Transactions::default(),
             unknown: FixedMap::default(),
+            milestones: Milestones::default(),
         }
     }
 
@@ -141,9 +146,15 @@ impl Coordinates for Coordinator {
                 self.on_too_old(from, transaction, refused, &committed, period, context, outbox);
             }
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
+            Message::MilestoneReply { transaction, milestone, missing } => {
+                self.on_milestone(from, transaction, milestone, &missing, outbox);
+            }
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 if self.leaders.redirect(from, leader) {
-                    self.send_again(transaction, context, outbox);
+                    let asked = self.ask_milestones_again(transaction, context, outbox);
+                    if !asked || self.transactions.contains_key(&transaction) {
+                        self.send_again(transaction, context, outbox);
+                    }
                 } else {
                     outbox.ignored(reasons::KNOWN);
                 }
@@ -155,6 +166,7 @@ impl Coordinates for Coordinator {
             | Message::Vote { .. }
             | Message::Release { .. }
             | Message::AskOutcome { .. }
+            | Message::AskMilestone { .. }
             | Message::Propagate { .. }
             | Message::Progress { .. } => outbox.ignored(reasons::REPLICAS_ONLY),
         }
@@ -199,6 +211,10 @@ impl Coordinates for Coordinator {
             Command::Resolve { transaction, participants, patience, .. } => {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
             }
+            Command::Await { transaction, participants, timestamp, milestone, patience } => {
+                let deadline = context.now + patience;
+                self.on_await(transaction, &participants, timestamp, milestone, deadline, context, outbox);
+            }
             Command::Observe { .. } => {}
             Command::ReadOnly { .. }
             | Command::ReadOnlyScan { .. }
@@ -231,6 +247,14 @@ impl Coordinates for Coordinator {
             return Some(deadline.min(context.now + timeout));
         }
         Some(deadline.min(since + timeout))
+    }
+
+    fn attend_others(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        self.attend_milestones(context, outbox);
+    }
+
+    fn others_wake_at(&self) -> Option<Instant> {
+        self.milestones.wake_at()
     }
 }
 

@@ -7,6 +7,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId};
 
+use super::milestones::Awaited;
 use super::state::State;
 use crate::entry::{Commit, registers};
 use crate::histories::Update;
@@ -54,6 +55,8 @@ pub(super) struct Leader {
     pub(super) samples: VecDeque<(Instant, Vector, Period)>,
     /// FLOOR is appended and not yet stable.
     pub(super) raising: bool,
+    /// Clients that wait for milestones of their transactions.
+    pub(super) awaited: Awaited,
 }
 
 /// Those who wait until a refusal is stable.
@@ -169,6 +172,7 @@ impl Leader {
             propagates: false,
             samples: VecDeque::from([(now, state.committed.clone(), state.period)]),
             raising: false,
+            awaited: Awaited::default(),
         }
     }
 

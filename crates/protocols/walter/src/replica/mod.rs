@@ -8,6 +8,7 @@
 //! | `commit` | fast and slow commits of this site's clients | 5.4, 5.5 |
 //! | `locking` | locks for slow commits of other sites | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
+//! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
@@ -16,6 +17,7 @@ mod floor;
 mod invariants;
 mod leader;
 mod locking;
+mod milestones;
 mod propagation;
 mod reads;
 mod state;
@@ -187,6 +189,9 @@ impl Replica {
             (Message::AskOutcome { transaction, period }, _) => {
                 self.on_ask_outcome(from, transaction, period, log, outbox);
             }
+            (Message::AskMilestone { transaction, version, milestone }, _) => {
+                self.on_ask_milestone(from, transaction, version, milestone, context, log, outbox);
+            }
             (Message::Prepare { transaction, keys, snapshot }, Address::Replica(from)) => {
                 self.on_prepare(from, transaction, keys, snapshot, context, log, outbox);
             }
@@ -218,7 +223,8 @@ impl Replica {
                 Message::ReadReply { .. }
                 | Message::CommitReply { .. }
                 | Message::TooOld { .. }
-                | Message::Forgotten { .. },
+                | Message::Forgotten { .. }
+                | Message::MilestoneReply { .. },
                 _,
             ) => outbox.ignored(reasons::CLIENTS_ONLY),
         }
@@ -303,6 +309,7 @@ impl Replica {
         self.attend_locks(context, outbox);
         self.attend_floor(context, log, outbox);
         self.attend_peers(context, outbox);
+        self.attend_milestones(context);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
     }
 }

@@ -230,34 +230,33 @@ impl Replica {
         }
         peer.committed.join(committed);
         peer.oldest.get_or_insert_default().join(oldest);
-        self.count_copies();
+        self.count_copies(outbox);
         self.propagate_soon(outbox);
     }
 
     /// Finds out which transactions of this site are disaster-safe durable: f + 1 sites have them, and so have the preferred sites of all
     /// that they update; and so it is with those before them.
-    fn count_copies(&mut self) {
+    /// Clients that wait for that are told.
+    pub(super) fn count_copies(&mut self, outbox: &mut Out) {
         let needed = self.config.durable_at();
         let floor = self.state.histories.floor().of(self.site);
         let last = self.state.committed.of(self.site);
-        let counts_sets = !self.config.rules.has(Plant::DurableWhenReceived);
-        let Some(leader) = &mut self.leader else { return };
-        leader.durable = leader.durable.max(floor);
-        while leader.durable < last {
-            let version = VersionNumber { site: self.site, seqno: leader.durable + 1 };
-            let has = |site: LocalSite| {
-                site == self.site
-                    || leader.peers.get(&site).is_some_and(|peer| peer.received >= version.seqno)
-            };
+        let Some(leader) = &self.leader else { return };
+        let mut durable = leader.durable.max(floor);
+        while durable < last {
+            let version = VersionNumber { site: self.site, seqno: durable + 1 };
+            let has = |site: LocalSite| self.has_copy(site, version.seqno);
             let commit = self.state.commit(version).expect("it is above the floor, and has committed");
             let copies = self.config.sites().filter(|site| has(*site)).count();
-            let objects = commit.updates.iter().filter(|update| counts_sets || update.is_write());
-            let mut preferred = objects.map(|update| self.config.preferred(update.object()));
-            if copies < needed || !preferred.all(has) {
+            if copies < needed || !self.preferred_by(commit).all(has) {
                 break;
             }
-            leader.durable = version.seqno;
+            durable = version.seqno;
         }
+        if let Some(leader) = &mut self.leader {
+            leader.durable = durable;
+        }
+        self.tell_milestones(outbox);
     }
 
     /// Sends again what a site has not confirmed for long, and tells each how far this one is.
@@ -286,7 +285,7 @@ impl Replica {
                 silent.push(*site);
             }
         }
-        self.count_copies();
+        self.count_copies(outbox);
         for site in silent {
             self.suspect(site);
         }

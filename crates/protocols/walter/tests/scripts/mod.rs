@@ -10,6 +10,7 @@
 //! | `cluster [sites=S] [replicas=N] [batches=B]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
+//! | `await c1 7 s0.3 durable [MILLISECONDS]` | a client waits until its transaction, which has committed as `s0.3`, is `durable` or `visible` |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `moves c1 2` | a client finds that another site is nearer |
 //! | `show WHO` | what a replica holds |

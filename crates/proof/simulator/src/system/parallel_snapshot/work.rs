@@ -50,6 +50,8 @@ fn of_own(message: &Message) -> Work {
         | Message::NotLeading { .. }
         | Message::AskOutcome { .. }
         | Message::Forgotten { .. }
+        | Message::AskMilestone { .. }
+        | Message::MilestoneReply { .. }
         | Message::Progress { .. } => Work::new(Operation::Control, 0),
     }
 }
