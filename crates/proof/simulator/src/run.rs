@@ -260,7 +260,10 @@ impl<S: System> Simulation<S> {
                 Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
                     self.cluster.tell_client(client);
                 }
-                Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
+                Happening::Client(_, event) => {
+                    self.clients.on_event(event, &mut self.cluster);
+                    self.judge_milestones();
+                }
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Trader(trader)) => {
                     self.clients.wake_trader(trader, &mut self.cluster);
@@ -324,6 +327,18 @@ impl<S: System> Simulation<S> {
         for (invariant, finding) in [(Invariant::Timestamps, timestamps), (Invariant::Liveness, leaders)] {
             if finding != Finding::Holds && self.report.broken.len() < BROKEN_MAX {
                 note(&mut self.report, invariant, finding);
+            }
+        }
+    }
+
+    /// Judges what clients were told of transactions beyond their commit.
+    fn judge_milestones(&mut self) {
+        for told in self.clients.take_milestones() {
+            let Some(explain) = S::contradict(&mut self.inspector, &self.cluster, &told) else { continue };
+            if self.report.broken.len() < BROKEN_MAX {
+                let anomaly = format!("not-{}", told.milestone);
+                let broken = vec![Broken::new(Invariant::Durability, &anomaly, explain)];
+                note(&mut self.report, Invariant::Durability, Finding::Broken(broken));
             }
         }
     }
@@ -496,6 +511,8 @@ impl<S: System> Simulation<S> {
         self.clients.count_all_alarms(&self.cluster);
         let baseless = self.clients.promises.nonsense();
         self.clients.nonsense.extend(baseless);
+        let unanswered = self.clients.unanswered_milestones(self.cluster.world.now());
+        self.clients.nonsense.extend(unanswered);
         let report = &mut self.report;
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));

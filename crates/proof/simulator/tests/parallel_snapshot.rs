@@ -19,6 +19,9 @@ fn the_rules_survive_all_faults() {
     let report = run(&options(1..=30), |_| true);
     assert_eq!(told(&report), [""; 0]);
     let expected = [
+        "client was told that its transaction is durable",
+        "client was told that its transaction is visible everywhere",
+        "client was told which sites keep its transaction from a milestone",
         // W16: parallel snapshot isolation permits them, so they have to occur.
         "long forks between transactions of two sites",
         "replicas of a shard compared",
@@ -48,4 +51,9 @@ fn notices(plant: &str, seeds: u64, invariant: &str, anomaly: &str) -> bool {
 #[test]
 fn vectors_show_an_effect_that_became_visible_before_its_cause() {
     assert!(notices("W12", 200, "I2", "snapshot-violation"));
+}
+
+#[test]
+fn a_client_that_is_told_too_early_of_a_milestone_is_noticed() {
+    assert!(notices("W6", 60, "I3", "not-durable"));
 }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod facts;
+mod milestones;
 mod one_round;
 mod promise;
 mod puts;
@@ -26,6 +27,8 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use milestones::Milestones;
+pub use milestones::Told;
 use one_round::OneRound;
 use promise::Promises;
 use puts::Puts;
@@ -189,6 +192,8 @@ pub struct Clients {
     pub told: Vec<(TransactionId, Outcome)>,
     /// What clients have asked for and got that shows how much the system was put to, and how often.
     pub happened: BTreeMap<&'static str, u64>,
+    /// What clients wait for beyond commits.
+    milestones: Milestones,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
     /// What has become of promises that were broken.
@@ -221,6 +226,7 @@ impl Clients {
             acknowledged: Vec::new(),
             told: Vec::new(),
             happened: BTreeMap::new(),
+            milestones: Milestones::new(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
@@ -385,6 +391,7 @@ impl Clients {
     fn bury<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         self.slots[slot].is_alive = false;
         self.slots[slot].doom = None;
+        self.milestones.bury(self.slots[slot].id);
         if let Some(trade) = &mut self.trade {
             trade.bury(slot);
         }
@@ -440,6 +447,7 @@ impl Clients {
 
     /// Every place is filled again, and stays so.
     pub fn restart_all<S: System>(&mut self, cluster: &mut Cluster<S>) {
+        self.milestones.calm();
         for slot in 0..self.slots.len() {
             self.slots[slot].doom = None;
             self.restart(slot, cluster);
@@ -650,8 +658,8 @@ impl Clients {
             }
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
-            Event::Milestone { transaction, milestone, .. } => {
-                self.nonsense.push(format!("{transaction} is {milestone}, and nobody has asked"));
+            Event::Milestone { transaction, milestone, result } => {
+                self.on_milestone(transaction, milestone, result);
             }
             Event::Executed { transaction, result } => self.on_executed(transaction, result, cluster),
             Event::Outdated { keyspace } => {
@@ -710,7 +718,9 @@ impl Clients {
                 self.tally.fast += u64::from(committed.fast);
                 self.tally.retried += u64::from(committed.retries > 0);
                 let slot = self.sessions[session].slot;
-                self.record_place(session, committed.at_site.as_ref(), cluster);
+                let at_site = committed.at_site.as_ref();
+                self.record_place(session, at_site, cluster);
+                self.draw_milestones(session, (transaction, committed.timestamp), at_site, cluster);
                 self.end_committed(session, committed.timestamp, cluster);
                 self.meet_doom(slot, committed.retries > 0, cluster);
             }

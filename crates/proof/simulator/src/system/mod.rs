@@ -38,6 +38,7 @@ use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, Sh
 use quorate_wire::Wire;
 
 use crate::amnesia::HostPlant;
+use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::invariants::{Broken, Finding, Invariant};
@@ -403,6 +404,9 @@ pub trait System:
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 
+    /// True if clients can be told what transactions reach beyond their commit.
+    const TELLS_MILESTONES: bool = false;
+
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> SettingsOf<Self>;
 
@@ -479,6 +483,12 @@ pub trait System:
     /// Where a transaction stands that was seen to have committed at a local site; none if it was not seen.
     fn place_of(inspector: &Self::Inspector, transaction: TransactionId) -> Option<AtSite> {
         let _ = (inspector, transaction);
+        None
+    }
+
+    /// Why it is not so what a client was just told of a milestone; none if it is, or nobody can tell.
+    fn contradict(inspector: &mut Self::Inspector, cluster: &Cluster<Self>, told: &Told) -> Option<String> {
+        let _ = (inspector, cluster, told);
         None
     }
 

@@ -8,7 +8,9 @@ use quorate_core::command::{AtSite, SiteVersion};
 use quorate_walter::{LocalSite, Vector, VersionNumber};
 
 use super::ParallelSnapshot;
+use super::copies::Copies;
 use super::forks::Forks;
+use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::invariants::{Broken, Invariant};
 
@@ -16,6 +18,7 @@ use crate::invariants::{Broken, Invariant};
 #[derive(Debug, Default)]
 pub struct Inspector {
     named: BTreeMap<VersionNumber, (TransactionId, Vector)>,
+    copies: Copies,
     forks: Forks,
     slow: u64,
     remote: u64,
@@ -25,6 +28,7 @@ impl Inspector {
     /// Looks at every replica: no version has two transactions or two snapshots, and whatever has committed at a site has done so after all
     /// that its snapshot includes.
     pub(super) fn look(&mut self, cluster: &Cluster<ParallelSnapshot>) -> Vec<Broken> {
+        self.copies.look(cluster);
         let mut broken = Vec::new();
         for server in 0..cluster.world.servers() {
             let Some(member) = cluster.world.server(server) else { continue };
@@ -55,6 +59,11 @@ impl Inspector {
             self.remote = self.remote.max(remote.sum());
         }
         broken
+    }
+
+    /// Why it is not so what a client was told; none if it may be.
+    pub(super) fn contradict(&mut self, told: &Told, cluster: &Cluster<ParallelSnapshot>) -> Option<String> {
+        self.copies.contradict(told, cluster)
     }
 
     /// The place of a transaction that was seen in a journal.

@@ -5,9 +5,11 @@
 //! | `settings` | how they are set up |
 //! | [`hostile`] | a client that lies |
 //! | `inspector` | what sites know of each other, beside what histories show |
+//! | `copies` | what clients are told of milestones is so |
 //! | `forks` | transactions that have seen others in different orders |
 //! | `work` | what messages make processors do |
 
+mod copies;
 mod forks;
 pub mod hostile;
 mod inspector;
@@ -27,6 +29,7 @@ use quorate_walter::message::Period;
 use quorate_walter::{Coordinator, CoordinatorConfig, Replica};
 
 use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
+use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::invariants::Broken;
 use crate::world::costs::Work;
@@ -91,6 +94,7 @@ impl System for ParallelSnapshot {
     const TIMESTAMPS_ORDER_WRITES: bool = false;
     const READS_THE_PAST: bool = false;
     const CHANGES_GROUPS: bool = false;
+    const TELLS_MILESTONES: bool = true;
     const STANDS_ON_LOG: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
 
@@ -148,6 +152,10 @@ impl System for ParallelSnapshot {
 
     fn inspect(inspector: &mut Inspector, cluster: &Cluster<Self>) -> Vec<Broken> {
         inspector.look(cluster)
+    }
+
+    fn contradict(inspector: &mut Inspector, cluster: &Cluster<Self>, told: &Told) -> Option<String> {
+        inspector.contradict(told, cluster)
     }
 
     fn place_of(inspector: &Inspector, transaction: TransactionId) -> Option<AtSite> {

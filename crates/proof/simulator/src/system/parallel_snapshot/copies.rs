@@ -1,0 +1,104 @@
+//! What clients are told of milestones is so: a durable transaction is at f + 1 local sites, the preferred ones of all that it updates among
+//! them, and a visible one has committed at every local site.
+//!
+//! What a site has is what any of its replicas has applied, at some look: entries are applied once they are stable. A replica that has
+//! restarted since the last look may have applied something in between that no replica shows any more. Then nothing is known of its
+//! site, and a doubt is no violation.
+
+use std::collections::BTreeMap;
+
+use quorate_core::ReplicaId;
+use quorate_core::command::Milestone;
+use quorate_walter::{LocalSite, Replica, Vector, VersionNumber};
+
+use super::ParallelSnapshot;
+use crate::clients::Told;
+use crate::cluster::Cluster;
+
+/// What local sites were seen to have.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    sites: BTreeMap<LocalSite, Site>,
+    /// The incarnation of each replica that was up at the last look.
+    incarnations: BTreeMap<ReplicaId, u32>,
+}
+
+/// What a local site was seen to have.
+#[derive(Debug, Default)]
+struct Site {
+    received: Vector,
+    committed: Vector,
+    /// True if none of its replicas has been down since the look before the last.
+    is_certain: bool,
+}
+
+impl Copies {
+    /// Looks at every replica.
+    pub(super) fn look(&mut self, cluster: &Cluster<ParallelSnapshot>) {
+        self.sites.values_mut().for_each(|site| site.is_certain = true);
+        let mut incarnations = BTreeMap::new();
+        for server in 0..cluster.world.servers() {
+            let name = cluster.replica(server);
+            let first = cluster.shards()[0];
+            let site = self.sites.entry(LocalSite((name.shard.0 - first.0) as u16)).or_default();
+            let Some(member) = cluster.world.server(server) else {
+                site.is_certain = false;
+                continue;
+            };
+            let replica = member.machine();
+            let incarnation = cluster.world.incarnation(server);
+            incarnations.insert(name, incarnation);
+            site.is_certain &= self.incarnations.get(&name) == Some(&incarnation);
+            site.received.join(replica.histories().received());
+            site.committed.join(replica.committed());
+        }
+        self.incarnations = incarnations;
+    }
+
+    /// Why it is not so what a client was told; none if it may be.
+    pub(super) fn contradict(&mut self, told: &Told, cluster: &Cluster<ParallelSnapshot>) -> Option<String> {
+        self.look(cluster);
+        let version = VersionNumber { site: LocalSite(told.version.site), seqno: told.version.seqno };
+        let lack: Vec<LocalSite> = self
+            .sites
+            .iter()
+            .filter(|(_, site)| site.lacks(version, told.milestone))
+            .map(|(name, _)| *name)
+            .collect();
+        let Told { transaction, milestone, .. } = told;
+        let is_false = match milestone {
+            Milestone::Visible => !lack.is_empty(),
+            Milestone::Durable => {
+                let settings = &cluster.scenario.settings.replica.machine;
+                let needed = (settings.sites_lost_max + 1).min(self.sites.len());
+                let preferred = preferred(version, cluster);
+                self.sites.len() - lack.len() < needed || lack.iter().any(|site| preferred.contains(site))
+            }
+        };
+        let sites = || lack.iter().map(LocalSite::to_string).collect::<Vec<_>>().join(", ");
+        is_false.then(|| {
+            format!("{transaction}, which is {version}, is said to be {milestone}, and is not at {}", sites())
+        })
+    }
+}
+
+impl Site {
+    /// True if it surely has not got what a milestone needs of every site that counts.
+    fn lacks(&self, version: VersionNumber, milestone: Milestone) -> bool {
+        let has = match milestone {
+            Milestone::Durable => self.received.includes(version),
+            Milestone::Visible => self.committed.includes(version),
+        };
+        !has && self.is_certain
+    }
+}
+
+/// The preferred sites of all that a transaction updates, as far as a journal has it.
+fn preferred(version: VersionNumber, cluster: &Cluster<ParallelSnapshot>) -> Vec<LocalSite> {
+    let machine = |server: usize| cluster.world.server(server).map(|member| member.machine());
+    let find = |replica: &Replica| {
+        let commit = replica.journal().find(|commit| commit.version == version)?;
+        Some(replica.preferred_sites(commit))
+    };
+    (0..cluster.world.servers()).filter_map(machine).find_map(find).unwrap_or_default()
+}
