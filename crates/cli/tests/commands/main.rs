@@ -5,6 +5,7 @@ mod clusters;
 mod declaring;
 mod membership;
 mod procedures;
+mod removing;
 mod servers;
 mod sites;
 mod torturing;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::command::{Class, End};
+use quorate_core::command::{Class, End, Milestone};
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
@@ -162,6 +162,11 @@ choices!(Class {
 choices!(End {
     1 "least" [End::Least],
     2 "greatest" [End::Greatest],
+});
+
+choices!(Milestone {
+    1 "durable" [Milestone::Durable],
+    2 "visible" [Milestone::Visible],
 });
 
 choices!(Durability {

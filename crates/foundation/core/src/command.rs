@@ -6,6 +6,7 @@
 //! | counting sets | [`Command::Set`] | [`Event::Set`] |
 //! | containers | [`Command::Container`] | [`Event::Located`] |
 //! | one-round transactions | [`Command::Execute`], [`Command::Recall`], [`Command::Observe`] | [`Event::Executed`] |
+//! | milestones | [`Command::Await`] | [`Event::Milestone`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
 //! taken for one of another protocol. Each new part is a row of this table; milestones that come after [`Event::Finished`] are events
@@ -237,6 +238,20 @@ pub enum Command {
         /// The timestamp.
         timestamp: ClockTime,
     },
+    /// Be told when a transaction that has committed reaches a milestone. Answered by [`Event::Milestone`]; if it is asked for again
+    /// before that, both are answered at once.
+    Await {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that took part in it, sorted.
+        participants: Vec<ShardId>,
+        /// Its timestamp, as it was told with the commit.
+        timestamp: Timestamp,
+        /// The milestone.
+        milestone: Milestone,
+        /// By when the client wants an answer.
+        patience: Duration,
+    },
 }
 
 impl Command {
@@ -259,8 +274,49 @@ impl Command {
             Command::Execute { transaction, .. } | Command::Recall { transaction, .. } => {
                 Some(Event::Executed { transaction, result: Err(NotExecuted::Failed(failure)) })
             }
+            Command::Await { transaction, milestone, .. } => {
+                let Failure::Invalid(reason) = failure else { return None };
+                Some(Event::Milestone { transaction, milestone, result: Err(NotReached::Invalid(reason)) })
+            }
         }
     }
+}
+
+/// What a transaction reaches after its commit, where it is replicated later (Walter, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Milestone {
+    /// It survives the loss of as many sites as the protocol is set up for: the paper's *disaster-safe durable*.
+    Durable,
+    /// It has committed at every site, so that all later snapshots include it: the paper's *globally visible*.
+    Visible,
+}
+
+impl Milestone {
+    /// Both, in the order in which a transaction reaches them.
+    pub const ALL: [Milestone; 2] = [Milestone::Durable, Milestone::Visible];
+
+    /// The name, as users read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Milestone::Durable => "durable",
+            Milestone::Visible => "visible",
+        }
+    }
+}
+
+impl std::fmt::Display for Milestone {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// Why a client is not told that a transaction has reached a milestone. The transaction has committed all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReached {
+    /// It has not been reached in time: these local sites do not have the transaction yet, or do not answer.
+    Missing(Vec<ShardId>),
+    /// The call was at fault.
+    Invalid(Invalid),
 }
 
 /// A change or a read of a counting set by a transaction. The set's elements have counts that may be negative (Walter, sections 2 and 3.3). An element that
@@ -419,6 +475,15 @@ pub enum Event {
         /// How it ended.
         result: Result<Executed, NotExecuted>,
     },
+    /// A committed transaction has reached a milestone, or has not in time.
+    Milestone {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The milestone.
+        milestone: Milestone,
+        /// Whether it has.
+        result: Result<(), NotReached>,
+    },
 }
 
 /// A one-round transaction that was executed.
@@ -462,7 +527,7 @@ impl From<Failure> for NotExecuted {
 }
 
 /// A committed transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Its timestamp; names the versions that it wrote. For diagnosis and for the checker: timestamps of strict
     /// transactions do not follow real time.
@@ -471,6 +536,33 @@ pub struct Committed {
     pub fast: bool,
     /// How many times it was prepared again at a higher timestamp.
     pub retries: u32,
+    /// Its version and its snapshot, if its protocol commits at local sites, and the coordinator knows the snapshot.
+    pub at_site: Option<AtSite>,
+}
+
+impl Committed {
+    /// A transaction that committed at this timestamp, on the fast path and at once.
+    pub const fn at(timestamp: Timestamp) -> Self {
+        Committed { timestamp, fast: true, retries: 0, at_site: None }
+    }
+}
+
+/// The place of a committed transaction among those of the local sites of its keyspace. For diagnosis and for the checker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtSite {
+    /// Its version; none if it wrote nothing.
+    pub version: Option<SiteVersion>,
+    /// Its snapshot: of each local site, by position, the first so many transactions.
+    pub snapshot: Vec<u64>,
+}
+
+/// The version of a transaction that committed at a local site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteVersion {
+    /// The local site, by its position in the keyspace.
+    pub site: u16,
+    /// The number of the transaction there, from one.
+    pub seqno: u64,
 }
 
 /// Why a transaction did not, or perhaps did not, commit.

@@ -5,7 +5,8 @@ use quorate_core::{Key, Value};
 use quorate_serializable_shard::{Batch as Inner, Condition, Step};
 
 use crate::error::Invalid;
-use crate::transaction::{Page, Receipt, key_range};
+use crate::receipt::Receipt;
+use crate::transaction::{Page, key_range};
 
 /// Conditions, and steps that are taken one after the other if all conditions hold: all of them at once, or none.
 ///

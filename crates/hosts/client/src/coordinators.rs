@@ -320,7 +320,8 @@ impl Coordinators {
                 self.open.get(transaction).copied().ok_or(Some(Invalid::NotOpen(*transaction)))
             }
             Command::Resolve { transaction, participants, .. }
-            | Command::Recall { transaction, participants, .. } => {
+            | Command::Recall { transaction, participants, .. }
+            | Command::Await { transaction, participants, .. } => {
                 let slot = participants.first().and_then(|shard| self.shards.get(shard)).copied();
                 slot.ok_or(Some(Invalid::NotOpen(*transaction)))
             }

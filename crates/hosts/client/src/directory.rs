@@ -101,6 +101,19 @@ impl Directory {
         }
     }
 
+    /// The names of the sites of these shards, as far as they are known, each once.
+    pub(crate) fn sites_of(&self, keyspace: &Keyspace, shards: &[ShardId]) -> Vec<String> {
+        let stands = |shard: &ShardId| {
+            let node = keyspace.groups().find(|group| group.id == *shard)?.replicas.first()?;
+            let site = self.topology.nodes.get(usize::from(node.0))?.site;
+            self.topology.sites.get(usize::from(site.0)).cloned()
+        };
+        let name = |shard: &ShardId| stands(shard).unwrap_or_else(|| format!("the site of {shard}"));
+        let mut names: Vec<String> = shards.iter().map(name).collect();
+        names.dedup();
+        names
+    }
+
     /// The sites with these names; all sites if none are named.
     pub(crate) fn sites(&self, names: &[String]) -> Result<Vec<SiteId>, Invalid> {
         if names.is_empty() {

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use quorate_core::command::Milestone;
 use quorate_core::topology::Isolation;
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
@@ -18,8 +19,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call did not do what it was asked to.
 ///
-/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`] and [`Error::AnswersLost`] mean that it
-/// surely has not.
+/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`], [`Error::AnswersLost`] and [`Error::NotReached`]
+/// mean that it surely has not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -70,6 +71,20 @@ pub enum Error {
     AnswersLost {
         /// Its name.
         token: Token,
+    },
+    /// A transaction has not reached a milestone in time. **It was committed**, and goes on to the other sites by itself.
+    #[error(
+        "the transaction has committed, and is not {milestone} yet after {waited:?}; missing sites: {}: ask again, or look at `quorate \
+         cluster status`",
+        none_or_list(missing)
+    )]
+    NotReached {
+        /// The milestone.
+        milestone: Milestone,
+        /// The names of the sites that do not have it yet, or do not answer.
+        missing: Vec<String>,
+        /// How long it was waited for.
+        waited: Duration,
     },
     /// A step of a batch cannot be taken, because of what its key holds. Nothing was done.
     #[error("nothing was done, because step {step} of the batch, at key {key}, cannot be taken: {fault}")]
@@ -519,6 +534,14 @@ mod tests {
                 vec!["nothing was started", "20ms"],
             ),
             (Error::Connect { tried: vec![("a:1".into(), "refused".into())] }, vec!["a:1: refused", "check"]),
+            (
+                Error::NotReached {
+                    milestone: Milestone::Durable,
+                    missing: vec!["eu".into(), "us".into()],
+                    waited: Duration::from_secs(2),
+                },
+                vec!["has committed", "not durable yet after 2s", "missing sites: eu, us", "again"],
+            ),
             (Invalid::NoSuchKeyspace { name: "x".into(), existing: vec![] }.into(), vec!["\"x\"", "none"]),
         ];
         for (error, parts) in table {

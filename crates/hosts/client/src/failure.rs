@@ -61,7 +61,8 @@ impl Shared {
     }
 }
 
-fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
+/// What was wrong with a call.
+pub(crate) fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
     let name = || keyspace.name.clone();
     match mistake {
         Mistake::Limit(limit) => Invalid::Limit(limit),

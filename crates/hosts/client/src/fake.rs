@@ -337,7 +337,7 @@ impl State {
                 }
                 self.clock += 1;
                 let timestamp = Timestamp { micros: self.clock, client: transaction.client };
-                Ok(Committed { timestamp, fast: true, retries: 0 })
+                Ok(Committed::at(timestamp))
             }
             End::Fail(failure) => Err(failure),
             End::Never => return None,

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use crate::container::Container;
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
+use crate::receipt::{Origin, Receipt};
 use crate::retry::Retries;
 use crate::session::Session;
 use crate::token::Token;
-use crate::transaction::{Page, Receipt, Transaction, key_range};
+use crate::transaction::{Page, Transaction, key_range};
 
 /// What keys hold at a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +201,8 @@ impl Keyspace {
                     Err(Error::Unknown { token }) => match self.settle(&token, retries.remaining()).await {
                         Some(Outcome::Committed(timestamp)) => {
                             let attempts = retries.attempts();
-                            return Ok((value, Receipt { token, timestamp, fast: false, attempts }));
+                            let origin = Origin::of(&self.shared, &self.definition());
+                            return Ok((value, Receipt { token, timestamp, fast: false, attempts, origin }));
                         }
                         Some(Outcome::Aborted) => {}
                         None => return Err(Error::Unknown { token }),

@@ -65,6 +65,7 @@ mod one_round;
 mod options;
 mod places;
 mod procedures;
+mod receipt;
 mod removal;
 mod retry;
 mod seen;
@@ -88,7 +89,7 @@ pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::{ChangeProgress, Changed, ReplicaChange};
 pub use options::Options;
 pub use procedures::{Answers, Call, InvalidProcedure, ProcedureVersion};
-pub use quorate_core::command::Outcome;
+pub use quorate_core::command::{Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
@@ -99,10 +100,11 @@ pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;
 pub use quorate_serializable_shard::StepFault;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
+pub use receipt::Receipt;
 pub use removal::SiteRemoval;
 pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
-pub use transaction::{Page, Receipt, SetIter, Transaction};
+pub use transaction::{Page, SetIter, Transaction};
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
 };

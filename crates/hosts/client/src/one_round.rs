@@ -12,10 +12,11 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
+use crate::receipt::Receipt;
 use crate::retry::Retries;
 use crate::session::{COORDINATOR_GRACE, NotBegun, OneRound};
 use crate::token::Token;
-use crate::transaction::{Receipt, WINDOW_RETRY_AFTER, clock_now};
+use crate::transaction::{WINDOW_RETRY_AFTER, clock_now};
 use crate::waiters::ExecutedAnswer;
 
 /// What a one-round transaction has come to.
@@ -71,6 +72,7 @@ impl Keyspace {
                 timestamp,
                 fast: false,
                 attempts,
+                origin: None,
             };
             match answer {
                 Ok(Executed { timestamp, answers }) => {

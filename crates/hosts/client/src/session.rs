@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::command::{Command, ContainerCall, Failure, Freshness, SetCall};
+use quorate_core::command::{Command, ContainerCall, Failure, Freshness, Milestone, SetCall};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
     ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
@@ -13,8 +13,10 @@ use quorate_core::{
 use quorate_granola::Class;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
+use crate::receipt::Receipt;
 use crate::waiters::{
-    ElementsAnswer, ExecutedAnswer, FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters,
+    ElementsAnswer, ExecutedAnswer, FinishAnswer, MilestoneAnswer, OpenError, OutcomeAnswer, ScanAnswer,
+    Waiters,
 };
 
 /// The way to the host of the coordinator. Tests put a fake one in its place.
@@ -325,6 +327,29 @@ impl Session {
             Ok(answer) => answer.ok(),
             Err(_) => Some(Ok(None)),
         }
+    }
+
+    /// Asks whether a committed transaction has reached a milestone, and waits for it for `patience` at most; none if the session has ended, or
+    /// the runtime that hosts the coordinator.
+    pub(crate) async fn reach(
+        &self,
+        receipt: &Receipt,
+        milestone: Milestone,
+        patience: Duration,
+    ) -> Option<MilestoneAnswer> {
+        let Receipt { token, timestamp, .. } = receipt;
+        let receiver = self.ask(
+            Vec::new(),
+            |waiters, sender| waiters.expect_milestone(token.transaction, milestone, sender),
+            || Command::Await {
+                transaction: token.transaction,
+                participants: token.participants.clone(),
+                timestamp: *timestamp,
+                milestone,
+                patience,
+            },
+        )?;
+        tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await.ok()?.ok()
     }
 
     /// Has a transaction executed in one round; gives who answers.

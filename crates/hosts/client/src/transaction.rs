@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
 use crate::footprint::Footprint;
+use crate::receipt::{Origin, Receipt};
 use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
 use crate::waiters::FinishAnswer;
@@ -107,19 +108,6 @@ enum Stage {
     Ending,
     /// The coordinator has said how it ended, and has forgotten it.
     Over,
-}
-
-/// What is known of a transaction that has committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// Its name.
-    pub token: Token,
-    /// Names the versions that it wrote. For diagnosis and for checkers: timestamps do not follow real time.
-    pub timestamp: Timestamp,
-    /// True if every shard decided within one round trip.
-    pub fast: bool,
-    /// How many attempts it took.
-    pub attempts: u32,
 }
 
 /// Some keys of a range, in order.
@@ -467,7 +455,8 @@ impl Inner {
         let (stage, untold) = self.end()?;
         let receipt = |timestamp, fast| {
             let attempts = self.id.attempt + 1;
-            Ok(Receipt { token: self.token(), timestamp, fast, attempts })
+            let origin = Origin::of(&self.shared, &self.keyspace);
+            Ok(Receipt { token: self.token(), timestamp, fast, attempts, origin })
         };
         if stage == Stage::Idle && untold.is_empty() {
             return receipt(Timestamp::ZERO, true);

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_core::command::{Committed, Event, Executed, Failure, NotExecuted, Outcome, SetAnswer};
+use quorate_core::command::{
+    Committed, Event, Executed, Failure, Milestone, NotExecuted, NotReached, Outcome, SetAnswer,
+};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::{Durability, Keyspace, Shard};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, Value};
@@ -27,6 +29,9 @@ pub(crate) type FinishAnswer = Result<Committed, Failure>;
 /// What a one-round transaction has come to, as the coordinator says.
 pub(crate) type ExecutedAnswer = Result<Executed, NotExecuted>;
 
+/// Whether a transaction has reached a milestone, as the coordinator says.
+pub(crate) type MilestoneAnswer = Result<(), NotReached>;
+
 /// What became of a transaction; none if it could not be found out in time.
 pub(crate) type OutcomeAnswer = Result<Option<Outcome>, Forgotten>;
 
@@ -39,6 +44,7 @@ pub(crate) struct Forgotten;
 pub(crate) struct Waiters {
     slots: FixedMap<TransactionId, Slot>,
     resolving: FixedMap<TransactionId, Vec<oneshot::Sender<OutcomeAnswer>>>,
+    milestones: FixedMap<(TransactionId, Milestone), Vec<oneshot::Sender<MilestoneAnswer>>>,
     /// One-round transactions: nothing is asked of them but what they come to.
     executing: FixedMap<TransactionId, oneshot::Sender<ExecutedAnswer>>,
     /// Until when a keyspace wants no new transactions.
@@ -285,6 +291,19 @@ impl Waiters {
         !self.closed
     }
 
+    /// A call waits until a transaction has reached a milestone.
+    pub(crate) fn expect_milestone(
+        &mut self,
+        transaction: TransactionId,
+        milestone: Milestone,
+        sender: oneshot::Sender<MilestoneAnswer>,
+    ) -> bool {
+        if !self.closed {
+            self.milestones.entry((transaction, milestone)).or_default().push(sender);
+        }
+        !self.closed
+    }
+
     /// How a transaction ended before it was asked to; none if the host has ended.
     pub(crate) fn failure(&self, transaction: TransactionId) -> Option<Failure> {
         self.slots.get(&transaction).and_then(|slot| slot.failure.clone())
@@ -326,6 +345,11 @@ impl Waiters {
             Event::Resolved { transaction, outcome } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(Ok(outcome));
+                }
+            }
+            Event::Milestone { transaction, milestone, result } => {
+                for sender in self.milestones.remove(&(transaction, milestone)).into_iter().flatten() {
+                    let _ = sender.send(result.clone());
                 }
             }
             Event::Forgotten { transaction } => {
@@ -540,6 +564,24 @@ mod tests {
         let (sender, _receiver) = oneshot::channel();
         assert!(!waiters.expect_outcome(transaction(9), sender));
         assert_eq!(waiters.open_count(), 0);
+    }
+
+    #[test]
+    fn a_milestone_is_told_to_all_calls_that_wait_for_it() {
+        let mut waiters = Waiters::default();
+        let mut expect = |milestone| {
+            let (sender, receiver) = oneshot::channel();
+            assert!(waiters.expect_milestone(transaction(5), milestone, sender));
+            receiver
+        };
+        let [mut first, mut second] = [expect(Milestone::Durable), expect(Milestone::Durable)];
+        let mut visible = expect(Milestone::Visible);
+        let (transaction, milestone) = (transaction(5), Milestone::Durable);
+        waiters.deliver(Event::Milestone { transaction, milestone, result: Ok(()) });
+        assert_eq!((first.try_recv(), second.try_recv()), (Ok(Ok(())), Ok(Ok(()))));
+        assert!(visible.try_recv().is_err());
+        waiters.close();
+        assert_eq!(visible.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     }
 
     #[test]

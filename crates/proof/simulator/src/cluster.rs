@@ -183,8 +183,24 @@ impl<S: System> Cluster<S> {
     pub(crate) fn site_in_history(&self, slot: usize) -> String {
         let site = self.site_of(self.client_node(slot));
         match self.losses.home(self.client_node(slot)) {
-            Some(shard) if S::LOSES_SITES => shard.to_string(),
+            Some(shard) if S::ISOLATION.stands_in_sites() => {
+                let position = self.keyspace.shards.iter().position(|known| known.id == shard);
+                self.local_site(position.unwrap_or(usize::MAX))
+            }
             _ => format!("site{site}"),
+        }
+    }
+
+    /// The name of a local site in histories, by its position in the keyspace. The first that stands in a site goes by the name of that.
+    pub fn local_site(&self, position: usize) -> String {
+        let stands = |group: &Shard| group.replicas.first().map(|node| self.site_of(usize::from(node.0)));
+        let Some(site) = self.keyspace.shards.get(position).and_then(stands) else {
+            return format!("none.{position}");
+        };
+        let earlier = self.keyspace.shards[..position].iter().filter(|group| stands(group) == Some(site));
+        match earlier.count() {
+            0 => format!("site{site}"),
+            earlier => format!("site{site}.{}", earlier + 1),
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_check};
+use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, check_vectors, cross_check};
 use quorate_core::command::Event;
 use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::{Instant, Machine, ReplicaId};
@@ -32,7 +32,7 @@ use crate::operator::Operator;
 use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
-use crate::system::{ForSystem, Hostile, System, is_hostile_key};
+use crate::system::{Facts, ForSystem, Hostile, System, is_hostile_key};
 use crate::world::Happening;
 use crate::world::disk::Crash;
 use crate::world::network::Network;
@@ -265,7 +265,10 @@ impl<S: System> Simulation<S> {
                 Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
                     self.cluster.tell_client(client);
                 }
-                Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
+                Happening::Client(_, event) => {
+                    self.clients.on_event(event, &mut self.cluster);
+                    self.judge_milestones();
+                }
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Trader(trader)) => {
                     self.clients.wake_trader(trader, &mut self.cluster);
@@ -331,6 +334,18 @@ impl<S: System> Simulation<S> {
         for (invariant, finding) in [(Invariant::Timestamps, timestamps), (Invariant::Liveness, leaders)] {
             if finding != Finding::Holds && self.report.broken.len() < BROKEN_MAX {
                 note(&mut self.report, invariant, finding);
+            }
+        }
+    }
+
+    /// Judges what clients were told of transactions beyond their commit.
+    fn judge_milestones(&mut self) {
+        for told in self.clients.take_milestones() {
+            let Some(explain) = S::contradict(&mut self.inspector, &self.cluster, &told) else { continue };
+            if self.report.broken.len() < BROKEN_MAX {
+                let anomaly = format!("not-{}", told.milestone);
+                let broken = vec![Broken::new(Invariant::Durability, &anomaly, explain)];
+                note(&mut self.report, Invariant::Durability, Finding::Broken(broken));
             }
         }
     }
@@ -503,6 +518,8 @@ impl<S: System> Simulation<S> {
         self.clients.count_all_alarms(&self.cluster);
         let baseless = self.clients.promises.nonsense();
         self.clients.nonsense.extend(baseless);
+        let unanswered = self.clients.unanswered_milestones(self.cluster.world.now());
+        self.clients.nonsense.extend(unanswered);
         let report = &mut self.report;
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
@@ -525,13 +542,16 @@ impl<S: System> Simulation<S> {
             );
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
+        self.clients.record_late_places::<S>(&self.inspector, &self.cluster);
         let strict = self.clients.strict_recorder();
         match level {
             Some(level) => judge_history(report, level, &strict, self.clients.recorder()),
             None => note_what_is_permitted(report, self.clients.recorder()),
         }
-        if S::TIMESTAMPS_EXPLAIN_READS {
-            judge_reads(report, self.clients.recorder());
+        match (S::FACTS, level) {
+            (Facts::Timestamps, _) => judge_timestamps(report, self.clients.recorder()),
+            (Facts::Vectors, Some(level)) => judge_vectors(report, level, &strict),
+            (Facts::Vectors, None) | (Facts::Nothing, _) => {}
         }
         if report.broken.is_empty() {
             note(report, Invariant::Agreement, S::conclude(&self.inspector));
@@ -633,8 +653,17 @@ fn note_what_is_permitted(report: &mut SeedReport, all: &Recorder) {
 const PERMITTED_LEVELS: [Level; 6] =
     [Level::StrictSerializable, Level::Serializable, Level::Si, Level::Psi, Level::SessionPsi, Level::Causal];
 
+/// Judges whether snapshots and places at local sites explain what was read.
+fn judge_vectors(report: &mut SeedReport, level: Level, strict: &Recorder) {
+    // What is malformed has been told.
+    if let Ok(history) = strict.to_history() {
+        let vectors = invariants::vectors_explain_reads(&check_vectors(&history, level));
+        note(report, Invariant::Timestamps, vectors);
+    }
+}
+
 /// Judges whether commit timestamps explain what was read.
-fn judge_reads(report: &mut SeedReport, all: &Recorder) {
+fn judge_timestamps(report: &mut SeedReport, all: &Recorder) {
     // What is malformed has been told.
     if let Ok(all) = all.to_history() {
         let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&all));

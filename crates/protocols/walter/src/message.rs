@@ -17,6 +17,8 @@
 //!     │                    all have committed it: globally visible           │
 //! ```
 //!
+//! A client may ask to be told of the last two (ASK-MILESTONE, MILESTONE-REPLY).
+//!
 //! Before a transaction commits that writes registers whose preferred sites are others (*slow commit*), these lock them:
 //!
 //! ```text
@@ -32,7 +34,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::command::End;
+use quorate_core::command::{End, Milestone};
 use quorate_core::transaction::Value;
 use quorate_core::{Key, KeyRange, ReplicaIndex, TransactionId};
 
@@ -40,7 +42,7 @@ use crate::container::Container;
 use crate::entry::Commit;
 use crate::histories::{Count, Read, Update};
 use crate::removal::Frozen;
-use crate::vector::{Vector, VersionNumber};
+use crate::vector::{LocalSite, Vector, VersionNumber};
 
 /// A stretch of the log of a local site, counted from one. The site remembers how each transaction has ended for as long as messages
 /// about it are accepted: those that name a period which is not over for long.
@@ -237,6 +239,25 @@ pub enum Message {
     Forgotten {
         /// The transaction.
         transaction: TransactionId,
+    },
+    /// Client to the leader of the local site at which its transaction has committed: has it reached this? If not, the
+    /// client is told once it has; unless it has not asked for a while, or the leader fails.
+    AskMilestone {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its name.
+        version: VersionNumber,
+        /// What it is to reach.
+        milestone: Milestone,
+    },
+    /// The transaction has reached it, and that will not change; or not yet.
+    MilestoneReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What was asked for.
+        milestone: Milestone,
+        /// The sites whose copies or commits are missing, as far as the sender knows; none if it has reached it.
+        missing: Vec<LocalSite>,
     },
     /// Leader to leader: transactions of the sender's site, in the order of their numbers.
     Propagate {

@@ -7,7 +7,7 @@ quorate_core::plants! {
         "a preferred site votes for a transaction before its locks are durable, and keeps them in memory";
     NumberBeforeVotes = "W2", "5.5", Hunt::ALL_FAULTS,
         "a slow commit takes its number before the votes, so that an abort leaves a gap";
-    DurableWhenReceived = "W6", "5.6", Hunt::Scripted,
+    DurableWhenReceived = "W6", "5.6", Hunt::ALL_FAULTS,
         "a transaction counts as durable although its sets have not reached their preferred sites";
     BarrierIgnored = "W7", "5.7", Hunt::Scripted,
         "the successor of a lost site lets in writes before it has all that the others have written with the lost site's consent";

@@ -32,6 +32,12 @@ impl VersionNumber {
     pub fn timestamp(self) -> Timestamp {
         Timestamp { micros: self.seqno, client: ClientId(u64::from(self.site.0) + 1) }
     }
+
+    /// The name that a timestamp stands for; none if it is that of a transaction which has written nothing.
+    pub fn from_timestamp(timestamp: Timestamp) -> Option<Self> {
+        let site = u16::try_from(timestamp.client.0.checked_sub(1)?).ok()?;
+        Some(VersionNumber { site: LocalSite(site), seqno: timestamp.micros })
+    }
 }
 
 impl fmt::Display for VersionNumber {
@@ -158,6 +164,15 @@ mod tests {
         // Another participant may write zeros.
         let written = Vector { numbers: vec![2, 0, 5, 0] };
         assert!(written == vector && vector.includes_all(&written) && written.to_string() == "⟨2 0 5⟩");
+    }
+
+    #[test]
+    fn timestamps_name_versions() {
+        for name in [version(0, 1), version(3, 77)] {
+            assert_eq!(VersionNumber::from_timestamp(name.timestamp()), Some(name));
+        }
+        assert_eq!(VersionNumber::from_timestamp(Timestamp { micros: 9, client: ClientId(0) }), None);
+        assert_eq!(VersionNumber::from_timestamp(Timestamp { micros: 9, client: ClientId(u64::MAX) }), None);
     }
 
     #[test]

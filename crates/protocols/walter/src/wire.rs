@@ -191,6 +191,8 @@ alternatives!(Message, "walter.Message", messages {
     15 Frozen { 1 frozen: Nested, 2 received: Nested }
     16 Relay { 1 commits: Repeated<Nested> }
     13 Progress { 1 received: Varint, 2 committed: Nested, 3 oldest: Nested }
+    20 AskMilestone { 1 transaction: Nested, 2 version: Nested, 3 milestone: Varint }
+    21 MilestoneReply { 1 transaction: Nested, 2 milestone: Varint, 3 missing: Packed }
 });
 
 message!(Commit, "walter.Commit", {

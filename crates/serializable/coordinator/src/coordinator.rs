@@ -158,7 +158,7 @@ impl Interactive {
             Command::Recall { transaction, participants, not_before, patience } => {
                 self.on_recall(transaction, participants, not_before, patience, context, outbox);
             }
-            command @ Command::Container { .. } => {
+            command @ (Command::Container { .. } | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
             Command::Observe { timestamp } => {
@@ -330,7 +330,7 @@ pub(crate) fn finish(outbox: &mut Out, transaction: TransactionId, result: Resul
 /// How a client is told when a transaction has committed.
 pub(crate) fn committed(id: TransactionId, timestamp: ClockTime) -> Committed {
     let timestamp = Timestamp { micros: timestamp.as_micros(), client: id.client };
-    Committed { timestamp, fast: false, retries: 0 }
+    Committed { fast: false, ..Committed::at(timestamp) }
 }
 
 /// So long a client waits from now on.

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::one_round::Ended;
-use crate::transaction::{Receipt, key_range};
+use crate::receipt::Receipt;
+use crate::transaction::key_range;
 
 use super::{InvalidProcedure, refused};
 

@@ -1,6 +1,11 @@
 //! Parallel-snapshot keyspaces: transactions commit at the site of their client, and reach the others later.
 
-use quorate::{Database, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Options, Outcome};
+use std::time::Duration;
+
+use quorate::{
+    Database, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Milestone, NodeId, Options, Outcome,
+    Receipt,
+};
 
 use crate::support::{Cluster, Load, number};
 
@@ -18,14 +23,14 @@ async fn at(cluster: &Cluster, site: &str) -> Keyspace {
 
 /// Waits until a client reads something.
 async fn eventually<T: PartialEq + std::fmt::Debug>(expected: T, read: impl AsyncFn() -> T) {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     loop {
         let found = read().await;
         if found == expected {
             return;
         }
         assert!(tokio::time::Instant::now() < deadline, "{found:?} is read, and {expected:?} is expected");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -149,6 +154,60 @@ async fn a_local_site_goes_on_without_one_of_its_nodes() {
         load.goes_on("a restart").await;
     }
     load.end().await;
+}
+
+/// Writes a key whose preferred site is on this node.
+async fn put_at(accounts: &Keyspace, node: NodeId) -> Receipt {
+    let definition = accounts.definition();
+    let is_here = |key: &String| definition.shard_of(key.as_bytes()).replicas == [node];
+    let key = (0..).map(|number| format!("key{number}")).find(is_here).unwrap();
+    accounts.transact_with_receipt(async |txn| txn.put(&key, "1")).await.unwrap().1
+}
+
+#[tokio::test]
+async fn receipts_tell_when_a_transaction_is_durable_and_when_it_is_visible_everywhere() {
+    let mut cluster = Cluster::start();
+    create(&cluster.connect().await, 1).await;
+    let south = at(&cluster, "b").await;
+    let options =
+        Options { site: Some("a".to_owned()), deadline: Duration::from_secs(2), ..Options::default() };
+    let db = cluster.connect_with(options).await;
+    let north = db.keyspace("accounts").await.unwrap();
+    let (_, receipt) = north.transact_with_receipt(async |txn| txn.put("alice", "1")).await.unwrap();
+    let (durable, visible) = tokio::join!(receipt.durable(), receipt.visible());
+    durable.and(visible).unwrap();
+    assert!(south.get("alice").await.unwrap().is_some(), "nobody has to wait for it any more");
+    // A site is down: two are enough to be durable, and it is missing where all are needed.
+    cluster.crash(2);
+    let receipt = put_at(&north, NodeId(0)).await;
+    receipt.durable().await.unwrap();
+    let error = receipt.visible().await.unwrap_err();
+    let Error::NotReached { milestone: Milestone::Visible, missing, .. } = &error else { panic!("{error}") };
+    assert_eq!(missing[..], ["c"], "{error}");
+    cluster.restart(2);
+    eventually(true, async || receipt.visible().await.is_ok()).await;
+    // A transaction that has written nothing, or not even read, has nothing to wait for.
+    let read = north.transact_with_receipt(async |txn| txn.get("alice").await).await.unwrap().1;
+    let idle = north.transact_with_receipt(async |_| Ok(())).await.unwrap().1;
+    for receipt in [read, idle] {
+        receipt.durable().await.unwrap();
+        receipt.visible().await.unwrap();
+    }
+    drop(north);
+    db.close().await;
+    assert!(matches!(receipt.durable().await, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn transactions_of_other_keyspaces_are_durable_and_visible_once_they_have_committed() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    for isolation in [Isolation::Strict, Isolation::Serializable] {
+        let keyspace = db.create_keyspace(isolation.name(), KeyspaceOptions::new(isolation)).await.unwrap();
+        let receipt = keyspace.transact_with_receipt(async |txn| txn.put("alice", "1")).await.unwrap().1;
+        receipt.durable().await.unwrap();
+        receipt.visible().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -150,7 +150,7 @@ impl Tally {
 fn every_field_is_reached_from_the_messages_that_stand_by_themselves() {
     let mut tally = Tally::default();
     let mut random = Random::new(0);
-    for _ in 0..4_000 {
+    for _ in 0..6_000 {
         for root in roots::all() {
             tally.look_at(&root.name, &generate::message(&root.name, &mut random));
         }

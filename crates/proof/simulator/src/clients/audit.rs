@@ -112,6 +112,7 @@ impl Clients {
         };
         let undecided = &mut self.undecided[at];
         undecided.resolved = undecided.participants.is_none() || outcome.is_some();
+        undecided.is_in_history |= outcome.is_some();
         let (recorded, reported) = (undecided.attempt.recorded, undecided.reported);
         match outcome {
             Some(Outcome::Committed(timestamp)) if reported => {

@@ -1,13 +1,16 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod facts;
 mod losses;
+mod milestones;
 mod one_round;
 mod placing;
 mod promise;
 mod puts;
 mod read_only;
 pub mod script;
+mod tally;
 mod trade;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,11 +31,14 @@ use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
 use losses::Acknowledged;
+use milestones::Milestones;
+pub use milestones::Told;
 use one_round::OneRound;
 use promise::Promises;
 use puts::Puts;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
+pub use tally::Tally;
 use trade::Trade;
 
 /// Clients wait for so long at most, beyond the round trips that a transaction takes.
@@ -119,6 +125,8 @@ struct Attempt {
     began: Timestamp,
     execution: Execution,
     recorded: RecordedTxn,
+    /// The site at which it runs, as the history names it.
+    site: String,
     commit_asked: bool,
     /// True once the client has been told that nobody knows, and asks what became of it.
     resolving: bool,
@@ -142,26 +150,9 @@ struct Undecided {
     participants: Option<Vec<ShardId>>,
     /// True if the history says already that its fate is unknown.
     reported: bool,
+    /// True if the history says anything of its end.
+    is_in_history: bool,
     resolved: bool,
-}
-
-/// How many transactions and attempts there were, and how they ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    /// Transactions that were begun.
-    pub begun: u64,
-    /// Attempts at them.
-    pub attempts: u64,
-    /// Transactions that committed.
-    pub committed: u64,
-    /// Attempts that did not.
-    pub aborted: u64,
-    /// Attempts whose client never learnt their fate.
-    pub unknown: u64,
-    /// Commits on the fast path in every shard.
-    pub fast: u64,
-    /// Commits that were prepared more than once.
-    pub retried: u64,
 }
 
 /// All clients of a simulation.
@@ -174,6 +165,8 @@ pub struct Clients {
     placing: FixedSet<TransactionId>,
     may_be_lost: Acknowledged,
     recorder: Recorder,
+    /// Attempts that may have committed, and whose place among those of local sites their clients were not told.
+    unplaced: Vec<(TransactionId, RecordedTxn)>,
     /// The transactions that read in the past, ascending: the strict level says nothing about them.
     past: Vec<RecordedTxn>,
     recorded_until: i64,
@@ -190,6 +183,8 @@ pub struct Clients {
     pub told: Vec<(TransactionId, Outcome)>,
     /// What clients have asked for and got that shows how much the system was put to, and how often.
     pub happened: BTreeMap<&'static str, u64>,
+    /// What clients wait for beyond commits.
+    milestones: Milestones,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
     /// What has become of promises that were broken.
@@ -213,6 +208,7 @@ impl Clients {
             placing: FixedSet::default(),
             may_be_lost: Acknowledged::default(),
             recorder: Recorder::new(),
+            unplaced: Vec::new(),
             past: Vec::new(),
             recorded_until: 0,
             unique: UniqueValues::new(0),
@@ -223,6 +219,7 @@ impl Clients {
             acknowledged: Vec::new(),
             told: Vec::new(),
             happened: BTreeMap::new(),
+            milestones: Milestones::new(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
@@ -387,6 +384,7 @@ impl Clients {
     fn bury<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         self.slots[slot].is_alive = false;
         self.slots[slot].doom = None;
+        self.milestones.bury(self.slots[slot].id);
         if let Some(trade) = &mut self.trade {
             trade.bury(slot);
         }
@@ -442,6 +440,7 @@ impl Clients {
 
     /// Every place is filled again, and stays so.
     pub fn restart_all<S: System>(&mut self, cluster: &mut Cluster<S>) {
+        self.milestones.calm();
         for slot in 0..self.slots.len() {
             self.slots[slot].doom = None;
             self.restart(slot, cluster);
@@ -498,7 +497,8 @@ impl Clients {
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
-        self.recorder.site(recorded, cluster.site_in_history(slot));
+        let site = cluster.site_in_history(slot);
+        self.recorder.site(recorded, site.clone());
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);
         }
@@ -520,6 +520,7 @@ impl Clients {
             began,
             execution,
             recorded,
+            site,
             commit_asked,
             resolving,
             thinks,
@@ -658,6 +659,9 @@ impl Clients {
             }
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
+            Event::Milestone { transaction, milestone, result } => {
+                self.on_milestone(transaction, milestone, result);
+            }
             Event::Executed { transaction, result } => self.on_executed(transaction, result, cluster),
             Event::Outdated { keyspace } => {
                 self.nonsense
@@ -721,6 +725,9 @@ impl Clients {
                 self.tally.fast += u64::from(committed.fast);
                 self.tally.retried += u64::from(committed.retries > 0);
                 let slot = self.sessions[session].slot;
+                let at_site = committed.at_site.as_ref();
+                self.record_place(session, at_site, cluster);
+                self.draw_milestones(session, (transaction, committed.timestamp), at_site, cluster);
                 self.end_committed(session, committed.timestamp, cluster);
                 self.meet_doom(slot, committed.retries > 0, cluster);
             }
@@ -783,7 +790,12 @@ impl Clients {
             return;
         };
         match outcome {
-            Some(Outcome::Committed(timestamp)) => self.end_committed(session, timestamp, cluster),
+            Some(Outcome::Committed(timestamp)) => {
+                if let Some(attempt) = &self.sessions[session].attempt {
+                    self.note_unplaced::<S>(attempt.id, attempt.recorded);
+                }
+                self.end_committed(session, timestamp, cluster);
+            }
             Some(Outcome::Aborted) => self.end_aborted(session, cluster),
             None => self.end_unknown(session, None, cluster),
         }
@@ -858,9 +870,11 @@ impl Clients {
             self.recorder.info(attempt.recorded, time);
         }
         self.sessions[session].process = self.next_process();
+        self.note_unplaced::<S>(attempt.id, attempt.recorded);
         // What became of a promise that was broken has no answer.
         if !attempt.manner.breaks_promise {
-            self.undecided.push(Undecided { attempt, participants, reported, resolved: false });
+            let (is_in_history, resolved) = (reported, false);
+            self.undecided.push(Undecided { attempt, participants, reported, is_in_history, resolved });
         }
     }
 

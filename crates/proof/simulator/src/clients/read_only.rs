@@ -133,13 +133,14 @@ impl Clients {
         result: Result<Committed, Failure>,
         cluster: &mut Cluster<S>,
     ) {
-        let Some(attempt) = &mut self.sessions[session].attempt else { return };
-        let Some(read_only) = &mut attempt.read_only else { return };
         let committed = match result {
             Ok(committed) => committed,
             Err(_) => return self.end_aborted(session, cluster),
         };
         self.tally.fast += u64::from(committed.fast);
+        self.record_place(session, committed.at_site.as_ref(), cluster);
+        let Some(attempt) = &mut self.sessions[session].attempt else { return };
+        let Some(read_only) = &mut attempt.read_only else { return };
         if attempt.execution.plan().keys_read().is_some() {
             if let Err(unread) = attempt.execution.got_all(&read_only.got) {
                 self.nonsense.push(format!("{} committed, but {unread}", attempt.id));

@@ -5,6 +5,7 @@
 //! | I1 | the isolation level holds on what clients saw | the history |
 //! | I1 | the consistency conditions of TPC-C hold, where that runs beside the workload | what the replicas hold at the end |
 //! | I2 | commit timestamps explain every read, and order versions as lists do | the history with timestamps |
+//! | I2 | snapshots and places at local sites explain every read (where transactions have them) | the history with both |
 //! | I2 | the timestamps of no group run ahead of right clocks (where leaders choose them) | the replicas while it runs |
 //! | I3 | acknowledged appends survive, exactly once | what the auditor read at the end |
 //! | I3 | acknowledged puts survive, or later ones of the same keys (where histories are promised nothing) | what the replicas hold at the end |
@@ -28,7 +29,9 @@ mod i7_sanity;
 mod i8_determinism;
 
 pub use i1_isolation::{conditions_hold, isolation_holds, shows_too_little};
-pub use i2_timestamps::{timestamps_explain_reads, timestamps_follow_clocks, timestamps_order_versions};
+pub use i2_timestamps::{
+    timestamps_explain_reads, timestamps_follow_clocks, timestamps_order_versions, vectors_explain_reads,
+};
 pub use i3_durability::{AcknowledgedPut, acknowledged_appends_survive, acknowledged_puts_survive};
 pub use i4_agreement::{
     above_floor, digests_agree, everything_is_in_order, outcomes_agree, replicas_agree_on_data,
@@ -47,7 +50,7 @@ use quorate_checker::Report;
 pub enum Invariant {
     /// The isolation level holds.
     Isolation,
-    /// Commit timestamps explain every read.
+    /// Commit timestamps, or snapshots and places at local sites, explain every read.
     Timestamps,
     /// Acknowledged writes survive, exactly once.
     Durability,

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_checker::Level;
+use quorate_core::command::AtSite;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
@@ -37,6 +38,7 @@ use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, Sh
 use quorate_wire::Wire;
 
 use crate::amnesia::HostPlant;
+use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::invariants::{Broken, Finding, Invariant};
@@ -367,8 +369,8 @@ pub trait System:
     /// What has been seen of it while it runs.
     type Inspector: Debug + Default;
 
-    /// True if a transaction that has committed at a timestamp has read everything below it.
-    const TIMESTAMPS_EXPLAIN_READS: bool;
+    /// What servers say of transactions that explains their reads.
+    const FACTS: Facts;
 
     /// True if clients can read at a timestamp that has passed.
     const READS_THE_PAST: bool = true;
@@ -409,6 +411,8 @@ pub trait System:
 
     /// True if clients can place containers.
     const PLACES_CONTAINERS: bool = false;
+    /// True if clients can be told what transactions reach beyond their commit.
+    const TELLS_MILESTONES: bool = false;
 
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> SettingsOf<Self>;
@@ -483,6 +487,18 @@ pub trait System:
         Vec::new()
     }
 
+    /// Where a transaction stands that was seen to have committed at a local site; none if it was not seen.
+    fn place_of(inspector: &Self::Inspector, transaction: TransactionId) -> Option<AtSite> {
+        let _ = (inspector, transaction);
+        None
+    }
+
+    /// Why it is not so what a client was just told of a milestone; none if it is, or nobody can tell.
+    fn contradict(inspector: &mut Self::Inspector, cluster: &Cluster<Self>, told: &Told) -> Option<String> {
+        let _ = (inspector, cluster, told);
+        None
+    }
+
     /// What was seen to be wrong while it ran, and is told only if nothing else is wrong.
     fn conclude(inspector: &Self::Inspector) -> Finding {
         let _ = inspector;
@@ -498,6 +514,17 @@ pub trait System:
     /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
     /// makes the server follow.
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;
+}
+
+/// What servers say of transactions, by which their reads are replayed (I2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Facts {
+    /// Nothing that explains what each has read.
+    Nothing,
+    /// Timestamps: a transaction that has committed at one has read everything below it.
+    Timestamps,
+    /// Snapshots and places at local sites: a transaction has read what its vector includes.
+    Vectors,
 }
 
 /// How far ahead of a replica's view another lies that it hears of.

@@ -136,6 +136,11 @@ impl<M: Machine> Host<M> {
         self.driver.as_ref().map(Driver::machine)
     }
 
+    /// Counts the machines that have run here.
+    pub(super) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
     /// Boots a machine that was restored from the disk. As after whatever happens to it, [`Host::settle`] comes next.
     pub(super) fn boot(&mut self, machine: M, around: &mut impl Surroundings<M>) {
         self.driver = Some(Driver::new(machine, self.random.clone()));

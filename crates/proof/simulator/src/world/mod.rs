@@ -606,6 +606,11 @@ impl<P: Protocol, A> World<P, A> {
         host.disk.restore(image);
     }
 
+    /// Counts the machines that have run at a server, one after the other.
+    pub fn incarnation(&self, server: usize) -> u32 {
+        self.servers[server].incarnation()
+    }
+
     /// Boots a machine that was restored from the server's records.
     pub fn boot_server(&mut self, server: usize, machine: P::Server) {
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, server as u64, 0);

@@ -196,7 +196,7 @@ impl Coordinator {
         if shares.is_empty() {
             let timestamp = proposal.timestamp;
             self.close(id, Outcome::Committed(timestamp), outbox);
-            return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+            return finish(outbox, id, Ok(Committed::at(timestamp)));
         }
         self.start_preparing(id, proposal, shares, context, outbox);
     }
@@ -503,8 +503,11 @@ impl Coordinator {
             (preparing.proposal.timestamp, preparing.retries, preparing.shares());
         let prepare = OperationId { transaction: id, number: preparing.number };
         let outcome = if commit { Outcome::Committed(timestamp) } else { Outcome::Aborted };
-        let mut result =
-            if commit { Ok(Committed { timestamp, fast, retries }) } else { Err(Failure::Conflict) };
+        let mut result = if commit {
+            Ok(Committed { fast, retries, ..Committed::at(timestamp) })
+        } else {
+            Err(Failure::Conflict)
+        };
         if commit && preparing.reads_when_prepared() {
             match preparing.newest_found() {
                 Some(found) => tell_reads(open, id, found, &mut shares, outbox),

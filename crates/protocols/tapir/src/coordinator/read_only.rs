@@ -122,7 +122,7 @@ impl Coordinator {
         }
         if wanted.answer_at_once(id, outbox) {
             let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
-            return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+            return finish(outbox, id, Ok(Committed::at(timestamp)));
         }
         let phase = Phase::Executing(Box::new(Execution::read_only(routes.clone(), id.attempt)));
         self.transactions.insert(id, Open::new(phase, deadline, context.clock));

@@ -608,7 +608,7 @@ impl Coordinator {
             None => tell_keys(id, reading.snapshot, timestamp, reading.parts, outbox),
         }
         let retries = reading.round.saturating_sub(1);
-        let committed = Committed { timestamp, fast: true, retries };
+        let committed = Committed { retries, ..Committed::at(timestamp) };
         match reading.snapshot {
             Snapshot::Newest(_) | Snapshot::Now(_) => {
                 self.report(id, Report::new(committed, participants, open.deadline), context, outbox);

@@ -44,7 +44,7 @@ impl Coordinator {
             match &open.phase {
                 Phase::Telling(telling) => match telling.outcome {
                     Outcome::Committed(timestamp) => {
-                        let committed = Committed { timestamp, fast: false, retries: 0 };
+                        let committed = Committed { fast: false, ..Committed::at(timestamp) };
                         let mut report = Report::new(committed, telling.participants(), deadline);
                         (report.resolves, report.finishes) = (true, false);
                         self.report(id, report, context, outbox);
@@ -136,7 +136,7 @@ impl Coordinator {
         let participants = std::mem::take(&mut resolving.participants);
         let result = match outcome {
             Outcome::Committed(_) if resolving.reads_lost => Err(Failure::Conflict),
-            Outcome::Committed(timestamp) => Ok(Committed { timestamp, fast: false, retries: 0 }),
+            Outcome::Committed(timestamp) => Ok(Committed { fast: false, ..Committed::at(timestamp) }),
             Outcome::Aborted => Err(resolving.invalid.take().map_or(Failure::Conflict, Failure::Invalid)),
         };
         self.answer(id, participants, result, context, outbox);

@@ -1,7 +1,7 @@
 //! The local site is asked to commit, or what became of a transaction.
 
 use quorate_coordinator::{Wants, finish};
-use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome};
+use quorate_core::command::{AtSite, Committed, Event, Failure, Invalid, Outcome, SiteVersion};
 use quorate_core::{ClientId, Context, Instant, ReplicaId, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Open, Out, Phase};
@@ -55,8 +55,7 @@ impl Coordinator {
         let updates = execution.into_updates();
         if updates.is_empty() {
             // It is a part of its snapshot, and nobody has to know of it.
-            let micros = taken.map_or(0, |snapshot| snapshot.numbers().iter().sum());
-            return finish(outbox, id, Ok(committed(Timestamp { micros, client: ClientId(0) })));
+            return finish(outbox, id, Ok(read_only(taken)));
         }
         let snapshot = taken.map_or_else(|| Snapshot::New(session.seen.clone()), Snapshot::Taken);
         let asking = Asking::commit(snapshot, updates, session.period, context.now);
@@ -117,18 +116,16 @@ impl Coordinator {
         }
         self.unknown.remove(&id);
         let Some(Open { wants, .. }) = self.transactions.remove(&id) else { return };
-        let outcome = match ending {
-            Ending::Committed { version, .. } => Outcome::Committed(version.timestamp()),
-            Ending::Aborted => Outcome::Aborted,
+        let result = match ending {
+            Ending::Committed { version, snapshot } => Ok(committed(version, &snapshot)),
+            Ending::Aborted => Err(Failure::Conflict),
         };
         if wants.resolve_wanted {
-            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+            let committed = |committed: &Committed| Outcome::Committed(committed.timestamp);
+            let outcome = Some(result.as_ref().map_or(Outcome::Aborted, committed));
+            outbox.emit(Event::Resolved { transaction: id, outcome });
         }
         if !wants.answered {
-            let result = match outcome {
-                Outcome::Committed(timestamp) => Ok(committed(timestamp)),
-                Outcome::Aborted => Err(Failure::Conflict),
-            };
             finish(outbox, id, result);
         }
     }
@@ -244,6 +241,16 @@ impl Coordinator {
     }
 }
 
-fn committed(timestamp: Timestamp) -> Committed {
-    Committed { timestamp, fast: true, retries: 0 }
+fn committed(version: VersionNumber, snapshot: &Vector) -> Committed {
+    let name = SiteVersion { site: version.site.0, seqno: version.seqno };
+    let at_site = Some(AtSite { version: Some(name), snapshot: snapshot.numbers().to_vec() });
+    Committed { at_site, ..Committed::at(version.timestamp()) }
+}
+
+/// A transaction that has written nothing is a part of its snapshot, if it has read anything.
+fn read_only(snapshot: Option<Vector>) -> Committed {
+    let numbers = snapshot.map(|snapshot| snapshot.numbers().to_vec());
+    let micros = numbers.iter().flatten().sum();
+    let at_site = numbers.map(|snapshot| AtSite { version: None, snapshot });
+    Committed { at_site, ..Committed::at(Timestamp { micros, client: ClientId(0) }) }
 }

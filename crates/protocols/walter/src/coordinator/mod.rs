@@ -16,10 +16,12 @@
 //! | `sets` | counting sets, with the changes of the transaction itself |
 //! | `containers` | containers are found and placed |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
+//! | `milestones` | the local site is asked whether a transaction is durable, or visible everywhere |
 
 mod commit;
 mod containers;
 mod execution;
+mod milestones;
 mod sets;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ use crate::reasons;
 use crate::vector::Vector;
 use commit::Asking;
 use execution::Execution;
+use milestones::Milestones;
 
 type Out = quorate_coordinator::Out<Coordinator>;
 
@@ -52,6 +55,7 @@ pub struct Coordinator {
     transactions: Transactions<Open>,
     /// With which period transactions were sent whose outcome the client does not know.
     unknown: FixedMap<TransactionId, Period>,
+    milestones: Milestones,
 }
 
 /// A keyspace, and what this client has seen of it.
@@ -105,6 +109,7 @@ impl Coordinates for Coordinator {
             leaders: Leaders::default(),
             transactions: Transactions::default(),
             unknown: FixedMap::default(),
+            milestones: Milestones::default(),
         }
     }
 
@@ -144,9 +149,15 @@ impl Coordinates for Coordinator {
             }
             Message::Abandoned { transaction, last } => self.on_abandoned(from, transaction, last, outbox),
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
+            Message::MilestoneReply { transaction, milestone, missing } => {
+                self.on_milestone(from, transaction, milestone, &missing, outbox);
+            }
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 if self.leaders.redirect(from, leader) {
-                    self.send_again(transaction, context, outbox);
+                    let asked = self.ask_milestones_again(transaction, context, outbox);
+                    if !asked || self.transactions.contains_key(&transaction) {
+                        self.send_again(transaction, context, outbox);
+                    }
                 } else {
                     outbox.ignored(reasons::KNOWN);
                 }
@@ -158,6 +169,7 @@ impl Coordinates for Coordinator {
             | Message::Vote { .. }
             | Message::Release { .. }
             | Message::AskOutcome { .. }
+            | Message::AskMilestone { .. }
             | Message::Propagate { .. }
             | Message::Frozen { .. }
             | Message::Relay { .. }
@@ -207,6 +219,10 @@ impl Coordinates for Coordinator {
             Command::Resolve { transaction, participants, patience, .. } => {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
             }
+            Command::Await { transaction, participants, timestamp, milestone, patience } => {
+                let deadline = context.now + patience;
+                self.on_await(transaction, &participants, timestamp, milestone, deadline, context, outbox);
+            }
             Command::Observe { .. } => {}
             Command::ReadOnly { .. }
             | Command::ReadOnlyScan { .. }
@@ -239,6 +255,14 @@ impl Coordinates for Coordinator {
             return Some(deadline.min(context.now + timeout));
         }
         Some(deadline.min(since + timeout))
+    }
+
+    fn attend_others(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        self.attend_milestones(context, outbox);
+    }
+
+    fn others_wake_at(&self) -> Option<Instant> {
+        self.milestones.wake_at()
     }
 }
 

@@ -103,10 +103,13 @@ impl Replica {
             // It has read nothing, so it may come after everything that is about to commit here; unless other sites are asked: they must
             // never hear of a transaction that is not stable.
             Snapshot::New(_) if !self.is_fast(&request.updates) => self.state.committed.clone(),
+            // All of it, and of the other sites, too: the snapshots of a site include each other.
             Snapshot::New(_) => {
                 let mut newest = self.state.committed.clone();
-                let seqno = self.leader.as_ref().map_or(0, |leader| leader.appended);
-                newest.include(VersionNumber { site: self.site, seqno });
+                if let Some(leader) = &self.leader {
+                    newest.join(&leader.advancing);
+                    newest.include(VersionNumber { site: self.site, seqno: leader.appended });
+                }
                 newest
             }
         };

@@ -1,5 +1,7 @@
 //! What holds between any two steps of a replica. Golden scripts and the simulator assert it after every step.
 
+use quorate_core::command::Milestone;
+
 use super::Replica;
 
 impl Replica {
@@ -58,6 +60,12 @@ impl Replica {
         let own = self.state.committed.of(self.site);
         assert!(leader.appended >= own, "{} was appended, and {own} is stable", leader.appended);
         assert!(leader.durable <= own, "{} is durable, and {own} is stable", leader.durable);
+        let waits_for = leader.awaited.first(Milestone::Durable);
+        assert!(
+            waits_for.is_none_or(|seqno| seqno > leader.durable),
+            "a client waits until {waits_for:?} is durable, and {} is",
+            leader.durable
+        );
         for (site, peer) in &leader.peers {
             assert!(peer.received <= own, "{site} has received {}, and {own} is stable", peer.received);
             assert!(peer.received <= peer.sent.max(peer.received), "{site} was sent what it has received");

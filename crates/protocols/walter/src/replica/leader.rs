@@ -7,6 +7,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId};
 
+use super::milestones::Awaited;
 use super::state::State;
 use crate::entry::{Commit, registers};
 use crate::histories::Update;
@@ -57,6 +58,8 @@ pub(super) struct Leader {
     pub(super) samples: VecDeque<(Instant, Vector, Period)>,
     /// FLOOR is appended and not yet stable.
     pub(super) raising: bool,
+    /// Clients that wait for milestones of their transactions.
+    pub(super) awaited: Awaited,
     /// When it was asked last which sites were taken out.
     pub(super) consulted: Option<Instant>,
     /// Requests, and addresses that wait for the ending of a transaction, until it is sure that this site was not taken out.
@@ -197,6 +200,7 @@ impl Leader {
             freezing: Vec::new(),
             removing: BTreeSet::new(),
             frozen: BTreeMap::new(),
+            awaited: Awaited::default(),
         }
     }
 

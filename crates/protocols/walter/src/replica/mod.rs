@@ -10,6 +10,7 @@
 //! | `locking` | locks for slow commits of other sites | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
 //! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
+//! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
@@ -19,6 +20,7 @@ mod floor;
 mod invariants;
 mod leader;
 mod locking;
+mod milestones;
 mod propagation;
 mod reads;
 mod removal;
@@ -212,6 +214,9 @@ impl Replica {
             (Message::AskOutcome { transaction, period, committed }, _) => {
                 self.on_ask_outcome(from, transaction, (period, committed), context.now, log, outbox);
             }
+            (Message::AskMilestone { transaction, version, milestone }, _) => {
+                self.on_ask_milestone(from, transaction, version, milestone, context, log, outbox);
+            }
             (Message::Prepare { transaction, keys, snapshot }, Address::Replica(from)) => {
                 self.on_prepare(from, transaction, keys, snapshot, context, log, outbox);
             }
@@ -252,7 +257,8 @@ impl Replica {
                 | Message::CommitReply { .. }
                 | Message::TooOld { .. }
                 | Message::Abandoned { .. }
-                | Message::Forgotten { .. },
+                | Message::Forgotten { .. }
+                | Message::MilestoneReply { .. },
                 _,
             ) => outbox.ignored(reasons::CLIENTS_ONLY),
         }
@@ -338,6 +344,7 @@ impl Replica {
         self.attend_locks(context, outbox);
         self.attend_floor(context, log, outbox);
         self.attend_peers(context, outbox);
+        self.attend_milestones(context);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
     }
 }
@@ -415,6 +422,7 @@ impl LogMachine for Replica {
             Entry::Freeze(_) => self.on_freeze(outbox),
             Entry::Removed { site, end } => {
                 self.on_removed(*site, end);
+                self.count_copies(outbox);
                 self.advance(log, outbox);
                 self.wake(context, log, outbox);
             }

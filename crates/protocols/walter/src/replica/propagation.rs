@@ -242,31 +242,25 @@ impl Replica {
         }
         peer.committed.join(committed);
         peer.oldest.get_or_insert_default().join(oldest);
-        self.count_copies();
+        self.count_copies(outbox);
         self.propagate_soon(outbox);
     }
 
     /// Finds out which transactions of this site are disaster-safe durable: f + 1 sites have them, and so have the preferred sites of all
     /// that they update; and so it is with those before them.
-    fn count_copies(&mut self) {
-        let left = self.config.sites().filter(|site| self.state.removal(*site).is_none()).count();
-        let needed = (self.config.sites_lost_max + 1).min(left);
+    /// Clients that wait for that are told.
+    pub(super) fn count_copies(&mut self, outbox: &mut Out) {
+        let needed = self.durable_at();
         let floor = self.state.histories.floor().of(self.site);
         let last = self.state.committed.of(self.site);
-        let counts_sets = !self.config.rules.has(Plant::DurableWhenReceived);
         let Some(leader) = &self.leader else { return };
         let mut durable = leader.durable.max(floor);
         while durable < last {
             let version = VersionNumber { site: self.site, seqno: durable + 1 };
-            let has = |site: LocalSite| {
-                site == self.site
-                    || leader.peers.get(&site).is_some_and(|peer| peer.received >= version.seqno)
-            };
+            let has = |site: LocalSite| self.has_copy(site, version.seqno);
             let commit = self.state.commit(version).expect("it is above the floor, and has committed");
             let copies = self.config.sites().filter(|site| has(*site)).count();
-            let objects = commit.updates.iter().filter(|update| counts_sets || update.is_write());
-            let mut guardians = objects.map(|update| self.guardian(update));
-            if copies < needed || !guardians.all(|site| site.is_some_and(has)) {
+            if copies < needed || !self.guardians_of(commit).all(|site| site.is_some_and(has)) {
                 break;
             }
             durable = version.seqno;
@@ -274,6 +268,7 @@ impl Replica {
         if let Some(leader) = &mut self.leader {
             leader.durable = durable;
         }
+        self.tell_milestones(outbox);
     }
 
     /// Sends again what a site has not confirmed for long, and tells each how far this one is.
@@ -302,7 +297,7 @@ impl Replica {
                 silent.push(*site);
             }
         }
-        self.count_copies();
+        self.count_copies(outbox);
         for site in silent {
             self.suspect(site);
         }

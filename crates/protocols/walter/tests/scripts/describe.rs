@@ -1,7 +1,7 @@
 //! Messages, entries and events in a few words.
 
 use quorate_core::TransactionId;
-use quorate_core::command::{Event, Failure, Outcome, SetAnswer};
+use quorate_core::command::{Event, Failure, NotReached, Outcome, SetAnswer};
 use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
 use quorate_walter::{Entry, Message, Update};
@@ -134,6 +134,16 @@ pub(super) fn message(message: &Message) -> String {
         ),
         Message::Relay { commits: all } => format!("RELAY {}", commits(all)),
         Message::Forgotten { transaction: id } => format!("{} FORGOTTEN", transaction(*id)),
+        Message::AskMilestone { transaction: id, version, milestone } => {
+            format!("ASK-MILESTONE {} {version} {milestone}", transaction(*id))
+        }
+        Message::MilestoneReply { transaction: id, milestone, missing } if missing.is_empty() => {
+            format!("{} is {milestone}", transaction(*id))
+        }
+        Message::MilestoneReply { transaction: id, milestone, missing } => {
+            let missing: Vec<String> = missing.iter().map(|site| site.to_string()).collect();
+            format!("{} is not {milestone}, missing {}", transaction(*id), missing.join(" "))
+        }
         Message::Propagate { commits: all, durable } => {
             let all = commits(all);
             let all = if all.is_empty() { all } else { format!("{all}, ") };
@@ -216,6 +226,17 @@ pub(super) fn event(event: &Event) -> String {
             format!("{} resolved: {outcome}", of(transaction))
         }
         Event::Forgotten { transaction } => format!("{} is forgotten", of(transaction)),
+        Event::Milestone { transaction, milestone, result } => {
+            let id = of(transaction);
+            match result {
+                Ok(()) => format!("{id} is {milestone}"),
+                Err(NotReached::Missing(missing)) => {
+                    let missing: Vec<String> = missing.iter().map(|shard| shard.to_string()).collect();
+                    format!("{id} is NOT {milestone} IN TIME, missing {}", missing.join(" "))
+                }
+                Err(NotReached::Invalid(mistake)) => format!("{id}: {mistake}"),
+            }
+        }
         other => format!("{other:?}"),
     }
 }

@@ -11,6 +11,7 @@
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
 //! | `locate c1 7 a`, `place c1 7 a SITE`, `destroy c1 7 a` | where a container is, to move it, and to destroy it; each key is one |
+//! | `await c1 7 s0.3 durable [MILLISECONDS]` | a client waits until its transaction, which has committed as `s0.3`, is `durable` or `visible` |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `moves c1 2` | a client finds that another site is nearer |
 //! | `remove SITE`, `settle`, `answer WHO` | the configuration service: an operator takes a site out; what was proposed last is settled; a replica that has asked hears which sites were taken out |

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, ContainerCall, End, Event, Freshness, Routes, SetCall};
+use quorate_core::command::{Command, ContainerCall, End, Event, Freshness, Milestone, Routes, SetCall};
 use quorate_core::hosted::{Consultation, Shards};
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Removals, Shard, shard_position};
@@ -15,8 +15,8 @@ use quorate_core::{
 };
 use quorate_testscripts::stage::{Play, Stage};
 use quorate_walter::{
-    Coordinator, CoordinatorConfig, Entry, Message, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent,
-    Rules,
+    Coordinator, CoordinatorConfig, Entry, LocalSite, Message, Replica, ReplicaCommand, ReplicaConfig,
+    ReplicaEvent, Rules, VersionNumber,
 };
 
 use super::describe;
@@ -97,6 +97,12 @@ fn key(word: &str, sites: usize) -> Key {
         .find(|candidate| shard_position(candidate.as_bytes(), sites) == wanted)
         .map(Key::from)
         .unwrap()
+}
+
+/// The version `s0.3`.
+fn version_named(word: &str) -> VersionNumber {
+    let (site, seqno) = word[1..].split_once('.').unwrap();
+    VersionNumber { site: LocalSite(site.parse().unwrap()), seqno: seqno.parse().unwrap() }
 }
 
 impl World {
@@ -283,6 +289,21 @@ impl World {
                 Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience }
             }
             ("abort", []) => Command::Abort { transaction },
+            ("await", [version, milestone, wait @ ..]) => {
+                let version = version_named(version);
+                let milestone = Milestone::ALL.into_iter().find(|known| known.name() == *milestone).unwrap();
+                let patience = wait
+                    .first()
+                    .map_or(patience, |millis: &&str| Duration::from_millis(millis.parse().unwrap()));
+                let participants = vec![ShardId(u32::from(version.site.0) + 1)];
+                Command::Await {
+                    transaction,
+                    participants,
+                    timestamp: version.timestamp(),
+                    milestone,
+                    patience,
+                }
+            }
             ("resolve", [site]) => {
                 let participants = vec![ShardId(site.parse().unwrap())];
                 Command::Resolve { transaction, participants, timestamp: Timestamp::ZERO, patience }

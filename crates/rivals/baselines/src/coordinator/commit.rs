@@ -36,7 +36,7 @@ impl Coordinator {
             outbox.send(self.leaders.leader(*shard), Message::Release { transaction: id });
         }
         if parts.is_empty() {
-            let committed = Committed { timestamp: greatest, fast: true, retries: 0 };
+            let committed = Committed::at(greatest);
             self.close(id, Outcome::Committed(committed.timestamp), outbox);
             finish(outbox, id, Ok(committed));
         } else if !writes {

@@ -221,7 +221,8 @@ impl Coordinates for Coordinator {
             command @ (Command::Container { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }
-            | Command::Observe { .. }) => {
+            | Command::Observe { .. }
+            | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }

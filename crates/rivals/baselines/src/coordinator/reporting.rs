@@ -65,7 +65,7 @@ impl Coordinator {
         }
         let open = self.close(id, Outcome::Committed(timestamp), outbox)?;
         if !open.wants.answered {
-            finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+            finish(outbox, id, Ok(Committed::at(timestamp)));
         }
         None
     }

@@ -216,6 +216,7 @@ pub(super) fn event(event: &Event) -> String {
             format!("{} resolved: {fate}", transaction(*id))
         }
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
+        Event::Milestone { transaction: id, .. } => format!("{} has no milestones", transaction(*id)),
         Event::Outdated { keyspace } => format!("{keyspace} is outdated"),
     }
 }

@@ -195,7 +195,8 @@ impl Coordinates for Coordinator {
             command @ (Command::Container { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }
-            | Command::Observe { .. }) => {
+            | Command::Observe { .. }
+            | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }
@@ -364,7 +365,7 @@ impl Coordinator {
         let timestamp = open.puts.earliest.unwrap_or(Timestamp::new(clock, self.config.client));
         let (fast, retries) = (!open.puts.is_slow, open.puts.retries);
         if open.phase == Phase::Committing {
-            finish(outbox, id, Ok(Committed { timestamp, fast, retries }));
+            finish(outbox, id, Ok(Committed { fast, retries, ..Committed::at(timestamp) }));
         }
         self.transactions.remove(&id);
     }

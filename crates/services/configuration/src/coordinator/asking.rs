@@ -281,7 +281,7 @@ impl Coordinator {
     /// A transaction has committed.
     pub(super) fn commit(&mut self, id: TransactionId, timestamp: Timestamp, outbox: &mut Out) {
         if self.forget(id).is_some_and(|open| !open.wants.answered) {
-            finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+            finish(outbox, id, Ok(Committed::at(timestamp)));
         }
     }
 

@@ -129,7 +129,7 @@ fn got(request: u64, key: &'static str, changed: Option<u64>) -> Message {
 }
 
 fn finished(transaction: TransactionId, result: Result<Timestamp, Failure>) -> Event {
-    let committed = |timestamp| Committed { timestamp, fast: true, retries: 0 };
+    let committed = Committed::at;
     Event::Finished { transaction, result: result.map(committed) }
 }
 

@@ -241,6 +241,24 @@ fn counts_are_sums_over_the_vector() {
     assert!(complaint(&replay(&fill("A:1,B:1", "{\"1\":1}"))).contains("sum up to 2"));
 }
 
+/// The client of a transaction has not heard how it ended, and the servers have placed it.
+#[test]
+fn what_has_a_place_has_committed() {
+    let fill = |facts: &str, count: &str| {
+        format!(
+            r#"
+            invoke 0 #A [["add","s",1]]
+            info   0 {facts} [["add","s",1]]
+            invoke 1 #A [["r","s",null]]
+            ok     1 vts=A:1 [["r","s",{count}]]
+            "#
+        )
+    };
+    assert!(replay(&fill("vts=A:0 site_seq=1", "{\"1\":1}")).is_valid());
+    assert!(complaint(&replay(&fill("vts=A:0 site_seq=1", "{}"))).contains("sum up to 1"));
+    assert!(doubt(&replay(&fill("", "{\"1\":1}"))).starts_with("A transaction of unknown outcome"));
+}
+
 #[test]
 fn missing_facts_are_unknown() {
     assert_eq!(doubt(&replay(&FORK.replace("vts=A:1 ", ""))), "T4 committed without a snapshot vector.");

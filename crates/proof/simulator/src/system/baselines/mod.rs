@@ -22,7 +22,7 @@ use quorate_core::{ClientId, GroupSize, Machine, Random, ReplicaIndex, ShardId};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_log};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 
 use crate::world::costs::Work;
 use hostile::Hostile;
@@ -76,7 +76,7 @@ impl System for Baseline {
     type Hostile = Hostile;
     type Inspector = ();
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const FACTS: Facts = Facts::Nothing;
     const CHANGES_GROUPS: bool = true;
 
     const STANDS_ON_LOG: bool = true;

@@ -22,7 +22,7 @@ use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_log::member::{Item, MessageOf};
 use quorate_log::{Guest, Member, Part};
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_log};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 use crate::fault::Fault;
 
 use crate::invariants::Broken;
@@ -84,7 +84,7 @@ impl System for ConfigurationService {
     type Hostile = Hostile;
     type Inspector = Inspector;
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = true;
+    const FACTS: Facts = Facts::Timestamps;
     const IS_SPREAD: bool = true;
     const CANNOT_STRIKE: &'static [Fault] = &[Fault::RecoveryCrashes, Fault::RecoveryDuels];
     const CHANGES_GROUPS: bool = true;

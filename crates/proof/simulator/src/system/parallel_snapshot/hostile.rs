@@ -2,6 +2,7 @@
 //!
 //! It knows the ids of other clients' transactions, sends in its own name, and writes only keys of its own.
 
+use quorate_core::command::Milestone;
 use quorate_core::{Key, Random, ShardId, TransactionId, Value};
 use quorate_walter::message::{Ending, Period, Snapshot, Wanted};
 use quorate_walter::{LocalSite, Message, Update, Vector, VersionNumber};
@@ -118,6 +119,15 @@ impl Hostile {
         let period = Period([0, 1, u64::MAX][self.liar.random.index(3)]);
         let committed = [0, u64::MAX][self.liar.random.index(2)];
         self.liar.send_each(shard, cluster, |_| Message::AskOutcome { transaction, period, committed });
+        let milestone = Milestone::ALL[self.liar.random.index(2)];
+        let version = self.version();
+        self.liar.send_each(shard, cluster, |_| Message::AskMilestone { transaction, version, milestone });
+    }
+
+    /// A version that may have been given to another transaction, or to none.
+    fn version(&mut self) -> VersionNumber {
+        let seqno = [0, 1, 20, u64::MAX][self.liar.random.index(4)];
+        VersionNumber { site: LocalSite([0, 1, 2, u16::MAX][self.liar.random.index(4)]), seqno }
     }
 
     /// Says what only leaders of other sites say.

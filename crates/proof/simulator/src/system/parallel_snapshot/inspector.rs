@@ -4,9 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::TransactionId;
-use quorate_walter::{Replica, Update, Vector, VersionNumber};
+use quorate_core::command::{AtSite, SiteVersion};
+use quorate_walter::{LocalSite, Replica, Update, Vector, VersionNumber};
 
 use super::ParallelSnapshot;
+use super::copies::Copies;
+use super::forks::Forks;
+use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::invariants::{Broken, Invariant};
 
@@ -18,6 +22,8 @@ pub struct Inspector {
     compared: Vector,
     comparisons: u64,
     moved: BTreeSet<VersionNumber>,
+    copies: Copies,
+    forks: Forks,
     slow: u64,
     remote: u64,
 }
@@ -26,6 +32,7 @@ impl Inspector {
     /// Looks at every replica: no version has two transactions or two snapshots, and whatever has committed at a site has done so after all
     /// that its snapshot includes.
     pub(super) fn look(&mut self, cluster: &Cluster<ParallelSnapshot>) -> Vec<Broken> {
+        self.copies.look(cluster);
         let mut broken = Vec::new();
         for server in 0..cluster.world.servers() {
             let Some(member) = cluster.world.server(server) else { continue };
@@ -33,12 +40,15 @@ impl Inspector {
             let name = cluster.replica(server);
             let committed = replica.committed();
             for commit in replica.journal() {
-                let seen = (commit.transaction, commit.snapshot.clone());
-                let first = self.named.entry(commit.version).or_insert_with(|| seen.clone());
                 if commit.updates.iter().any(|update| matches!(update, Update::Place { .. })) {
                     self.moved.insert(commit.version);
                 }
-                if *first != seen {
+                let first = self.named.entry(commit.version).or_insert_with(|| {
+                    self.forks.note(commit.version.site, &commit.snapshot);
+                    (commit.transaction, commit.snapshot.clone())
+                });
+                if (first.0, &first.1) != (commit.transaction, &commit.snapshot) {
+                    let seen = (commit.transaction, &commit.snapshot);
                     let told = format!("{} is {first:?} elsewhere and {seen:?} at {name}", commit.version);
                     broken.push(Broken::new(Invariant::Agreement, "two-versions", told));
                 }
@@ -79,6 +89,18 @@ impl Inspector {
         })
     }
 
+    /// Why it is not so what a client was told; none if it may be.
+    pub(super) fn contradict(&mut self, told: &Told, cluster: &Cluster<ParallelSnapshot>) -> Option<String> {
+        self.copies.contradict(told, cluster)
+    }
+
+    /// The place of a transaction that was seen in a journal.
+    pub(super) fn place_of(&self, transaction: TransactionId) -> Option<AtSite> {
+        let (version, (_, snapshot)) = self.named.iter().find(|(_, (id, _))| *id == transaction)?;
+        let VersionNumber { site: LocalSite(site), seqno } = *version;
+        Some(AtSite { version: Some(SiteVersion { site, seqno }), snapshot: snapshot.numbers().to_vec() })
+    }
+
     /// The counts of things seen, in a few words each.
     pub(super) fn happened(&self) -> Vec<(&'static str, u64)> {
         vec![
@@ -86,6 +108,7 @@ impl Inspector {
             ("containers were placed", self.moved.len() as u64),
             ("transactions of other sites committed at a site", self.remote),
             ("transactions held locks of a preferred site at once", self.slow),
+            ("long forks between transactions of two sites", self.forks.seen()),
         ]
     }
 }

@@ -5,8 +5,12 @@
 //! | `settings` | how they are set up |
 //! | [`hostile`] | a client that lies |
 //! | `inspector` | what sites know of each other, beside what histories show |
+//! | `copies` | what clients are told of milestones is so |
+//! | `forks` | transactions that have seen others in different orders |
 //! | `work` | what messages make processors do |
 
+mod copies;
+mod forks;
 pub mod hostile;
 mod inspector;
 mod settings;
@@ -15,18 +19,19 @@ mod work;
 use std::time::Duration;
 
 use quorate_checker::Level;
-use quorate_core::command::Command;
+use quorate_core::command::{AtSite, Command};
 use quorate_core::hosted::{Held, Shards};
 use quorate_core::topology::Isolation;
-use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
+use quorate_core::{ClientId, Machine, Random, ReplicaIndex, TransactionId};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
 use quorate_walter::message::Period;
 use quorate_walter::{Coordinator, CoordinatorConfig, Replica};
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_log};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
+use crate::clients::Told;
 use crate::cluster::Cluster;
-use crate::invariants::{Broken, Invariant};
+use crate::invariants::Broken;
 use crate::world::costs::Work;
 use hostile::Hostile;
 use inspector::Inspector;
@@ -84,16 +89,16 @@ impl System for ParallelSnapshot {
     type Hostile = Hostile;
     type Inspector = Inspector;
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const FACTS: Facts = Facts::Vectors;
+    /// Versions are named by sites and numbers, and those of several sites are in no order.
     const TIMESTAMPS_ORDER_WRITES: bool = false;
     const READS_THE_PAST: bool = false;
     const CHANGES_GROUPS: bool = false;
+    const TELLS_MILESTONES: bool = true;
     const STANDS_ON_LOG: bool = true;
     const PLACES_CONTAINERS: bool = true;
     const LOSES_SITES: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
-    /// Versions are named by sites and numbers, and those of several sites are in no order.
-    const NOT_JUDGED: &'static [Invariant] = &[Invariant::Timestamps];
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -153,6 +158,14 @@ impl System for ParallelSnapshot {
 
     fn inspect(inspector: &mut Inspector, cluster: &Cluster<Self>) -> Vec<Broken> {
         inspector.look(cluster)
+    }
+
+    fn contradict(inspector: &mut Inspector, cluster: &Cluster<Self>, told: &Told) -> Option<String> {
+        inspector.contradict(told, cluster)
+    }
+
+    fn place_of(inspector: &Inspector, transaction: TransactionId) -> Option<AtSite> {
+        inspector.place_of(transaction)
     }
 
     fn happened(inspector: &Inspector) -> Vec<(&'static str, u64)> {

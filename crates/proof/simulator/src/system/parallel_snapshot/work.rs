@@ -55,6 +55,8 @@ fn of_own(message: &Message) -> Work {
         | Message::NotLeading { .. }
         | Message::AskOutcome { .. }
         | Message::Forgotten { .. }
+        | Message::AskMilestone { .. }
+        | Message::MilestoneReply { .. }
         | Message::Progress { .. } => Work::new(Operation::Control, 0),
     }
 }

@@ -22,7 +22,7 @@ use quorate_core::hosted::{Held, Shards};
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_qwstore::{Coordinator, CoordinatorConfig, Message, Plant, Replica};
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_ir};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_ir};
 use crate::fault::Fault;
 use crate::invariants::Invariant;
 
@@ -66,7 +66,7 @@ impl System for QwStore {
     type Hostile = Hostile;
     type Inspector = ();
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const FACTS: Facts = Facts::Nothing;
     const CANNOT_STRIKE: &'static [Fault] = &[Fault::RecoveryCrashes, Fault::RecoveryDuels];
     const NOT_JUDGED: &'static [Invariant] = &[Invariant::Timestamps];
 

@@ -29,7 +29,7 @@ use quorate_serializable_coordinator::Interactive;
 use quorate_serializable_library::Hosted;
 use quorate_serializable_shard::ShardWith;
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_log};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 
 use crate::cluster::Cluster;
 use crate::invariants::{self, Broken, Finding};
@@ -83,7 +83,7 @@ impl System for Serializable {
     type Hostile = Hostile;
     type Inspector = Modes;
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const FACTS: Facts = Facts::Nothing;
     const CHANGES_GROUPS: bool = true;
     const ORDERS_BY_NAME: bool = true;
     const RUNS_ONE_ROUND: bool = true;

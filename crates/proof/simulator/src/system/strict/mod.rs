@@ -20,7 +20,7 @@ use quorate_core::hosted::{Held, Shards};
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_tapir::{Coordinator, CoordinatorConfig, Message, Plant, Replica, Rules};
 
-use super::{Far, Messages, Sketch, System, SystemKind, on_ir};
+use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_ir};
 
 use crate::world::costs::Work;
 use crate::world::first_word;
@@ -84,7 +84,7 @@ impl System for Strict {
     type Hostile = Hostile;
     type Inspector = ();
 
-    const TIMESTAMPS_EXPLAIN_READS: bool = true;
+    const FACTS: Facts = Facts::Timestamps;
     const CHANGES_GROUPS: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {

@@ -1,0 +1,72 @@
+//! What the servers say of transactions, in histories: the place of each among those of the local sites.
+
+use std::collections::BTreeMap;
+
+use quorate_checker::RecordedTxn;
+use quorate_checker::history::RecordedFacts;
+use quorate_core::command::AtSite;
+
+use super::Clients;
+use crate::cluster::Cluster;
+use crate::system::{Facts, System};
+
+impl Clients {
+    /// A client was told where its transaction stands.
+    pub(super) fn record_place<S: System>(
+        &mut self,
+        session: usize,
+        at_site: Option<&AtSite>,
+        cluster: &Cluster<S>,
+    ) {
+        let Some(attempt) = self.sessions[session].attempt.as_ref().filter(|_| S::FACTS == Facts::Vectors)
+        else {
+            return;
+        };
+        let (id, recorded, home) = (attempt.id, attempt.recorded, attempt.site.clone());
+        let Some(at_site) = at_site else {
+            return self.nonsense.push(format!("{id} committed, and its client does not know its snapshot"));
+        };
+        let is_elsewhere = |site: u16| cluster.local_site(usize::from(site)) != home;
+        if let Some(version) = at_site.version.filter(|version| is_elsewhere(version.site)) {
+            self.nonsense.push(format!("{id} of a client at {home} committed as {version:?}"));
+        }
+        self.recorder.facts(recorded, facts(at_site, cluster));
+    }
+
+    /// What became of an attempt was not told with its place, or is not known yet.
+    pub(super) fn note_unplaced<S: System>(
+        &mut self,
+        id: quorate_core::TransactionId,
+        recorded: RecordedTxn,
+    ) {
+        if S::FACTS == Facts::Vectors {
+            self.unplaced.push((id, recorded));
+        }
+    }
+
+    /// Records the places of transactions whose clients were not told of them, as the inspector of the system has seen them.
+    pub fn record_late_places<S: System>(&mut self, inspector: &S::Inspector, cluster: &Cluster<S>) {
+        for (id, recorded) in std::mem::take(&mut self.unplaced) {
+            let Some(at_site) = S::place_of(inspector, id) else { continue };
+            let undecided = self.undecided.iter_mut().find(|undecided| undecided.attempt.id == id);
+            if let Some(undecided) = undecided.filter(|undecided| !undecided.is_in_history) {
+                // A fact needs a line of its transaction after that which invoked it.
+                undecided.is_in_history = true;
+                let time = self.time(cluster.world.now());
+                self.recorder.info(recorded, time);
+            }
+            self.recorder.facts(recorded, facts(&at_site, cluster));
+        }
+    }
+}
+
+/// A place, as histories say it.
+fn facts<S: System>(at_site: &AtSite, cluster: &Cluster<S>) -> RecordedFacts {
+    let seen = at_site.snapshot.iter().enumerate();
+    let vts: BTreeMap<String, u64> = seen.map(|(site, seen)| (cluster.local_site(site), *seen)).collect();
+    RecordedFacts {
+        vts: Some(vts),
+        site_seq: at_site.version.map(|version| version.seqno),
+        ..RecordedFacts::default()
+    }
+}

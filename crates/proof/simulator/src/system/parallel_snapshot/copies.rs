@@ -1,0 +1,122 @@
+//! What clients are told of milestones is so: a durable transaction is at f + 1 local sites, the preferred ones of all that it updates among
+//! them, and a visible one has committed at every local site.
+//!
+//! What a site has is what any of its replicas has applied, at some look: entries are applied once they are stable. A replica that has
+//! restarted since the last look may have applied something in between that no replica shows any more. Then nothing is known of its
+//! site, and a doubt is no violation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::command::Milestone;
+use quorate_core::{Key, ReplicaId};
+use quorate_walter::{LocalSite, Replica, Update, Vector, VersionNumber};
+
+use super::ParallelSnapshot;
+use crate::clients::Told;
+use crate::cluster::Cluster;
+
+/// What local sites were seen to have.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    sites: BTreeMap<LocalSite, Site>,
+    /// The incarnation of each replica that was up at the last look.
+    incarnations: BTreeMap<ReplicaId, u32>,
+    /// The containers that were ever placed: which site was the preferred one when a copy was counted is not known of them.
+    placed: BTreeSet<Key>,
+}
+
+/// What a local site was seen to have.
+#[derive(Debug, Default)]
+struct Site {
+    received: Vector,
+    committed: Vector,
+    /// True if none of its replicas has been down since the look before the last.
+    is_certain: bool,
+}
+
+impl Copies {
+    /// Looks at every replica.
+    pub(super) fn look(&mut self, cluster: &Cluster<ParallelSnapshot>) {
+        self.sites.values_mut().for_each(|site| site.is_certain = true);
+        let mut incarnations = BTreeMap::new();
+        for server in 0..cluster.world.servers() {
+            let name = cluster.replica(server);
+            let first = cluster.shards()[0];
+            let site = LocalSite((name.shard.0 - first.0) as u16);
+            if cluster.losses.has_lost(name.shard) {
+                // The others go on without it, and it counts for nothing.
+                self.sites.remove(&site);
+                continue;
+            }
+            let site = self.sites.entry(site).or_default();
+            let Some(member) = cluster.world.server(server) else {
+                site.is_certain = false;
+                continue;
+            };
+            let replica = member.machine();
+            for commit in replica.journal() {
+                if let [Update::Place { name, .. }] = &commit.updates[..] {
+                    self.placed.insert(name.clone());
+                }
+            }
+            let incarnation = cluster.world.incarnation(server);
+            incarnations.insert(name, incarnation);
+            site.is_certain &= self.incarnations.get(&name) == Some(&incarnation);
+            site.received.join(replica.histories().received());
+            site.committed.join(replica.committed());
+        }
+        self.incarnations = incarnations;
+    }
+
+    /// Why it is not so what a client was told; none if it may be.
+    pub(super) fn contradict(&mut self, told: &Told, cluster: &Cluster<ParallelSnapshot>) -> Option<String> {
+        self.look(cluster);
+        let version = VersionNumber { site: LocalSite(told.version.site), seqno: told.version.seqno };
+        let lack: Vec<LocalSite> = self
+            .sites
+            .iter()
+            .filter(|(_, site)| site.lacks(version, told.milestone))
+            .map(|(name, _)| *name)
+            .collect();
+        let Told { transaction, milestone, .. } = told;
+        let is_false = match milestone {
+            Milestone::Visible => !lack.is_empty(),
+            Milestone::Durable => {
+                let settings = &cluster.scenario.settings.replica.machine;
+                let needed = (settings.sites_lost_max + 1).min(self.sites.len());
+                let preferred = preferred(version, &self.placed, cluster);
+                self.sites.len() - lack.len() < needed || lack.iter().any(|site| preferred.contains(site))
+            }
+        };
+        let sites = || lack.iter().map(LocalSite::to_string).collect::<Vec<_>>().join(", ");
+        is_false.then(|| {
+            format!("{transaction}, which is {version}, is said to be {milestone}, and is not at {}", sites())
+        })
+    }
+}
+
+impl Site {
+    /// True if it surely has not got what a milestone needs of every site that counts.
+    fn lacks(&self, version: VersionNumber, milestone: Milestone) -> bool {
+        let has = match milestone {
+            Milestone::Durable => self.received.includes(version),
+            Milestone::Visible => self.committed.includes(version),
+        };
+        !has && self.is_certain
+    }
+}
+
+/// The preferred sites of all that a transaction updates, as far as a journal has it, and but for containers that were placed.
+fn preferred(
+    version: VersionNumber,
+    placed: &BTreeSet<Key>,
+    cluster: &Cluster<ParallelSnapshot>,
+) -> Vec<LocalSite> {
+    let machine = |server: usize| cluster.world.server(server).map(|member| member.machine());
+    let find = |replica: &Replica| {
+        let commit = replica.journal().find(|commit| commit.version == version)?;
+        let sites = replica.preferred_sites(commit).into_iter();
+        Some(sites.filter(|(name, _)| !placed.contains(name)).map(|(_, site)| site).collect())
+    };
+    (0..cluster.world.servers()).filter_map(machine).find_map(find).unwrap_or_default()
+}
