@@ -93,6 +93,12 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
 
     fn on_event(&mut self, running: &mut Running, event: Event, say: Say<'_, P>) -> Progress {
         match (event, &mut running.execution) {
+            (Event::Got { transaction, key, value }, Some(execution)) if execution.reads_many() => {
+                match execution.got_one(key, value) {
+                    true => running.step(transaction, say),
+                    false => Progress::Waits,
+                }
+            }
             (Event::Got { transaction, value, .. }, Some(execution)) => {
                 if let Err(error) = execution.got(value) {
                     unreachable!("only values of the workload are written: {error}");
@@ -142,9 +148,13 @@ impl Running {
                     say(Command::Set { transaction, call: SetCall::Add { set, element, by } });
                     continue;
                 }
-                Step::Elements { set, range, from, limit } => {
+                Step::Elements { set, range, from, limit, enough: _ } => {
                     let call = SetCall::Elements { set, range, from, limit };
                     (Command::Set { transaction, call }, Progress::Waits)
+                }
+                Step::GetMany(keys) => {
+                    keys.into_iter().for_each(|key| say(Command::Get { transaction, key }));
+                    return Progress::Waits;
                 }
                 Step::Get(key) => (Command::Get { transaction, key }, Progress::Waits),
                 Step::Scan { range, limit } => (Command::Scan { transaction, range, limit }, Progress::Waits),

@@ -18,8 +18,10 @@ use quorate_core::command::{
 };
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::StoredVersion;
+use quorate_core::topology::Shard;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
-use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
+use quorate_workloads::social::{Homes, Place};
+use quorate_workloads::{Execution, Parameters, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
@@ -192,6 +194,8 @@ pub struct Clients {
     pub puts: Puts,
     /// What the auditor read last of each key.
     pub audited: BTreeMap<quorate_checker::Key, Observed>,
+    /// What committed transactions have read that the workload promises not to be, in words.
+    pub breaches: Vec<String>,
     /// Values that nobody wrote and answers that make no sense, in words.
     pub nonsense: Vec<String>,
 }
@@ -219,6 +223,7 @@ impl Clients {
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
+            breaches: Vec::new(),
             nonsense: Vec::new(),
         };
         for _ in 0..cluster.scenario.clients {
@@ -240,7 +245,7 @@ impl Clients {
     fn add_slot<S: System>(&mut self, cluster: &mut Cluster<S>) -> usize {
         let slot = self.slots.len();
         let (client, id) = cluster.start_client(slot);
-        let workload = Workload::new(cluster.scenario.workload.clone());
+        let workload = Workload::new(parameters_at(slot, cluster));
         self.slots.push(Slot { client, id, is_alive: true, doom: None, sequence: 0, workload, alarms: 0 });
         slot
     }
@@ -577,9 +582,15 @@ impl Clients {
                     cluster.world.command(client, Command::Set { transaction, call });
                     continue;
                 }
-                Step::Elements { set, range, from, limit } => {
+                Step::Elements { set, range, from, limit, enough: _ } => {
                     let call = SetCall::Elements { set, range, from, limit };
                     Command::Set { transaction, call }
+                }
+                Step::GetMany(keys) => {
+                    for key in keys {
+                        cluster.world.command(client, Command::Get { transaction, key });
+                    }
+                    return;
                 }
                 Step::Get(key) => Command::Get { transaction, key },
                 Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
@@ -612,6 +623,12 @@ impl Clients {
                     read_only.got.insert(key, value);
                     return;
                 }
+                if attempt.execution.reads_many() {
+                    if attempt.execution.got_one(key, value) {
+                        self.drive(session, cluster);
+                    }
+                    return;
+                }
                 if let Err(error) = attempt.execution.got(value) {
                     self.nonsense.push(format!("{transaction} read {key:?}: {error}"));
                     let client = self.slots[self.sessions[session].slot].client;
@@ -637,6 +654,9 @@ impl Clients {
                 let Some(session) = self.session_of(transaction) else { return };
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
                 attempt.execution.counted(counts, rest);
+                for op in attempt.execution.discovered() {
+                    self.recorder.attempt(attempt.recorded, op);
+                }
                 self.drive(session, cluster);
             }
             Event::Set { transaction, answer: SetAnswer::Count { .. } } => {
@@ -857,6 +877,8 @@ impl Clients {
                 attempt.execution.announced()
             }
         };
+        let breaches = attempt.execution.violations();
+        self.breaches.extend(breaches.into_iter().map(|breach| format!("{}: {breach}", attempt.id)));
         self.tally.committed += 1;
         self.puts.acknowledge(&attempt.puts, timestamp);
         if attempt.read_only.is_none() {
@@ -931,6 +953,22 @@ impl Clients {
         let after = wait + spread.mul_f64(self.random.unit()) + Duration::from_nanos(1);
         cluster.world.set_alarm(after, Alarm::Session(session));
     }
+}
+
+/// The workload of a client: of those whose users are at home somewhere, mostly that of those who are at home at its site.
+fn parameters_at<S: System>(slot: usize, cluster: &Cluster<S>) -> Parameters {
+    /// So often a client serves anybody: then commits are slow.
+    const AWAY: f64 = 0.2;
+    let mut parameters = cluster.scenario.workload.clone();
+    if parameters.kind.needs_sets() {
+        let shards = &cluster.keyspace().shards;
+        let site = cluster.site_of(cluster.client_node(slot));
+        let is_here =
+            |shard: &Shard| shard.replicas.iter().all(|node| cluster.site_of(usize::from(node.0)) == site);
+        let here = (0..shards.len()).filter(|position| is_here(&shards[*position])).collect();
+        parameters.place = Place { homes: Homes::Hashed(shards.len()), here, away: AWAY };
+    }
+    parameters
 }
 
 /// Where a transaction stands that has committed at a timestamp.
