@@ -3,7 +3,7 @@
 use quorate_core::GroupSize;
 use quorate_core::comparison::Comparison;
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, SHARDS_MAX, Shard, Topology,
+    CLOCK_BOUND_MAX, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, Removal, SHARDS_MAX, Settled, Shard, Topology,
 };
 
 use crate::error::Fault;
@@ -29,7 +29,19 @@ message!(Keyspace, "Keyspace", {
     6 epoch: Varint,
     7 clock_bound: Optional<Varint>,
     8 comparison: Optional<Nested>,
+    9 removals: Repeated<Nested, SHARDS_MAX>,
 }, check validate_keyspace);
+
+message!(Removal, "Removal", {
+    1 shard: Varint,
+    2 successor: Varint,
+    3 settled: Optional<Nested>,
+});
+
+message!(Settled, "Settled", {
+    1 last: Varint,
+    2 barrier: Packed,
+});
 
 message!(Shard, "Shard", {
     1 id: Varint,
@@ -51,6 +63,8 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("nobody waits so long for clocks"))
     } else if keyspace.groups().any(|group| group.succession().present.since > keyspace.epoch) {
         Err(Fault::Meaningless("a group that changes in an epoch to come"))
+    } else if !keyspace.removals().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>()) {
+        Err(Fault::Meaningless("removals of sites that the keyspace has not, or of all"))
     } else {
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | all protocols | [`Command::Begin`] to [`Command::Resolve`] | [`Event::Got`] to [`Event::Resolved`] |
 //! | counting sets | [`Command::Set`] | [`Event::Set`] |
+//! | containers | [`Command::Container`] | [`Event::Located`] |
 //! | one-round transactions | [`Command::Execute`], [`Command::Recall`], [`Command::Observe`] | [`Event::Executed`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
@@ -188,6 +189,20 @@ pub enum Command {
         /// By when the client wants an answer.
         patience: Duration,
     },
+    /// Find out or change which site the objects of a container are written at first, in a transaction that does nothing else. Answered by
+    /// [`Event::Located`], if it is to be found out, and [`Event::Finished`].
+    Container {
+        /// The transaction. After a conflict it may be run again as the next attempt.
+        transaction: TransactionId,
+        /// Where the container is.
+        keyspace: KeyspaceId,
+        /// The part of its objects' keys that names it, as [`container_of`](crate::topology::container_of) gives it.
+        name: Key,
+        /// Which of these.
+        call: ContainerCall,
+        /// By when the client wants an answer, whatever it is.
+        patience: Duration,
+    },
     /// Execute a transaction in one round: the client knows beforehand what it does at each shard. Answered by [`Event::Executed`].
     Execute {
         /// Its name. The previous attempt of the same transaction must have ended, and not as unknown.
@@ -236,6 +251,7 @@ impl Command {
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
             | Command::Commit { transaction }
+            | Command::Container { transaction, .. }
             | Command::ReadOnly { transaction, .. }
             | Command::ReadOnlyScan { transaction, .. }
             | Command::Abort { transaction } => Some(Event::Finished { transaction, result: Err(failure) }),
@@ -278,6 +294,17 @@ pub enum SetCall {
         /// At most so many.
         limit: u32,
     },
+}
+
+/// A call about a container (Walter, sections 2 and 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerCall {
+    /// Find out its preferred site.
+    Locate,
+    /// Create it, or move it: this local site lets in what is written to its registers from here on.
+    Place(ShardId),
+    /// Destroy it: its objects are where the keyspace has them by itself.
+    Destroy,
 }
 
 /// From which end the elements of a counting set are read.
@@ -349,6 +376,15 @@ pub enum Event {
         entries: Vec<(Key, Value)>,
         /// The first key that was not covered, because the limit was reached; none if the range was.
         next: Option<Key>,
+    },
+    /// Where a container is.
+    Located {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The container.
+        name: Key,
+        /// Its preferred site.
+        preferred: ShardId,
     },
     /// The answer to a read of a counting set.
     Set {
@@ -444,6 +480,12 @@ pub enum Failure {
     Conflict,
     /// The client aborted it.
     Aborted,
+    /// The session has seen transactions of a site that were abandoned when the site was taken out. Surely not committed. The session goes on
+    /// without them: what it does next sees what is left.
+    HistoryAbandoned {
+        /// The group of replicas that stood at that site.
+        shard: ShardId,
+    },
     /// It wanted to read further back than versions are kept. Nothing to commit.
     TooOld {
         /// The oldest timestamp that can be read.
@@ -473,6 +515,9 @@ pub enum Invalid {
     /// The coordinator has no such keyspace.
     #[error("{0} is not known here: it was dropped, or the client's directory is stale")]
     UnknownKeyspace(KeyspaceId),
+    /// A container cannot be placed where the keyspace is not.
+    #[error("{0} is no site of this keyspace")]
+    NoSuchSite(ShardId),
     /// The protocol of the keyspace has no such transactions.
     #[error("the protocol of this keyspace has no such transactions: use a keyspace of another isolation")]
     Unsupported,

@@ -23,9 +23,9 @@ use crate::key::Key;
 use crate::log::LogMachine;
 use crate::machine::Machine;
 use crate::members::Groups;
-use crate::time::ClockTime;
+use crate::time::{ClockTime, Instant};
 use crate::timestamp::Timestamp;
-use crate::topology::shard_position;
+use crate::topology::{Removals, Settlement, shard_position};
 use crate::transaction::Value;
 use crate::verify::{Answer, Request};
 
@@ -158,6 +158,16 @@ pub enum News {
     Clock(Option<i64>),
 }
 
+/// A question to the configuration service: which sites were taken out of the keyspace? Its answer, of an instant after the question, is a lease:
+/// a site that is not removed then goes on for a while as if it were not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consultation {
+    /// When it was asked.
+    pub asked: Instant,
+    /// What is to be settled there first, if it still can be.
+    pub settlement: Option<Settlement>,
+}
+
 /// How much a message of a client may be refused while a server is overloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -236,6 +246,18 @@ pub trait HostedReplica: Machine {
     /// The answer for the operator.
     fn verified(&self, request: &Request) -> Answer;
 
+    /// The question to the configuration service that an event is, if it is one.
+    fn consultation(event: &Self::Event) -> Option<&Consultation> {
+        let _ = event;
+        None
+    }
+
+    /// The command for a replica when the answer to a question of this instant is there; none if it asks none.
+    fn answer(asked: Instant, removals: &Removals) -> Option<Self::Command> {
+        let _ = (asked, removals);
+        None
+    }
+
     /// The news that an event is to its host, if it is any.
     fn news(event: &Self::Event) -> Option<News>;
 
@@ -285,6 +307,18 @@ pub trait HostedOnLog: LogMachine {
     /// As [`HostedReplica::lost_shards`].
     fn lost_shards(&self) -> Vec<ShardId> {
         Vec::new()
+    }
+
+    /// As [`HostedReplica::consultation`].
+    fn consultation(event: &Self::Event) -> Option<&Consultation> {
+        let _ = event;
+        None
+    }
+
+    /// As [`HostedReplica::answer`].
+    fn answer(asked: Instant, removals: &Removals) -> Option<Self::Command> {
+        let _ = (asked, removals);
+        None
     }
 
     /// How much a message of a client may be refused.

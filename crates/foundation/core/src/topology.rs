@@ -2,6 +2,7 @@
 
 mod change;
 mod placing;
+mod removals;
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +15,7 @@ use crate::quorum::GroupSize;
 use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
+pub use removals::{Removal, RemovalError, Removals, Settled, Settlement};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -257,6 +259,8 @@ pub struct Keyspace {
     pub clock_bound: Option<Duration>,
     /// The comparison system that runs it in place of its isolation's protocol, if it is there to be measured.
     pub comparison: Option<Comparison>,
+    /// The sites that were taken out of it, where its groups stand in sites: see [`Removals`].
+    pub removals: Vec<Removal>,
 }
 
 /// No clock bound is greater: every transaction would take as long.
@@ -267,6 +271,23 @@ impl Keyspace {
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
         self.shards.iter().chain(service)
+    }
+
+    /// The sites that were taken out of it.
+    pub fn removals(&self) -> Removals {
+        Removals::new(self.removals.clone())
+    }
+
+    /// The shards that were not taken out with their sites.
+    pub fn shards_left(&self) -> impl Iterator<Item = &Shard> {
+        let is_left = |shard: &&Shard| self.removals.iter().all(|removal| removal.shard != shard.id);
+        self.shards.iter().filter(is_left)
+    }
+
+    /// How far its definition has come. Of two the greater one is the later.
+    pub fn version(&self) -> (Epoch, usize, usize) {
+        let settled = self.removals.iter().filter(|removal| removal.settled.is_some()).count();
+        (self.epoch, self.removals.len(), settled)
     }
 
     /// The shard that holds `key`.
@@ -299,10 +320,12 @@ pub const KEYSPACE_NAME_BYTES_MAX: usize = 64;
 /// else the whole key. So keys that share a tag, like `{alice}/profile` and `{alice}/posts`, share a shard. The position
 /// is `crc32(part) * shards / 2^32` with the CRC-32 of zlib, which any client in any language can compute.
 pub fn shard_position(key: &[u8], shards: usize) -> usize {
-    ((u64::from(crc32fast::hash(placement_part(key))) * shards as u64) >> 32) as usize
+    ((u64::from(crc32fast::hash(container_of(key))) * shards as u64) >> 32) as usize
 }
 
-fn placement_part(key: &[u8]) -> &[u8] {
+/// The part of a key that decides its place: what stands between the first `{` and the next `}` if that is not empty, else the whole key. Where
+/// objects lie in containers, it is the container's name.
+pub fn container_of(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
     let rest = &key[open + 1..];
     match rest.iter().position(|&byte| byte == b'}') {
@@ -466,9 +489,9 @@ mod tests {
     #[test]
     fn a_tag_in_braces_decides_the_shard() {
         assert_eq!(shard_position(b"{alice}/posts", 64), shard_position(b"alice", 64));
-        assert_eq!(placement_part(b"{}x"), b"{}x");
-        assert_eq!(placement_part(b"a{b"), b"a{b");
-        assert_eq!(placement_part(b"a{b}{c}"), b"b");
+        assert_eq!(container_of(b"{}x"), b"{}x");
+        assert_eq!(container_of(b"a{b"), b"a{b");
+        assert_eq!(container_of(b"a{b}{c}"), b"b");
     }
 
     #[test]
@@ -482,6 +505,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
@@ -515,6 +539,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: Some(comparison),
+            removals: Vec::new(),
         };
         assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
         let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();

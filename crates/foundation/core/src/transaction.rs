@@ -67,6 +67,11 @@ pub enum LimitExceeded {
         /// How many entries there would be.
         entries: usize,
     },
+    /// A container is named by the part of a key that decides its place.
+    #[error(
+        "a container is named by what stands in braces in the keys of its objects, or by a whole key that has none"
+    )]
+    ContainerName,
     /// The transaction adds too much to counts.
     #[error("the transaction would change counts by {added} in all; the limit is {max}", max = i32::MAX)]
     Added {

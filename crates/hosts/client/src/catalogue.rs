@@ -198,6 +198,7 @@ pub(crate) async fn create(
         epoch: Epoch::FIRST,
         clock_bound: options.clock_bound,
         comparison,
+        removals: Vec::new(),
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {

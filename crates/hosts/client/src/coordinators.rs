@@ -307,7 +307,8 @@ impl Coordinators {
                 self.open.insert(*transaction, slot);
                 Ok(slot)
             }
-            Command::ReadOnly { keyspace, .. }
+            Command::Container { keyspace, .. }
+            | Command::ReadOnly { keyspace, .. }
             | Command::ReadOnlyScan { keyspace, .. }
             | Command::Execute { keyspace, .. } => self.slot_of_keyspace(*keyspace),
             Command::Get { transaction, .. }
@@ -432,6 +433,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison,
+            removals: Vec::new(),
         }
     }
 

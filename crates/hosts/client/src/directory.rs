@@ -58,14 +58,18 @@ impl Directory {
             replicas.into_iter().map(|(_, _, index)| index).collect()
         };
         let nearest = keyspace.groups().map(nearest).collect();
-        let mut order: Vec<usize> = (0..keyspace.shards.len()).collect();
+        let is_left = |at: &usize| {
+            let shard = keyspace.shards[*at].id;
+            keyspace.removals.iter().all(|removal| removal.shard != shard)
+        };
+        let mut order: Vec<usize> = (0..keyspace.shards.len()).filter(is_left).collect();
         order.sort_by_cached_key(|position| self.distances(&keyspace.shards[*position]).min());
         Routes { keyspace, nearest, order }
     }
 
     /// The shard of a keyspace whose nearest replica is the nearest.
     pub(crate) fn nearest_shard(&self, keyspace: &Keyspace) -> Option<ShardId> {
-        keyspace.shards.iter().min_by_key(|shard| self.distances(shard).min()).map(|shard| shard.id)
+        keyspace.shards_left().min_by_key(|shard| self.distances(shard).min()).map(|shard| shard.id)
     }
 
     /// How far each replica of a group is.
@@ -135,6 +139,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         }
     }
 

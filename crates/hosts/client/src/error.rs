@@ -37,6 +37,16 @@ pub enum Error {
         /// The replicas that did not answer.
         missing: Vec<MissingReplica>,
     },
+    /// This client has seen transactions of a site that were abandoned when the site was removed. Surely not committed. Told once: what the client
+    /// does next sees what is left.
+    #[error(
+        "this client has seen transactions that were lost with the site {site:?}, which was removed; nothing was committed: look at the \
+         data, and run the transaction again"
+    )]
+    HistoryAbandoned {
+        /// The site.
+        site: String,
+    },
     /// The cluster, or this client, has more work than it takes. Surely not started.
     #[error("the cluster is overloaded, and nothing was started: try again in {retry_after:?}")]
     Overloaded {
@@ -199,6 +209,22 @@ pub enum Invalid {
         name: String,
         /// Its isolation.
         isolation: Isolation,
+    },
+    /// A site cannot be removed from a keyspace.
+    #[error("nothing was removed from the keyspace {name:?}: {error}")]
+    CannotRemove {
+        /// The keyspace.
+        name: String,
+        /// Why.
+        error: quorate_core::topology::RemovalError,
+    },
+    /// The keyspace has no replicas in this site.
+    #[error("the keyspace {name:?} is not in the site {site:?}: choose one of those that it was created in")]
+    NotInSite {
+        /// The keyspace.
+        name: String,
+        /// The site.
+        site: String,
     },
     /// There is no such keyspace.
     #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]

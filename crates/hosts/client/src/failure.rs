@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use quorate_core::ReplicaId;
 use quorate_core::command::{Failure, Invalid as Mistake};
 use quorate_core::topology::Keyspace as Definition;
+use quorate_core::{ReplicaId, ShardId};
 
 use crate::database::Shared;
 use crate::error::{Error, Invalid};
@@ -32,11 +32,23 @@ impl Shared {
         match failure {
             Failure::Conflict => Error::Conflict,
             Failure::Aborted => Invalid::TransactionOver.into(),
+            Failure::HistoryAbandoned { shard } => self.abandoned(keyspace, shard),
             Failure::Unavailable { missing } => self.unavailable(keyspace, &missing),
             Failure::Unknown { participants } => Error::Unknown { token: Token { participants, ..token() } },
             Failure::TooOld { oldest } => Error::SnapshotTooOld { oldest },
             Failure::Invalid(mistake) => invalid(keyspace, mistake).into(),
         }
+    }
+
+    /// What the session has seen was abandoned with this local site.
+    fn abandoned(&self, keyspace: &Arc<Definition>, shard: ShardId) -> Error {
+        let keyspace = self.places.latest(keyspace);
+        let replicas = keyspace.shards.iter().find(|known| known.id == shard);
+        let replicas: Vec<ReplicaId> = replicas.into_iter().flat_map(|shard| shard.replica_ids()).collect();
+        let described = self.places.directory().describe(&keyspace, &replicas);
+        let site =
+            described.first().map_or_else(|| "unknown site".to_owned(), |replica| replica.site.clone());
+        Error::HistoryAbandoned { site }
     }
 
     /// These replicas do not answer.
@@ -55,6 +67,7 @@ fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
         Mistake::Limit(limit) => Invalid::Limit(limit),
         Mistake::UnknownKeyspace(_) => Invalid::KeyspaceDropped { name: name() },
         Mistake::Unsupported => Invalid::Unsupported { name: name(), isolation: keyspace.isolation },
+        Mistake::NoSuchSite(_) => Invalid::KeyspaceOutdated { name: name() },
         Mistake::NoClockBound(_) => Invalid::NoClockBound { name: name() },
         Mistake::ShardLost(shard) => Invalid::ShardLost { name: name(), shard },
         Mistake::NotOpen(_) => Invalid::TransactionOver,

@@ -8,6 +8,7 @@ use quorate_core::topology::{Durability, Isolation, Keyspace as Definition};
 use quorate_core::{Key, Timestamp, TransactionId, Value};
 use tokio::time::Instant;
 
+use crate::container::Container;
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
 use crate::retry::Retries;
@@ -111,8 +112,13 @@ impl Keyspace {
         self.open(self.shared.session.next_transaction(), self.deadline).await
     }
 
+    /// The container of the objects that have this tag in braces in their keys; see [`Container`].
+    pub fn container(&self, tag: impl AsRef<[u8]>) -> Container {
+        Container::new(self.clone(), tag.as_ref())
+    }
+
     /// Opens a transaction.
-    async fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
+    pub(crate) async fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
         let deadline = Instant::now() + patience;
         let open = |definition| {
             let patience = deadline.saturating_duration_since(Instant::now());
@@ -216,7 +222,7 @@ impl Keyspace {
     }
 
     /// Finds out what became of an attempt; none if that takes too long.
-    async fn settle(&self, token: &Token, patience: Duration) -> Option<Outcome> {
+    pub(crate) async fn settle(&self, token: &Token, patience: Duration) -> Option<Outcome> {
         self.shared.session.resolve(token, patience).await?.ok().flatten()
     }
 

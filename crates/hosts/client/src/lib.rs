@@ -26,6 +26,7 @@
 //! | connect | [`connect()`], or [`connect_with`] and [`Options`] |
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
+//! | say where containers are written first | [`Keyspace::container`] |
 //! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
 //! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
@@ -45,6 +46,7 @@ mod apply;
 mod batch;
 mod catalogue;
 mod connect;
+mod container;
 mod coordinators;
 mod creating;
 mod database;
@@ -63,6 +65,7 @@ mod one_round;
 mod options;
 mod places;
 mod procedures;
+mod removal;
 mod retry;
 mod seen;
 mod session;
@@ -76,6 +79,7 @@ mod waiters;
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
+pub use container::Container;
 pub use creating::ServingProgress;
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};
@@ -95,6 +99,7 @@ pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;
 pub use quorate_serializable_shard::StepFault;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
+pub use removal::SiteRemoval;
 pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
 pub use transaction::{Page, Receipt, SetIter, Transaction};

@@ -78,7 +78,7 @@ impl Places {
     pub(crate) fn learn(&self, definition: Definition) -> Arc<Definition> {
         let mut definitions = lock(&self.definitions);
         let known = definitions.entry(definition.id).or_insert_with(|| Arc::new(definition.clone()));
-        if known.epoch < definition.epoch {
+        if known.version() < definition.version() {
             *known = Arc::new(definition);
         }
         Arc::clone(known)
@@ -313,6 +313,7 @@ mod tests {
             epoch,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::command::{Command, Failure, Freshness, SetCall};
+use quorate_core::command::{Command, ContainerCall, Failure, Freshness, SetCall};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
     ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
@@ -256,6 +256,30 @@ impl Session {
                 let range = range.clone();
                 Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
             },
+        )?;
+        Some((receiver, finish))
+    }
+
+    /// Finds or changes where a container is; gives who answers where, and for the whole.
+    pub(crate) fn container(
+        &self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        name: &Key,
+        call: ContainerCall,
+        patience: Duration,
+    ) -> Option<(oneshot::Receiver<ShardId>, oneshot::Receiver<FinishAnswer>)> {
+        let (located, receiver) = oneshot::channel();
+        let mut located = Some(located);
+        let finish = self.ask(
+            Vec::new(),
+            |waiters, sender| {
+                if let Some(located) = located.take() {
+                    waiters.expect_located(transaction, located);
+                }
+                waiters.expect_finish(transaction, sender)
+            },
+            || Command::Container { transaction, keyspace, name: name.clone(), call, patience },
         )?;
         Some((receiver, finish))
     }

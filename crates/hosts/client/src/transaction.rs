@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use quorate_core::command::{Command, Committed, Failure, Freshness, SetCall};
+use quorate_core::command::{Command, Committed, ContainerCall, Failure, Freshness, SetCall};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
 use tokio::sync::oneshot;
@@ -204,6 +204,26 @@ impl Transaction {
         // The page is told before the end is.
         let (entries, next) = inner.answer(page).await?;
         Ok((Page { entries, next }, committed.timestamp))
+    }
+
+    /// Finds or changes where a container is, in this transaction, which is new, and ends it. Gives where it is, if that was asked for.
+    pub(crate) async fn container(self, name: &Key, call: ContainerCall) -> Result<Option<ShardId>> {
+        let inner = &self.inner;
+        inner.end()?;
+        let patience = inner.deadline.saturating_duration_since(Instant::now());
+        let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);
+        let asked = session.container(inner.id, keyspace, name, call, patience);
+        let (located, finish) = asked.ok_or_else(|| inner.ended())?;
+        if call == ContainerCall::Locate {
+            inner.ending_of_read_only(finish).await?;
+            // It is told before the end is.
+            return inner.answer(located).await.map(Some);
+        }
+        match inner.ending(finish).await {
+            Some(Ok(_)) => Ok(None),
+            Some(Err(failure)) => Err(inner.error(failure)),
+            None => Err(Error::Unknown { token: self.token() }),
+        }
     }
 
     /// A second handle on the same transaction, to be given to the closure of a user.

@@ -59,6 +59,7 @@ struct Slot {
     scan: Option<oneshot::Sender<ScanAnswer>>,
     counts: Vec<(Key, Key, oneshot::Sender<i64>)>,
     elements: Option<oneshot::Sender<ElementsAnswer>>,
+    located: Option<oneshot::Sender<ShardId>>,
     finish: Option<oneshot::Sender<FinishAnswer>>,
     failure: Option<Failure>,
 }
@@ -254,6 +255,15 @@ impl Waiters {
         self.live(transaction).map(|slot| slot.elements = Some(sender)).is_some()
     }
 
+    /// A call waits to hear where a container is; at most one at a time per transaction.
+    pub(crate) fn expect_located(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<ShardId>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.located = Some(sender)).is_some()
+    }
+
     /// A call waits for the end of a transaction.
     pub(crate) fn expect_finish(
         &mut self,
@@ -301,6 +311,11 @@ impl Waiters {
             Event::Scanned { transaction, entries, next } => {
                 if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.scan.take()) {
                     let _ = sender.send((entries, next));
+                }
+            }
+            Event::Located { transaction, preferred, .. } => {
+                if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.located.take()) {
+                    let _ = sender.send(preferred);
                 }
             }
             Event::Set { transaction, answer } => self.deliver_set(transaction, answer),
@@ -464,6 +479,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
             name: "accounts".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,
@@ -489,6 +505,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
             name: "accounts".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,

@@ -247,6 +247,7 @@ impl Bench {
             shards: vec![Shard::new(SHARD, nodes)],
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
             epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];

@@ -22,6 +22,7 @@ use crate::injector::{Ending, Strike};
 use crate::membership::MembershipStep;
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, Scenario};
+use crate::site_loss::{SiteLosses, SiteStep};
 use crate::system::System;
 use crate::world::World;
 use crate::world::clock::{Pace, PhysicalClock};
@@ -41,6 +42,8 @@ pub enum Alarm {
     Strike(Strike),
     /// A change of membership goes on.
     Membership(MembershipStep),
+    /// What follows the loss of a site goes on.
+    Site(SiteStep),
     /// Time to look whether a phase is over.
     Poll,
 }
@@ -76,6 +79,8 @@ pub struct Cluster<S: System> {
     pub(crate) amnesia: Amnesia,
     /// Who the replicas are, by the latest definition.
     definition: Groups,
+    /// The sites that are lost for good.
+    pub(crate) losses: SiteLosses,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
     random: Random,
@@ -121,6 +126,7 @@ impl<S: System> Cluster<S> {
             deleted: Vec::new(),
             amnesia: Amnesia::default(),
             definition: Groups::new(scenario.group),
+            losses: SiteLosses::default(),
             live_clients: Vec::new(),
             random,
             scenario,
@@ -172,6 +178,16 @@ impl<S: System> Cluster<S> {
         node % self.scenario.sites()
     }
 
+    /// The site at which a client's transactions run, as histories name it: where groups stand in sites, the nearest of them that the client
+    /// knows.
+    pub(crate) fn site_in_history(&self, slot: usize) -> String {
+        let site = self.site_of(self.client_node(slot));
+        match self.losses.home(self.client_node(slot)) {
+            Some(shard) if S::LOSES_SITES => shard.to_string(),
+            _ => format!("site{site}"),
+        }
+    }
+
     /// The clients that are alive, as the world numbers them.
     pub fn live_clients(&self) -> &[usize] {
         &self.live_clients
@@ -182,9 +198,9 @@ impl<S: System> Cluster<S> {
         self.keyspace.shards.iter().map(|shard| shard.id).collect()
     }
 
-    /// Every group of replicas, ascending.
+    /// Every group of replicas, ascending, but for sites that are lost.
     pub fn groups(&self) -> Vec<ShardId> {
-        self.groups.iter().map(|group| group.id).collect()
+        self.groups.iter().map(|group| group.id).filter(|id| !self.losses.has_lost(*id)).collect()
     }
 
     fn numbered_shards(&self) -> Shards {
@@ -229,8 +245,7 @@ impl<S: System> Cluster<S> {
             node,
             S::client(&self.scenario.settings, id, self.numbered_shards()),
         );
-        let routes = Arc::new(self.routes(self.site_of(node)));
-        self.world.command(client, Command::Route(routes));
+        self.give_routes(client);
         self.live_clients.push(client);
         if self.scenario.hints {
             for server in 0..self.world.servers() {
@@ -262,7 +277,9 @@ impl<S: System> Cluster<S> {
         let nearest = |shard: &Shard| by_delay(shard).into_iter().map(|(_, index)| index).collect();
         let least =
             |position: &usize| by_delay(&self.keyspace.shards[*position]).first().map(|(delay, _)| *delay);
-        let mut order: Vec<usize> = (0..self.keyspace.shards.len()).collect();
+        let is_left =
+            |position: &usize| self.losses.removals().of(self.keyspace.shards[*position].id).is_none();
+        let mut order: Vec<usize> = (0..self.keyspace.shards.len()).filter(is_left).collect();
         order.sort_by_key(least);
         Routes {
             nearest: self.keyspace.groups().map(nearest).collect(),
@@ -493,6 +510,7 @@ impl<S: System> Cluster<S> {
         self.world.note(|| "all faults end".to_owned());
         self.world.network().heal();
         self.world.resume_all();
+        self.end_losses();
         for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
             self.world.clock(node).thaw();
             self.world.set_sync_time(node, self.scenario.sync_time);
@@ -517,7 +535,7 @@ impl<S: System> Cluster<S> {
 
     /// True if these nodes suffice to go on by themselves: they host f + 1 replicas of each shard that have their records.
     pub fn suffices(&self, nodes: &BTreeSet<usize>) -> bool {
-        self.groups.iter().all(|shard| {
+        self.groups.iter().filter(|shard| !self.losses.has_lost(shard.id)).all(|shard| {
             let sound = (0..self.world.servers()).filter(|server| {
                 self.replicas[*server].shard == shard.id
                     && nodes.contains(&self.world.node_of_server(*server))
@@ -600,6 +618,11 @@ impl<S: System> Cluster<S> {
 
     pub(crate) fn mark_deleted(&mut self, server: usize) {
         self.deleted[server] = true;
+    }
+
+    /// True with this probability.
+    pub(crate) fn random_chance(&mut self, probability: f64) -> bool {
+        self.random.chance(probability)
     }
 
     /// A time no longer than this.
@@ -715,6 +738,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         epoch: Epoch::FIRST,
         clock_bound: scenario.clock_bound,
         comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
+        removals: Vec::new(),
     }
 }
 

@@ -133,6 +133,9 @@ faults! {
         "many sessions want the same few keys at once, at servers that take their time for each message";
     Membership = "membership", ALL,
         "replicas are replaced, two are added or taken away, while transactions run, one change after the other";
+    SiteLoss = "site-loss", ALL,
+        "all replicas of a site are lost with their disks, or its operator has it removed while it runs: the others go on without it, and \
+         what it alone has acknowledged is lost";
 }
 
 impl Fault {

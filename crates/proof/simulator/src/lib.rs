@@ -48,6 +48,7 @@ pub mod options;
 pub mod report;
 pub mod run;
 pub mod scenario;
+mod site_loss;
 pub mod system;
 pub mod world;
 

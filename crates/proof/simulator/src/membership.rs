@@ -172,10 +172,16 @@ impl<S: System> Cluster<S> {
     /// A client's host has.
     pub(crate) fn tell_client(&mut self, client: usize) {
         if self.live_clients().contains(&client) {
-            let site = self.site_of(self.world.node_of_client(client));
-            let routes = Arc::new(self.routes(site));
-            self.world.command(client, Command::Route(routes));
+            self.give_routes(client);
         }
+    }
+
+    /// Tells a client where everything is.
+    pub(crate) fn give_routes(&mut self, client: usize) {
+        let node = self.world.node_of_client(client);
+        let routes = self.routes(self.site_of(node));
+        self.losses.note_home(node, routes.keyspace.shards[routes.order[0]].id);
+        self.world.command(client, Command::Route(Arc::new(routes)));
     }
 
     /// Nobody needs a replica any more.

@@ -253,7 +253,12 @@ impl<S: System> Simulation<S> {
     pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation<S>) -> bool) -> bool {
         while let Some(happening) = self.cluster.world.advance(limit) {
             match happening {
-                Happening::Server(server, event) => self.on_news(server, &event),
+                Happening::Server(server, event) => {
+                    if let Some(consultation) = S::Server::consultation(&event) {
+                        self.cluster.on_consultation(server, consultation);
+                    }
+                    self.on_news(server, &event);
+                }
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Fenced(node, life) => self.cluster.hear_fence(node, life),
@@ -267,6 +272,7 @@ impl<S: System> Simulation<S> {
                 }
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Membership(step)) => self.cluster.go_on_with(step),
+                Happening::Alarm(Alarm::Site(step)) => self.cluster.go_on_with_site(step),
                 Happening::Alarm(Alarm::Poll) => {
                     self.on_poll();
                     if enough(self) {
@@ -312,6 +318,7 @@ impl<S: System> Simulation<S> {
 
     /// Looks for what no history shows.
     fn inspect(&mut self) {
+        self.clients.abandon_lost(&self.cluster);
         let mut broken = S::inspect(&mut self.inspector, &self.cluster);
         let compared = self.operator.as_mut().map(|operator| operator.go_on(&mut self.cluster));
         if let Some(Finding::Broken(differences)) = compared {

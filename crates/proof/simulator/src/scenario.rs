@@ -130,6 +130,9 @@ const MODE_PROBABILITY: f64 = 0.1;
 /// So often groups change beside whatever else strikes, where they can.
 const MEMBERSHIP_PROBABILITY: f64 = 0.15;
 
+/// In so many seeds sites are lost for good.
+const SITE_LOSS_PROBABILITY: f64 = 0.25;
+
 /// So often nodes forget beside whatever else strikes.
 const AMNESIA_PROBABILITY: f64 = 0.15;
 
@@ -409,6 +412,8 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
         faults.extend(strikes("amnesia", AMNESIA_PROBABILITY).then_some(Fault::Amnesia));
         let changes_groups = S::CHANGES_GROUPS && strikes("membership", MEMBERSHIP_PROBABILITY);
         faults.extend(changes_groups.then_some(Fault::Membership));
+        let loses_sites = S::LOSES_SITES && strikes("site-loss", SITE_LOSS_PROBABILITY);
+        faults.extend(loses_sites.then_some(Fault::SiteLoss));
         faults.sort_unstable();
     }
     faults
@@ -416,8 +421,8 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
 
 fn draw_strikes<S: System>(choice: &Faults, random: &mut Random) -> Vec<Fault> {
     let is_drawn = |fault: &Fault| {
-        let is_drawn_apart =
-            Fault::MODES.contains(fault) || matches!(fault, Fault::Membership | Fault::Amnesia);
+        let is_drawn_apart = Fault::MODES.contains(fault)
+            || matches!(fault, Fault::Membership | Fault::Amnesia | Fault::SiteLoss);
         !is_drawn_apart && can_strike::<S>(*fault)
     };
     let striking = || Fault::ALL.into_iter().filter(is_drawn);
@@ -643,7 +648,7 @@ mod tests {
     #[test]
     fn every_choice_is_reached() {
         let scenarios = scenarios(&Options::new(1..=300));
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.into_iter().filter(|fault| SystemKind::STRICT.can_strike(*fault)) {
             assert!(scenarios.iter().any(|scenario| scenario.has(fault)), "{fault}");
         }
         // Nothing conflicts in `ycsb-t` that does not in `rmw`, so it is not drawn.

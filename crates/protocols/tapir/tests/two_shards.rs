@@ -20,6 +20,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         epoch: Epoch::FIRST,
         clock_bound: None,
         comparison: None,
+        removals: Vec::new(),
     };
     Arc::new(Routes::new(keyspace, vec![(0..replicas).map(ReplicaIndex).collect(); 2]))
 }

@@ -36,6 +36,11 @@ pub struct ReplicaConfig {
     pub recovery_timeout: Duration,
     /// So long a request may wait for what its snapshot has to include.
     pub wait_timeout: Duration,
+    /// A site goes on for so long after it has asked whether it was taken out, by its own clock; none if sites are never taken out.
+    pub lease: Option<Duration>,
+    /// So long after it has heard that a site was taken out another site goes on without it: longer than the lease, however fast its clock
+    /// is.
+    pub lease_wait: Duration,
     /// How often the leader looks after what is old.
     pub attention_interval: Duration,
     /// For so long at least a snapshot can be read, and endings are remembered.
@@ -62,6 +67,8 @@ impl ReplicaConfig {
             vote_timeout: Duration::from_secs(2),
             recovery_timeout: Duration::from_secs(2),
             wait_timeout: Duration::from_secs(5),
+            lease: None,
+            lease_wait: Duration::from_secs(13),
             attention_interval: Duration::from_millis(500),
             floor_lag: Duration::from_secs(10),
             scan_page_max: 1_000,
@@ -84,6 +91,11 @@ impl ReplicaConfig {
         ShardId(self.shards.first.0 + u32::from(site.0))
     }
 
+    /// The local site that is a shard of the keyspace.
+    pub(crate) fn site_at(&self, shard: ShardId) -> Option<LocalSite> {
+        site_of(self.shards, shard)
+    }
+
     /// The local site of another replica of the keyspace.
     pub(crate) fn other_site(&self, shard: ShardId) -> Option<LocalSite> {
         site_of(self.shards, shard).filter(|site| *site != self.site())
@@ -92,11 +104,6 @@ impl ReplicaConfig {
     /// The preferred site of an object.
     pub(crate) fn preferred(&self, key: &[u8]) -> LocalSite {
         LocalSite(shard_position(key, self.shards.count as usize) as u16)
-    }
-
-    /// How many local sites have a transaction before it is disaster-safe durable.
-    pub(crate) fn durable_at(&self) -> usize {
-        (self.sites_lost_max + 1).min(self.shards.count as usize)
     }
 }
 

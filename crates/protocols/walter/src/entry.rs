@@ -8,8 +8,9 @@ use std::sync::Arc;
 use quorate_core::transaction::Value;
 use quorate_core::{Key, TransactionId};
 
-use crate::histories::{Count, Read, Update};
+use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Period};
+use crate::removal::{End, Frozen, Removal};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
 /// A transaction that has committed.
@@ -41,6 +42,7 @@ impl Commit {
                 + match update {
                     Update::Write { key, value } => key.len() + value.as_ref().map_or(0, Value::len),
                     Update::Add { set, element, .. } => set.len() + element.len(),
+                    Update::Place { name, .. } => name.len(),
                 }
         };
         FIXED + 8 * self.snapshot.numbers().len() + self.updates.iter().map(update).sum::<usize>()
@@ -51,7 +53,7 @@ impl Commit {
 pub(crate) fn registers(updates: &[Update]) -> impl Iterator<Item = &Key> {
     updates.iter().filter_map(|update| match update {
         Update::Write { key, .. } => Some(key),
-        Update::Add { .. } => None,
+        Update::Add { .. } | Update::Place { .. } => None,
     })
 }
 
@@ -65,6 +67,16 @@ pub enum Entry {
     /// Transactions of another site have come, in the order of their numbers and causes before effects. They take effect, and no snapshot
     /// includes them yet.
     Received(Vec<Arc<Commit>>),
+    /// This site goes on without others that were taken out: from here on it takes nothing from them. The ends of those that are new
+    /// here are open.
+    Freeze(Vec<Removal>),
+    /// The end of a site that was taken out is settled: what it has done beyond that is abandoned.
+    Removed {
+        /// The site.
+        site: LocalSite,
+        /// Its end.
+        end: End,
+    },
     /// Of the other sites so many transactions have committed here: snapshots include them from here on.
     Advance(Vector),
     /// Registers whose preferred site this is are locked for a transaction that another site coordinates.
@@ -95,6 +107,8 @@ pub(crate) fn bytes(entry: &Entry) -> usize {
         Entry::Received(commits) => FIXED + commits.iter().map(|commit| commit.bytes()).sum::<usize>(),
         Entry::Locked { keys, .. } => FIXED + keys.iter().map(|key| 8 + key.len()).sum::<usize>(),
         Entry::Advance(vector) | Entry::Floor { floor: vector, .. } => FIXED + 8 * vector.numbers().len(),
+        Entry::Removed { end, .. } => FIXED + 8 * end.barrier.numbers().len(),
+        Entry::Freeze(removals) => FIXED + removals.len() * 2 * FIXED,
         Entry::Refused(_) | Entry::Released(_) => FIXED,
     }
 }
@@ -139,8 +153,17 @@ pub enum Page {
     Registers(Vec<Read>),
     /// Counts of sets, as the floor reads them.
     Counts(Vec<Count>),
+    /// Containers that were created, as the floor reads them.
+    Containers(Vec<Placed>),
     /// Transactions that the floor does not include, of each site in the order of their numbers.
     Journal(Vec<Arc<Commit>>),
+    /// Sites that were taken out.
+    Removals {
+        /// All of them.
+        removals: Vec<Removal>,
+        /// How far this site had come when it went on without the last one.
+        frozen: Option<Frozen>,
+    },
     /// What is locked.
     Locks(Vec<Lock>),
     /// What has ended.

@@ -3,6 +3,9 @@
 //! An object is a register or a counting set; its kind is part of its name, so that a register and a set of one key are two objects. Every
 //! object exists from the beginning, as nil or empty, and takes no room until it is updated.
 //!
+//! A *container* holds the objects whose keys name it, and says which site their preferred one is. It is written like a register: one
+//! version after the other, each by the site that has the container then.
+//!
 //! A *floor* is a vector that every snapshot includes which anybody may still read. What no such snapshot tells apart is folded: a register
 //! keeps its newest version below the floor, a set adds up its counts. A snapshot that does not include the floor is too old.
 
@@ -13,6 +16,7 @@ use quorate_core::command::End;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Key, KeyRange, Value};
 
+use crate::container::Container;
 use crate::counting_set::CountingSet;
 use crate::register::{Register, Written};
 use crate::vector::{Vector, VersionNumber};
@@ -36,14 +40,23 @@ pub enum Update {
         /// By how much.
         by: i32,
     },
+    /// Creates, moves or destroys a container, in a transaction that does nothing else. The container's preferred site does it, and hands the
+    /// container over by that.
+    Place {
+        /// The part of its objects' keys that names it, as [`container_of`](quorate_core::topology::container_of) gives it.
+        name: Key,
+        /// Where its objects are from here on; none where the keyspace has them.
+        container: Option<Container>,
+    },
 }
 
 impl Update {
-    /// The object that it updates; registers and sets of one key have one preferred site.
+    /// The object that it updates, or the name of a container; registers and sets of one key have one preferred site.
     pub fn object(&self) -> &Key {
         match self {
             Update::Write { key, .. } => key,
             Update::Add { set, .. } => set,
+            Update::Place { name, .. } => name,
         }
     }
 
@@ -98,6 +111,17 @@ pub struct Count {
     pub count: i64,
 }
 
+/// A container in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its name.
+    pub name: Key,
+    /// The transaction that placed it last.
+    pub version: VersionNumber,
+    /// Where it is.
+    pub container: Container,
+}
+
 /// All objects as one snapshot reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Base {
@@ -107,6 +131,8 @@ pub struct Base {
     pub registers: Vec<Read>,
     /// Counts that are not zero, ascending by set and element.
     pub counts: Vec<Count>,
+    /// Containers that were created and not destroyed, ascending by name.
+    pub containers: Vec<Placed>,
 }
 
 /// The kind of an object.
@@ -114,6 +140,7 @@ pub struct Base {
 enum Kind {
     Register,
     Set,
+    Container,
 }
 
 /// The histories of all objects.
@@ -123,6 +150,8 @@ pub struct Histories {
     /// The keys of the registers that are known, for scans.
     ordered: BTreeSet<Key>,
     sets: BTreeMap<Key, Kept<CountingSet>>,
+    /// Those that were placed by themselves.
+    containers: BTreeMap<Key, Kept<Register<Container>>>,
     /// The transactions that have taken effect: the paper's *GotVTS*.
     received: Vector,
     floor: Vector,
@@ -163,7 +192,16 @@ impl Histories {
             match update {
                 Update::Write { key, value } => self.write(version, key, value.clone()),
                 Update::Add { set, element, by } => self.add(version, set, element.clone(), *by),
+                Update::Place { name, container } => self.place(version, name, container.clone()),
             }
+        }
+    }
+
+    fn place(&mut self, version: VersionNumber, name: &Key, container: Option<Container>) {
+        let kept = self.containers.entry(name.clone()).or_default();
+        kept.object.write(version, container);
+        if kept.object.is_foldable() && !std::mem::replace(&mut kept.is_queued, true) {
+            self.foldable.push_back((Kind::Container, name.clone()));
         }
     }
 
@@ -213,7 +251,18 @@ impl Histories {
 
     /// The newest version of a register; none if it has none, or only one below the floor that destroyed it.
     pub fn last(&self, key: &[u8]) -> Option<VersionNumber> {
-        self.register(key).and_then(Register::last)
+        self.register(key).and_then(Register::last).map(|known| known.version)
+    }
+
+    /// The newest version of a container, in a snapshot if one is given; none if the container was never created, or destroyed long ago.
+    pub fn container(&self, name: &[u8], snapshot: Option<&Vector>) -> Option<&Written<Container>> {
+        let container = &self.containers.get(name)?.object;
+        snapshot.map_or_else(|| container.last(), |snapshot| container.at(snapshot))
+    }
+
+    /// The names of the containers of which something is kept.
+    pub fn container_names(&self) -> impl Iterator<Item = &Key> {
+        self.containers.keys()
     }
 
     /// True if a transaction with this snapshot has seen the newest version of a register: no write of it is concurrent.
@@ -252,16 +301,29 @@ impl Histories {
         Ok(Elements { counts, is_cut: elements.next().is_some() })
     }
 
-    /// The objects as the oldest snapshot reads them that can be read, with the histories of later transactions left out: registers that have
-    /// a value, ascending, and the counts of sets that are not zero.
+    /// The objects as the oldest snapshot reads them that can be read, with the histories of later transactions left out.
     pub fn base(&self) -> Base {
-        let registers = self.ordered.iter().filter_map(|key| read(key, self.register(key)?, &self.floor));
+        self.at(&self.floor)
+    }
+
+    /// All objects as a snapshot reads them that includes the floor.
+    pub fn at(&self, snapshot: &Vector) -> Base {
+        let registers = self.ordered.iter().filter_map(|key| read(key, self.register(key)?, snapshot));
         let all = (Bound::Unbounded, Bound::Unbounded);
         let counts = self.sets.iter().flat_map(|(set, kept)| {
-            let elements = kept.object.elements(all, End::Least, &self.floor);
+            let elements = kept.object.elements(all, End::Least, snapshot);
             elements.map(|(element, count)| Count { set: set.clone(), element, count })
         });
-        Base { floor: self.floor.clone(), registers: registers.collect(), counts: counts.collect() }
+        let containers = self.containers.iter().filter_map(|(name, kept)| {
+            let Written { version, value } = kept.object.at(snapshot)?.clone();
+            Some(Placed { name: name.clone(), version, container: value? })
+        });
+        Base {
+            floor: snapshot.clone(),
+            registers: registers.collect(),
+            counts: counts.collect(),
+            containers: containers.collect(),
+        }
     }
 
     /// Histories that hold this and nothing later.
@@ -273,6 +335,9 @@ impl Histories {
         }
         for Count { set, element, count } in base.counts {
             histories.sets.entry(set).or_default().object.set_base(element, count);
+        }
+        for Placed { name, version, container } in base.containers {
+            histories.place(version, &name, Some(container));
         }
         histories
     }
@@ -287,6 +352,9 @@ impl Histories {
         for (set, kept) in &self.sets {
             let (count, bytes) = kept.object.size();
             size = (size.0 + count, size.1 + bytes + set.len() as u64);
+        }
+        for (name, kept) in &self.containers {
+            size = (size.0 + kept.object.versions().count(), size.1 + name.len() as u64);
         }
         size
     }
@@ -346,6 +414,16 @@ impl Histories {
                 }
                 is_queued
             }
+            Kind::Container => {
+                let Some(kept) = self.containers.get_mut(key) else { return false };
+                kept.object.fold(&self.floor);
+                kept.is_queued = kept.object.is_foldable();
+                let is_queued = kept.is_queued;
+                if kept.object.is_empty() {
+                    self.containers.remove(key);
+                }
+                is_queued
+            }
         }
     }
 
@@ -373,6 +451,10 @@ impl Histories {
             self.ordered.remove(&key);
         }
         self.sets.retain(|_, kept| {
+            kept.object.discard(is_abandoned);
+            !kept.object.is_empty()
+        });
+        self.containers.retain(|_, kept| {
             kept.object.discard(is_abandoned);
             !kept.object.is_empty()
         });

@@ -1,12 +1,15 @@
 //! How replicas of Walter are hosted.
 
 use quorate_core::command::Outcome;
-use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
-use quorate_core::{ClientId, ClockTime, Groups, Timestamp, TransactionId};
+use quorate_core::hosted::{
+    Admission, Consultation, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency,
+};
+use quorate_core::topology::Removals;
+use quorate_core::{ClientId, ClockTime, Groups, Instant, Timestamp, TransactionId};
 
 use crate::config::ReplicaConfig;
 use crate::message::{Ending, Message};
-use crate::replica::{Replica, ReplicaCommand};
+use crate::replica::{Replica, ReplicaCommand, ReplicaEvent};
 
 impl HostedOnLog for Replica {
     const NEEDS_SHARDS: bool = true;
@@ -45,6 +48,17 @@ impl HostedOnLog for Replica {
 
     fn change_groups(groups: &Groups) -> Option<ReplicaCommand> {
         Some(ReplicaCommand::ChangeGroups(groups.clone()))
+    }
+
+    fn consultation(event: &ReplicaEvent) -> Option<&Consultation> {
+        match event {
+            ReplicaEvent::Consults(consultation) => Some(consultation),
+            ReplicaEvent::Leading { .. } | ReplicaEvent::Deposed => None,
+        }
+    }
+
+    fn answer(asked: Instant, removals: &Removals) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Answer { asked, removals: removals.clone() })
     }
 
     fn admission(message: &Message) -> Admission {

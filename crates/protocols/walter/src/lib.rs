@@ -11,11 +11,13 @@
 //! | [`entry`] | what survives a crash, and reaches every replica of a site | 5 |
 //! | `replica` | the server of a local site | 5 |
 //! | `coordinator` | the transactions of a client | 5.1 |
+//! | [`removal`] | sites that were taken out | 5.7 |
 //! | [`config`] | limits and time-outs | |
 //! | [`rules`] | the planted bugs, for tests | |
 //! | [`vector`] | version numbers, and vectors that name sets of transactions | 5.2 |
 //! | `register` | the versions of a register | 5.2 |
 //! | [`counting_set`] | the counts of a set | 2, 3.3 |
+//! | [`container`] | what decides where objects are written | 2, 4.1 |
 //! | [`histories`] | all objects of a local site, what snapshots read of them, folding, abandoned transactions | 5.2, 5.7 |
 //!
 //! | role | machine | hosted by |
@@ -24,6 +26,7 @@
 //! | local site | [`Replica`], a [`LogMachine`](quorate_core::log::LogMachine) | a server node, on a log |
 
 pub mod config;
+pub mod container;
 mod coordinator;
 pub mod counting_set;
 pub mod entry;
@@ -32,18 +35,21 @@ mod hosted;
 pub mod message;
 mod reasons;
 mod register;
+pub mod removal;
 mod replica;
 pub mod rules;
 pub mod vector;
 mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig};
+pub use container::Container;
 pub use coordinator::Coordinator;
 pub use entry::{Entry, Page};
-pub use histories::{Base, Count, Elements, Histories, Read, Registers, TooOld, Update};
+pub use histories::{Base, Count, Elements, Histories, Placed, Read, Registers, TooOld, Update};
 pub use message::Message;
 pub use quorate_coordinator::CoordinatorTimer;
 pub use register::Written;
+pub use removal::{End, Removal};
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};
 pub use vector::{LocalSite, Vector, VersionNumber};

@@ -36,8 +36,10 @@ use quorate_core::command::End;
 use quorate_core::transaction::Value;
 use quorate_core::{Key, KeyRange, ReplicaIndex, TransactionId};
 
+use crate::container::Container;
 use crate::entry::Commit;
 use crate::histories::{Count, Read, Update};
+use crate::removal::Frozen;
 use crate::vector::{Vector, VersionNumber};
 
 /// A stretch of the log of a local site, counted from one. The site remembers how each transaction has ended for as long as messages
@@ -87,6 +89,8 @@ pub enum Wanted {
         /// At most so many.
         limit: u32,
     },
+    /// The preferred site of the objects of a container.
+    Container(Key),
 }
 
 /// What a snapshot holds.
@@ -115,6 +119,8 @@ pub enum Found {
         /// True if the page is full and there are more.
         is_cut: bool,
     },
+    /// A container.
+    Container(Container),
 }
 
 /// How a transaction has ended.
@@ -223,6 +229,9 @@ pub enum Message {
         transaction: TransactionId,
         /// The period that it was sent with, as far as a client knows: what was sent long ago may be forgotten.
         period: Period,
+        /// How many transactions of the receiver's site have committed at the sender's, if that is a site: not the one that is asked for. A question that
+        /// comes so late that it has committed everywhere since asks for nothing any more.
+        committed: u64,
     },
     /// The outcome of a transaction that was sent so long ago is not known any more.
     Forgotten {
@@ -235,6 +244,26 @@ pub enum Message {
         commits: Vec<Arc<Commit>>,
         /// Up to this number the transactions of the sender's site are disaster-safe durable.
         durable: u64,
+    },
+    /// Leader to client: its session, or the snapshot of its transaction, includes transactions that were abandoned with their site.
+    /// Nothing has been done.
+    Abandoned {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The last transaction of that site that is kept.
+        last: VersionNumber,
+    },
+    /// Leader to leader, while the ends of sites that were taken out are open: how far the sender had come when it went on without them.
+    Frozen {
+        /// That.
+        frozen: Frozen,
+        /// What it has received of all sites that were taken out by now, durably.
+        received: Vector,
+    },
+    /// Leader to leader: transactions of sites that were taken out, which the receiver has said to lack.
+    Relay {
+        /// The transactions.
+        commits: Vec<Arc<Commit>>,
     },
     /// Leader to leader: how far the sender's site is with the transactions of the receiver's, and with all.
     Progress {

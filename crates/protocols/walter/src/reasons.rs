@@ -11,8 +11,12 @@ pub(crate) const CLIENT: &str = "said by a client";
 pub(crate) const FOREIGN: &str = "asked in the name of another client";
 /// No updates, too many, or keys that nobody may write.
 pub(crate) const MALFORMED: &str = "no coordinator sends this";
-/// The sender is of no other local site of the keyspace.
+/// The sender is of no other local site of the keyspace, or of one that was taken out.
 pub(crate) const NO_SITE: &str = "the sender is no other local site";
+/// This site was taken out, and says nothing any more.
+pub(crate) const REMOVED: &str = "this site was removed";
+/// A site has not said yet how far it had come.
+pub(crate) const NOT_FROZEN: &str = "no site has said that there is so much";
 /// The transaction is on its way, and there will be an answer.
 pub(crate) const UNDER_WAY: &str = "under way already";
 /// As many requests wait as may.

@@ -1,4 +1,4 @@
-//! The history of a register (Walter, section 5.2).
+//! The history of a register (Walter, section 5.2), and of whatever else is written one version after the other.
 
 use quorate_core::Value;
 
@@ -6,25 +6,31 @@ use crate::vector::{Vector, VersionNumber};
 
 /// A version of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct Written<T = Value> {
     /// The transaction that wrote it.
     pub version: VersionNumber,
     /// The value; none destroys the register.
-    pub value: Option<Value>,
+    pub value: Option<T>,
 }
 
 /// The versions of a register.
 ///
 /// No two of them are concurrent somewhere, and every site receives causes before effects. So their order, oldest first, is the same at all
 /// sites, and the newest version that a snapshot includes is the last one of the list that it includes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Register {
-    versions: Vec<Written>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Register<T = Value> {
+    versions: Vec<Written<T>>,
 }
 
-impl Register {
+impl<T> Default for Register<T> {
+    fn default() -> Self {
+        Register { versions: Vec::new() }
+    }
+}
+
+impl<T> Register<T> {
     /// Appends a version. A transaction that writes the register several times has written what it wrote last.
-    pub(crate) fn write(&mut self, version: VersionNumber, value: Option<Value>) {
+    pub(crate) fn write(&mut self, version: VersionNumber, value: Option<T>) {
         match self.versions.last_mut().filter(|last| last.version == version) {
             Some(last) => last.value = value,
             None => self.versions.push(Written { version, value }),
@@ -32,24 +38,18 @@ impl Register {
     }
 
     /// The newest version that a snapshot includes.
-    pub(crate) fn at(&self, snapshot: &Vector) -> Option<&Written> {
+    pub(crate) fn at(&self, snapshot: &Vector) -> Option<&Written<T>> {
         self.versions.iter().rev().find(|known| snapshot.includes(known.version))
     }
 
     /// The newest version of all, which a snapshot must include whose transaction is to overwrite it.
-    pub(crate) fn last(&self) -> Option<VersionNumber> {
-        self.versions.last().map(|known| known.version)
+    pub(crate) fn last(&self) -> Option<&Written<T>> {
+        self.versions.last()
     }
 
     /// All versions, oldest first.
-    pub(crate) fn versions(&self) -> impl Iterator<Item = &Written> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Written<T>> {
         self.versions.iter()
-    }
-
-    /// How many versions there are, and how many bytes their values have.
-    pub(crate) fn size(&self) -> (usize, u64) {
-        let bytes = |known: &Written| known.value.as_ref().map_or(0, |value| value.len() as u64);
-        (self.versions.len(), self.versions.iter().map(bytes).sum())
     }
 
     /// Drops the versions that no snapshot reads which includes the floor: those before the newest one that the floor includes, and that one
@@ -78,6 +78,14 @@ impl Register {
     /// True if a higher floor makes something superfluous.
     pub(crate) fn is_foldable(&self) -> bool {
         self.versions.len() > 1 || self.versions.iter().any(|known| known.value.is_none())
+    }
+}
+
+impl Register {
+    /// How many versions there are, and how many bytes their values have.
+    pub(crate) fn size(&self) -> (usize, u64) {
+        let bytes = |known: &Written| known.value.as_ref().map_or(0, |value| value.len() as u64);
+        (self.versions.len(), self.versions.iter().map(bytes).sum())
     }
 }
 
@@ -116,7 +124,7 @@ mod tests {
         ] {
             assert_eq!(read(&register, snapshot).as_deref(), expected, "{snapshot:?}");
         }
-        assert_eq!(register.last(), Some(version(0, 4)));
+        assert_eq!(register.last().map(|known| known.version), Some(version(0, 4)));
     }
 
     #[test]
@@ -127,7 +135,7 @@ mod tests {
         assert_eq!(read(&folded, &[2, 1]).as_deref(), Some("c"));
         assert!(folded.is_foldable());
         assert_eq!(folded.fold(&Vector::new(vec![2, 1])), 1);
-        assert!(!folded.is_foldable() && folded.last() == Some(version(1, 1)));
+        assert!(!folded.is_foldable() && folded.last().map(|known| known.version) == Some(version(1, 1)));
     }
 
     #[test]

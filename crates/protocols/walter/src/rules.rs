@@ -9,6 +9,12 @@ quorate_core::plants! {
         "a slow commit takes its number before the votes, so that an abort leaves a gap";
     DurableWhenReceived = "W6", "5.6", Hunt::Scripted,
         "a transaction counts as durable although its sets have not reached their preferred sites";
+    BarrierIgnored = "W7", "5.7", Hunt::Scripted,
+        "the successor of a lost site lets in writes before it has all that the others have written with the lost site's consent";
+    LostSiteHeard = "W8", "5.7", Hunt::Scripted,
+        "what a site says that was taken out is still taken from it";
+    LeaseIgnored = "W10", "5.7", Hunt::Scripted,
+        "a site commits although it has not asked for long whether it was taken out";
     AdvancesByOne = "W12", "5.6", Hunt::ALL_FAULTS,
         "a transaction of another site becomes visible before what its snapshot includes";
     NothingPropagatedAgain = "W13", "5.6", Hunt::ALL_FAULTS,
@@ -17,6 +23,12 @@ quorate_core::plants! {
         "a snapshot need not include what the session has seen";
     SnapshotsKept = "W17", "6", Hunt::Scripted,
         "the floor never rises, as if somebody might still read the first snapshot";
+    MovesUnsettled = "W18", "4.1", Hunt::ALL_FAULTS,
+        "a container passes to another site while transactions are under way that write to it, and before their effects are there";
+    AbandonedAwaited = "W19", "5.7", Hunt::Scripted,
+        "a session that has seen abandoned transactions waits for them";
+    LeaseNotCheckedAgain = "W20", "5.7", Hunt::Scripted,
+        "a site tells a client of a commit although the lease has ended since it was appended";
     RemoteWritesIgnored = "W21", "5.4", Hunt::ALL_FAULTS,
         "a commit looks at what its own site has committed last, not at what was received";
     LocksIgnored = "W22", "5.4", Hunt::ALL_FAULTS,

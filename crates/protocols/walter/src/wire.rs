@@ -6,9 +6,11 @@ use quorate_codec::schema::Number;
 use quorate_codec::{Fault, Through, alternatives, list, message};
 use quorate_core::{Key, KeyRange};
 
+use crate::container::Container;
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
-use crate::histories::{Count, Read, Update};
+use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Found, Message, Period, Snapshot, Wanted};
+use crate::removal::{End, Frozen, Removal};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
 impl Scalar for LocalSite {
@@ -35,6 +37,8 @@ impl Scalar for Period {
     }
 }
 
+message!(Container, "walter.Container", { 1 preferred: Varint });
+
 message!(Vector, "walter.Vector", { 1 numbers: Packed });
 
 message!(VersionNumber, "walter.Version", {
@@ -53,6 +57,13 @@ struct WantedRegister {
 }
 
 message!(WantedRegister, "walter.Wanted.Register", { 1 key: KeyBytes });
+
+/// [`Wanted::Container`].
+struct WantedContainer {
+    name: Key,
+}
+
+message!(WantedContainer, "walter.Wanted.Container", { 1 name: KeyBytes });
 
 /// [`Wanted::Range`].
 struct WantedRange {
@@ -73,6 +84,7 @@ alternatives!(Wanted, "walter.Wanted",
     through {
         1 Register: WantedRegister,
         2 Range: WantedRange,
+        5 Container: WantedContainer,
     }
 );
 
@@ -86,6 +98,19 @@ impl Through<Wanted> for WantedRegister {
 
     fn restore(self) -> Result<Wanted, Fault> {
         Ok(Wanted::Register(self.key))
+    }
+}
+
+impl Through<Wanted> for WantedContainer {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Container(name) => WantedContainer { name: name.clone() },
+            _ => unreachable!("others are other alternatives"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Container(self.name))
     }
 }
 
@@ -110,6 +135,7 @@ alternatives!(Found, "walter.Found",
     },
     fields {
         3 Count: Varint,
+        5 Container: Nested,
     }
 );
 
@@ -128,6 +154,13 @@ message!(Count, "walter.Count", {
 alternatives!(Update, "walter.Update", messages {
     1 Write { 1 key: KeyBytes, 2 value: Optional<ValueBytes> }
     2 Add { 1 set: KeyBytes, 2 element: KeyBytes, 3 by: Varint }
+    3 Place { 1 name: KeyBytes, 2 container: Optional<Nested> }
+});
+
+message!(Placed, "walter.Placed", {
+    1 name: KeyBytes,
+    2 version: Nested,
+    3 container: Nested,
 });
 
 alternatives!(Ending, "walter.Ending", messages {
@@ -151,9 +184,12 @@ alternatives!(Message, "walter.Message", messages {
     7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
     8 Vote { 1 transaction: Nested, 2 agrees: Varint }
     9 Release { 1 transaction: Nested }
-    10 AskOutcome { 1 transaction: Nested, 2 period: Varint }
+    10 AskOutcome { 1 transaction: Nested, 2 period: Varint, 3 committed: Varint }
     11 Forgotten { 1 transaction: Nested }
     12 Propagate { 1 commits: Repeated<Nested>, 2 durable: Varint }
+    14 Abandoned { 1 transaction: Nested, 2 last: Nested }
+    15 Frozen { 1 frozen: Nested, 2 received: Nested }
+    16 Relay { 1 commits: Repeated<Nested> }
     13 Progress { 1 received: Varint, 2 committed: Nested, 3 oldest: Nested }
 });
 
@@ -170,6 +206,7 @@ alternatives!(Entry, "walter.Entry",
     messages {
         5 Locked { 1 transaction: Nested, 2 origin: Varint, 3 keys: Repeated<KeyBytes> }
         7 Floor { 1 floor: Nested, 2 forgotten: Varint }
+        9 Removed { 1 site: Varint, 2 end: Nested }
     },
     fields {
         1 Commit: Nested,
@@ -177,8 +214,25 @@ alternatives!(Entry, "walter.Entry",
         3 Received: ReceivedList,
         4 Advance: Nested,
         6 Released: Nested,
+        8 Freeze: RemovalList,
     }
 );
+
+message!(End, "walter.End", { 1 last: Varint, 2 barrier: Nested });
+
+message!(Removal, "walter.Removal", {
+    1 site: Varint,
+    2 successor: Varint,
+    3 end: Optional<Nested>,
+});
+
+message!(Frozen, "walter.Frozen", {
+    1 removals: Varint,
+    2 received: Nested,
+    3 seqno: Varint,
+});
+
+list!(RemovalList: Vec<Removal>, "walter.Removals", Repeated<Nested>);
 
 message!(Lock, "walter.Lock", {
     1 transaction: Nested,
@@ -194,12 +248,14 @@ message!(Ended, "walter.Ended", {
 
 list!(ReadList: Vec<Read>, "walter.Page.Registers", Repeated<Nested>);
 list!(CountList: Vec<Count>, "walter.Page.Counts", Repeated<Nested>);
+list!(PlacedList: Vec<Placed>, "walter.Page.Containers", Repeated<Nested>);
 list!(LockList: Vec<Lock>, "walter.Page.Locks", Repeated<Nested>);
 list!(EndedList: Vec<Ended>, "walter.Page.EndedList", Repeated<Nested>);
 
 alternatives!(Page, "walter.Page",
     messages {
         1 Bounds { 1 floor: Nested, 2 committed: Nested, 3 period: Varint, 4 forgotten: Varint }
+        8 Removals { 1 removals: Repeated<Nested>, 2 frozen: Optional<Nested> }
     },
     fields {
         2 Registers: ReadList,
@@ -207,5 +263,6 @@ alternatives!(Page, "walter.Page",
         4 Journal: ReceivedList,
         5 Locks: LockList,
         6 Ended: EndedList,
+        7 Containers: PlacedList,
     }
 );

@@ -158,6 +158,9 @@ impl Interactive {
             Command::Recall { transaction, participants, not_before, patience } => {
                 self.on_recall(transaction, participants, not_before, patience, context, outbox);
             }
+            command @ Command::Container { .. } => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
+            }
             Command::Observe { timestamp } => {
                 self.order(Input::Command(Order::Observe { timestamp }), context, outbox);
             }

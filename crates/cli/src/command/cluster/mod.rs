@@ -2,6 +2,7 @@
 
 mod accept_loss;
 mod declare_lost;
+mod remove_site;
 pub(crate) mod replicas;
 mod status;
 mod survey;
@@ -30,6 +31,7 @@ Examples:
   quorate cluster accept-loss accounts             says what would be lost, and does nothing
   quorate cluster accept-loss accounts --confirm
   quorate cluster declare-lost orders 7            says what would be lost, and does nothing
+  quorate cluster remove-site mars --abandon       says what would be lost, and does nothing
   quorate cluster verify                           do all replicas of each shard hold the same?
   quorate cluster verify accounts --json
 
@@ -132,6 +134,28 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
+    /// Let parallel-snapshot keyspaces go on without a site that is lost for good.
+    ///
+    /// This is for a site that cannot be brought back: what it has acknowledged and sent to no other site is lost. The others wait until the lease of
+    /// the site has ended, agree on what is kept of it, and the next one lets in what is written to its keys. A site that is only cut off is waited for.
+    RemoveSite {
+        /// The name of the site.
+        site: String,
+        /// From this keyspace alone; by default from all that are there.
+        #[arg(long)]
+        keyspace: Option<String>,
+        /// Abandon what only that site knows.
+        #[arg(long)]
+        abandon: bool,
+        /// Do it.
+        #[arg(long)]
+        confirm: bool,
+        /// Do it although replicas of the site are up.
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 impl ClusterArguments {
@@ -143,7 +167,8 @@ impl ClusterArguments {
             | Action::Forget { common, .. }
             | Action::Verify { common, .. }
             | Action::AcceptLoss { common, .. }
-            | Action::DeclareLost { common, .. }) = &self.action;
+            | Action::DeclareLost { common, .. }
+            | Action::RemoveSite { common, .. }) = &self.action;
             common.connected(async |db| act(&self.action, db).await).await
         })
     }
@@ -179,6 +204,11 @@ async fn act(action: &Action, db: &Database) -> Outcome {
             let shard = ShardId(*shard);
             let asked = declare_lost::Asked { keyspace, shard, confirm: *confirm, force: *force };
             declare_lost::run(db, asked, common.json).await
+        }
+        Action::RemoveSite { site, keyspace, abandon, confirm, force, common } => {
+            let (abandon, confirm, force) = (*abandon, *confirm, *force);
+            let asked = remove_site::Asked { site, keyspace: keyspace.as_deref(), abandon, confirm, force };
+            remove_site::run(db, asked, common.json).await
         }
     }
 }

@@ -60,6 +60,35 @@ async fn transactions_run_as_in_other_keyspaces() {
     eventually(Some(4), async || north.get("sum").await.unwrap().map(|value| number(&value))).await;
 }
 
+#[tokio::test]
+async fn a_container_is_placed_where_it_is_written() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    create(&db, 1).await;
+    let (north, south) = (at(&cluster, "a").await, at(&cluster, "b").await);
+    for site in ["a", "b"] {
+        north.container("alice").place_at(site).await.unwrap();
+        assert_eq!(north.container("alice").preferred_site().await.unwrap(), site);
+        let write = async |txn: quorate::Transaction| {
+            let visits = txn.get("{alice}/visits").await?.map_or(0, |value| number(&value));
+            txn.put("{alice}/visits", (visits + 1).to_string())
+        };
+        let begun = if site == "a" { &north } else { &south };
+        begun.transact(write).await.unwrap();
+    }
+    // Neither write is lost, and the other site reads both.
+    eventually(Some(2), async || north.get("{alice}/visits").await.unwrap().map(|value| number(&value)))
+        .await;
+    south.container("alice").destroy().await.unwrap();
+    let refused = south.container("alice").place_at("nowhere").await.unwrap_err();
+    assert!(matches!(refused, Error::Invalid(Invalid::NoSuchSite { .. })), "{refused}");
+    let refused = south.container("{alice}").place_at("a").await.unwrap_err();
+    assert!(matches!(refused, Error::Invalid(Invalid::Limit(_))), "{refused}");
+    let strict = db.create_keyspace("strict", KeyspaceOptions::new(Isolation::Strict)).await.unwrap();
+    let refused = strict.container("alice").place_at("a").await.unwrap_err();
+    assert!(matches!(refused, Error::Invalid(Invalid::Unsupported { .. })), "{refused}");
+}
+
 /// W15: the same element is added at two sites and removed once.
 #[tokio::test]
 async fn sites_change_a_counting_set_without_waiting_for_each_other() {

@@ -326,6 +326,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         epoch: Epoch::FIRST,
         clock_bound: None,
         comparison: None,
+        removals: Vec::new(),
     }
 }
 

@@ -16,10 +16,11 @@ use quorate_configuration::{
     Compare, ConditionalWrite, Put, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand,
     SubscriberConfig, SubscriberEvent, WriteResult,
 };
+use quorate_core::hosted::Consultation;
 use quorate_core::machine::InputOf;
-use quorate_core::topology::{Keyspace, Shard, Topology};
+use quorate_core::topology::{Keyspace, Removals, Shard, Topology};
 use quorate_core::{
-    Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, Random,
+    Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, Random, ReplicaId,
     TransactionId,
 };
 use quorate_log::Guest;
@@ -115,9 +116,32 @@ pub(crate) struct Joined {
     pub(crate) result: Result<(NodeId, bool), String>,
 }
 
+/// A question of a replica: which sites were taken out of its keyspace?
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) replica: ReplicaId,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) consultation: Consultation,
+}
+
+/// The answer to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) replica: ReplicaId,
+    pub(crate) asked: Instant,
+    pub(crate) removals: Removals,
+}
+
+/// No more keyspaces than this are confirmed by one write.
+const CONFIRMED_MAX: usize = 64;
+
 /// What a write is for.
 #[derive(Clone, Debug)]
 enum Purpose {
+    /// That keyspaces are as the copy has them, since these replicas want to know.
+    Confirm(Vec<(Question, Removals)>),
+    /// That the ends of lost sites are settled.
+    Settle,
     /// To be told a revision.
     Start,
     /// That this node is registered as it is, or all are of whom its file tells.
@@ -150,6 +174,9 @@ pub(crate) struct Catalogue {
     group_has_changed: bool,
     applicants: VecDeque<Applicant>,
     joined: Vec<Joined>,
+    /// What replicas want to know, one question of each.
+    questions: BTreeMap<ReplicaId, Question>,
+    answers: Vec<Answered>,
     /// The delays of drops that are waited for, by their keys.
     waits: BTreeMap<Key, Wait>,
     /// What the subscriber said in this step.
@@ -178,6 +205,8 @@ impl Catalogue {
             group_has_changed: false,
             applicants: VecDeque::new(),
             joined: Vec::new(),
+            questions: BTreeMap::new(),
+            answers: Vec::new(),
             waits: BTreeMap::new(),
             events: VecDeque::new(),
         }
@@ -195,6 +224,62 @@ impl Catalogue {
     /// Registers somebody who wants to be a node, as soon as that can be. Answered by [`Catalogue::take_joined`].
     pub(crate) fn join(&mut self, link: LinkId, site: String, address: String) {
         self.applicants.push_back(Applicant { link, site, address, attempts: 0 });
+    }
+
+    /// A replica asks which sites were taken out of its keyspace. Answered by [`Catalogue::take_answers`].
+    pub(crate) fn consult(&mut self, question: Question) {
+        self.questions.insert(question.replica, question);
+    }
+
+    /// The answers since this was asked last.
+    pub(crate) fn take_answers(&mut self) -> Vec<Answered> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// The keyspaces of the copy, by their ids: which write has changed each last, and how it is.
+    fn keyspaces_by_id(&self) -> BTreeMap<KeyspaceId, (Key, Revision, Keyspace)> {
+        let keys = self.keys(KEYSPACES).into_iter().flatten();
+        let decoded = keys.filter(|(key, _)| is_keyspace_key(key)).filter_map(|(key, stored)| {
+            let keyspace: Keyspace = quorate_wire::decode(&stored.value).ok()?;
+            Some((keyspace.id, (key.clone(), stored.changed, keyspace)))
+        });
+        decoded.collect()
+    }
+
+    /// The write that answers what replicas have asked: it settles what one of them proposes, or changes nothing and is refused if the
+    /// copy is not current.
+    fn next_answer(&mut self) -> Option<(Purpose, ConditionalWrite)> {
+        if self.questions.is_empty() {
+            return None;
+        }
+        let keyspaces = self.keyspaces_by_id();
+        // A keyspace that is not in the copy was dropped, or will be: the replica asks again.
+        self.questions.retain(|_, question| keyspaces.contains_key(&question.keyspace));
+        for question in self.questions.values_mut() {
+            let Some((key, changed, keyspace)) = keyspaces.get(&question.keyspace) else { continue };
+            let Some(settlement) = question.consultation.settlement.take() else { continue };
+            let mut removals = keyspace.removals();
+            if removals.settle(&settlement) {
+                let settled = Keyspace { removals: removals.into_list(), ..keyspace.clone() };
+                let put = Put { key: key.clone(), value: Some(quorate_wire::encode(&settled)), lease: None };
+                let unchanged = Compare::Key { key: key.clone(), changed: Some(*changed) };
+                let write = ConditionalWrite { compares: vec![unchanged], puts: vec![put] };
+                return Some((Purpose::Settle, write));
+            }
+        }
+        let (mut asked, mut compares) = (Vec::new(), BTreeMap::new());
+        while compares.len() < CONFIRMED_MAX
+            && let Some((_, question)) = self.questions.pop_first()
+        {
+            if let Some((key, changed, keyspace)) = keyspaces.get(&question.keyspace) {
+                let unchanged = Compare::Key { key: key.clone(), changed: Some(*changed) };
+                compares.insert(question.keyspace, unchanged);
+                asked.push((question, keyspace.removals()));
+            }
+        }
+        let compares: Vec<Compare> = compares.into_values().collect();
+        (!asked.is_empty())
+            .then(|| (Purpose::Confirm(asked), ConditionalWrite { compares, ..Default::default() }))
     }
 
     /// A message for the subscriber has arrived.
@@ -238,6 +323,9 @@ impl Catalogue {
         }
         if let Some((key, wait)) = self.waits.iter().find(|(_, wait)| wait.due <= now) {
             return Some((Purpose::Wait(key.clone()), wait.write.clone()));
+        }
+        if let Some(write) = self.next_answer() {
+            return Some(write);
         }
         let registry = self.registry()?;
         let Config { topology, node, system, .. } = &*self.config;
@@ -376,6 +464,23 @@ impl Catalogue {
 
     fn on_written(&mut self, purpose: Purpose, result: WriteOutcome, now: Instant) {
         match (purpose, result) {
+            (Purpose::Confirm(asked), Ok(WriteResult::Written { .. })) => {
+                let answered = asked.into_iter().map(|(question, removals)| Answered {
+                    replica: question.replica,
+                    asked: question.consultation.asked,
+                    removals,
+                });
+                self.answers.extend(answered);
+            }
+            // The copy will be current in a moment.
+            (Purpose::Confirm(asked), _) => {
+                self.not_before = now + PAUSE;
+                for (question, _) in asked {
+                    self.questions.entry(question.replica).or_insert(question);
+                }
+            }
+            // Whatever came of it, the replica asks again.
+            (Purpose::Settle, _) => self.not_before = now + PAUSE,
             (Purpose::Start, Ok(WriteResult::Written { revision })) => self.started = Some(revision),
             (Purpose::Register, Ok(WriteResult::Written { revision })) => self.relies_on = revision,
             (Purpose::Join(applicant, node), Ok(WriteResult::Written { revision })) => {

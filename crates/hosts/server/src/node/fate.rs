@@ -264,6 +264,7 @@ mod tests {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         }
     }
 

@@ -7,8 +7,9 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quorate_core::hosted::{Health, News, Seat};
+use quorate_core::hosted::{Consultation, Health, News, Seat};
 use quorate_core::machine::InputOf;
+use quorate_core::topology::Removals;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
 use quorate_runtime::{Carrier, Driver, Kept, Mark, Time, log_ignored};
@@ -52,6 +53,18 @@ pub(crate) trait Runs: Send {
 
     /// Tells the machine that another shard of its keyspace is lost for good; none if its protocol knows nothing of that.
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped>;
+
+    /// The last question of the machine to the configuration service, once.
+    fn take_consultation(&mut self) -> Option<Consultation>;
+
+    /// Gives the machine the answer to a question of this instant.
+    fn answer(
+        &mut self,
+        time: Time,
+        asked: Instant,
+        removals: &Removals,
+        outgoing: Outgoing<'_, '_>,
+    ) -> Stepped;
 
     /// Asks the machine, on behalf of an operator, what it holds.
     fn verify(&mut self, time: Time, request: &Request, outgoing: Outgoing<'_, '_>) -> (Stepped, Answer);
@@ -140,6 +153,8 @@ pub(super) struct Running<M: Served> {
     is_dirty: bool,
     /// When operators have accepted that it had lost its records, in seconds since 1970.
     accepted_losses: Vec<u64>,
+    /// The last question to the configuration service, until it is taken.
+    consultation: Option<Consultation>,
 }
 
 /// The time, in seconds since 1970.
@@ -253,6 +268,7 @@ impl<M: Served> Running<M> {
             arrived: None,
             is_dirty: false,
             accepted_losses,
+            consultation: None,
         }))
     }
 
@@ -280,11 +296,20 @@ impl<M: Served> Running<M> {
         outgoing: Outgoing<'_, '_>,
         act: impl FnOnce(&mut Driver<M>, &mut ToWorld<'_, '_, '_>),
     ) -> Stepped {
-        let Running { id, driver, log, records, news, arrived, is_dirty, .. } = self;
+        let Running { id, driver, log, records, news, arrived, is_dirty, consultation, .. } = self;
         let was_dirty = *is_dirty;
         let said = Stepped::default();
-        let mut carrier =
-            ToWorld { id: *id, log: log.as_mut(), records, news, arrived, is_dirty, said, outgoing };
+        let mut carrier = ToWorld {
+            id: *id,
+            log: log.as_mut(),
+            records,
+            news,
+            arrived,
+            is_dirty,
+            consultation,
+            said,
+            outgoing,
+        };
         act(driver, &mut carrier);
         let said = carrier.said;
         Stepped { became_dirty: *is_dirty && !was_dirty, ..said }
@@ -311,6 +336,23 @@ impl<M: Served> Runs for Running<M> {
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped> {
         let command = M::declare_lost(shard)?;
         Some(self.step(time, Input::Command(command), outgoing))
+    }
+
+    fn take_consultation(&mut self) -> Option<Consultation> {
+        self.consultation.take()
+    }
+
+    fn answer(
+        &mut self,
+        time: Time,
+        asked: Instant,
+        removals: &Removals,
+        outgoing: Outgoing<'_, '_>,
+    ) -> Stepped {
+        match M::answer(asked, removals) {
+            Some(command) => self.step(time, Input::Command(command), outgoing),
+            None => Stepped::default(),
+        }
     }
 
     fn verify(&mut self, time: Time, request: &Request, outgoing: Outgoing<'_, '_>) -> (Stepped, Answer) {
@@ -408,6 +450,8 @@ pub(crate) struct Stepped {
     pub(crate) changes_state: bool,
     /// Nobody needs the replica any more.
     pub(crate) is_retired: bool,
+    /// The replica asks the configuration service.
+    pub(crate) consults: bool,
 }
 
 /// Carries out what the replica wants.
@@ -418,6 +462,7 @@ struct ToWorld<'a, 'b, 't> {
     news: &'a mut Option<News>,
     arrived: &'a mut Option<Epoch>,
     is_dirty: &'a mut bool,
+    consultation: &'a mut Option<Consultation>,
     /// What comes of what it says.
     said: Stepped,
     outgoing: Outgoing<'b, 't>,
@@ -429,6 +474,10 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
     }
 
     fn emit(&mut self, event: M::Event) {
+        if let Some(consultation) = M::consultation(&event) {
+            *self.consultation = Some(consultation.clone());
+            self.said.consults = true;
+        }
         let Some(news) = M::news(&event) else { return };
         if let News::Clock(error_micros) = news {
             // It says nothing of how the replica is.

@@ -62,7 +62,7 @@ use addresses::Addresses;
 use admission::{Load, refusal_of_write};
 use agreement::Agreement;
 use building::{Builder, Order, Origin};
-use catalogue::{Catalogue, Found, Joined, Reading};
+use catalogue::{Answered, Catalogue, Found, Joined, Question, Reading};
 use comeback::Comebacks;
 use disk::Disk;
 pub(crate) use disk::make_room;
@@ -382,6 +382,13 @@ impl Node {
     }
 
     fn after_step(&mut self, id: ReplicaId, stepped: Stepped) {
+        if stepped.consults
+            && let Some(hosted) = self.replicas.get_mut(&id)
+            && let keyspace = hosted.placement.keyspace
+            && let Some(consultation) = hosted.running().and_then(Runs::take_consultation)
+        {
+            self.catalogue.consult(Question { replica: id, keyspace, consultation });
+        }
         if stepped.became_dirty {
             self.dirty.push(id);
         }
@@ -560,6 +567,12 @@ impl Node {
         let mut orders = Vec::new();
         for Found { keyspace, created, .. } in &reading.keyspaces {
             self.routes.learn(keyspace);
+            let known = self.reading.as_ref().and_then(|known| known.listed(keyspace.id));
+            if known.is_some_and(|known| known.removals != keyspace.removals) {
+                let removed = keyspace.removals.len();
+                tracing::info!(keyspace = keyspace.name, removed, "the sites of the keyspace have changed");
+                turn.send_to_clients(&Packet::CatalogueChanged);
+            }
             let placements = Placement::on_node(keyspace, self.config.node);
             if !self.enter_epoch(keyspace, !placements.is_empty(), turn) {
                 continue;
@@ -738,6 +751,11 @@ impl Host for Node {
         self.fire_timers(turn);
         self.deliver_here(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
+        for Answered { replica, asked, removals } in self.catalogue.take_answers() {
+            self.step(replica, turn, |running, time, outgoing| {
+                running.answer(time, asked, &removals, outgoing)
+            });
+        }
         if let Some(topology) = self.catalogue.take_topology() {
             self.addresses.set_registered(topology);
             self.renew_topology(turn);

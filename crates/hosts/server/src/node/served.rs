@@ -1,5 +1,7 @@
 //! The protocols whose replicas a node hosts: one row for each. Everything else goes through their port, [`HostedReplica`].
 
+use std::time::Duration;
+
 use quorate_configuration::Replica as Configuration;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Admission, Boot, HostedReplica};
@@ -47,6 +49,9 @@ type Serializable = Granola<ShardWith<Procedures>>;
 /// A replica of a comparison system on logs.
 type Baseline = quorate_baselines::Replica;
 
+/// So long a local site goes on after it has asked whether it was taken out. The others wait for a second longer.
+const WALTER_LEASE: Duration = Duration::from_secs(12);
+
 /// Builds a replica of the protocol that its keyspace is run by, with the limits and time-outs of servers.
 pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
     let (id, group) = (order.placement.replica, order.placement.founders);
@@ -61,7 +66,10 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             Running::<Member<Serializable>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Walter => {
-            let config = quorate_walter::ReplicaConfig::new(id, group, shards);
+            let config = quorate_walter::ReplicaConfig {
+                lease: Some(WALTER_LEASE),
+                ..quorate_walter::ReplicaConfig::new(id, group, shards)
+            };
             Running::<Member<Walter>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Configuration => {

@@ -127,6 +127,7 @@ impl Cluster {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
             ..self.system().clone()
         };
         let key = format!("keyspace/{name}");

@@ -437,6 +437,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         epoch: Epoch::FIRST,
         clock_bound: None,
         comparison: None,
+        removals: Vec::new(),
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
@@ -468,6 +469,7 @@ fn changes_that_cannot_have_been_are_refused() {
             epoch,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         decode::<Keyspace>(&encode(&keyspace)).err().map(|error| error.to_string())
     };

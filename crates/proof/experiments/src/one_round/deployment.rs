@@ -168,6 +168,7 @@ impl<A: Application> Deployment<OneRound<A>> {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
         Routes::new(keyspace, nearest.collect())

@@ -1,7 +1,9 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod losses;
 mod one_round;
+mod placing;
 mod promise;
 mod puts;
 mod read_only;
@@ -16,7 +18,7 @@ use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
 use quorate_core::command::{
     Command, Committed, Event, Failure, Freshness, Invalid, Outcome, SetAnswer, SetCall,
 };
-use quorate_core::hash::FixedMap;
+use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::hosted::StoredVersion;
 use quorate_core::topology::Shard;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
@@ -27,6 +29,7 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use losses::Acknowledged;
 use one_round::OneRound;
 use promise::Promises;
 use puts::Puts;
@@ -169,6 +172,9 @@ pub struct Clients {
     sessions: Vec<Session>,
     by_transaction: FixedMap<TransactionId, usize>,
     undecided: Vec<Undecided>,
+    /// Transactions that find or place a container, and are not over.
+    placing: FixedSet<TransactionId>,
+    may_be_lost: Acknowledged,
     recorder: Recorder,
     /// The transactions that read in the past, ascending: the strict level says nothing about them.
     past: Vec<RecordedTxn>,
@@ -208,6 +214,8 @@ impl Clients {
             sessions: Vec::new(),
             by_transaction: FixedMap::default(),
             undecided: Vec::new(),
+            placing: FixedSet::default(),
+            may_be_lost: Acknowledged::default(),
             recorder: Recorder::new(),
             past: Vec::new(),
             recorded_until: 0,
@@ -461,6 +469,7 @@ impl Clients {
             let Some((plan, manner)) = self.next_plan(session, cluster) else { return };
             let slot = self.draw_move(session, cluster).unwrap_or(slot);
             self.sessions[session].manner = manner;
+            self.place_perhaps(slot, &plan, cluster);
             self.slots[slot].sequence += S::NUMBERS_APART;
             self.sessions[session].current = Some((plan, self.slots[slot].sequence, 0));
             self.sessions[session].begun += 1;
@@ -494,8 +503,7 @@ impl Clients {
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
-        let site = cluster.site_of(cluster.client_node(slot));
-        self.recorder.site(recorded, format!("site{site}"));
+        self.recorder.site(recorded, cluster.site_in_history(slot));
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);
         }
@@ -659,6 +667,12 @@ impl Clients {
                 }
                 self.drive(session, cluster);
             }
+            Event::Located { transaction, .. } => {
+                if !self.placing.contains(&transaction) {
+                    self.nonsense
+                        .push(format!("{transaction} has found a container, and has looked for none"));
+                }
+            }
             Event::Set { transaction, answer: SetAnswer::Count { .. } } => {
                 self.nonsense.push(format!("{transaction} was told a count, and had asked for none"));
             }
@@ -701,6 +715,12 @@ impl Clients {
         result: Result<Committed, Failure>,
         cluster: &mut Cluster<S>,
     ) {
+        if self.placing.remove(&transaction) {
+            if result.is_ok() {
+                *self.happened.entry("containers were found or placed").or_default() += 1;
+            }
+            return;
+        }
         // Where commands wait for a processor, one may still have been on its way when the transaction ended.
         let waited = cluster.scenario.costs.is_some();
         let is_late = waited && matches!(result, Err(Failure::Invalid(Invalid::NotOpen(_))));
@@ -746,6 +766,7 @@ impl Clients {
             Err(
                 Failure::Conflict
                 | Failure::Unavailable { .. }
+                | Failure::HistoryAbandoned { .. }
                 | Failure::TooOld { .. }
                 | Failure::Invalid(_),
             ) => {
@@ -903,7 +924,8 @@ impl Clients {
         }
         self.record_timestamp::<S>(attempt.recorded, in_history);
         let time = self.time(cluster.world.now());
-        self.recorder.ok(attempt.recorded, time, ops);
+        self.recorder.ok(attempt.recorded, time, ops.clone());
+        self.note_version(attempt.recorded, timestamp, &ops, cluster);
     }
 
     /// Notes the timestamp at which a transaction committed, where those of all sites are of one order.

@@ -297,6 +297,7 @@ impl<S: System> Injector<S> {
             Fault::ViewChanges | Fault::Buggify => self.change_view(cluster, server, Far::Next),
             Fault::ForgedViews => self.forge_view(cluster, server),
             Fault::Membership => cluster.change_membership(&mut self.random),
+            Fault::SiteLoss => cluster.lose_site(&mut self.random),
             Fault::Loss
             | Fault::Duplication
             | Fault::LateDuplicates

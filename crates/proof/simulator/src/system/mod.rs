@@ -221,7 +221,9 @@ pub struct Planted {
 /// The bugs that can be planted in machines of one kind, as bugs of this system.
 /// True if the fault can strike this system.
 pub(crate) fn can_strike<S: System>(fault: Fault) -> bool {
-    (S::CHANGES_GROUPS || fault != Fault::Membership) && !S::CANNOT_STRIKE.contains(&fault)
+    (S::CHANGES_GROUPS || fault != Fault::Membership)
+        && (S::LOSES_SITES || fault != Fault::SiteLoss)
+        && !S::CANNOT_STRIKE.contains(&fault)
 }
 
 fn listed<P: Plants>(system: SystemKind) -> Vec<Planted> {
@@ -401,6 +403,12 @@ pub trait System:
 
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
+
+    /// True if its groups stand in sites, and it goes on without one that is lost for good.
+    const LOSES_SITES: bool = false;
+
+    /// True if clients can place containers.
+    const PLACES_CONTAINERS: bool = false;
 
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> SettingsOf<Self>;

@@ -227,6 +227,7 @@ impl World {
             epoch: groups.epoch,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

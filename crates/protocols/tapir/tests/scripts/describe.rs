@@ -337,6 +337,7 @@ pub(super) fn event(event: &Event) -> String {
                 }
                 Err(Failure::Conflict) => "CONFLICT".to_owned(),
                 Err(Failure::Aborted) => "ABORTED".to_owned(),
+                Err(Failure::HistoryAbandoned { shard }) => format!("{shard} ABANDONED"),
                 Err(Failure::TooOld { oldest }) => format!("TOO OLD, oldest {}", at(*oldest)),
                 Err(Failure::Unavailable { missing }) => format!("UNAVAILABLE, missing {missing:?}"),
                 Err(Failure::Unknown { participants }) => format!("UNKNOWN, participants {participants:?}"),
@@ -346,7 +347,9 @@ pub(super) fn event(event: &Event) -> String {
         }
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Outdated { keyspace } => format!("the membership of {keyspace} has changed"),
-        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
+        Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {
+            format!("{} has neither sets nor containers", transaction(*id))
+        }
         Event::Forgotten { transaction: id } => format!("{} resolved: forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: known } => {
             format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))

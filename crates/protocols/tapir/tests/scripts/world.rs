@@ -269,6 +269,7 @@ impl World {
             epoch: Epoch::FIRST,
             clock_bound,
             comparison: None,
+            removals: Vec::new(),
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

@@ -8,7 +8,7 @@ use super::{Coordinator, Open, Out, Phase};
 use crate::histories::Update;
 use crate::message::{Ending, Message, Period, Snapshot};
 use crate::reasons;
-use crate::vector::Vector;
+use crate::vector::{Vector, VersionNumber};
 
 /// A transaction whose ending the local site is asked for.
 #[derive(Debug)]
@@ -18,6 +18,18 @@ pub(super) struct Asking {
     pub(super) period: Period,
     first_asked: Instant,
     pub(super) asked_at: Instant,
+}
+
+impl Asking {
+    /// The question whether these updates commit.
+    pub(super) fn commit(snapshot: Snapshot, updates: Vec<Update>, period: Period, now: Instant) -> Self {
+        Asking { question: Question::Commit { snapshot, updates }, period, first_asked: now, asked_at: now }
+    }
+
+    /// The question how a transaction has ended.
+    fn ending(period: Period, now: Instant) -> Self {
+        Asking { question: Question::Ending, period, first_asked: now, asked_at: now }
+    }
 }
 
 #[derive(Debug)]
@@ -47,17 +59,18 @@ impl Coordinator {
             return finish(outbox, id, Ok(committed(Timestamp { micros, client: ClientId(0) })));
         }
         let snapshot = taken.map_or_else(|| Snapshot::New(session.seen.clone()), Snapshot::Taken);
-        let asking = Asking {
-            question: Question::Commit { snapshot, updates },
-            period: session.period,
-            first_asked: context.now,
-            asked_at: context.now,
-        };
+        let asking = Asking::commit(snapshot, updates, session.period, context.now);
         let open = Open { keyspace, home, phase: Phase::Asking(Box::new(asking)), deadline, wants };
         self.insert_asking(id, open, context, outbox);
     }
 
-    fn insert_asking(&mut self, id: TransactionId, open: Open, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn insert_asking(
+        &mut self,
+        id: TransactionId,
+        open: Open,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let deadline = open.deadline;
         self.transactions.insert(id, open);
         self.ask(id, context, outbox);
@@ -74,7 +87,7 @@ impl Coordinator {
                 let (snapshot, updates) = (snapshot.clone(), updates.clone());
                 Message::Commit { transaction: id, snapshot, period, updates }
             }
-            Question::Ending => Message::AskOutcome { transaction: id, period },
+            Question::Ending => Message::AskOutcome { transaction: id, period, committed: 0 },
         };
         outbox.send(self.leaders.leader(open.home), message);
     }
@@ -168,6 +181,27 @@ impl Coordinator {
         }
     }
 
+    /// The session has seen what was abandoned since. It is told once, and goes on without.
+    pub(super) fn on_abandoned(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        last: VersionNumber,
+        outbox: &mut Out,
+    ) {
+        if !self.transactions.get(&id).is_some_and(|open| open.home == from.shard) {
+            return outbox.ignored(reasons::NOT_OPEN);
+        }
+        self.leaders.note_leading(from);
+        let Some(session) = self.session_of(id) else { return };
+        session.seen.exclude_above(last);
+        let shards = &session.routes.keyspace.shards;
+        let Some(shard) = shards.get(usize::from(last.site.0)).map(|shard| shard.id) else {
+            return outbox.ignored(reasons::MALFORMED);
+        };
+        self.fail(id, Failure::HistoryAbandoned { shard }, outbox);
+    }
+
     /// Nobody knows any more what became of a transaction.
     pub(super) fn on_forgotten(&mut self, from: ReplicaId, id: TransactionId, outbox: &mut Out) {
         let Some(open) = self.transactions.get(&id).filter(|open| open.home == from.shard) else {
@@ -195,9 +229,15 @@ impl Coordinator {
             outbox.emit(Event::Resolved { transaction: id, outcome: None });
             return;
         };
+        let is_left = |session: &super::Session| {
+            session.routes.order.iter().any(|at| session.routes.keyspace.shards[*at].id == home)
+        };
+        if !self.keyspaces.get(&keyspace).is_some_and(is_left) {
+            // The site that knew is no more.
+            return outbox.emit(Event::Forgotten { transaction: id });
+        }
         let period = self.unknown.get(&id).copied().unwrap_or_default();
-        let asking =
-            Asking { question: Question::Ending, period, first_asked: context.now, asked_at: context.now };
+        let asking = Asking::ending(period, context.now);
         let wants = Wants { answered: true, resolve_wanted: true };
         let phase = Phase::Asking(Box::new(asking));
         self.insert_asking(id, Open { keyspace, home, phase, deadline, wants }, context, outbox);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
-use quorate_core::command::{Event, Failure, Invalid, Routes};
+use quorate_core::command::{ContainerCall, Event, Failure, Invalid, Routes};
+use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
 
@@ -26,7 +27,9 @@ pub(super) struct Execution {
     /// Numbers the reads.
     requests: u32,
     /// True if it is a read-only transaction that commits by itself once everything is read.
-    commits_when_read: bool,
+    pub(super) commits_when_read: bool,
+    /// What becomes of a container once it is known where it is.
+    pub(super) places: Option<ContainerCall>,
 }
 
 /// A read that is not answered yet.
@@ -48,7 +51,13 @@ impl Execution {
             pending: Vec::new(),
             requests: 0,
             commits_when_read: false,
+            places: None,
         }
+    }
+
+    /// Its keyspace.
+    pub(super) fn keyspace(&self) -> &Keyspace {
+        &self.routes.keyspace
     }
 
     /// Since when a read waits that was sent.
@@ -255,7 +264,7 @@ impl Coordinator {
         execution.snapshot.get_or_insert_with(|| snapshot.clone());
         let wanted = execution.pending.swap_remove(at).wanted;
         for (wanted, found) in wanted.into_iter().zip(found) {
-            if let Err(limit) = self.take(id, wanted, found, outbox) {
+            if let Err(limit) = self.take(id, wanted, found, context, outbox) {
                 return self.fail_limit(id, limit, outbox);
             }
         }
@@ -271,6 +280,7 @@ impl Coordinator {
         id: TransactionId,
         wanted: Wanted,
         found: Found,
+        context: &Context<'_>,
         outbox: &mut Out,
     ) -> Result<(), LimitExceeded> {
         let Some(execution) = self.execution(id) else { return Ok(()) };
@@ -289,6 +299,9 @@ impl Coordinator {
             }
             (Wanted::Elements { set, range, from, limit }, Found::Elements { counts, is_cut }) => {
                 self.take_elements(id, set, Page { range, from, limit, counts, is_cut }, outbox);
+            }
+            (Wanted::Container(name), Found::Container(container)) => {
+                self.take_container(id, name, &container, context, outbox);
             }
             _ => outbox.ignored(reasons::MALFORMED),
         }

@@ -14,9 +14,11 @@
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `sets` | counting sets, with the changes of the transaction itself |
+//! | `containers` | containers are found and placed |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
 
 mod commit;
+mod containers;
 mod execution;
 mod sets;
 
@@ -140,6 +142,7 @@ impl Coordinates for Coordinator {
                 self.note_period(transaction, from, period);
                 self.on_too_old(from, transaction, refused, &committed, period, context, outbox);
             }
+            Message::Abandoned { transaction, last } => self.on_abandoned(from, transaction, last, outbox),
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 if self.leaders.redirect(from, leader) {
@@ -156,6 +159,8 @@ impl Coordinates for Coordinator {
             | Message::Release { .. }
             | Message::AskOutcome { .. }
             | Message::Propagate { .. }
+            | Message::Frozen { .. }
+            | Message::Relay { .. }
             | Message::Progress { .. } => outbox.ignored(reasons::REPLICAS_ONLY),
         }
     }
@@ -177,6 +182,9 @@ impl Coordinates for Coordinator {
             }
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
             Command::Set { transaction, call } => self.on_set(transaction, call, context, outbox),
+            Command::Container { transaction, keyspace, name, call, patience } => {
+                self.on_container(transaction, keyspace, name, call, patience, context, outbox);
+            }
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience } => {

@@ -20,13 +20,16 @@ use std::sync::Arc;
 
 use quorate_core::hash::FixedSet;
 use quorate_core::log::Log;
+use quorate_core::topology::container_of;
 use quorate_core::transaction::{
     TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, validate_key, validate_write,
 };
-use quorate_core::{Address, Context, Key, ReplicaId, TransactionId};
+use quorate_core::{Address, Context, Instant, Key, ReplicaId, TransactionId};
 
-use super::leader::{Refusing, Slow};
-use super::{Out, Replica};
+use super::containers::Holder;
+use super::leader::{Refusing, Slow, Unleased};
+use super::{Out, Replica, WAITING_MAX};
+use crate::container::Container;
 use crate::entry::{Commit, Entry, registers};
 use crate::histories::Update;
 use crate::message::{Ending, Message, Period, Snapshot};
@@ -56,7 +59,7 @@ impl Replica {
         if from != Address::Client(id.client) {
             return outbox.ignored(reasons::FOREIGN);
         }
-        if !is_well_formed(&request.updates) {
+        if !self.is_well_formed(&request.updates) {
             return outbox.ignored(reasons::MALFORMED);
         }
         let Some(leader) = &mut self.leader else {
@@ -69,14 +72,27 @@ impl Replica {
             refusing.clients.insert(from);
             return;
         }
-        if let Some(ending) = self.state.ending(id) {
-            return outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
+        if self.state.ending(id).is_some() {
+            return self.tell_ending(from, id, context.now, outbox);
         }
         if request.period <= self.state.forgotten {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
+        if !self.holds_lease(context.now) && !self.config.rules.has(Plant::LeaseIgnored) {
+            let Request { id, snapshot, period, updates } = request;
+            let message = Message::Commit { transaction: id, snapshot, period, updates };
+            return self.wait_for_lease(from, message, context.now, outbox);
+        }
+        if let Some(last) = self.abandoned(request.snapshot.least()) {
+            return outbox.send(from, Message::Abandoned { transaction: id, last });
+        }
         if !self.has_committed(request.snapshot.least()) {
             let needs = request.snapshot.least().clone();
+            let Request { id, snapshot, period, updates } = request;
+            let message = Message::Commit { transaction: id, snapshot, period, updates };
+            return self.wait(from, message, needs, context, outbox);
+        }
+        if let Some(needs) = self.awaited(registers(&request.updates)) {
             let Request { id, snapshot, period, updates } = request;
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait(from, message, needs, context, outbox);
@@ -113,20 +129,27 @@ impl Replica {
     ) {
         let mut elsewhere: BTreeMap<LocalSite, BTreeSet<Key>> = BTreeMap::new();
         for key in registers(&updates) {
-            let site = self.config.preferred(key);
-            if site != self.site {
-                elsewhere.entry(site).or_default().insert(key.clone());
-            } else if !self.is_free(key, id, &snapshot) {
-                return self.refuse(id, Refusing::told(from), log, outbox);
+            match self.holder(key) {
+                Holder::Elsewhere(site) => {
+                    elsewhere.entry(site).or_default().insert(key.clone());
+                }
+                Holder::Here if self.is_free(key, id, &snapshot) => {}
+                _ => return self.refuse(id, Refusing::told(from), log, outbox),
             }
+        }
+        if let [Update::Place { name, .. }] = &updates[..]
+            && !self.can_hand_over(name)
+        {
+            return self.refuse(id, Refusing::told(from), log, outbox);
         }
         if elsewhere.is_empty() {
             return self.append_commit(from, id, snapshot, updates, None, log, outbox);
         }
-        let here = registers(&updates).filter(|key| self.config.preferred(key) == self.site);
+        let here: Vec<Key> =
+            registers(&updates).filter(|key| self.preferred(key) == Some(self.site)).cloned().collect();
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
         let Some(leader) = &mut self.leader else { return };
-        leader.hold(id, here);
+        leader.hold(id, &here);
         if takes_early {
             leader.appended += 1;
         }
@@ -146,7 +169,15 @@ impl Replica {
 
     /// True if every register that is written has its preferred site here.
     fn is_fast(&self, updates: &[Update]) -> bool {
-        registers(updates).all(|key| self.config.preferred(key) == self.site)
+        registers(updates).all(|key| self.preferred(key) == Some(self.site))
+    }
+
+    /// What has to commit here before this site lets in what is written to one of these registers.
+    pub(super) fn awaited<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Option<Vector> {
+        keys.into_iter().find_map(|key| match self.holder(key) {
+            Holder::Soon(needs) => Some(needs),
+            Holder::Here | Holder::Nobody | Holder::Elsewhere(_) => None,
+        })
     }
 
     /// True if a transaction with this snapshot may write a register whose preferred site this is: its newest version is in the snapshot, and
@@ -191,15 +222,26 @@ impl Replica {
     }
 
     /// COMMIT is stable: the transaction has committed, and everybody may know.
-    pub(super) fn on_committed(&mut self, commit: &Commit, outbox: &mut Out) {
-        let id = commit.transaction;
+    pub(super) fn on_committed(&mut self, commit: &Commit, now: Instant, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
-        if let Some(asker) = leader.note_committed(commit)
-            && let Some(ending) = self.state.ending(id)
-        {
-            outbox.send(asker, Message::CommitReply { transaction: id, ending: ending.clone() });
+        if let Some(asker) = leader.note_committed(commit) {
+            self.tell_ending(asker, commit.transaction, now, outbox);
         }
         self.propagate_soon(outbox);
+    }
+
+    /// Tells how a transaction has ended: of a commit only as long as it is sure that this site was not taken out.
+    pub(super) fn tell_ending(&mut self, to: Address, id: TransactionId, now: Instant, outbox: &mut Out) {
+        let Some(ending) = self.state.ending(id) else { return };
+        let is_sure = *ending == Ending::Aborted || self.holds_lease(now);
+        if is_sure || self.config.rules.has(Plant::LeaseNotCheckedAgain) {
+            return outbox.send(to, Message::CommitReply { transaction: id, ending: ending.clone() });
+        }
+        let Some(leader) = &mut self.leader else { return };
+        match leader.unleased.len() < WAITING_MAX {
+            true => leader.unleased.push_back(Unleased::Ending { asker: to, id }),
+            false => outbox.ignored(reasons::TOO_MANY),
+        }
     }
 
     /// Makes it final that a transaction does not commit, and lets these know once it is.
@@ -262,7 +304,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         self.note_leader(site, from.index, context.now);
         let Some(slow) = self.leader.as_mut().and_then(|leader| leader.slow.get_mut(&id)) else {
             return outbox.ignored(reasons::NO_VOTE);
@@ -276,7 +318,13 @@ impl Replica {
     }
 
     /// The votes are counted.
-    fn end_slow(&mut self, id: TransactionId, commits: bool, log: &mut impl Log<Entry>, outbox: &mut Out) {
+    pub(super) fn end_slow(
+        &mut self,
+        id: TransactionId,
+        commits: bool,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
         let Some(leader) = &mut self.leader else { return };
         let Some(slow) = leader.slow.remove(&id) else { return };
         leader.let_go(id, registers(&slow.updates));
@@ -319,8 +367,23 @@ impl Replica {
     }
 }
 
-/// True if these are updates as coordinators make them.
-fn is_well_formed(updates: &[Update]) -> bool {
+impl Replica {
+    /// True if these are updates as coordinators make them.
+    fn is_well_formed(&self, updates: &[Update]) -> bool {
+        match updates {
+            [Update::Place { name, container }] => {
+                let is_site = |container: &Container| container.preferred.0 < self.config.shards.count as u16;
+                validate_key(name).is_ok()
+                    && container_of(name) == name.as_slice()
+                    && container.as_ref().is_none_or(is_site)
+            }
+            _ => are_well_formed(updates),
+        }
+    }
+}
+
+/// True if these are updates of objects as coordinators make them.
+fn are_well_formed(updates: &[Update]) -> bool {
     let bytes = |update: &Update| match update {
         Update::Write { key, value } => {
             let value = value.as_deref().unwrap_or_default();
@@ -329,12 +392,13 @@ fn is_well_formed(updates: &[Update]) -> bool {
         Update::Add { set, element, .. } => {
             (validate_key(set).is_ok() && validate_key(element).is_ok()).then_some(set.len() + element.len())
         }
+        Update::Place { .. } => None,
     };
     let Some(bytes) = updates.iter().map(bytes).sum::<Option<usize>>() else { return false };
     // The additions of a transaction to a count fit into an `i32`, whatever the order.
     let added = updates.iter().map(|update| match update {
         Update::Add { by, .. } => i64::from(by.unsigned_abs()),
-        Update::Write { .. } => 0,
+        Update::Write { .. } | Update::Place { .. } => 0,
     });
     let added: i64 = added.sum();
     let mut written: FixedSet<&Key> = FixedSet::default();

@@ -47,7 +47,7 @@ impl Replica {
         for (id, (lock, _)) in &self.state.locks {
             for key in &lock.keys {
                 assert!(self.state.holder(key) == Some(*id), "{key:?} is locked for {id}");
-                assert!(self.config.preferred(key) == self.site, "{key:?} is locked at its preferred site");
+                assert!(self.preferred(key) == Some(self.site), "{key:?} is locked at its preferred site");
             }
         }
     }

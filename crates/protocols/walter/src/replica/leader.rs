@@ -11,6 +11,7 @@ use super::state::State;
 use crate::entry::{Commit, registers};
 use crate::histories::Update;
 use crate::message::{Message, Period};
+use crate::removal::Frozen;
 use crate::vector::{LocalSite, Vector};
 
 /// The volatile state of a leader.
@@ -34,6 +35,8 @@ pub(super) struct Leader {
     pub(super) slow: BTreeMap<TransactionId, Slow>,
     /// Registers that are held for a slow commit of this site, or while LOCKED is not yet stable.
     holds: FixedMap<Key, TransactionId>,
+    /// Containers that a transaction hands over whose COMMIT is appended and not yet stable.
+    leaving: BTreeSet<Key>,
     /// Requests that wait until this has committed here.
     pub(super) waiting: Vec<Waiting>,
     /// Reads that wait until it is sure that this replica leads.
@@ -54,6 +57,25 @@ pub(super) struct Leader {
     pub(super) samples: VecDeque<(Instant, Vector, Period)>,
     /// FLOOR is appended and not yet stable.
     pub(super) raising: bool,
+    /// When it was asked last which sites were taken out.
+    pub(super) consulted: Option<Instant>,
+    /// Requests, and addresses that wait for the ending of a transaction, until it is sure that this site was not taken out.
+    pub(super) unleased: VecDeque<Unleased>,
+    /// The sites of the FREEZE that was appended last.
+    pub(super) freezing: Vec<LocalSite>,
+    /// REMOVED is appended and not yet stable.
+    pub(super) removing: BTreeSet<LocalSite>,
+    /// How far other sites had come when they went on without those whose end is open, and what they have received of these by now.
+    pub(super) frozen: BTreeMap<LocalSite, (Frozen, Vector)>,
+}
+
+/// What waits for the lease of this site.
+#[derive(Debug)]
+pub(super) enum Unleased {
+    /// A request.
+    Request { from: Address, message: Message, since: Instant },
+    /// The ending of a transaction that has committed since.
+    Ending { asker: Address, id: TransactionId },
 }
 
 /// Those who wait until a refusal is stable.
@@ -159,6 +181,7 @@ impl Leader {
             settling: BTreeSet::new(),
             slow: BTreeMap::new(),
             holds: FixedMap::default(),
+            leaving: BTreeSet::new(),
             waiting: Vec::new(),
             unconfirmed: VecDeque::new(),
             peers: sites.map(|(site, leader)| (site, peer(leader))).collect(),
@@ -169,6 +192,11 @@ impl Leader {
             propagates: false,
             samples: VecDeque::from([(now, state.committed.clone(), state.period)]),
             raising: false,
+            consulted: None,
+            unleased: VecDeque::new(),
+            freezing: Vec::new(),
+            removing: BTreeSet::new(),
+            frozen: BTreeMap::new(),
         }
     }
 
@@ -178,6 +206,7 @@ impl Leader {
             + self.refusing.len()
             + self.slow.len()
             + self.waiting.len()
+            + self.unleased.len()
             + self.unconfirmed.len()
     }
 
@@ -200,6 +229,17 @@ impl Leader {
     /// The transaction for which a register is held.
     pub(super) fn holder(&self, key: &[u8]) -> Option<TransactionId> {
         self.holds.get(key).copied()
+    }
+
+    /// True if a register is held of which this is true.
+    pub(super) fn holds_any(&self, is_meant: impl Fn(&Key) -> bool) -> bool {
+        // Any order: whether there is one does not depend on it.
+        self.holds.keys().any(is_meant)
+    }
+
+    /// True if a container is about to be handed over.
+    pub(super) fn is_leaving(&self, name: &[u8]) -> bool {
+        self.leaving.contains(name)
     }
 
     /// Holds registers for a transaction.
@@ -226,6 +266,7 @@ impl Leader {
         for key in commit.registers() {
             self.writing.insert(key.clone(), commit.version.seqno);
         }
+        self.leaving.extend(placed(&commit.updates).cloned());
     }
 
     /// COMMIT is stable. Gives who waits for that.
@@ -235,6 +276,17 @@ impl Leader {
                 self.writing.remove(key.as_slice());
             }
         }
+        for name in placed(&commit.updates) {
+            self.leaving.remove(name);
+        }
         self.committing.remove(&commit.transaction)
     }
+}
+
+/// The containers that updates hand over.
+fn placed(updates: &[Update]) -> impl Iterator<Item = &Key> {
+    updates.iter().filter_map(|update| match update {
+        Update::Place { name, .. } => Some(name),
+        Update::Write { .. } | Update::Add { .. } => None,
+    })
 }

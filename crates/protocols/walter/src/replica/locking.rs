@@ -5,8 +5,9 @@
 
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
-use quorate_core::{Address, Context, Key, ReplicaId, TransactionId};
+use quorate_core::{Address, Context, Instant, Key, ReplicaId, TransactionId};
 
+use super::containers::Holder;
 use super::leader::Refusing;
 use super::state::State;
 use super::{Out, Replica};
@@ -28,12 +29,11 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(origin) = self.config.other_site(from.shard) else {
+        let Some(origin) = self.other_site(from.shard) else {
             return outbox.ignored(reasons::NO_SITE);
         };
         let is_well_formed = keys.is_sorted_by(|one, other| one < other)
-            && (1..=TRANSACTION_ENTRIES_MAX).contains(&keys.len())
-            && keys.iter().all(|key| self.config.preferred(key) == self.site);
+            && (1..=TRANSACTION_ENTRIES_MAX).contains(&keys.len());
         if !is_well_formed {
             return outbox.ignored(reasons::MALFORMED);
         }
@@ -46,10 +46,16 @@ impl Replica {
         if self.state.locks.contains_key(&id) {
             return outbox.send(from, Message::Vote { transaction: id, agrees: true });
         }
+        if let Some(mut needs) = self.awaited(&keys) {
+            needs.join(&snapshot);
+            let message = Message::Prepare { transaction: id, keys, snapshot };
+            return self.wait(from.into(), message, needs, context, outbox);
+        }
         // A transaction that has committed here gets no lock once more: its snapshot excludes its own writes, or the floor includes them.
         let is_recent = snapshot.includes_all(self.state.histories.floor());
-        if !is_recent || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
-            // The transaction in the way may be in the snapshot, and has not committed here.
+        let is_here = keys.iter().all(|key| self.holder(key) == Holder::Here);
+        if !is_recent || !is_here || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
+            // The transaction in the way may be in the snapshot, and has not committed here; or one that brings a container.
             if !self.has_committed(&snapshot) {
                 let needs = snapshot.clone();
                 let message = Message::Prepare { transaction: id, keys, snapshot };
@@ -88,7 +94,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(origin) = self.config.other_site(from.shard) else {
+        let Some(origin) = self.other_site(from.shard) else {
             return outbox.ignored(reasons::NO_SITE);
         };
         let Some(leader) = &mut self.leader else {
@@ -125,7 +131,13 @@ impl Replica {
             }
         }
         for (id, origin) in old {
-            outbox.send(self.leader_of(origin), Message::AskOutcome { transaction: id, period: Period(0) });
+            if self.is_frozen(origin) {
+                // It goes with the end of its site.
+                continue;
+            }
+            let committed = self.state.committed.of(origin);
+            let message = Message::AskOutcome { transaction: id, period: Period(0), committed };
+            outbox.send(self.leader_of(origin), message);
             if let Some(leader) = &mut self.leader {
                 leader.settling.insert(id);
             }
@@ -140,13 +152,14 @@ impl Replica {
         &mut self,
         from: Address,
         id: TransactionId,
-        period: Period,
+        (period, committed): (Period, u64),
+        now: Instant,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
         let site = match from {
             Address::Client(_) => None,
-            Address::Replica(replica) => match self.config.other_site(replica.shard) {
+            Address::Replica(replica) => match self.other_site(replica.shard) {
                 Some(site) => Some(site),
                 None => return outbox.ignored(reasons::NO_SITE),
             },
@@ -164,10 +177,9 @@ impl Replica {
             };
             return;
         }
+        let floor = self.state.histories.floor().of(self.site);
         match (self.state.ending(id), site) {
-            (Some(ending), None) => {
-                outbox.send(from, Message::CommitReply { transaction: id, ending: ending.clone() });
-            }
+            (Some(_), None) => self.tell_ending(from, id, now, outbox),
             (Some(Ending::Aborted), Some(_)) => outbox.send(from, Message::Release { transaction: id }),
             // It comes as every transaction does, and its locks go when it has committed there.
             (Some(Ending::Committed { .. }), Some(_)) => outbox.ignored(reasons::KNOWN),
@@ -175,6 +187,7 @@ impl Replica {
                 outbox.send(from, Message::Forgotten { transaction: id });
             }
             (None, None) => self.refuse(id, Refusing::told(from), log, outbox),
+            (None, Some(_)) if committed < floor => outbox.ignored(reasons::KNOWN),
             // If it had committed, this site would know as long as it has not committed where the lock is.
             (None, Some(site)) => {
                 let told = Refusing { sites: [site].into(), ..Refusing::default() };

@@ -6,21 +6,27 @@
 //! | `leader` | what only the leader knows, and loses with its leadership | |
 //! | `reads` | snapshots are taken and read | 5.3 |
 //! | `commit` | fast and slow commits of this site's clients | 5.4, 5.5 |
+//! | `containers` | which site lets in what is written, and how that passes to another | 4.1 |
 //! | `locking` | locks for slow commits of other sites | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
+//! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
 mod commit;
+mod containers;
 mod floor;
 mod invariants;
 mod leader;
 mod locking;
 mod propagation;
 mod reads;
+mod removal;
 mod state;
 
+use quorate_core::hosted::Consultation;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::topology::Removals;
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{
     Address, ClientId, Context, Groups, Input, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId, View,
@@ -28,9 +34,10 @@ use quorate_core::{
 
 use crate::config::ReplicaConfig;
 use crate::entry::{self, Commit, Entry, Lock, Page};
-use crate::histories::{Count, Histories, Read};
+use crate::histories::{Count, Histories, Placed, Read};
 use crate::message::{Ending, Message, Period};
 use crate::reasons;
+use crate::removal::Removal;
 use crate::vector::{LocalSite, Vector};
 use commit::Request;
 use leader::Leader;
@@ -60,8 +67,10 @@ pub enum ReplicaTimer {
 }
 
 /// What a replica tells its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
+    /// It asks the configuration service.
+    Consults(Consultation),
     /// It leads, and serves.
     Leading {
         /// In this view.
@@ -76,6 +85,13 @@ pub enum ReplicaEvent {
 pub enum ReplicaCommand {
     /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
     ChangeGroups(Groups),
+    /// What the configuration service has answered.
+    Answer {
+        /// When it was asked.
+        asked: Instant,
+        /// The sites that were taken out.
+        removals: Removals,
+    },
 }
 
 /// A replica of one local site.
@@ -85,6 +101,12 @@ pub struct Replica {
     site: LocalSite,
     state: State,
     leader: Option<Leader>,
+    /// The sites that were taken out, as this replica has heard.
+    known: Vec<Removal>,
+    /// When it heard of the last one that was new to it.
+    learned: Instant,
+    /// Until then it is sure that this site was not taken out.
+    leased_until: Instant,
 }
 
 impl Replica {
@@ -176,6 +198,9 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        if self.is_removed() {
+            return outbox.ignored(reasons::REMOVED);
+        }
         match (message, from) {
             (Message::Read { transaction, request, snapshot, wanted }, _) => {
                 self.on_read(from, transaction, request, snapshot, wanted, context, log, outbox);
@@ -184,8 +209,8 @@ impl Replica {
                 let request = Request { id, snapshot, period, updates };
                 self.on_commit(from, request, context, log, outbox);
             }
-            (Message::AskOutcome { transaction, period }, _) => {
-                self.on_ask_outcome(from, transaction, period, log, outbox);
+            (Message::AskOutcome { transaction, period, committed }, _) => {
+                self.on_ask_outcome(from, transaction, (period, committed), context.now, log, outbox);
             }
             (Message::Prepare { transaction, keys, snapshot }, Address::Replica(from)) => {
                 self.on_prepare(from, transaction, keys, snapshot, context, log, outbox);
@@ -202,6 +227,12 @@ impl Replica {
             (Message::Progress { received, committed, oldest }, Address::Replica(from)) => {
                 self.on_progress_of(from, received, &committed, &oldest, context, log, outbox);
             }
+            (Message::Frozen { frozen, received }, Address::Replica(from)) => {
+                self.on_frozen(from, frozen, received, context, outbox);
+            }
+            (Message::Relay { commits }, Address::Replica(from)) => {
+                self.on_relay(from, commits, log, outbox);
+            }
             (Message::NotLeading { leader, .. }, Address::Replica(from)) => {
                 self.on_not_leading(from, leader, outbox);
             }
@@ -211,6 +242,8 @@ impl Replica {
                 | Message::Release { .. }
                 | Message::Propagate { .. }
                 | Message::Progress { .. }
+                | Message::Frozen { .. }
+                | Message::Relay { .. }
                 | Message::NotLeading { .. },
                 Address::Client(_),
             ) => outbox.ignored(reasons::CLIENT),
@@ -218,6 +251,7 @@ impl Replica {
                 Message::ReadReply { .. }
                 | Message::CommitReply { .. }
                 | Message::TooOld { .. }
+                | Message::Abandoned { .. }
                 | Message::Forgotten { .. },
                 _,
             ) => outbox.ignored(reasons::CLIENTS_ONLY),
@@ -273,7 +307,7 @@ impl Replica {
 
     /// A replica of another site does not lead, and says who does.
     fn on_not_leading(&mut self, from: ReplicaId, leads: ReplicaIndex, outbox: &mut Out) {
-        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         let Some(peer) = leader.peers.get_mut(&site) else { return };
         if peer.leader == from.index {
@@ -299,6 +333,7 @@ impl Replica {
         let (now, wait_timeout) = (context.now, self.config.wait_timeout);
         let Some(leader) = &mut self.leader else { return };
         leader.waiting.retain(|waiting| now - waiting.since < wait_timeout);
+        self.attend_sites(context, log, outbox);
         self.attend_slow(context, log, outbox);
         self.attend_locks(context, outbox);
         self.attend_floor(context, log, outbox);
@@ -321,7 +356,8 @@ impl LogMachine for Replica {
     fn new(config: ReplicaConfig) -> Self {
         let site = config.site();
         let state = State::new(site, config.rules);
-        Replica { config, site, state, leader: None }
+        let (learned, leased_until) = (Instant::START, Instant::START);
+        Replica { config, site, state, leader: None, known: Vec::new(), learned, leased_until }
     }
 
     fn bytes(entry: &Entry) -> usize {
@@ -345,6 +381,9 @@ impl LogMachine for Replica {
                     self.config.groups = groups;
                 }
             }
+            Input::Command(ReplicaCommand::Answer { asked, removals }) => {
+                self.on_answer(asked, &removals, context, log, outbox);
+            }
         }
     }
 
@@ -359,7 +398,7 @@ impl LogMachine for Replica {
         self.state.apply(entry, context.now);
         match entry {
             Entry::Commit(commit) => {
-                self.on_committed(commit, outbox);
+                self.on_committed(commit, context.now, outbox);
                 self.advance(log, outbox);
                 self.wake(context, log, outbox);
             }
@@ -373,6 +412,12 @@ impl LogMachine for Replica {
                 self.on_locked(*transaction, *origin, keys, outbox);
             }
             Entry::Released(id) => self.on_released(*id),
+            Entry::Freeze(_) => self.on_freeze(outbox),
+            Entry::Removed { site, end } => {
+                self.on_removed(*site, end);
+                self.advance(log, outbox);
+                self.wake(context, log, outbox);
+            }
             Entry::Floor { .. } => self.on_floor(),
         }
     }
@@ -384,12 +429,15 @@ impl LogMachine for Replica {
         _: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let others = self.config.sites().filter(|site| *site != self.site);
+        let is_over =
+            |site: &LocalSite| self.state.removal(*site).is_some_and(|removal| removal.end.is_some());
+        let others = self.config.sites().filter(|site| *site != self.site && !is_over(site));
         let first = |site| self.config.groups.members(self.config.shard_of(site)).at(0);
         let others = others.map(|site| (site, first(site)));
         self.leader = Some(Leader::new(&self.state, self.site, others, context.now));
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         outbox.emit(ReplicaEvent::Leading { view });
+        self.consult(context.now, outbox);
         self.propagate_soon(outbox);
     }
 
@@ -427,7 +475,17 @@ impl LogMachine for Replica {
                     digester.add(Item { space: Item::DATA, key: set, stamps: &stamps, value: Some(element) });
                 }
             }
-            Page::Bounds { .. } | Page::Journal(_) | Page::Locks(_) | Page::Ended(_) => {}
+            Page::Containers(containers) => {
+                for Placed { name, version, container } in containers {
+                    let stamps = [u64::from(version.site.0), version.seqno, u64::from(container.preferred.0)];
+                    digester.add(Item { space: Item::DATA, key: name, stamps: &stamps, value: None });
+                }
+            }
+            Page::Bounds { .. }
+            | Page::Removals { .. }
+            | Page::Journal(_)
+            | Page::Locks(_)
+            | Page::Ended(_) => {}
         }
     }
 

@@ -35,7 +35,7 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return };
         leader.propagates = false;
         let sites: Vec<LocalSite> = leader.peers.keys().copied().collect();
-        for site in sites {
+        for site in sites.into_iter().filter(|site| !self.is_frozen(*site)).collect::<Vec<_>>() {
             self.propagate(site, outbox);
             self.tell_progress(site, outbox);
         }
@@ -77,7 +77,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         if self.leader.is_none() {
             return self.send_not_leading(from.into(), None, log, outbox);
         }
@@ -107,13 +107,13 @@ impl Replica {
     }
 
     /// Appends all that has come and whose causes have.
-    fn receive(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+    pub(super) fn receive(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let own = VersionNumber { site: self.site, seqno: self.state.committed.of(self.site) };
         let effects_first = self.config.rules.has(Plant::EffectsFirst);
         let Some(leader) = &mut self.leader else { return };
         let mut receiving = leader.receiving.clone();
         receiving.include(own);
-        let sites: Vec<LocalSite> = leader.peers.keys().copied().collect();
+        let sites: Vec<LocalSite> = self.config.sites().filter(|site| *site != self.site).collect();
         let mut ready: Vec<Arc<Commit>> = Vec::new();
         loop {
             let before = ready.len();
@@ -150,15 +150,16 @@ impl Replica {
     /// Commits here what is durable and was received, each with all that its snapshot includes.
     pub(super) fn advance(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let by_one = self.config.rules.has(Plant::AdvancesByOne);
+        let sources = self.durable_elsewhere();
         let Some(leader) = &mut self.leader else { return };
         let mut advancing = leader.advancing.clone();
         advancing.include(VersionNumber { site: self.site, seqno: self.state.committed.of(self.site) });
         let before = advancing.clone();
         loop {
             let last = advancing.clone();
-            for (site, peer) in &leader.peers {
+            for (site, durable) in &sources {
                 let next = |advancing: &Vector| VersionNumber { site: *site, seqno: advancing.of(*site) + 1 };
-                while next(&advancing).seqno <= peer.durable
+                while next(&advancing).seqno <= *durable
                     && let Some(commit) = self.state.commit(next(&advancing))
                     && (advancing.includes_all(&commit.snapshot) || by_one)
                 {
@@ -176,6 +177,17 @@ impl Replica {
             Some(_) => leader.advancing = advancing,
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
+    }
+
+    /// Up to where the transactions of each other site are durable. Of a site that was taken out nothing is before its end is settled, and all that
+    /// is kept from then on.
+    fn durable_elsewhere(&self) -> Vec<(LocalSite, u64)> {
+        let heard = self.config.rules.has(Plant::LostSiteHeard);
+        let peers = self.leader.iter().flat_map(|leader| &leader.peers);
+        let peers = peers.filter(|(site, _)| heard || !self.is_frozen(**site));
+        let ended = self.state.removals.iter();
+        let ended = ended.filter_map(|removal| Some((removal.site, removal.end.as_ref()?.last)));
+        peers.map(|(site, peer)| (*site, peer.durable)).chain(ended).collect()
     }
 
     /// ADVANCE is stable.
@@ -210,7 +222,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(site) = self.config.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
+        let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         if self.leader.is_none() {
             return self.send_not_leading(from.into(), None, log, outbox);
         }
@@ -237,14 +249,15 @@ impl Replica {
     /// Finds out which transactions of this site are disaster-safe durable: f + 1 sites have them, and so have the preferred sites of all
     /// that they update; and so it is with those before them.
     fn count_copies(&mut self) {
-        let needed = self.config.durable_at();
+        let left = self.config.sites().filter(|site| self.state.removal(*site).is_none()).count();
+        let needed = (self.config.sites_lost_max + 1).min(left);
         let floor = self.state.histories.floor().of(self.site);
         let last = self.state.committed.of(self.site);
         let counts_sets = !self.config.rules.has(Plant::DurableWhenReceived);
-        let Some(leader) = &mut self.leader else { return };
-        leader.durable = leader.durable.max(floor);
-        while leader.durable < last {
-            let version = VersionNumber { site: self.site, seqno: leader.durable + 1 };
+        let Some(leader) = &self.leader else { return };
+        let mut durable = leader.durable.max(floor);
+        while durable < last {
+            let version = VersionNumber { site: self.site, seqno: durable + 1 };
             let has = |site: LocalSite| {
                 site == self.site
                     || leader.peers.get(&site).is_some_and(|peer| peer.received >= version.seqno)
@@ -252,11 +265,14 @@ impl Replica {
             let commit = self.state.commit(version).expect("it is above the floor, and has committed");
             let copies = self.config.sites().filter(|site| has(*site)).count();
             let objects = commit.updates.iter().filter(|update| counts_sets || update.is_write());
-            let mut preferred = objects.map(|update| self.config.preferred(update.object()));
-            if copies < needed || !preferred.all(has) {
+            let mut guardians = objects.map(|update| self.guardian(update));
+            if copies < needed || !guardians.all(|site| site.is_some_and(has)) {
                 break;
             }
-            leader.durable = version.seqno;
+            durable = version.seqno;
+        }
+        if let Some(leader) = &mut self.leader {
+            leader.durable = durable;
         }
     }
 

@@ -12,6 +12,7 @@ use quorate_core::{Address, Context, TransactionId};
 
 use super::leader::Waiting;
 use super::{Out, Replica, WAITING_MAX};
+use crate::container::Container;
 use crate::entry::Entry;
 use crate::histories::{Elements, TooOld};
 use crate::message::{Found, Message, Snapshot, Wanted};
@@ -42,6 +43,9 @@ impl Replica {
         }
         if self.leader.is_none() {
             return self.send_not_leading(from, Some(transaction), log, outbox);
+        }
+        if let Some(last) = self.abandoned(snapshot.least()) {
+            return outbox.send(from, Message::Abandoned { transaction, last });
         }
         if !self.has_committed(snapshot.least()) {
             let needs = snapshot.least().clone();
@@ -90,6 +94,13 @@ impl Replica {
                 let Elements { counts, is_cut } =
                     self.state.histories.elements(set, between, *from, limit, snapshot)?;
                 Found::Elements { counts, is_cut }
+            }
+            Wanted::Container(name) => {
+                let placed = self.state.histories.container(name, Some(snapshot));
+                let container = placed.and_then(|placed| placed.value.clone());
+                Found::Container(
+                    container.unwrap_or_else(|| Container { preferred: self.config.preferred(name) }),
+                )
             }
         })
     }

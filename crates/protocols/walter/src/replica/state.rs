@@ -10,6 +10,7 @@ use quorate_core::{Instant, Key, TransactionId};
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
 use crate::histories::{Base, Histories};
 use crate::message::{Ending, Period};
+use crate::removal::{self, End, Removal};
 use crate::rules::{Plant, Rules};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
@@ -40,6 +41,10 @@ pub(super) struct State {
     pub(super) forgotten: Period,
     /// How many transactions of this site have committed and been refused since this replica began.
     pub(super) decided: (u64, u64),
+    /// The sites that were taken out, in this order.
+    pub(super) removals: Vec<Removal>,
+    /// How far this site had come when it went on without the last one.
+    pub(super) freeze: Option<removal::Frozen>,
 }
 
 impl State {
@@ -57,6 +62,8 @@ impl State {
             period: Period(1),
             forgotten: Period(0),
             decided: (0, 0),
+            removals: Vec::new(),
+            freeze: None,
         }
     }
 
@@ -83,6 +90,32 @@ impl State {
         self.fading.iter().filter(may_fade).count()
     }
 
+    /// The removal of a site.
+    pub(super) fn removal(&self, site: LocalSite) -> Option<&Removal> {
+        self.removals.iter().find(|removal| removal.site == site)
+    }
+
+    /// The sites that were taken out and whose end is open.
+    pub(super) fn open_removals(&self) -> impl Iterator<Item = LocalSite> {
+        self.removals.iter().filter(|removal| removal.end.is_none()).map(|removal| removal.site)
+    }
+
+    /// The site that lets in what one let in at first, and what must have committed there before; none as long as an end is open.
+    pub(super) fn successor(&self, site: LocalSite) -> Option<(LocalSite, Vector)> {
+        let (mut site, mut barrier) = (site, Vector::default());
+        // A successor was not taken out before the one that it succeeds, so this ends.
+        while let Some(removal) = self.removal(site) {
+            barrier.join(&removal.end.as_ref()?.barrier);
+            site = removal.successor;
+        }
+        Some((site, barrier))
+    }
+
+    /// The registers that are locked.
+    pub(super) fn locked(&self) -> impl Iterator<Item = &Key> {
+        self.locks.values().flat_map(|(lock, _)| &lock.keys)
+    }
+
     /// The transaction that has the lock of a register.
     pub(super) fn holder(&self, key: &[u8]) -> Option<TransactionId> {
         self.locked.get(key).copied()
@@ -105,6 +138,8 @@ impl State {
                 self.lock(lock, now);
             }
             Entry::Released(id) => self.release(*id),
+            Entry::Freeze(removals) => self.freeze_without(removals),
+            Entry::Removed { site, end } => self.remove(*site, end),
             Entry::Floor { floor, forgotten } => self.raise_floor(floor, *forgotten),
         }
     }
@@ -204,6 +239,50 @@ impl State {
         }
     }
 
+    /// Goes on without sites that were taken out.
+    fn freeze_without(&mut self, removals: &[Removal]) {
+        for removal in removals {
+            if self.removal(removal.site).is_none() {
+                self.removals.push(Removal { end: None, ..removal.clone() });
+            }
+        }
+        let mut received = Vector::default();
+        for site in self.open_removals() {
+            received.include(VersionNumber { site, seqno: self.histories.received().of(site) });
+        }
+        let (removals, seqno) = (self.removals.len() as u32, self.committed.of(self.site));
+        self.freeze = Some(removal::Frozen { removals, received, seqno });
+    }
+
+    /// The end of a site is settled.
+    fn remove(&mut self, site: LocalSite, end: &End) {
+        let last = VersionNumber { site, seqno: end.last };
+        assert!(
+            self.histories.received().of(site) >= end.last && self.committed.of(site) <= end.last,
+            "{site} ends at {}, and {} was received and {} has committed here",
+            end.last,
+            self.histories.received(),
+            self.committed
+        );
+        let floor = self.histories.floor().of(site);
+        self.histories.abandon_above(last);
+        let mut kept = BTreeSet::new();
+        if let Some(journal) = self.journals.get_mut(&site) {
+            journal.truncate((end.last - floor) as usize);
+            kept.extend(journal.iter().map(|commit| commit.transaction));
+        }
+        self.journals.retain(|_, journal| !journal.is_empty());
+        // What it coordinated has committed if it is kept, and never will if not.
+        let is_over = |(id, (lock, _)): (&TransactionId, &(Lock, Instant))| {
+            (lock.origin == site && !kept.contains(id)).then_some(*id)
+        };
+        let over: Vec<TransactionId> = self.locks.iter().filter_map(is_over).collect();
+        over.into_iter().for_each(|id| self.release(id));
+        if let Some(removal) = self.removals.iter_mut().find(|removal| removal.site == site) {
+            removal.end = Some(end.clone());
+        }
+    }
+
     fn end(&mut self, id: TransactionId, ending: Ending) {
         self.fading.insert((self.period, id));
         self.ended.insert(id, (ending, self.period));
@@ -267,6 +346,9 @@ impl State {
             period: self.period,
             forgotten: self.forgotten,
         }]);
+        if !self.removals.is_empty() {
+            pages.push_back(Page::Removals { removals: self.removals.clone(), frozen: self.freeze.clone() });
+        }
         pages.extend(self.freeze_data(page_bytes_max).pages);
         pages.extend(divide(commits, page_bytes_max).into_iter().map(Page::Journal));
         pages.extend(divide(locks, page_bytes_max).into_iter().map(Page::Locks));
@@ -284,6 +366,9 @@ impl State {
         let mut pages: VecDeque<Page> =
             divide(registers, page_bytes_max).into_iter().map(Page::Registers).collect();
         pages.extend(divide(counts, page_bytes_max).into_iter().map(Page::Counts));
+        let containers = base.containers.into_iter();
+        let containers = containers.map(|placed| (ENTRY_BYTES + placed.name.len(), placed));
+        pages.extend(divide(containers, page_bytes_max).into_iter().map(Page::Containers));
         Frozen { pages }
     }
 
@@ -298,8 +383,10 @@ impl State {
                     base.floor = floor;
                     (state.committed, state.period, state.forgotten) = (committed, period, forgotten);
                 }
+                Page::Removals { removals, frozen } => (state.removals, state.freeze) = (removals, frozen),
                 Page::Registers(registers) => base.registers.extend(registers),
                 Page::Counts(counts) => base.counts.extend(counts),
+                Page::Containers(containers) => base.containers.extend(containers),
                 Page::Journal(commits) => {
                     for commit in commits {
                         journals.entry(commit.version.site).or_default().push_back(commit);

@@ -2,6 +2,7 @@
 
 use quorate_core::TransactionId;
 use quorate_core::command::{Event, Failure, Outcome, SetAnswer};
+use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
 use quorate_walter::{Entry, Message, Update};
 
@@ -21,6 +22,10 @@ fn value(value: Option<&bytes::Bytes>) -> String {
 fn updates(updates: &[Update]) -> String {
     let update = |update: &Update| match update {
         Update::Write { key, value: written } => format!("{}={}", text(key), value(written.as_ref())),
+        Update::Place { name, container: Some(container) } => {
+            format!("{} to {}", text(name), container.preferred)
+        }
+        Update::Place { name, container: None } => format!("{} to where it was", text(name)),
         Update::Add { set, element, by } => format!("{}[{}]{by:+}", text(set), text(element)),
     };
     updates.iter().map(update).collect::<Vec<_>>().join(" ")
@@ -64,6 +69,7 @@ pub(super) fn message(message: &Message) -> String {
             let wanted = wanted.iter().map(|wanted| match wanted {
                 Wanted::Register(key) => text(key),
                 Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
+                Wanted::Container(name) => format!("the container {}", text(name)),
                 Wanted::Count { set, element } => format!("{}[{}]", text(set), text(element)),
                 Wanted::Elements { set, range, from, limit } => {
                     format!("{limit} of {}[{range:?}] from the {from:?}", text(set))
@@ -86,6 +92,7 @@ pub(super) fn message(message: &Message) -> String {
                     let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
                     format!("[{}{next}]", entries.join(" "))
                 }
+                Found::Container(container) => format!("it at {}", container.preferred),
                 Found::Count(count) => format!("{count:+}"),
                 Found::Elements { counts, is_cut } => {
                     let counts = counts.iter().map(|count| (count.element.clone(), count.count));
@@ -115,9 +122,17 @@ pub(super) fn message(message: &Message) -> String {
             format!("VOTE {} {}", transaction(*id), if *agrees { "yes" } else { "no" })
         }
         Message::Release { transaction: id } => format!("RELEASE {}", transaction(*id)),
-        Message::AskOutcome { transaction: id, period } => {
-            format!("ASK-OUTCOME {}, period {}", transaction(*id), period.0)
+        Message::AskOutcome { transaction: id, period, committed } => {
+            format!("ASK-OUTCOME {}, period {}, {committed} committed", transaction(*id), period.0)
         }
+        Message::Abandoned { transaction: id, last } => {
+            format!("{} ABANDONED, all after {last}", transaction(*id))
+        }
+        Message::Frozen { frozen, received } => format!(
+            "FROZEN without {}, had received {} and committed {}, has received {received}",
+            frozen.removals, frozen.received, frozen.seqno
+        ),
+        Message::Relay { commits: all } => format!("RELAY {}", commits(all)),
         Message::Forgotten { transaction: id } => format!("{} FORGOTTEN", transaction(*id)),
         Message::Propagate { commits: all, durable } => {
             let all = commits(all);
@@ -130,6 +145,13 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
+pub(super) fn settlement(settlement: &Settlement) -> String {
+    let end = |(shard, settled): &(quorate_core::ShardId, quorate_core::topology::Settled)| {
+        format!("that {shard} ends at {}, with the barrier {:?}", settled.last, settled.barrier)
+    };
+    settlement.ends.iter().map(end).collect::<Vec<_>>().join(", ")
+}
+
 pub(super) fn entry(entry: &Entry) -> String {
     match entry {
         Entry::Commit(one) => format!("COMMIT {}", commit(one)),
@@ -139,6 +161,11 @@ pub(super) fn entry(entry: &Entry) -> String {
         Entry::Locked { transaction: id, origin, keys: all } => {
             format!("LOCKED {} for {} of {origin}", keys(all), transaction(*id))
         }
+        Entry::Freeze(removals) => {
+            let removed = removals.iter().map(|removal| format!("{} to {}", removal.site, removal.successor));
+            format!("FREEZE without {}", removed.collect::<Vec<_>>().join(", "))
+        }
+        Entry::Removed { site, end } => format!("REMOVED {site} after {}", end.last),
         Entry::Released(id) => format!("RELEASED {}", transaction(*id)),
         Entry::Floor { floor, forgotten } => format!("FLOOR {floor}, period {} forgotten", forgotten.0),
     }
@@ -156,6 +183,9 @@ pub(super) fn event(event: &Event) -> String {
             let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
             format!("{} scanned {}{next}", of(transaction), entries.join(" "))
         }
+        Event::Located { transaction, name, preferred } => {
+            format!("{} finds {} at {preferred}", of(transaction), text(name))
+        }
         Event::Set { transaction, answer: SetAnswer::Count { set, element, count } } => {
             format!("{} counts {}[{}] = {count}", of(transaction), text(set), text(element))
         }
@@ -171,6 +201,7 @@ pub(super) fn event(event: &Event) -> String {
                 Failure::Conflict => "CONFLICT".to_owned(),
                 Failure::Aborted => "ABORTED".to_owned(),
                 Failure::Unknown { .. } => "UNKNOWN".to_owned(),
+                Failure::HistoryAbandoned { .. } => "HISTORY ABANDONED".to_owned(),
                 Failure::TooOld { .. } => "TOO OLD".to_owned(),
                 other => format!("{other:?}"),
             };

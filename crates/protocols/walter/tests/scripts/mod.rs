@@ -7,11 +7,13 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster [sites=S] [replicas=N] [batches=B]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
+//! | `cluster [sites=S] [replicas=N] [batches=B] [lease=MILLISECONDS]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
+//! | `locate c1 7 a`, `place c1 7 a SITE`, `destroy c1 7 a` | where a container is, to move it, and to destroy it; each key is one |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `moves c1 2` | a client finds that another site is nearer |
+//! | `remove SITE`, `settle`, `answer WHO` | the configuration service: an operator takes a site out; what was proposed last is settled; a replica that has asked hears which sites were taken out |
 //! | `show WHO` | what a replica holds |
 
 mod describe;
@@ -37,7 +39,13 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 12] = [
+const PLANTED: [(&str, Plant, &str); 18] = [
+    ("34_a_successor_waits", Plant::BarrierIgnored, "1/r0 → c1: c1.1 committed as s0.1 at ⟨0 1⟩"),
+    ("36_a_lost_site_is_heard_no_more", Plant::LostSiteHeard, "1/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
+    ("35_a_lease_ends", Plant::LeaseIgnored, "1/r0 has committed ⟨2⟩, received ⟨2⟩, floor ⟨⟩"),
+    ("35_a_lease_ends", Plant::LeaseNotCheckedAgain, "  c1.4 COMMITTED as 4@1"),
+    ("33_a_site_is_removed", Plant::AbandonedAwaited, "  c3.3 HISTORY ABANDONED"),
+    ("32_a_container_that_is_on_its_way", Plant::MovesUnsettled, "2/r0 → c2: c2.1 committed as s1.1 at ⟨2⟩"),
     ("10_locks_outlive_leaders", Plant::LockNotLogged, "  c2.1 CONFLICT"),
     ("11_an_abort_leaves_no_gap", Plant::NumberBeforeVotes, "  c1.2 COMMITTED as 1@1"),
     (

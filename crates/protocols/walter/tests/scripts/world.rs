@@ -1,20 +1,22 @@
 //! Walter on a stage.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, End, Event, Freshness, Routes, SetCall};
-use quorate_core::hosted::Shards;
+use quorate_core::command::{Command, ContainerCall, End, Event, Freshness, Routes, SetCall};
+use quorate_core::hosted::{Consultation, Shards};
 use quorate_core::log::LogMachine;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Removals, Shard, shard_position};
 use quorate_core::{
     Address, ClientId, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaId,
     ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_testscripts::stage::{Play, Stage};
 use quorate_walter::{
-    Coordinator, CoordinatorConfig, Entry, Message, Replica, ReplicaConfig, ReplicaEvent, Rules,
+    Coordinator, CoordinatorConfig, Entry, Message, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent,
+    Rules,
 };
 
 use super::describe;
@@ -24,6 +26,8 @@ pub(crate) struct World {
     rules: Rules,
     /// None before the script says which cluster there is.
     stage: Option<Stage<Cluster>>,
+    /// The sites that were taken out, as the configuration service knows them.
+    removals: Removals,
 }
 
 /// The machines of a script.
@@ -31,6 +35,10 @@ struct Cluster {
     rules: Rules,
     sites: u32,
     batches_max: usize,
+    /// How long a site goes on after it has asked whether it was taken out.
+    lease: Option<Duration>,
+    /// The last question of a site.
+    question: RefCell<Option<Consultation>>,
 }
 
 impl Play for Cluster {
@@ -43,6 +51,8 @@ impl Play for Cluster {
             rules: self.rules,
             groups: groups.clone(),
             batches_max: self.batches_max,
+            lease: self.lease,
+            lease_wait: self.lease.unwrap_or_default() + Duration::from_millis(100),
             ..ReplicaConfig::new(id, groups.size, shards)
         })
     }
@@ -63,6 +73,13 @@ impl Play for Cluster {
         match event {
             ReplicaEvent::Leading { view } => format!("leads {view}"),
             ReplicaEvent::Deposed => "is deposed".to_owned(),
+            ReplicaEvent::Consults(question) => {
+                *self.question.borrow_mut() = Some(question.clone());
+                match &question.settlement {
+                    Some(settlement) => format!("proposes {}", describe::settlement(settlement)),
+                    None => "asks".to_owned(),
+                }
+            }
         }
     }
 
@@ -85,7 +102,7 @@ fn key(word: &str, sites: usize) -> Key {
 impl World {
     /// A world whose machines follow these rules.
     pub(crate) fn new(rules: Rules) -> Self {
-        World { rules, stage: None }
+        World { rules, stage: None, removals: Removals::default() }
     }
 
     /// Carries out one line of a script and tells what happened.
@@ -97,6 +114,9 @@ impl World {
         } else if !self.stage().command(&words, &mut told) {
             match words[..] {
                 ["show", who] => self.show(who, &mut told),
+                ["remove", site] => self.remove(site, &mut told),
+                ["settle"] => self.settle(&mut told),
+                ["answer", who] => self.answer(who, &mut told),
                 [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut told),
                 _ => panic!("no such command: {line}"),
             }
@@ -110,16 +130,18 @@ impl World {
     }
 
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
-        let (mut sites, mut replicas, mut batches_max) = (2, 1, 64);
+        let (mut sites, mut replicas, mut batches_max, mut lease) = (2, 1, 64, None);
         for setting in settings {
             match setting.split_once('=') {
                 Some(("sites", count)) => sites = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
                 Some(("batches", count)) => batches_max = count.parse().unwrap(),
+                Some(("lease", millis)) => lease = Some(Duration::from_millis(millis.parse().unwrap())),
                 _ => panic!("no such setting: {setting}"),
             }
         }
-        let cluster = Cluster { rules: self.rules, sites, batches_max };
+        let question = RefCell::default();
+        let cluster = Cluster { rules: self.rules, sites, batches_max, lease, question };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for site in 1..=sites {
             stage.create_group(ShardId(site), told);
@@ -127,6 +149,30 @@ impl World {
         self.stage = Some(stage);
         told.clear();
         told.push(format!("{sites} local site(s) of {replicas} replica(s)"));
+    }
+
+    /// An operator takes a site out.
+    fn remove(&mut self, site: &str, told: &mut Vec<String>) {
+        let shards: Vec<ShardId> = (1..=self.stage().play().sites).map(ShardId).collect();
+        let removed = self.removals.remove(ShardId(site.parse().unwrap()), &shards);
+        told.push(removed.map_or_else(|error| error.to_string(), |()| format!("site {site} is removed")));
+    }
+
+    /// The configuration service hears what was proposed last.
+    fn settle(&mut self, told: &mut Vec<String>) {
+        let question = self.stage().play().question.borrow().clone();
+        let settlement = question.and_then(|question| question.settlement);
+        let is_settled = settlement.is_some_and(|settlement| self.removals.settle(&settlement));
+        told.push(if is_settled { "it is settled" } else { "nothing is settled" }.to_owned());
+    }
+
+    /// The configuration service answers a site, as if it had asked when somebody did last.
+    fn answer(&mut self, who: &str, told: &mut Vec<String>) {
+        let removals = self.removals.clone();
+        let stage = self.stage();
+        let asked = stage.play().question.borrow().as_ref().expect("somebody has asked").asked;
+        let id = stage.replica(who);
+        stage.step_replica(id, Input::Command(ReplicaCommand::Answer { asked, removals }), told);
     }
 
     /// Where everything is, for a client to which this site is the nearest.
@@ -145,6 +191,7 @@ impl World {
             epoch: groups.epoch,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
         routes.order.rotate_left(home % sites as usize);
@@ -189,6 +236,8 @@ impl World {
         };
         let transaction = id(rest[0]);
         let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(20));
+        let container =
+            |transaction, name, call| Command::Container { transaction, keyspace, name, call, patience };
         let command = match (verb, &rest[1..]) {
             ("begin", []) => Command::Begin { transaction, keyspace, patience },
             ("begin", [millis]) => {
@@ -222,6 +271,12 @@ impl World {
                 let from = if verb == "elements" { End::Least } else { End::Greatest };
                 Command::Set { transaction, call: SetCall::Elements { set, range, from, limit } }
             }
+            ("locate", [word]) => container(transaction, key(word, sites), ContainerCall::Locate),
+            ("place", [word, site]) => {
+                let call = ContainerCall::Place(ShardId(site.parse().unwrap()));
+                container(transaction, key(word, sites), call)
+            }
+            ("destroy", [word]) => container(transaction, key(word, sites), ContainerCall::Destroy),
             ("commit", []) => Command::Commit { transaction },
             ("read", words) => {
                 let keys = words.iter().map(|word| key(word, sites)).collect();

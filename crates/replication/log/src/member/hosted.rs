@@ -4,12 +4,14 @@ use std::fmt::Debug;
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
-    Admission, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat, StoredVersion, Urgency,
+    Admission, Consultation, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat, StoredVersion,
+    Urgency,
 };
 use quorate_core::log::LogMachine;
+use quorate_core::topology::Removals;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{
-    ClientId, ClockTime, Epoch, GroupSize, Groups, Machine, ShardId, Timestamp, TransactionId, View,
+    ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ShardId, Timestamp, TransactionId, View,
 };
 
 use super::{Config, LogCommand, LogEvent, Member, Part};
@@ -101,6 +103,17 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn verified(&self, request: &Request) -> Answer {
         Member::verified(self, request)
+    }
+
+    fn consultation(event: &<Self as Machine>::Event) -> Option<&Consultation> {
+        match event {
+            Part::Own(event) => M::consultation(event),
+            Part::Log(_) => None,
+        }
+    }
+
+    fn answer(asked: Instant, removals: &Removals) -> Option<<Self as Machine>::Command> {
+        M::answer(asked, removals).map(Part::Own)
     }
 
     fn news(event: &<Self as Machine>::Event) -> Option<News> {

@@ -218,7 +218,10 @@ impl Coordinates for Coordinator {
             Command::Set { transaction, .. } => {
                 self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
             }
-            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+            command @ (Command::Container { .. }
+            | Command::Execute { .. }
+            | Command::Recall { .. }
+            | Command::Observe { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }

@@ -199,6 +199,7 @@ pub(super) fn event(event: &Event) -> String {
                 Ok(committed) => format!("COMMITTED at {}", at(committed.timestamp)),
                 Err(Failure::Conflict) => "CONFLICT".to_owned(),
                 Err(Failure::Aborted) => "ABORTED".to_owned(),
+                Err(Failure::HistoryAbandoned { shard }) => format!("{shard} ABANDONED"),
                 Err(Failure::TooOld { .. }) => "TOO OLD".to_owned(),
                 Err(Failure::Unavailable { missing }) => format!("UNAVAILABLE, missing {missing:?}"),
                 Err(Failure::Unknown { participants }) => format!("UNKNOWN, participants {participants:?}"),
@@ -206,7 +207,9 @@ pub(super) fn event(event: &Event) -> String {
             };
             format!("{} {result}", transaction(*id))
         }
-        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
+        Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {
+            format!("{} has neither sets nor containers", transaction(*id))
+        }
         Event::Forgotten { transaction: id } => format!("{} is forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: fate } => {
             let fate = fate.map_or("unknown".to_owned(), outcome);

@@ -216,6 +216,7 @@ impl World {
             epoch: groups.epoch,
             clock_bound,
             comparison: None,
+            removals: Vec::new(),
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

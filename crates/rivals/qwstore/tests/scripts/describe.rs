@@ -157,7 +157,9 @@ pub(super) fn event(event: &Event) -> String {
             }
             Err(failure) => format!("{} {}", transaction(*id), failed(failure)),
         },
-        Event::Set { transaction: id, .. } => format!("{} has no sets", transaction(*id)),
+        Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {
+            format!("{} has neither sets nor containers", transaction(*id))
+        }
         Event::Forgotten { transaction: id } => format!("{} is not known", transaction(*id)),
         Event::Resolved { transaction: id, outcome } => format!("{} is {outcome:?}", transaction(*id)),
     }
@@ -167,6 +169,7 @@ fn failed(failure: &Failure) -> String {
     match failure {
         Failure::Conflict => "CONFLICT".to_owned(),
         Failure::Aborted => "ABORTED".to_owned(),
+        Failure::HistoryAbandoned { shard } => format!("{shard} ABANDONED"),
         Failure::TooOld { .. } => "TOO OLD".to_owned(),
         Failure::Unavailable { missing } => format!("UNAVAILABLE: {missing:?}"),
         Failure::Unknown { participants } => format!("UNKNOWN: {participants:?}"),

@@ -237,6 +237,7 @@ impl World {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

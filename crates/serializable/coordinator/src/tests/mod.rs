@@ -65,6 +65,7 @@ impl Stage {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         let nearest = vec![vec![ReplicaIndex(0)]; 3];
         let shards = (1..=3).map(|id| (ShardId(id), Shard::from_pages(Vec::new()))).collect();

@@ -183,7 +183,10 @@ impl Coordinates for Coordinator {
             Command::Resolve { transaction, participants, patience, .. } => {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
             }
-            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+            command @ (Command::Container { .. }
+            | Command::Execute { .. }
+            | Command::Recall { .. }
+            | Command::Observe { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }

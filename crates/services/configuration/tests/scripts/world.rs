@@ -169,6 +169,7 @@ impl<C: Speaker> Scene<C> {
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
+            removals: Vec::new(),
         };
         let groups = Groups::new(GroupSize::new(3).unwrap());
         let mut stage = Stage::new(Service { rules, clients: PhantomData }, groups);

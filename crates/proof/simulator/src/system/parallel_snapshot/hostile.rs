@@ -116,7 +116,8 @@ impl Hostile {
     fn ask_for_outcomes(&mut self, shard: ShardId, cluster: &mut Cluster) {
         let transaction = self.liar.next_id();
         let period = Period([0, 1, u64::MAX][self.liar.random.index(3)]);
-        self.liar.send_each(shard, cluster, |_| Message::AskOutcome { transaction, period });
+        let committed = [0, u64::MAX][self.liar.random.index(2)];
+        self.liar.send_each(shard, cluster, |_| Message::AskOutcome { transaction, period, committed });
     }
 
     /// Says what only leaders of other sites say.

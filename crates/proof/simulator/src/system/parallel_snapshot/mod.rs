@@ -89,6 +89,8 @@ impl System for ParallelSnapshot {
     const READS_THE_PAST: bool = false;
     const CHANGES_GROUPS: bool = false;
     const STANDS_ON_LOG: bool = true;
+    const PLACES_CONTAINERS: bool = true;
+    const LOSES_SITES: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
     /// Versions are named by sites and numbers, and those of several sites are in no order.
     const NOT_JUDGED: &'static [Invariant] = &[Invariant::Timestamps];
@@ -142,7 +144,11 @@ impl System for ParallelSnapshot {
     /// The site that coordinates it is asked, as if it had been sent just now.
     fn ask_to_settle(held: &Held) -> Option<Message> {
         let period = Period(u64::MAX);
-        Some(Part::Own(quorate_walter::Message::AskOutcome { transaction: held.id, period }))
+        Some(Part::Own(quorate_walter::Message::AskOutcome {
+            transaction: held.id,
+            period,
+            committed: u64::MAX,
+        }))
     }
 
     fn inspect(inspector: &mut Inspector, cluster: &Cluster<Self>) -> Vec<Broken> {

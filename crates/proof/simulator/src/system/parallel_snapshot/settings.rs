@@ -28,8 +28,14 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         true => Duration::from_secs(3_600),
         false => 8 * round_trip + Duration::from_millis(random.between(300, 6_000)),
     };
+    let attention_interval = Duration::from_millis(random.between(10, 500));
+    let lease = 4 * (round_trip + attention_interval) + Duration::from_millis(random.between(50, 1_000));
+    let least = page_min(round_trip, floor_lag);
     let replica = ReplicaConfig {
         rules,
+        lease: Some(lease),
+        // Time passes up to a thousandth too fast or too slowly.
+        lease_wait: lease.mul_f64(1.003) + Duration::from_millis(1),
         sites_lost_max: [0, 1, 1, 1, 2][random.index(5)],
         propagation_interval: Duration::from_millis([0, 1, 5, 50][random.index(4)]),
         batches_max: [1, 2, 64][random.index(3)],
@@ -38,9 +44,9 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         vote_timeout,
         recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
         wait_timeout: 4 * round_trip + Duration::from_millis(random.between(500, 5_000)),
-        attention_interval: Duration::from_millis(random.between(10, 500)),
+        attention_interval,
         floor_lag,
-        scan_page_max: [1, 2, 1_000][random.index(3)],
+        scan_page_max: [1, 2, 1_000][random.index(3)].max(least),
         page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ..initial
     };
@@ -48,7 +54,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         rules,
         resend_timeout: Duration::from_millis(10) + ask_again,
         surely_remembered: floor_lag / 2,
-        scan_page_max: [1, 3, 1_000][random.index(3)],
+        scan_page_max: [1, 3, 1_000][random.index(3)].max(least as u32),
         ..CoordinatorConfig::new(ClientId::default())
     };
     Settings { replica: log.with(replica), coordinator }
@@ -59,12 +65,10 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);
     on_log::shrink(&mut settings.replica, round_trip, Duration::ZERO, &mut shrinks);
     shrink_to(&mut settings.coordinator.resend_timeout, moment(0.3), shrinks());
-    shrink_to(&mut settings.coordinator.scan_page_max, 1, shrinks());
     let replica = &mut settings.replica.machine;
     shrink_to(&mut replica.recovery_timeout, moment(4.0) + Duration::from_millis(10), shrinks());
     shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
     shrink_to(&mut replica.resend_timeout, moment(1.1), shrinks());
-    shrink_to(&mut replica.scan_page_max, 1, shrinks());
     shrink_to(&mut replica.page_bytes_max, on_log::page_bytes_min(round_trip), shrinks());
     shrink_to(&mut replica.batches_max, 1, shrinks());
     // Sooner than this no transaction would end that reads before it writes.
@@ -73,4 +77,13 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
         replica.floor_lag = lag;
         settings.coordinator.surely_remembered = lag / 2;
     }
+    let least = page_min(round_trip, replica.floor_lag);
+    shrink_to(&mut replica.scan_page_max, least, shrinks());
+    shrink_to(&mut settings.coordinator.scan_page_max, least as u32, shrinks());
+}
+
+/// So many elements of a set are read at once at least, so that a set of some hundreds is read while its snapshot can be, also from
+/// another site.
+fn page_min(round_trip: Duration, floor_lag: Duration) -> usize {
+    (400.0 * round_trip.as_secs_f64() / floor_lag.as_secs_f64()).ceil() as usize
 }

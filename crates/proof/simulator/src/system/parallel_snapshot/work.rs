@@ -24,7 +24,7 @@ fn of_own(message: &Message) -> Work {
     match message {
         Message::Read { wanted, .. } => {
             let keys = |wanted: &Wanted| match wanted {
-                Wanted::Register(_) | Wanted::Count { .. } => 1,
+                Wanted::Register(_) | Wanted::Count { .. } | Wanted::Container(_) => 1,
                 Wanted::Range(_, limit) | Wanted::Elements { limit, .. } => {
                     (*limit as usize).min(SCANNED_MAX)
                 }
@@ -33,7 +33,7 @@ fn of_own(message: &Message) -> Work {
         }
         Message::ReadReply { found, .. } => {
             let keys = |found: &Found| match found {
-                Found::Register { .. } | Found::Count(_) => 1,
+                Found::Register { .. } | Found::Count(_) | Found::Container(_) => 1,
                 Found::Range { entries, .. } => entries.len(),
                 Found::Elements { counts, .. } => counts.len(),
             };
@@ -46,7 +46,12 @@ fn of_own(message: &Message) -> Work {
         Message::Propagate { commits, .. } => {
             Work::new(Operation::Commit, commits.iter().map(|commit| commit.updates.len()).sum())
         }
+        Message::Relay { commits } => {
+            Work::new(Operation::Commit, commits.iter().map(|commit| commit.updates.len()).sum())
+        }
         Message::TooOld { .. }
+        | Message::Abandoned { .. }
+        | Message::Frozen { .. }
         | Message::NotLeading { .. }
         | Message::AskOutcome { .. }
         | Message::Forgotten { .. }

@@ -1,0 +1,91 @@
+//! Which site lets in what is written to a register, and how that passes to another (section 4.1, and the head of [`crate::container`]).
+
+use quorate_core::Key;
+use quorate_core::topology::container_of;
+
+use super::Replica;
+use crate::container::Container;
+use crate::histories::Update;
+use crate::register::Written;
+use crate::rules::Plant;
+use crate::vector::{LocalSite, Vector};
+
+/// The site that lets in what is written to a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// This one.
+    Here,
+    /// This one, once this has committed here: the transaction that hands the container over, or what the site has let in that was taken
+    /// out.
+    Soon(Vector),
+    /// No site, for now: a transaction that hands the container over is about to commit here, or the site was taken out and its end is open.
+    Nobody,
+    /// Another one, as far as is known here.
+    Elsewhere(LocalSite),
+}
+
+impl Replica {
+    /// The site that lets in what is written to a register.
+    pub(super) fn holder(&self, key: &[u8]) -> Holder {
+        let name = container_of(key);
+        if self.leader.as_ref().is_some_and(|leader| leader.is_leaving(name)) {
+            return Holder::Nobody;
+        }
+        let placed = self.state.histories.container(name, None);
+        let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
+        if self.is_frozen(first) && self.state.removal(first).is_none() {
+            return Holder::Nobody;
+        }
+        let Some((site, mut needs)) = self.state.successor(first) else { return Holder::Nobody };
+        if site != self.site {
+            return Holder::Elsewhere(site);
+        }
+        if self.config.rules.has(Plant::BarrierIgnored) {
+            needs = Vector::default();
+        }
+        if let Some(placed) = placed.filter(|placed| self.is_awaited(placed)) {
+            needs.include(placed.version);
+        }
+        match self.state.committed.includes_all(&needs) {
+            true => Holder::Here,
+            false => Holder::Soon(needs),
+        }
+    }
+
+    /// True if the causes of what hands a container over may still be missing.
+    fn is_awaited(&self, placed: &Written<Container>) -> bool {
+        !self.state.committed.includes(placed.version) && !self.config.rules.has(Plant::MovesUnsettled)
+    }
+
+    /// The preferred site of an object, as far as is known here; none as long as the end of the site is open that it was.
+    pub(super) fn preferred(&self, key: &[u8]) -> Option<LocalSite> {
+        let name = container_of(key);
+        let placed = self.state.histories.container(name, None);
+        let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
+        self.state.successor(first).map(|(site, _)| site)
+    }
+
+    fn preferred_of(&self, name: &[u8], container: Option<&Container>) -> LocalSite {
+        container.map_or_else(|| self.config.preferred(name), |container| container.preferred)
+    }
+
+    /// The site that must have an update before it is durable: it lets in what comes after it.
+    pub(super) fn guardian(&self, update: &Update) -> Option<LocalSite> {
+        match update {
+            Update::Place { name, container } => {
+                let first = self.preferred_of(name, container.as_ref());
+                self.state.successor(first).map(|(site, _)| site)
+            }
+            Update::Write { .. } | Update::Add { .. } => self.preferred(update.object()),
+        }
+    }
+
+    /// True if this site can hand a container over now: it has it, and no transaction is under way that writes to it. What this site has let in
+    /// comes before, and so does all that has committed here.
+    pub(super) fn can_hand_over(&self, name: &[u8]) -> bool {
+        let Some(leader) = &self.leader else { return false };
+        let is_meant = |key: &Key| container_of(key) == name;
+        let is_settled = !leader.holds_any(is_meant) && !self.state.locked().any(is_meant);
+        self.holder(name) == Holder::Here && (is_settled || self.config.rules.has(Plant::MovesUnsettled))
+    }
+}
