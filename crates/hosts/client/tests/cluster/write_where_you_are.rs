@@ -132,6 +132,13 @@ async fn a_user_writes_at_home_without_waiting_for_other_sites() -> Result<()> {
     let (at_home, abroad) = (took("{bob}/profile").await?, took("{alice}/profile").await?);
     assert!(at_home < Duration::from_millis(50), "{at_home:?} for what belongs to the west");
     assert!(abroad >= Duration::from_millis(100), "{abroad:?} for what belongs to the east");
+    // Page: container
+    west.container("alice").place_at("west").await?; // she has moved
+    // Page ends.
+    let begin = Instant::now();
+    while took("{alice}/profile").await? >= Duration::from_millis(50) {
+        assert!(begin.elapsed() < PATIENCE, "what was placed in the west is not written there");
+    }
     Ok(())
 }
 

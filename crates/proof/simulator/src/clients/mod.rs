@@ -1,6 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod homes;
 mod losses;
 mod one_round;
 mod placing;
@@ -20,15 +21,14 @@ use quorate_core::command::{
 };
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::hosted::StoredVersion;
-use quorate_core::topology::Shard;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
-use quorate_workloads::social::{Homes, Place};
-use quorate_workloads::{Execution, Parameters, Plan, Step, UniqueValues, Workload};
+use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use homes::parameters_at;
 use losses::Acknowledged;
 use one_round::OneRound;
 use promise::Promises;
@@ -975,22 +975,6 @@ impl Clients {
         let after = wait + spread.mul_f64(self.random.unit()) + Duration::from_nanos(1);
         cluster.world.set_alarm(after, Alarm::Session(session));
     }
-}
-
-/// The workload of a client: of those whose users are at home somewhere, mostly that of those who are at home at its site.
-fn parameters_at<S: System>(slot: usize, cluster: &Cluster<S>) -> Parameters {
-    /// So often a client serves anybody: then commits are slow.
-    const AWAY: f64 = 0.2;
-    let mut parameters = cluster.scenario.workload.clone();
-    if parameters.kind.needs_sets() {
-        let shards = &cluster.keyspace().shards;
-        let site = cluster.site_of(cluster.client_node(slot));
-        let is_here =
-            |shard: &Shard| shard.replicas.iter().all(|node| cluster.site_of(usize::from(node.0)) == site);
-        let here = (0..shards.len()).filter(|position| is_here(&shards[*position])).collect();
-        parameters.place = Place { homes: Homes::Hashed(shards.len()), here, away: AWAY };
-    }
-    parameters
 }
 
 /// Where a transaction stands that has committed at a timestamp.
