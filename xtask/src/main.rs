@@ -13,6 +13,7 @@
 //! | [`licences`] | what dependencies ask for |
 //! | [`tidy`] | size of files, leftovers, machine paths |
 //! | [`decisions`] | compares the index of decisions with their pages |
+//! | [`examples`] | compares code that pages show with the tests that run it |
 //! | [`build`] | what the stages run that run something |
 //! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
@@ -24,6 +25,7 @@ mod check;
 mod crates;
 mod decisions;
 mod determinism;
+mod examples;
 mod hash_order;
 mod licences;
 mod picture;
@@ -42,7 +44,7 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; changes no file of the repository
-       cargo xtask fix               format, draw the picture of the crates, and apply what clippy can repair
+       cargo xtask fix               format, draw the picture of the crates, copy examples into pages, and apply what clippy can repair
        cargo xtask pin               hunt every planted bug anew, and write the seeds that catch them
        cargo xtask soak              all seeds, all crash points, all hunts: hours
        cargo xtask stages            list the stages
@@ -90,6 +92,11 @@ fn fix(root: &std::path::Path) -> ExitCode {
             eprintln!("{reason}");
             return ExitCode::FAILURE;
         }
+    }
+    // What is formatted is copied.
+    if let Err(reason) = examples::write(root) {
+        eprintln!("{reason}");
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }

@@ -1,9 +1,11 @@
-//! Style that neither rustfmt nor clippy knows: the size of files, leftovers, paths of somebody's machine, the index of decisions.
+//! Style that neither rustfmt nor clippy knows: the size of files, leftovers, paths of somebody's machine, the index of decisions,
+//! and the code that pages show.
 
 use std::path::Path;
 
 use crate::crates::CRATES;
 use crate::decisions;
+use crate::examples;
 use crate::source::{File, code_only, files, has_word};
 use crate::stage::{Outcome, judge};
 
@@ -81,9 +83,11 @@ pub(crate) fn run(root: &Path) -> Outcome {
         }
     }
     complaints.extend(manifest_complaints(root));
-    match decisions::complaints(root) {
-        Ok(found) => complaints.extend(found),
-        Err(reason) => return Outcome::failed(reason),
+    for found in [decisions::complaints(root), examples::complaints(root)] {
+        match found {
+            Ok(found) => complaints.extend(found),
+            Err(reason) => return Outcome::failed(reason),
+        }
     }
     let note = match questions {
         0 => String::new(),

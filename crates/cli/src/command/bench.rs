@@ -1,6 +1,8 @@
 //! `quorate bench`: keeps transactions in flight and measures what comes of it.
 
+mod redis;
 mod samples;
+mod social;
 mod tpcc;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
 use crate::runtime::{block_on, program};
 use samples::Samples;
+use social::Site;
 
 /// Measure a workload on a cluster.
 #[derive(Debug, Args)]
@@ -35,6 +38,9 @@ Examples:
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
   quorate bench tpcc --embedded --warehouses 4 --shards 2 --durability memory
   quorate bench rmw --connect 10.0.0.1:7400 --zipf 0.99 --no-deadline-ordering
+  quorate bench waltsocial --embedded --users 10000 --mix mix1 --sites 2 --replicas 1
+  quorate bench retwis-psi --embedded --mix post --replicas 1 --durability memory
+  quorate bench retwis-psi --redis 127.0.0.1:6379 --mix post
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
 Without --connect real server processes are started on loopback, in a temporary directory, and stopped at the end.")]
@@ -51,7 +57,7 @@ pub(crate) struct BenchArguments {
     /// Start server processes on loopback, one per replica.
     #[arg(long)]
     embedded: bool,
-    /// What transactions are promised: strict unless said otherwise, and serializable for tpcc.
+    /// What transactions are promised: strict unless said otherwise, serializable for tpcc, and parallel-snapshot for what changes sets.
     #[arg(long)]
     isolation: Option<Isolation>,
     /// Measure this comparison system; see --list.
@@ -102,6 +108,8 @@ pub(crate) struct BenchArguments {
     /// Draw the samples to a file, as SVG.
     #[arg(long, value_name = "FILE", requires = "samples")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    social: social::SocialArguments,
     /// How many warehouses tpcc has.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), default_value = "2")]
     warehouses: u32,
@@ -179,6 +187,19 @@ struct Report {
     shards: usize,
     replicas: usize,
     cores: usize,
+    #[serde(flatten)]
+    network: Option<Network>,
+}
+
+/// What is reported of a social network as well.
+#[derive(Serialize)]
+struct Network {
+    mix: &'static str,
+    users: u64,
+    sites: usize,
+    loaded_sites: usize,
+    /// How often a transaction has read what must not be: a one-sided friendship, or the id of an object that is not there.
+    breaches: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -204,7 +225,16 @@ impl BenchArguments {
         let tpcc = self.tpcc()?;
         block_on(async {
             let progress = Progress::bar(self.seconds);
+            if let Some(address) = &self.social.redis {
+                let report = self.measure_redis(address, &progress).await.map(Outcomes::Workload)?;
+                drop(progress);
+                return self.print(&report);
+            }
             let mut embedded = match &self.connect {
+                None if self.stands_in_sites(workload) => {
+                    let (sites, log) = (self.social.sites as usize, self.log());
+                    Some(Embedded::start_in(&program()?, sites, self.replicas, self.durability, log)?)
+                }
                 None => Some(Embedded::start(&program()?, self.replicas, self.durability, self.log())?),
                 Some(_) => None,
             };
@@ -220,12 +250,23 @@ impl BenchArguments {
                 }
                 _ => None,
             };
+            let sites = match (&self.connect, &embedded) {
+                _ if !self.stands_in_sites(workload) => Vec::new(),
+                (Some(address), _) => social::connect(address, &db, &self.options()).await?,
+                (None, Some(embedded)) => {
+                    social::connect(&embedded.layout.addresses().join(","), &db, &self.options()).await?
+                }
+                (None, None) => Vec::new(),
+            };
             let report = match (workload, &tpcc) {
                 (Measured::Workload(workload), _) => {
-                    self.measure(workload, &db, samples, &progress).await.map(Outcomes::Workload)
+                    self.measure(workload, &db, &sites, samples, &progress).await.map(Outcomes::Workload)
                 }
                 (Measured::Tpcc, tpcc) => self.measure_tpcc(tpcc, &db, &progress).await.map(Outcomes::Tpcc),
             };
+            for site in sites {
+                site.close().await;
+            }
             db.close().await;
             if let Some(embedded) = embedded {
                 for trouble in embedded.processes.stop() {
@@ -233,14 +274,29 @@ impl BenchArguments {
                 }
             }
             drop(progress);
-            let report = report?;
-            if self.json {
-                print_json(&report)?;
-            } else {
-                println!("{}", report.table());
-            }
-            Ok(Verdict::good_if(report.is_good()))
+            self.print(&report?)
         })
+    }
+
+    fn print(&self, report: &Outcomes) -> Outcome {
+        if self.json {
+            print_json(report)?;
+        } else {
+            println!("{}", report.table());
+        }
+        Ok(Verdict::good_if(report.is_good()))
+    }
+
+    /// What the transactions of a workload are promised.
+    fn isolation(&self, workload: WorkloadKind) -> Isolation {
+        let default = if workload.needs_sets() { Isolation::ParallelSnapshot } else { Isolation::Strict };
+        self.isolation.unwrap_or(default)
+    }
+
+    /// True if the shards of the keyspace stand in one site each.
+    fn stands_in_sites(&self, workload: Measured) -> bool {
+        let Measured::Workload(workload) = workload else { return false };
+        self.baseline.is_none() && self.isolation(workload).stands_in_sites()
     }
 
     /// Options that mean nothing together are more likely a mistake than a wish.
@@ -259,6 +315,11 @@ impl BenchArguments {
         if workload != Measured::Tpcc && (self.procedures.is_some() || self.full_size) {
             return Err(Failure::usage("--procedures and --full-size are options of tpcc"));
         }
+        let kind = match workload {
+            Measured::Workload(workload) => Some(workload),
+            Measured::Tpcc => None,
+        };
+        self.social.validate(kind, self.stands_in_sites(workload))?;
         if self.two > 0 && workload != Measured::Workload(WorkloadKind::Counters) {
             return Err(Failure::usage("--two is an option of counters"));
         }
@@ -289,6 +350,7 @@ impl BenchArguments {
         &self,
         workload: WorkloadKind,
         db: &Database,
+        sites: &[Site],
         samples: Option<Samples>,
         progress: &Progress,
     ) -> Result<Report, Failure> {
@@ -298,46 +360,90 @@ impl BenchArguments {
             shards: self.shards,
             replicas: Some(self.replicas),
             comparison: self.baseline,
-            ..KeyspaceOptions::new(self.isolation.unwrap_or(Isolation::Strict))
+            ..KeyspaceOptions::new(self.isolation(workload))
         };
         progress.say(format!("creating keyspace {name}"));
         let keyspace = db.create_keyspace(&name, options).await?;
         let history = self.history.as_ref().map(|_| HistoryLog::new());
-        let running = self.load(workload, keyspace, history.clone()).start();
-        let measured = self.watch(db, &running, samples, progress).await;
-        running.stop().await;
+        let mut load = self.load(workload, keyspace, history.clone())?;
+        // What is judged has to know of every write.
+        if workload.needs_sets() && history.is_none() {
+            load.drawn = social::populate_network(sites, &name, &load, progress).await?;
+        }
+        let loaded = self.social.loaded.map_or(sites.len(), |loaded| loaded as usize).min(sites.len());
+        let mut running = Vec::new();
+        if sites.is_empty() {
+            running.push(load.start());
+        } else {
+            for (at, site) in sites[..loaded].iter().enumerate() {
+                let share = |at: usize| self.clients * at as u64 / loaded as u64;
+                let (first_client, clients) = (share(at), share(at + 1) - share(at));
+                let load = Load { first_client, clients, ..load.clone() };
+                running.push(site.load(site.keyspace(&name).await?, &load).start());
+            }
+        }
+        let connections: Vec<&Database> = sites.iter().map(Site::db).collect();
+        let measured = self.watch(db, &connections, &running, samples, progress).await;
+        // Those of all sites end before the last look at what they have left, so that nobody changes it any more.
+        for running in &mut running {
+            running.end().await;
+        }
+        for running in running {
+            running.stop().await;
+        }
         if let (Some(path), Some(history)) = (&self.history, &history) {
             write_history(path, history)?;
         }
         db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
         let (tally, costs) = measured?;
-        Ok(self.report(workload, &tally, costs))
+        let network = match workload.needs_sets() {
+            true => Some(Network {
+                mix: self.social.mix(workload)?,
+                users: self.parameters(workload, false)?.keys,
+                sites: sites.len(),
+                loaded_sites: loaded,
+                breaches: tally.breaches,
+            }),
+            false => None,
+        };
+        Ok(self.report(workload, &tally, costs, network))
     }
 
-    fn load(&self, workload: WorkloadKind, keyspace: Keyspace, history: Option<HistoryLog>) -> Load {
+    fn parameters(&self, workload: WorkloadKind, judged: bool) -> Result<Parameters, Failure> {
         let mut parameters = Parameters::new(workload).for_clients(self.clients);
-        parameters.keys = self.keys.unwrap_or(parameters.keys);
+        parameters.keys = self.keys.or(self.social.users).unwrap_or(parameters.keys);
+        parameters.shares = self.social.mix(workload)?;
         parameters.value_bytes_min = self.value_size.unwrap_or(parameters.value_bytes_min);
         parameters.popularity = match self.zipf {
             None => parameters.popularity,
             Some(0.0) => Popularity::Uniform,
             Some(exponent) => Popularity::Zipf(exponent),
         };
-        parameters.judged = history.is_some();
+        parameters.judged = judged;
         parameters.two_percent = self.two;
-        Load {
+        Ok(parameters)
+    }
+
+    fn load(
+        &self,
+        workload: WorkloadKind,
+        keyspace: Keyspace,
+        history: Option<HistoryLog>,
+    ) -> Result<Load, Failure> {
+        Ok(Load {
             keyspace,
-            parameters,
+            parameters: self.parameters(workload, history.is_some())?,
             clients: self.clients,
             first_client: 0,
             site: String::new(),
             round_trip: None,
             history,
             seed: 1,
+            drawn: 0,
             generations: 0,
             commits: None,
             reads_at_once: !self.no_read_only,
-        }
+        })
     }
 
     /// TPC-C, as it is asked for.
@@ -376,18 +482,30 @@ impl BenchArguments {
     async fn watch(
         &self,
         db: &Database,
-        running: &Running,
+        connections: &[&Database],
+        running: &[Running],
         mut samples: Option<Samples>,
         progress: &Progress,
     ) -> Result<(Tally, Costs), Failure> {
         let look = |second| {
-            let (committed, trouble) = running.with_tally(|tally| (tally.committed, tally.trouble.clone()));
+            let (mut committed, mut trouble) = (0, None);
+            for running in running {
+                running.with_tally(|tally| {
+                    committed += tally.committed;
+                    trouble = trouble.take().or_else(|| tally.trouble.clone());
+                });
+            }
             if let Some(samples) = &mut samples {
                 samples.take(second, committed)?;
             }
             Ok((committed, trouble))
         };
-        let (tally, costs) = measure(db, self.seconds, progress, || running.take_tally(), look).await?;
+        let take = || {
+            let mut sum = Tally::default();
+            running.iter().for_each(|running| sum.add(&running.take_tally()));
+            sum
+        };
+        let (tally, costs) = measure_with(db, connections, self.seconds, progress, take, look).await?;
         if let (Some(samples), Some(path)) = (&samples, &self.plot) {
             samples.plot(path)?;
         }
@@ -395,11 +513,17 @@ impl BenchArguments {
         Ok((tally, costs))
     }
 
-    fn report(&self, workload: WorkloadKind, tally: &Tally, costs: Costs) -> Report {
+    fn report(
+        &self,
+        workload: WorkloadKind,
+        tally: &Tally,
+        costs: Costs,
+        network: Option<Network>,
+    ) -> Report {
         let transactions = tally.committed.max(1) as f64;
         Report {
             workload: workload.name(),
-            isolation: self.baseline.is_none().then_some(self.isolation.unwrap_or(Isolation::Strict).name()),
+            isolation: self.baseline.is_none().then_some(self.isolation(workload).name()),
             baseline: self.baseline.map(Rival::name),
             clients: self.clients,
             seconds: round(costs.seconds, 3),
@@ -422,6 +546,7 @@ impl BenchArguments {
             shards: self.shards,
             replicas: self.replicas,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            network,
         }
     }
 }
@@ -433,12 +558,24 @@ async fn measure<T>(
     seconds: u64,
     progress: &Progress,
     take: impl Fn() -> T,
+    look: impl FnMut(u64) -> Result<(u64, Option<String>), Failure>,
+) -> Result<(T, Costs), Failure> {
+    measure_with(db, &[], seconds, progress, take, look).await
+}
+
+/// The same, where the load has other connections.
+async fn measure_with<T>(
+    db: &Database,
+    connections: &[&Database],
+    seconds: u64,
+    progress: &Progress,
+    take: impl Fn() -> T,
     mut look: impl FnMut(u64) -> Result<(u64, Option<String>), Failure>,
 ) -> Result<(T, Costs), Failure> {
     const WARM_UP: Duration = Duration::from_secs(1);
     progress.now("warming up");
     tokio::time::sleep(WARM_UP).await;
-    let before = Reading::take(db).await.map_err(Failure::failed)?;
+    let before = Reading::take_of(db, connections).await.map_err(Failure::failed)?;
     drop(take());
     for second in 1..=seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -448,13 +585,16 @@ async fn measure<T>(
         progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
     }
     let counted = take();
-    let after = Reading::take(db).await.map_err(Failure::failed)?;
+    let after = Reading::take_of(db, connections).await.map_err(Failure::failed)?;
     Ok((counted, after.since(&before)))
 }
 
 fn say_trouble(tally: &Tally, progress: &Progress) {
     if let Some(trouble) = &tally.trouble {
         progress.say(format!("some transactions were refused: {trouble}"));
+    }
+    if let Some(breach) = &tally.breach {
+        progress.say(format!("what was read must not be: {breach}"));
     }
 }
 
@@ -480,6 +620,11 @@ fn table(report: &Report) -> Table {
     let system = isolation.or(*baseline).unwrap_or_default();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     row("keyspace", format!("{system}, {durability}, {shards} × {replicas} replicas"));
+    if let Some(Network { mix, users, sites, loaded_sites, breaches }) = &report.network {
+        row("mix, users", format!("{mix}, {}", thousands(*users)));
+        row("sites", format!("{sites}, clients at {loaded_sites}"));
+        row("what must not be", thousands(*breaches));
+    }
     row("in flight", thousands(*clients));
     row("committed", thousands(report.committed));
     row("committed/s", thousands(report.throughput_tps as u64));
@@ -511,7 +656,10 @@ impl Outcomes {
 
     fn is_good(&self) -> bool {
         match self {
-            Outcomes::Workload(report) => report.committed > 0,
+            Outcomes::Workload(report) => {
+                let breaches = report.network.as_ref().map_or(0, |network| network.breaches);
+                report.committed > 0 && breaches == 0
+            }
             Outcomes::Tpcc(report) => report.committed > 0 && report.violations.is_empty(),
         }
     }

@@ -166,6 +166,7 @@ async fn run(
                 round_trip: Some(round_trip),
                 history: Some(history.clone()),
                 seed: 1,
+                drawn: 0,
                 generations: 0,
                 commits: None,
                 reads_at_once: false,

@@ -105,6 +105,13 @@ impl TortureArguments {
         if self.nodes < 3 {
             return Err(Failure::usage("at least 3 nodes are needed to survive anything"));
         }
+        let has_sets = self.isolation == Isolation::ParallelSnapshot && self.baseline.is_none();
+        if self.workload.needs_sets() && !has_sets {
+            return Err(Failure::usage(format!(
+                "{} changes counting sets, which only parallel-snapshot keyspaces have",
+                self.workload
+            )));
+        }
         let nodes =
             GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
         let options = Options {

@@ -231,3 +231,25 @@ fn comparison_systems_are_measured_in_the_same_way() {
     let listed = run(&["bench", "--list"]);
     assert!(listed.code == 0 && listed.out.contains("span-occ"), "{}", listed.out);
 }
+
+#[test]
+fn social_networks_are_measured_at_all_sites_and_keep_their_promises() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = directory.path().join("h.jsonl");
+    let common =
+        ["--embedded", "--replicas", "1", "--sites", "2", "--clients", "8", "--seconds", "1", "--json"];
+    for (workload, mix) in [("waltsocial", "mix2"), ("retwis-psi", "mixed")] {
+        let users = ["bench", workload, "--users", "100", "--mix", mix];
+        let measured = run(&[&users[..], &common].concat());
+        assert_eq!(measured.code, 0, "{}", measured.err);
+        let json = measured.json();
+        let number = |field: &str| json[field].as_u64();
+        assert_eq!([number("sites"), number("users"), number("breaches")], [Some(2), Some(100), Some(0)]);
+        assert!(number("committed") > Some(0) && json["mix"] == mix, "{json}");
+    }
+    let judged = ["bench", "waltsocial", "--users", "200", "--history", history.to_str().unwrap()];
+    let measured = run(&[&judged[..], &common].concat());
+    assert_eq!(measured.code, 0, "{}", measured.err);
+    let judged = run(&["check", history.to_str().unwrap(), "--level", "walter-psi"]);
+    assert_eq!(judged.code, 0, "{}", judged.out);
+}

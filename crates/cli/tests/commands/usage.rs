@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 15] = [
+    let table: [(&[&str], &str); 22] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -13,6 +13,13 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["bench", "rmw", "--embedded", "--connect", "x:1"], "cannot be used with"),
         (&["bench", "rmw", "--embedded", "--replicas", "2"], "odd"),
         (&["bench", "rmw", "--zipf=-1"], "uniform"),
+        (&["bench", "waltsocial", "--embedded", "--mix", "mix3"], "mix1, mix2"),
+        (&["bench", "rmw", "--embedded", "--users", "20"], "--users"),
+        (&["bench", "retwis-psi", "--embedded", "--isolation", "strict"], "parallel-snapshot"),
+        (&["bench", "rmw", "--embedded", "--sites", "2"], "parallel-snapshot"),
+        (&["bench", "retwis-psi", "--embedded", "--sites", "2", "--loaded", "3"], "--loaded"),
+        (&["bench", "waltsocial", "--redis", "127.0.0.1:1"], "retwis-psi"),
+        (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
         (&["sim", "--seeds", "9..1"], "both ends"),
         (&["sim", "--plant", "T99"], "T21"),
         (&["sim", "--faults", "flood"], "loss"),
@@ -27,6 +34,13 @@ fn wrong_use_is_told_and_exits_with_2() {
         assert!(run.err.contains(expected), "{arguments:?}: {}", run.err);
         assert_eq!(run.out, "", "{arguments:?}");
     }
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_named() {
+    let run = run(&["bench", "retwis-psi", "--redis", "127.0.0.1:1"]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    assert!(run.err.contains("no Redis answers at 127.0.0.1:1"), "{}", run.err);
 }
 
 #[test]

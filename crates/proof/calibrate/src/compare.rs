@@ -114,6 +114,7 @@ pub(super) async fn really(program: &Path, case: Case) -> Result<Went, Failure> 
         history: None,
         reads_at_once: true,
         seed: 1,
+        drawn: 0,
         generations: 0,
         commits: None,
     };

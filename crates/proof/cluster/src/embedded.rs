@@ -34,11 +34,29 @@ impl Embedded {
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
         quorate_core::GroupSize::new(replicas).map_err(Failure::usage)?;
+        Embedded::start_in(program, replicas, 1, durability, log)
+    }
+
+    /// Starts servers in so many sites, so many in each.
+    ///
+    /// # Errors
+    /// If there can be no group of the servers of a site, or a process cannot be started.
+    pub fn start_in(
+        program: &Path,
+        sites: usize,
+        nodes: usize,
+        durability: Durability,
+        log: BTreeMap<String, u64>,
+    ) -> Result<Embedded, Failure> {
+        quorate_core::GroupSize::new(nodes).map_err(Failure::usage)?;
         let directory = tempfile::tempdir().map_err(Failure::failed)?;
-        let sites: Vec<String> = (1..=replicas).map(|number| format!("site{number}")).collect();
+        let sites: Vec<String> = (1..=sites).map(|number| format!("site{number}")).collect();
         let mut layout = Layout {
             cluster: u64::from(std::process::id()),
-            nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
+            nodes: sites
+                .iter()
+                .flat_map(|site| std::iter::repeat_n((site.clone(), String::new()), nodes))
+                .collect(),
             listen: Vec::new(),
             http: Vec::new(),
             sites,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::load::Measured;
 use crate::one_round::{coordination, trade};
 use crate::report::{Found, Report, Runs};
-use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
+use crate::{contention, deadlines, environments, peaks, regions, skew, social, tuning};
 
 /// An experiment that can be run by its name.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 17] = [
+    pub const ALL: [Experiment; 19] = [
         contention::EXPERIMENT,
         deadlines::EXPERIMENT,
         environments::EXPERIMENT,
@@ -61,6 +61,8 @@ impl Experiment {
         regions::EXPERIMENT,
         skew::EXPERIMENT,
         tuning::EXPERIMENT,
+        social::THROUGHPUT,
+        social::LATENCY,
     ];
 
     /// The experiment of this name.

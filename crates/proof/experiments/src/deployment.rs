@@ -148,7 +148,7 @@ pub const MOMENT: Duration = Duration::from_nanos(1);
 impl Deployment<Strict> {
     /// One shard of TAPIR with the configuration that servers and clients use by default.
     pub fn new(workload: Parameters) -> Self {
-        let work = Transactions { workload, kind: None, timed: None, reads_at_once: true };
+        let work = Transactions::new(workload);
         Deployment::over_regions(work, tapir())
     }
 

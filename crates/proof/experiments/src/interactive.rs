@@ -7,6 +7,7 @@ use quorate_core::command::{Command, Event, Failure, Freshness, SetAnswer, SetCa
 use quorate_core::{Machine, Random};
 use quorate_simulator::cluster::KEYSPACE;
 use quorate_simulator::world::Protocol;
+use quorate_workloads::social::Place;
 use quorate_workloads::{
     Execution, Parameters, Plan, Popularity, Step, UniqueValues, Workload, WorkloadKind,
 };
@@ -24,6 +25,18 @@ pub struct Transactions {
     pub timed: Option<&'static str>,
     /// True if a transaction that only reads, and knows its keys beforehand, is a read-only one.
     pub reads_at_once: bool,
+    /// Which users the clients of each site serve, where they serve different ones; none if all serve all.
+    pub places: Vec<Place>,
+    /// How many sessions each client has. It matters where clients serve different users.
+    pub sessions_per_client: usize,
+}
+
+impl Transactions {
+    /// All transactions of a workload, of which those that only read are read-only ones.
+    pub fn new(workload: Parameters) -> Self {
+        let (kind, timed, places) = (None, None, Vec::new());
+        Transactions { workload, kind, timed, reads_at_once: true, places, sessions_per_client: 1 }
+    }
 }
 
 /// Transactions over a million keys, as popular as the exponent says, whose values are as short as they can be.
@@ -35,7 +48,8 @@ pub fn zipf(kind: WorkloadKind, exponent: f64) -> Parameters {
 /// Runs them.
 pub struct Interactive {
     work: Transactions,
-    workload: Workload,
+    /// The one of all sites, or that of each.
+    workloads: Vec<Workload>,
     unique: UniqueValues,
 }
 
@@ -48,16 +62,22 @@ pub struct Running {
 impl Interactive {
     /// A driver that has drawn nothing yet.
     pub fn new(work: Transactions) -> Self {
-        Interactive { workload: Workload::new(work.workload.clone()), unique: UniqueValues::new(0), work }
+        let everywhere = [work.workload.place.clone()];
+        let places = if work.places.is_empty() { &everywhere[..] } else { &work.places };
+        let at = |place: &Place| Workload::new(Parameters { place: place.clone(), ..work.workload.clone() });
+        let workloads = places.iter().map(at).collect();
+        Interactive { workloads, unique: UniqueValues::new(0), work }
     }
 }
 
 impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> for Interactive {
     type Running = Running;
 
-    fn draw(&mut self, _: usize, random: &mut Random) -> Running {
+    fn draw(&mut self, session: usize, random: &mut Random) -> Running {
+        let client = session / self.work.sessions_per_client.max(1);
+        let site = client % self.workloads.len();
         loop {
-            let plan = self.workload.draw(random);
+            let plan = self.workloads[site].draw(random);
             if self.work.kind.is_none_or(|kind| plan.kind == kind) {
                 return Running { plan: Arc::new(plan), execution: None };
             }
@@ -93,6 +113,12 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
 
     fn on_event(&mut self, running: &mut Running, event: Event, say: Say<'_, P>) -> Progress {
         match (event, &mut running.execution) {
+            (Event::Got { transaction, key, value }, Some(execution)) if execution.reads_many() => {
+                match execution.got_one(key, value) {
+                    true => running.step(transaction, say),
+                    false => Progress::Waits,
+                }
+            }
             (Event::Got { transaction, value, .. }, Some(execution)) => {
                 if let Err(error) = execution.got(value) {
                     unreachable!("only values of the workload are written: {error}");
@@ -142,9 +168,13 @@ impl Running {
                     say(Command::Set { transaction, call: SetCall::Add { set, element, by } });
                     continue;
                 }
-                Step::Elements { set, range, from, limit } => {
+                Step::Elements { set, range, from, limit, enough: _ } => {
                     let call = SetCall::Elements { set, range, from, limit };
                     (Command::Set { transaction, call }, Progress::Waits)
+                }
+                Step::GetMany(keys) => {
+                    keys.into_iter().for_each(|key| say(Command::Get { transaction, key }));
+                    return Progress::Waits;
                 }
                 Step::Get(key) => (Command::Get { transaction, key }, Progress::Waits),
                 Step::Scan { range, limit } => (Command::Scan { transaction, range, limit }, Progress::Waits),

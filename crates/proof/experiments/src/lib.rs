@@ -18,6 +18,7 @@
 //! | [`contention`] | what is left of throughput where transactions meet |
 //! | [`peaks`] | how much they get out of their servers |
 //! | [`one_round`] | Granola beside the systems that its paper measures with it |
+//! | [`social`] | Walter's social network over four sites |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
@@ -34,6 +35,7 @@ pub mod peaks;
 pub mod regions;
 pub mod report;
 pub mod skew;
+pub mod social;
 pub mod svg;
 pub mod tuning;
 

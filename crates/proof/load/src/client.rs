@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quorate::{Batch, Error, Key, Keyspace, StepAnswer, Transaction, Value};
-use quorate_checker::RecordedTxn;
+use quorate_checker::{MicroOp, RecordedTxn};
 use quorate_core::Random;
 use quorate_core::command::End;
 use quorate_workloads::execution::SeenAtOnce;
-use quorate_workloads::{Content, Execution, Operation, Plan, Step, UniqueValues, Workload, WorkloadKind};
+use quorate_workloads::{
+    Content, Elements, Execution, Operation, Plan, Step, UniqueValues, Workload, WorkloadKind,
+};
 
 use super::{HistoryLog, Shared};
 
@@ -40,6 +42,9 @@ pub(super) async fn run(shared: Arc<Shared>, number: u64) {
 /// So many keys of one generation are read in one transaction at the end; more are not read.
 const FINAL_READ_KEYS_MAX: u64 = 1_000;
 
+/// So many elements of a set are asked for at a time at the end.
+const SET_PAGE: u32 = 1_000;
+
 /// Reads every key of every generation once more, if the history is judged and the keys are few, so that it says how each
 /// one ended.
 pub(super) async fn read_everything(shared: &Shared) {
@@ -53,7 +58,11 @@ pub(super) async fn read_everything(shared: &Shared) {
     // The last word should not rest on what it judges.
     client.reads_at_once = false;
     for generation in 0..shared.generations.load(Ordering::Relaxed) {
-        let operations = workload.universe(generation).into_iter().map(Operation::Get).collect();
+        let keys = workload.universe(generation).into_iter().map(Operation::Get);
+        let objects = workload.objects_max();
+        let elements = |set| Elements { objects, ..Elements::all(set, End::Least, SET_PAGE) };
+        let sets = workload.sets(generation).into_iter().map(elements).map(Operation::Elements);
+        let operations = keys.chain(sets).collect();
         client.run(Arc::new(Plan { kind: "final read", operations })).await;
     }
 }
@@ -91,7 +100,8 @@ impl<'a> Client<'a> {
     fn new(shared: &'a Shared, number: u64) -> Self {
         let process = shared.load.history.as_ref().map_or(0, HistoryLog::process);
         let reads_at_once = shared.load.reads_at_once;
-        Client { unique: UniqueValues::new(number), process, ends_early: true, reads_at_once, shared }
+        let unique = UniqueValues::after(number, shared.load.drawn);
+        Client { unique, process, ends_early: true, reads_at_once, shared }
     }
 
     /// Runs one transaction to its end, and says how long to wait before the next, if at all.
@@ -116,7 +126,7 @@ impl<'a> Client<'a> {
                     return Err(Error::application("the load is stopped"));
                 }
                 let mut execution = attempts.begin();
-                execute(&mut execution, &txn).await?;
+                execute(&mut execution, &txn, |ops| attempts.announce(ops)).await?;
                 attempts.state().done = Some((execution, Instant::now()));
                 Ok(())
             })
@@ -126,6 +136,9 @@ impl<'a> Client<'a> {
         let result = result.map(|((), receipt)| receipt.fast);
         self.record(&state, &result);
         self.unique = state.unique;
+        if let (Ok(_), Some((execution, _))) = (&result, &state.done) {
+            shared.tally().note_breaches(&execution.violations());
+        }
         if result.is_err() && is_to_stop() {
             shared.tally().aborted += state.count;
             return None;
@@ -266,6 +279,13 @@ impl Attempts<'_> {
         }
         execution
     }
+
+    /// The attempt that was begun last is about to make these changes.
+    fn announce(&self, ops: Vec<MicroOp>) {
+        if let (Some(history), Some(recorded)) = (&self.shared.load.history, self.state().recorded) {
+            history.announce(recorded, ops);
+        }
+    }
 }
 
 /// Reads the keys that a plan names, or the first page of its scan, which is strict by itself; gives how many attempts it took.
@@ -307,8 +327,12 @@ fn seen(execution: &Execution, answers: &[StepAnswer]) -> Vec<SeenAtOnce> {
     execution.all_at_once().map(seen).collect()
 }
 
-/// Does what the execution says, up to the commit.
-async fn execute(execution: &mut Execution, txn: &Transaction) -> quorate::Result<()> {
+/// Does what the execution says, up to the commit. `announce` hears of changes before they are made that were not known at the beginning.
+pub(crate) async fn execute(
+    execution: &mut Execution,
+    txn: &Transaction,
+    announce: impl Fn(Vec<MicroOp>),
+) -> quorate::Result<()> {
     loop {
         match execution.next_step() {
             Step::Get(key) => {
@@ -327,12 +351,20 @@ async fn execute(execution: &mut Execution, txn: &Transaction) -> quorate::Resul
                     }
                 }
             }
-            Step::Elements { set, range, from, .. } => {
+            Step::GetMany(keys) => {
+                let values = txn.get_many(&keys).await?;
+                for (key, value) in keys.into_iter().zip(values) {
+                    execution.got_one(key, value);
+                }
+            }
+            Step::Elements { set, range, from, limit: _, enough } => {
                 // The library asks for pages by itself.
                 let to = range.to.as_deref().unwrap_or_default();
                 let elements = txn.set_iter(&set).between(&range.from, to);
                 let elements = if from == End::Greatest { elements.from_greatest() } else { elements };
+                let elements = enough.into_iter().fold(elements, |all, enough| all.limit(enough as usize));
                 execution.counted(elements.collect().await?, None);
+                announce(execution.discovered());
             }
             Step::Put(key, Some(value)) => txn.put(&key, &value)?,
             Step::Put(key, None) => txn.delete(&key)?,

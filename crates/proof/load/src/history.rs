@@ -52,6 +52,14 @@ impl HistoryLog {
         txn
     }
 
+    /// A transaction is about to make these changes, too.
+    pub(crate) fn announce(&self, txn: RecordedTxn, ops: Vec<MicroOp>) {
+        let mut inner = self.lock();
+        for op in ops {
+            inner.recorder.attempt(txn, op);
+        }
+    }
+
     /// It committed, and did this.
     pub(crate) fn ok(&self, txn: RecordedTxn, ops: Vec<MicroOp>) {
         let mut inner = self.lock();

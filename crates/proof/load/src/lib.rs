@@ -7,12 +7,16 @@
 //! |---|---|
 //! | `client` | one client: one transaction after the other |
 //! | `history` | what the clients saw, for the checker |
+//! | `populate` | what there is before a measurement begins |
+//! | `redis` | the load of `retwis-psi` on a Redis, for comparison |
 //! | `tally` | counts and latencies |
 //! | `meter` | processor time, messages, bytes and syncs |
 
 mod client;
 mod history;
 mod meter;
+mod populate;
+mod redis;
 mod tally;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +29,8 @@ use tokio::task::JoinHandle;
 
 pub use history::HistoryLog;
 pub use meter::{Costs, Reading, UnreadableStatus, cpu_time};
+pub use populate::{PARTS_MAX, populate};
+pub use redis::{Redis, RedisError, RedisLoad, RunningRedis};
 pub use tally::Tally;
 
 /// A load: transactions of a workload in a keyspace, a number of them at a time.
@@ -46,6 +52,8 @@ pub struct Load {
     pub history: Option<HistoryLog>,
     /// The seed of the transactions that the clients draw.
     pub seed: u64,
+    /// So many values of each client were drawn before: see [`populate`].
+    pub drawn: u64,
     /// How many generations of keys other clients have touched before: these clients begin with the last of them.
     pub generations: u64,
     /// The times of commits, if they are to be noted.

@@ -71,6 +71,14 @@ impl Reading {
     /// # Errors
     /// If the status of a node cannot be read.
     pub async fn take(db: &Database) -> Result<Reading, UnreadableStatus> {
+        Reading::take_of(db, &[]).await
+    }
+
+    /// Reads all counters of a cluster that this process has other connections to as well.
+    ///
+    /// # Errors
+    /// If the status of a node cannot be read.
+    pub async fn take_of(db: &Database, others: &[&Database]) -> Result<Reading, UnreadableStatus> {
         let mut servers = Vec::with_capacity(db.topology().nodes.len());
         for node in db.topology().live_nodes() {
             let Ok(json) = db.status(node.id).await else {
@@ -81,12 +89,12 @@ impl Reading {
                 serde_json::from_slice(&json).map_err(|source| UnreadableStatus { node: node.id, source })?;
             servers.push(Some(status));
         }
-        let counters = db.counters();
-        let client = Carried {
-            messages_sent: counters.messages_sent,
-            bytes_sent: counters.bytes_sent,
-            socket_writes: counters.socket_writes,
-        };
+        let mut client = Carried::default();
+        for counters in std::iter::once(&db).chain(others).map(|db| db.counters()) {
+            client.messages_sent += counters.messages_sent;
+            client.bytes_sent += counters.bytes_sent;
+            client.socket_writes += counters.socket_writes;
+        }
         let client_cpu_us = cpu_time().as_secs_f64() * 1e6;
         Ok(Reading { at: Instant::now(), client_cpu_us, client, servers })
     }

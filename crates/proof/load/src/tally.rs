@@ -17,6 +17,10 @@ pub struct Tally {
     pub refused: u64,
     /// Commits that were decided within one round trip.
     pub fast: u64,
+    /// How often a committed transaction has read what the workload promises not to be.
+    pub breaches: u64,
+    /// The first of them, for people.
+    pub breach: Option<String>,
     /// The latest error of another kind, for people.
     pub trouble: Option<String>,
     /// From the beginning of a transaction to its outcome, all attempts included, in nanoseconds.
@@ -37,6 +41,8 @@ impl Default for Tally {
             unknown: 0,
             refused: 0,
             fast: 0,
+            breaches: 0,
+            breach: None,
             trouble: None,
             latency: histogram(LATENCY_NANOS_MAX),
             round_trips: histogram(1_000_000),
@@ -62,6 +68,12 @@ impl Tally {
             let thousandths = commit.as_secs_f64() / round_trip.as_secs_f64() * 1_000.0;
             self.round_trips.saturating_record(thousandths.round() as u64);
         }
+    }
+
+    /// Notes what a transaction has read that the workload promises not to be.
+    pub fn note_breaches(&mut self, breaches: &[String]) {
+        self.breaches += breaches.len() as u64;
+        self.breach = self.breach.take().or_else(|| breaches.first().cloned());
     }
 
     /// The latency in microseconds that this share of the transactions stays below.
@@ -91,6 +103,8 @@ impl Tally {
         self.unknown += other.unknown;
         self.refused += other.refused;
         self.fast += other.fast;
+        self.breaches += other.breaches;
+        self.breach = self.breach.take().or_else(|| other.breach.clone());
         self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
         self.latency += &other.latency;
         self.round_trips += &other.round_trips;

@@ -526,6 +526,8 @@ impl<S: System> Simulation<S> {
         let mut one_of_each: BTreeMap<_, _> = stored.iter().map(|(id, held)| (id.shard, held)).collect();
         let held = one_of_each.values_mut().flat_map(|held| held.iter());
         note(report, Invariant::Isolation, invariants::conditions_hold(&self.clients.trade_violations(held)));
+        let promises = invariants::promises_of_the_workload_hold(&self.clients.breaches);
+        note(report, Invariant::Isolation, promises);
         let level = self.cluster.scenario.level();
         if level.is_none() {
             let shard_of = |key: &[u8]| self.cluster.shard_of(key);

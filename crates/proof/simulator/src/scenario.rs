@@ -8,6 +8,7 @@ use quorate_core::rules::Plants;
 use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
+use quorate_workloads::workload::EVERYTHING;
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
 use crate::amnesia::HostPlant;
@@ -211,6 +212,12 @@ impl<S: System> Scenario<S> {
         if relays {
             relay(&mut scenario);
         }
+        // Under overload, when everything is concurrent, counts would leave too much open.
+        let may_draw = !scenario.has(Fault::Overload) && options.workload.is_none();
+        let is_asked = options.workload.is_some_and(WorkloadKind::needs_sets);
+        if S::ISOLATION.stands_in_sites() && (may_draw || is_asked) {
+            draw_network(options.workload, &mut scenario.workload, &mut stream("network"));
+        }
         modes::apply(&mut scenario, &mut stream("mode limits"));
         scenario
     }
@@ -358,7 +365,7 @@ fn relay<S: System>(scenario: &mut Scenario<S>) {
         keys: RELAY_KEYS,
         popularity: Popularity::Uniform,
         mix: Mix::Relay,
-        ..scenario.workload
+        ..scenario.workload.clone()
     };
 }
 
@@ -562,6 +569,25 @@ fn draw_mix<S: System>(random: &mut Random) -> Mix {
     if has_sets { Mix::Sets } else { Mix::Broad }
 }
 
+/// Some seeds run a social network over counting sets instead, with few users.
+fn draw_network(choice: Option<WorkloadKind>, workload: &mut Parameters, random: &mut Random) {
+    const PROBABILITY: f64 = 0.2;
+    let is_one = random.chance(PROBABILITY);
+    let drawn = [WorkloadKind::WaltSocial, WorkloadKind::RetwisPsi][random.index(2)];
+    let kind = choice.unwrap_or(drawn);
+    // Of changes of one count nobody can tell which of them a reader has seen, and where no register is written that another
+    // transaction reads, nothing else tells: so few of them are about one pair of users.
+    let users = match kind {
+        WorkloadKind::RetwisPsi => random.between(14, 22),
+        _ => random.between(8, 14),
+    };
+    if is_one || choice.is_some() {
+        workload.kind = kind;
+        workload.shares = EVERYTHING;
+        workload.keys = users;
+    }
+}
+
 fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random) -> Parameters {
     let drawn = match random.below(10) {
         0 => WorkloadKind::Retwis,
@@ -573,6 +599,7 @@ fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random
         WorkloadKind::Rmw | WorkloadKind::YcsbT | WorkloadKind::Counters => random.between(3, 8),
         WorkloadKind::Retwis => random.between(10, 30),
         WorkloadKind::Lists => random.between(8, 15),
+        WorkloadKind::WaltSocial | WorkloadKind::RetwisPsi => random.between(8, 14),
     };
     let popularity = [Popularity::Uniform, Popularity::Zipf(0.6), Popularity::Zipf(1.1)][random.index(3)];
     let generations = random.between(1, 5);
@@ -593,6 +620,7 @@ mod tests {
 
     use super::*;
     use crate::SystemKind;
+    use crate::system::parallel_snapshot::ParallelSnapshot;
     use crate::system::serializable::Serializable;
     use crate::system::strict::Strict;
 
@@ -637,6 +665,25 @@ mod tests {
         for batching in [Batching::None, Batching::Turns] {
             let batches = |costs: &Arc<Costs>| costs.batching == batching;
             assert!(scenarios.iter().any(|scenario| scenario.costs.as_ref().is_some_and(batches)));
+        }
+    }
+
+    #[test]
+    fn social_networks_run_in_some_seeds_of_systems_that_have_sets() {
+        let options = Options { faults: Faults::None, ..Options::new(1..=300) };
+        let needs_sets = |parameters: &Parameters| parameters.kind.needs_sets();
+        assert!(!scenarios(&options).iter().any(|scenario| needs_sets(&scenario.workload)));
+        let derive = |options: &Options| {
+            let derive = |seed| Scenario::<ParallelSnapshot>::derive(seed, options).workload;
+            options.seeds.clone().map(derive).collect::<Vec<_>>()
+        };
+        for kind in [WorkloadKind::WaltSocial, WorkloadKind::RetwisPsi] {
+            let share = derive(&options).iter().filter(|workload| workload.kind == kind).count();
+            assert!((15..50).contains(&share), "{share} of 300 seeds run {kind}");
+            let asked = Options { workload: Some(kind), ..options.clone() };
+            assert!(
+                derive(&asked).iter().all(|workload| workload.kind == kind && workload.shares == EVERYTHING)
+            );
         }
     }
 

@@ -166,6 +166,7 @@ fn load(
         round_trip: None,
         history: Some(task.history.clone()),
         seed: task.seed,
+        drawn: 0,
         generations,
         commits: Some(commits),
         reads_at_once: false,

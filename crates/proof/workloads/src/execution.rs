@@ -1,6 +1,6 @@
 //! One attempt at a transaction: what to do next, given what was read so far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_checker::{MicroOp, Observed};
@@ -9,7 +9,8 @@ use quorate_core::transaction::readable;
 use quorate_core::{Key, KeyRange, Value};
 
 use crate::key::{self, in_history, number_of};
-use crate::operation::{Elements, Operation, Plan, Scan};
+use crate::operation::{Element, Elements, Operation, Plan, Scan, Spread};
+use crate::social::{self, ReadSet};
 use crate::unique::UniqueValues;
 use crate::value::{Content, Undecodable};
 
@@ -18,6 +19,8 @@ use crate::value::{Content, Undecodable};
 pub enum Step {
     /// Read a key and pass what it holds to [`Execution::got`].
     Get(Key),
+    /// Read these keys, each of which is another one, and pass what each holds to [`Execution::got_one`].
+    GetMany(Vec<Key>),
     /// Read a page of a range and pass it to [`Execution::scanned`].
     Scan {
         /// The range.
@@ -46,6 +49,8 @@ pub enum Step {
         from: End,
         /// At most so many.
         limit: u32,
+        /// So many more will do; none if all are wanted.
+        enough: Option<u32>,
     },
     /// Commit: everything is done.
     Commit,
@@ -71,6 +76,10 @@ pub struct Execution {
     seen: Vec<Seen>,
     /// What the current operation writes, now that it has read.
     pending: Option<Value>,
+    /// Changes of sets that were found out to be made, and have not been made.
+    queued: VecDeque<Step>,
+    /// The same as a history records them, until it has been told.
+    discovered: Vec<MicroOp>,
     /// How many operations are done.
     done: usize,
 }
@@ -98,8 +107,32 @@ enum Seen {
     Nothing,
     Value(Option<Value>),
     Pages(Pages),
-    /// Counts of a set, and the range that is left.
-    Counts(Vec<(Key, i64)>, Option<KeyRange>),
+    Listed(Listed),
+}
+
+/// What was read of a set.
+#[derive(Clone, Debug, Default)]
+struct Listed {
+    counts: Vec<(Key, i64)>,
+    /// The range that was not read; none at first.
+    rest: Option<KeyRange>,
+    /// True once no more elements are wanted, or there are none.
+    is_over: bool,
+    /// The objects that elements name, and what they hold.
+    objects: Vec<(Key, Option<Value>)>,
+}
+
+impl Listed {
+    /// How many elements more will do.
+    fn enough(&self, elements: &Elements) -> Option<u32> {
+        elements.limit.map(|limit| limit.saturating_sub(self.counts.len() as u32))
+    }
+
+    /// The objects that are to be read once all elements are.
+    fn wanted(&self, elements: &Elements) -> Vec<Key> {
+        let present = self.counts.iter().filter(|(_, count)| *count >= 1);
+        present.filter_map(|(element, _)| social::named(element)).take(elements.objects as usize).collect()
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -114,7 +147,8 @@ impl Execution {
     pub fn new(plan: Arc<Plan>, unique: &mut UniqueValues, value_bytes_min: usize) -> Self {
         let fresh = plan.operations.iter().map(|op| if op.writes() { unique.draw() } else { 0 }).collect();
         let seen = plan.operations.iter().map(|_| Seen::Nothing).collect();
-        Execution { plan, value_bytes_min, fresh, seen, pending: None, done: 0 }
+        let (pending, queued, discovered) = (None, VecDeque::new(), Vec::new());
+        Execution { plan, value_bytes_min, fresh, seen, pending, queued, discovered, done: 0 }
     }
 
     /// The transaction.
@@ -129,6 +163,9 @@ impl Execution {
 
     /// What to do next. A read is repeated until it is answered, and commit for ever.
     pub fn next_step(&mut self) -> Step {
+        if let Some(step) = self.queued.pop_front() {
+            return step;
+        }
         let Some(operation) = self.plan.operations.get(self.done) else { return Step::Commit };
         match operation {
             Operation::Update(key) | Operation::Append(key) | Operation::Increment(key) => {
@@ -157,20 +194,55 @@ impl Execution {
                 };
                 Step::Scan { range: KeyRange { from, to: scan.range.to.clone() }, limit: scan.page }
             }
-            Operation::Change { set, element, by } => {
-                let element = key::element(element.unwrap_or(self.fresh[self.done]));
+            Operation::Create { owner } => {
+                let number = self.fresh[self.done];
+                let (key, value) = (social::object(*owner, number), self.register(number));
                 self.done += 1;
-                Step::Change { set: set.clone(), element, by: *by }
+                Step::Put(key, Some(value))
             }
-            Operation::Elements(Elements { set, from, page }) => {
-                let everything = || KeyRange { from: Key::default(), to: None };
-                let range = match &self.seen[self.done] {
-                    Seen::Counts(_, Some(rest)) => rest.clone(),
-                    _ => everything(),
-                };
-                Step::Elements { set: set.clone(), range, from: *from, limit: *page }
+            Operation::Change { set, element, by } => {
+                let (element, _) = self.element(*element, self.done);
+                let step = Step::Change { set: set.clone(), element, by: *by };
+                self.done += 1;
+                step
+            }
+            Operation::Elements(elements) | Operation::Spread(Spread { users: elements, .. }) => {
+                self.next_of_set(elements)
             }
         }
+    }
+
+    /// What to read next of a set, and of what it names.
+    fn next_of_set(&self, elements: &Elements) -> Step {
+        let nothing = Listed::default();
+        let listed = match &self.seen[self.done] {
+            Seen::Listed(listed) => listed,
+            _ => &nothing,
+        };
+        if listed.is_over {
+            return Step::GetMany(listed.wanted(elements));
+        }
+        let range = listed.rest.clone().unwrap_or(KeyRange { from: Key::default(), to: None });
+        let enough = listed.enough(elements);
+        let limit = enough.map_or(elements.page, |enough| enough.min(elements.page));
+        Step::Elements { set: elements.set.clone(), range, from: elements.from, limit, enough }
+    }
+
+    /// The element that the operation at this place changes, and its number.
+    fn element(&self, element: Element, at: usize) -> (Key, i64) {
+        match element {
+            Element::Fresh => (key::element(self.fresh[at]), self.fresh[at]),
+            Element::Numbered(number) => (key::element(number), number),
+            Element::Created(object) => self.created(object),
+        }
+    }
+
+    /// What the object is called that the operation at this place creates, and its number.
+    fn created(&self, at: usize) -> (Key, i64) {
+        let Operation::Create { owner } = &self.plan.operations[at] else {
+            panic!("an operation that creates nothing was taken for one that does")
+        };
+        (social::object_name(*owner, self.fresh[at]), self.fresh[at])
     }
 
     /// The key that [`Step::Get`] named holds this.
@@ -191,8 +263,10 @@ impl Execution {
             Operation::Put(_)
             | Operation::Delete(_)
             | Operation::Scan(_)
+            | Operation::Create { .. }
             | Operation::Change { .. }
-            | Operation::Elements(_) => {
+            | Operation::Elements(_)
+            | Operation::Spread(_) => {
                 panic!("a value was passed to an operation that asked for none")
             }
         }
@@ -221,7 +295,7 @@ impl Execution {
         };
         let mut pages = match std::mem::take(&mut self.seen[self.done]) {
             Seen::Pages(pages) => pages,
-            Seen::Nothing | Seen::Value(_) | Seen::Counts(..) => Pages::default(),
+            Seen::Nothing | Seen::Value(_) | Seen::Listed(_) => Pages::default(),
         };
         pages.entries.extend(entries);
         pages.count += 1;
@@ -236,18 +310,77 @@ impl Execution {
     /// # Panics
     /// If the operation has asked for no elements.
     pub fn counted(&mut self, counts: Vec<(Key, i64)>, rest: Option<KeyRange>) {
-        assert!(
-            matches!(self.plan.operations[self.done], Operation::Elements(_)),
-            "counts were passed to an operation that asked for none"
-        );
-        let mut all = match std::mem::take(&mut self.seen[self.done]) {
-            Seen::Counts(counts, _) => counts,
-            Seen::Nothing | Seen::Value(_) | Seen::Pages(_) => Vec::new(),
+        let plan = Arc::clone(&self.plan);
+        let (Operation::Elements(elements) | Operation::Spread(Spread { users: elements, .. })) =
+            &plan.operations[self.done]
+        else {
+            panic!("counts were passed to an operation that asked for none")
         };
-        all.extend(counts);
-        let ended = rest.is_none();
-        self.seen[self.done] = Seen::Counts(all, rest);
-        self.done += usize::from(ended);
+        let mut listed = match std::mem::take(&mut self.seen[self.done]) {
+            Seen::Listed(listed) => listed,
+            Seen::Nothing | Seen::Value(_) | Seen::Pages(_) => Listed::default(),
+        };
+        listed.counts.extend(counts);
+        listed.is_over = rest.is_none() || listed.enough(elements) == Some(0);
+        listed.rest = rest;
+        let is_done = listed.is_over && listed.wanted(elements).is_empty();
+        if let Operation::Spread(spread) = &plan.operations[self.done]
+            && is_done
+        {
+            self.spread(spread, &listed.counts);
+        }
+        self.seen[self.done] = Seen::Listed(listed);
+        self.done += usize::from(is_done);
+    }
+
+    /// Adds an object to a set of each of these users.
+    fn spread(&mut self, spread: &Spread, users: &[(Key, i64)]) {
+        let (element, number) = self.created(spread.object);
+        let users = users.iter().filter(|(_, count)| *count >= 1);
+        for user in users.filter_map(|(user, _)| social::user(user)) {
+            let set = social::list(user, spread.list);
+            self.discovered.push(MicroOp::Add(in_history(&set), number));
+            self.queued.push_back(Step::Change { set, element: element.clone(), by: 1 });
+        }
+    }
+
+    /// True if [`Step::GetMany`] was the last step, and not all of its keys have been read.
+    pub fn reads_many(&self) -> bool {
+        matches!(self.seen.get(self.done), Some(Seen::Listed(listed)) if listed.is_over)
+    }
+
+    /// One of the keys that [`Step::GetMany`] named holds this. True if it was the last of them.
+    ///
+    /// # Panics
+    /// If no such key was asked for.
+    pub fn got_one(&mut self, key: Key, value: Option<Value>) -> bool {
+        let plan = Arc::clone(&self.plan);
+        let (Some(Operation::Elements(elements)), Some(Seen::Listed(listed))) =
+            (plan.operations.get(self.done), self.seen.get_mut(self.done))
+        else {
+            panic!("a value was passed to an operation that asked for none")
+        };
+        listed.objects.push((key, value));
+        let is_last = listed.objects.len() == listed.wanted(elements).len();
+        self.done += usize::from(is_last);
+        is_last
+    }
+
+    /// The changes that have become known since this was called last: for a history that has to know of a change before it is made.
+    pub fn discovered(&mut self) -> Vec<MicroOp> {
+        std::mem::take(&mut self.discovered)
+    }
+
+    /// What is wrong with what was read, of that which the workload promises of its data, in words: see [`crate::social`].
+    pub fn violations(&self) -> Vec<String> {
+        let mut read = Vec::new();
+        for (operation, seen) in self.plan.operations.iter().zip(&self.seen) {
+            if let (Operation::Elements(elements), Seen::Listed(listed)) = (operation, seen) {
+                let (set, counts, objects) = (&elements.set, &listed.counts, &listed.objects);
+                read.push(ReadSet { set, counts, objects, is_complete: listed.rest.is_none() });
+            }
+        }
+        social::violations(&read)
     }
 
     /// What each operation does, with the fresh value that it writes, if it writes one: for whoever does all of them at once.
@@ -271,15 +404,15 @@ impl Execution {
     }
 
     /// The micro-operations before anything has been read: every read is null. Values are fresh and drawn beforehand,
-    /// so what will be written is known.
+    /// so what will be written is known, but for what is [`Execution::discovered`].
     pub fn announced(&self) -> Vec<MicroOp> {
         let mut ops = Vec::with_capacity(2 * self.plan.operations.len());
-        for (operation, &fresh) in self.plan.operations.iter().zip(&self.fresh) {
+        for (at, operation) in self.plan.operations.iter().enumerate() {
             match operation {
                 Operation::Scan(scan) => {
                     ops.extend(scan.universe.iter().map(|key| read(key, Observed::Null)))
                 }
-                _ => record_key(operation, fresh, Observed::Null, &mut ops),
+                _ => self.record_key(at, Observed::Null, &mut ops),
             }
         }
         ops
@@ -292,19 +425,56 @@ impl Execution {
     /// A value that was read is not one that workloads write.
     pub fn observed(&self) -> Result<Vec<MicroOp>, Undecodable> {
         let mut ops = Vec::with_capacity(2 * self.plan.operations.len());
-        for ((operation, &fresh), seen) in self.plan.operations.iter().zip(&self.fresh).zip(&self.seen) {
+        for (at, (operation, seen)) in self.plan.operations.iter().zip(&self.seen).enumerate() {
             match (operation, seen) {
                 (Operation::Scan(scan), Seen::Pages(pages)) => record_pages(scan, pages, &mut ops)?,
-                (Operation::Elements(elements), Seen::Counts(counts, _)) => {
-                    ops.push(read(&elements.set, observed_set(counts)?));
+                (Operation::Elements(elements), Seen::Listed(listed)) => {
+                    record_listed(elements, listed, &mut ops)?;
+                }
+                (Operation::Spread(spread), Seen::Listed(listed)) => {
+                    record_listed(&spread.users, listed, &mut ops)?;
+                    let (_, number) = self.created(spread.object);
+                    let users = listed.counts.iter().filter(|(_, count)| *count >= 1);
+                    let sets = users.filter_map(|(user, _)| social::user(user));
+                    let add = |user| MicroOp::Add(in_history(&social::list(user, spread.list)), number);
+                    ops.extend(sets.map(add));
                 }
                 (_, Seen::Value(Some(value))) => {
-                    record_key(operation, fresh, Content::decode(value)?.into_observed(), &mut ops);
+                    self.record_key(at, Content::decode(value)?.into_observed(), &mut ops);
                 }
-                _ => record_key(operation, fresh, Observed::Null, &mut ops),
+                _ => self.record_key(at, Observed::Null, &mut ops),
             }
         }
         Ok(ops)
+    }
+
+    /// Records the operation at this place, of which this was seen.
+    fn record_key(&self, at: usize, seen: Observed, ops: &mut Vec<MicroOp>) {
+        let fresh = self.fresh[at];
+        match &self.plan.operations[at] {
+            Operation::Get(key) => ops.push(read(key, seen)),
+            Operation::Put(key) => ops.push(MicroOp::Write(in_history(key), fresh)),
+            Operation::Update(key) => {
+                ops.push(read(key, seen));
+                ops.push(MicroOp::Write(in_history(key), fresh));
+            }
+            Operation::Append(key) => {
+                ops.push(read(key, seen));
+                ops.push(MicroOp::Append(in_history(key), fresh));
+            }
+            Operation::Create { owner } => {
+                ops.push(MicroOp::Write(in_history(&social::object(*owner, fresh)), fresh));
+            }
+            Operation::Elements(elements) | Operation::Spread(Spread { users: elements, .. }) => {
+                ops.push(read(&elements.set, seen));
+            }
+            Operation::Change { set, element, by } => {
+                let (set, (_, number)) = (in_history(set), self.element(*element, at));
+                let change = if *by > 0 { MicroOp::Add } else { MicroOp::Remove };
+                ops.extend((0..by.unsigned_abs()).map(|_| change(set.clone(), number)));
+            }
+            Operation::Increment(_) | Operation::Delete(_) | Operation::Scan(_) => {}
+        }
     }
 
     fn register(&self, value: i64) -> Value {
@@ -332,26 +502,17 @@ fn read(key: &Key, observed: Observed) -> MicroOp {
     MicroOp::Read(in_history(key), observed)
 }
 
-fn record_key(operation: &Operation, fresh: i64, seen: Observed, ops: &mut Vec<MicroOp>) {
-    match operation {
-        Operation::Get(key) => ops.push(read(key, seen)),
-        Operation::Put(key) => ops.push(MicroOp::Write(in_history(key), fresh)),
-        Operation::Update(key) => {
-            ops.push(read(key, seen));
-            ops.push(MicroOp::Write(in_history(key), fresh));
-        }
-        Operation::Append(key) => {
-            ops.push(read(key, seen));
-            ops.push(MicroOp::Append(in_history(key), fresh));
-        }
-        Operation::Elements(elements) => ops.push(read(&elements.set, seen)),
-        Operation::Change { set, element, by } => {
-            let (set, element) = (in_history(set), element.unwrap_or(fresh));
-            let change = if *by > 0 { MicroOp::Add } else { MicroOp::Remove };
-            ops.extend((0..by.unsigned_abs()).map(|_| change(set.clone(), element)));
-        }
-        Operation::Increment(_) | Operation::Delete(_) | Operation::Scan(_) => {}
+/// One read of the set, and one of each object.
+fn record_listed(elements: &Elements, listed: &Listed, ops: &mut Vec<MicroOp>) -> Result<(), Undecodable> {
+    ops.push(read(&elements.set, observed_set(&listed.counts)?));
+    for (key, value) in &listed.objects {
+        let seen = match value {
+            Some(value) => Content::decode(value)?.into_observed(),
+            None => Observed::Null,
+        };
+        ops.push(read(key, seen));
     }
+    Ok(())
 }
 
 /// What a set holds, as a history says it.
@@ -376,159 +537,4 @@ fn record_pages(scan: &Scan, pages: &Pages, ops: &mut Vec<MicroOp>) -> Result<()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-
-    fn execution(operations: Vec<Operation>) -> Execution {
-        Execution::new(Arc::new(Plan { kind: "test", operations }), &mut UniqueValues::new(1), 0)
-    }
-
-    fn key(name: &'static str) -> Key {
-        Key::from(name)
-    }
-
-    const FIRST: i64 = (1 << 16) + 1;
-    const SECOND: i64 = (2 << 16) + 1;
-
-    #[test]
-    fn an_append_reads_before_it_writes() {
-        let mut execution = execution(vec![Operation::Append(key("l"))]);
-        assert_eq!(execution.next_step(), Step::Get(key("l")));
-        assert_eq!(execution.next_step(), Step::Get(key("l")), "a read is repeated until it is answered");
-        assert!(!execution.has_begun());
-        execution.got(Some(Content::List(vec![7]).encode(0))).unwrap();
-        let expected = Content::List(vec![7, FIRST]).encode(0);
-        assert_eq!(execution.next_step(), Step::Put(key("l"), Some(expected)));
-        assert_eq!(execution.next_step(), Step::Commit);
-        assert_eq!(execution.next_step(), Step::Commit);
-        assert!(execution.has_begun());
-        let l = || quorate_checker::Key::from("l");
-        let ops = vec![MicroOp::Read(l(), Observed::List(vec![7])), MicroOp::Append(l(), FIRST)];
-        assert_eq!(execution.observed(), Ok(ops));
-        let announced = vec![MicroOp::Read(l(), Observed::Null), MicroOp::Append(l(), FIRST)];
-        assert_eq!(execution.announced(), announced);
-    }
-
-    #[test]
-    fn writes_are_fresh_and_blind_ones_do_not_read() {
-        let mut execution = execution(vec![Operation::Put(key("a")), Operation::Update(key("b"))]);
-        let first = Content::Register(FIRST).encode(0);
-        assert_eq!(execution.next_step(), Step::Put(key("a"), Some(first)));
-        assert_eq!(execution.next_step(), Step::Get(key("b")));
-        execution.got(None).unwrap();
-        let second = Content::Register(SECOND).encode(0);
-        assert_eq!(execution.next_step(), Step::Put(key("b"), Some(second)));
-        let expected = vec![
-            MicroOp::Write("a".into(), FIRST),
-            MicroOp::Read("b".into(), Observed::Null),
-            MicroOp::Write("b".into(), SECOND),
-        ];
-        assert_eq!(execution.observed(), Ok(expected));
-    }
-
-    #[test]
-    fn what_is_read_at_once_is_recorded_alike() {
-        let mut execution = execution(vec![Operation::Get(key("a")), Operation::Get(key("b"))]);
-        let keys = execution.plan().keys_read().unwrap();
-        assert_eq!(keys, [key("a"), key("b")]);
-        let mut values = BTreeMap::from([(key("b"), Some(Content::Register(7).encode(0)))]);
-        assert_eq!(execution.got_all(&values), Err(Unread { key: "\"a\"".to_owned() }));
-        values.insert(key("a"), None);
-        assert_eq!(execution.got_all(&values), Ok(()));
-        assert_eq!(execution.next_step(), Step::Commit);
-        let expected =
-            vec![MicroOp::Read("a".into(), Observed::Null), MicroOp::Read("b".into(), Observed::Register(7))];
-        assert_eq!(execution.observed(), Ok(expected));
-    }
-
-    #[test]
-    fn what_is_done_at_once_is_recorded_alike() {
-        let mut execution = execution(vec![Operation::Append(key("l")), Operation::Put(key("r"))]);
-        let fresh: Vec<i64> = execution.all_at_once().map(|(_, fresh)| fresh).collect();
-        assert_eq!(fresh, [FIRST, SECOND]);
-        let read = SeenAtOnce::Value(Some(Content::appended(7)));
-        execution.done_at_once(vec![read, SeenAtOnce::Nothing]);
-        assert_eq!(execution.next_step(), Step::Commit);
-        let expected = vec![
-            MicroOp::Read("l".into(), Observed::List(vec![7])),
-            MicroOp::Append("l".into(), FIRST),
-            MicroOp::Write("r".into(), SECOND),
-        ];
-        assert_eq!(execution.observed(), Ok(expected));
-    }
-
-    #[test]
-    fn an_increment_counts_and_a_delete_deletes() {
-        let mut execution = execution(vec![Operation::Increment(key("n")), Operation::Delete(key("d"))]);
-        assert!(!execution.plan().is_judgeable());
-        assert_eq!(execution.next_step(), Step::Get(key("n")));
-        execution.got(Some(Content::Register(41).encode(0))).unwrap();
-        assert_eq!(execution.next_step(), Step::Put(key("n"), Some(Content::Register(42).encode(0))));
-        assert_eq!(execution.next_step(), Step::Put(key("d"), None));
-        assert_eq!(execution.next_step(), Step::Commit);
-    }
-
-    #[test]
-    fn a_foreign_value_ends_the_attempt() {
-        let mut execution = execution(vec![Operation::Append(key("l"))]);
-        assert!(execution.got(Some(Bytes::from_static(b"hello"))).is_err());
-        assert!(execution.got(Some(Content::Register(1).encode(0))).is_err());
-    }
-
-    #[test]
-    fn a_set_is_read_page_by_page_and_recorded_once() {
-        let set = || key("s");
-        let add = |element, by| Operation::Change { set: set(), element, by };
-        let elements = Operation::Elements(Elements { set: set(), from: End::Greatest, page: 1 });
-        let mut execution = execution(vec![add(None, 1), add(Some(7), -2), elements]);
-        assert!(!execution.plan().is_read_only());
-        let change = |number, by| Step::Change { set: set(), element: key::element(number), by };
-        assert_eq!(execution.next_step(), change(FIRST, 1));
-        assert_eq!(execution.next_step(), change(7, -2));
-        let asked = |range| Step::Elements { set: set(), range, from: End::Greatest, limit: 1 };
-        assert_eq!(execution.next_step(), asked(KeyRange { from: Key::default(), to: None }));
-        let rest = KeyRange { from: Key::default(), to: Some(key::element(FIRST)) };
-        execution.counted(vec![(key::element(FIRST), 1)], Some(rest.clone()));
-        assert_eq!(execution.next_step(), asked(rest));
-        execution.counted(vec![(key::element(7), -2)], None);
-        assert_eq!(execution.next_step(), Step::Commit);
-        let s = || quorate_checker::Key::from("s");
-        let seen = Observed::Set(BTreeMap::from([(7, -2), (FIRST, 1)]));
-        let changes = [MicroOp::Add(s(), FIRST), MicroOp::Remove(s(), 7), MicroOp::Remove(s(), 7)];
-        let expected = [&changes[..], &[MicroOp::Read(s(), seen)]].concat();
-        assert_eq!(execution.observed(), Ok(expected));
-    }
-
-    fn scan(page: u32, pages_max: u32) -> Operation {
-        let range = KeyRange { from: key("a"), to: Some(key("e")) };
-        let universe = ["a", "b", "c", "d"].map(key).to_vec();
-        Operation::Scan(Scan { range, universe, page, pages_max })
-    }
-
-    #[test]
-    fn a_scan_goes_on_where_the_page_ended_and_records_absent_keys() {
-        let mut execution = execution(vec![scan(1, 9), scan(9, 9)]);
-        let rest = |from| Step::Scan { range: KeyRange { from: key(from), to: Some(key("e")) }, limit: 1 };
-        assert_eq!(execution.next_step(), rest("a"));
-        execution.scanned(vec![(key("b"), Content::Register(5).encode(0))], Some(key("c")));
-        assert_eq!(execution.next_step(), rest("c"));
-        execution.scanned(vec![], None);
-        assert!(matches!(execution.next_step(), Step::Scan { limit: 9, .. }));
-        execution.scanned(vec![], None);
-        assert_eq!(execution.next_step(), Step::Commit);
-        let reads = execution.observed().unwrap();
-        assert_eq!(reads[0], MicroOp::Read("b".into(), Observed::Register(5)));
-        assert_eq!(reads.len(), 8, "each scan reads each of the four keys: {reads:?}");
-    }
-
-    #[test]
-    fn a_scan_that_has_seen_enough_records_only_what_it_covered() {
-        let mut execution = execution(vec![scan(1, 1)]);
-        execution.scanned(vec![(key("a"), Content::Register(5).encode(0))], Some(key("c")));
-        assert_eq!(execution.next_step(), Step::Commit);
-        let expected =
-            vec![MicroOp::Read("a".into(), Observed::Register(5)), MicroOp::Read("b".into(), Observed::Null)];
-        assert_eq!(execution.observed(), Ok(expected));
-    }
-}
+mod tests;

@@ -27,11 +27,17 @@ pub(crate) fn element(number: i64) -> Key {
     Key::from(format!("{:016x}", number.cast_unsigned()))
 }
 
-/// The number of an element; none if no workload has named it.
+/// The number of an element; none if no workload has named it. What an object is called goes on with its owner.
 pub(crate) fn number_of(element: &Key) -> Option<i64> {
-    let digits = std::str::from_utf8(element).ok().filter(|digits| digits.len() == 16)?;
+    let (digits, owner) = std::str::from_utf8(element).ok()?.split_at_checked(16)?;
+    if !owner.is_empty() && !owner.starts_with(OWNED) {
+        return None;
+    }
     u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
 }
+
+/// What stands between the number of an object and its owner.
+pub(crate) const OWNED: char = '@';
 
 /// The key as a history spells it.
 pub fn in_history(key: &Key) -> quorate_checker::Key {
@@ -67,7 +73,9 @@ mod tests {
             assert_eq!(number_of(&element(number)), Some(number));
         }
         assert!(element(9) < element(10));
-        assert_eq!([number_of(&"x".into()), number_of(&"zzzzzzzzzzzzzzzz".into())], [None, None]);
+        let others = ["x", "zzzzzzzzzzzzzzzz", "0000000000000007x"];
+        assert_eq!(others.map(|other| number_of(&other.into())), [None; 3]);
+        assert_eq!(number_of(&"0000000000000007@u3".into()), Some(7));
     }
 
     #[test]

@@ -18,12 +18,15 @@
 //! | [`retwis`] | a social network: users, followers, posts, timelines | TAPIR paper, section 7.4 |
 //! | [`ycsb_t`] | a closed economy: balances are read, money is moved | YCSB+T (Dey et al., 2014) |
 //! | [`counters`] | increments, each transaction one batch | Granola paper, section 6 |
+//! | [`waltsocial`] | a social network over counting sets: friends, walls, events, albums | Walter paper, section 8.6 |
+//! | [`retwis_psi`] | a Twitter clone over counting sets | Walter paper, section 8.7 |
 //! | [`lists`] | conflicts on purpose: appends, registers, scans, absent keys | the judged workload of simulator and demo |
 //!
 //! | module | what they share |
 //! |---|---|
 //! | [`workload`] | their names and parameters |
 //! | [`operation`], [`execution`] | what a transaction does, as data, and one attempt at it |
+//! | [`social`] | what belongs to the users of social networks, where they are at home, and what must hold |
 //! | [`key`], [`value`], [`unique`] | how keys are named, what they hold, and values that are never written twice |
 //! | [`zipf`] | which keys are popular |
 
@@ -33,15 +36,18 @@ pub mod key;
 pub mod lists;
 pub mod operation;
 pub mod retwis;
+pub mod retwis_psi;
 pub mod rmw;
+pub mod social;
 pub mod unique;
 pub mod value;
+pub mod waltsocial;
 pub mod workload;
 pub mod ycsb_t;
 pub mod zipf;
 
 pub use execution::{Execution, Step, Unread};
-pub use operation::{Elements, Operation, Plan, Scan};
+pub use operation::{Element, Elements, Operation, Plan, Scan, Spread};
 pub use unique::UniqueValues;
 pub use value::{Content, Undecodable};
 pub use workload::{Parameters, Workload, WorkloadKind};

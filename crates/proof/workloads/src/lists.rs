@@ -39,7 +39,7 @@ use quorate_core::command::End;
 use quorate_core::{Key, KeyRange, Random};
 
 use crate::key::slotted;
-use crate::operation::{Elements, Operation, Plan, Scan};
+use crate::operation::{Element, Elements, Operation, Plan, Scan};
 use crate::zipf::{Distribution, Popularity};
 
 const LIST: u8 = b'l';
@@ -151,7 +151,7 @@ impl Draw<'_> {
         match random.below(5) {
             0 => ("befriend", self.some_sets(2, random).into_iter().map(add).collect()),
             1 => {
-                let element = Some(random.between(1, 3) as i64);
+                let element = Element::Numbered(random.between(1, 3) as i64);
                 let by = [-2, -1, -1, 1, 1, 1, 2][random.index(7)];
                 let wanted = random.between(1, 2);
                 let change = |set| Operation::Change { set, element, by };
@@ -266,13 +266,13 @@ impl Draw<'_> {
 
 /// Adds an element that nobody else adds.
 fn add(set: Key) -> Operation {
-    Operation::Change { set, element: None, by: 1 }
+    Operation::Change { set, element: Element::Fresh, by: 1 }
 }
 
 fn elements(set: Key, random: &mut Random) -> Operation {
     let from = if random.chance(0.5) { End::Least } else { End::Greatest };
     let page = if random.chance(0.5) { 1_000 } else { random.between(1, 3) as u32 };
-    Operation::Elements(Elements { set, from, page })
+    Operation::Elements(Elements::all(set, from, page))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use quorate_core::command::End;
 use quorate_core::{Key, KeyRange};
 
+use crate::social::List;
+
 /// One operation of a transaction. Written values are not part of it: every attempt writes fresh ones, so that a history
 /// can tell attempts apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,20 +23,38 @@ pub enum Operation {
     Delete(Key),
     /// Read a range.
     Scan(Scan),
+    /// Write a register that nobody else writes: an object of this user, see [`crate::social`].
+    Create {
+        /// The number of the user.
+        owner: u64,
+    },
     /// Change the count of an element of a counting set.
     Change {
         /// The set.
         set: Key,
-        /// The element; none for one that nobody else adds.
-        element: Option<i64>,
+        /// The element.
+        element: Element,
         /// By how much.
         by: i32,
     },
     /// Read the elements of a counting set.
     Elements(Elements),
+    /// Read the users in a counting set, and add an object to a set of each.
+    Spread(Spread),
 }
 
-/// All elements of a counting set, page by page.
+/// The element of a counting set that a transaction changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// One that nobody else adds.
+    Fresh,
+    /// This one.
+    Numbered(i64),
+    /// The name of the object that the operation at this place of the plan creates.
+    Created(usize),
+}
+
+/// The elements of a counting set, page by page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elements {
     /// The set.
@@ -43,6 +63,28 @@ pub struct Elements {
     pub from: End,
     /// How many are asked for at a time.
     pub page: u32,
+    /// Not more than so many in all. A history cannot record that, so no judged workload states it.
+    pub limit: Option<u32>,
+    /// So many of the elements that were read first name objects that are read as well.
+    pub objects: u32,
+}
+
+impl Elements {
+    /// All elements, and no objects.
+    pub fn all(set: Key, from: End, page: u32) -> Self {
+        Elements { set, from, page, limit: None, objects: 0 }
+    }
+}
+
+/// An object that is added to a set of each user in a counting set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The set of users.
+    pub users: Elements,
+    /// The place in the plan of the operation that creates the object.
+    pub object: usize,
+    /// The set of each user.
+    pub list: List,
 }
 
 /// A range read, page by page.
@@ -59,7 +101,7 @@ pub struct Scan {
 }
 
 impl Operation {
-    /// The key that is written, if one is.
+    /// The key that is written, if one is that was named before.
     pub fn key_written(&self) -> Option<&Key> {
         match self {
             Operation::Put(key)
@@ -67,20 +109,31 @@ impl Operation {
             | Operation::Append(key)
             | Operation::Increment(key)
             | Operation::Delete(key) => Some(key),
-            Operation::Get(_) | Operation::Scan(_) | Operation::Change { .. } | Operation::Elements(_) => {
-                None
-            }
+            Operation::Get(_)
+            | Operation::Scan(_)
+            | Operation::Create { .. }
+            | Operation::Change { .. }
+            | Operation::Elements(_)
+            | Operation::Spread(_) => None,
         }
     }
 
     /// True if it changes something.
     pub fn writes(&self) -> bool {
-        self.key_written().is_some() || matches!(self, Operation::Change { .. })
+        let changes =
+            matches!(self, Operation::Create { .. } | Operation::Change { .. } | Operation::Spread(_));
+        changes || self.key_written().is_some()
     }
 
     /// True if a history with this operation can be judged by what was read.
     pub fn is_judgeable(&self) -> bool {
-        !matches!(self, Operation::Increment(_) | Operation::Delete(_))
+        match self {
+            Operation::Increment(_) | Operation::Delete(_) => false,
+            Operation::Elements(elements) | Operation::Spread(Spread { users: elements, .. }) => {
+                elements.limit.is_none()
+            }
+            _ => true,
+        }
     }
 }
 

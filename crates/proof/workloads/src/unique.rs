@@ -20,6 +20,16 @@ impl UniqueValues {
         UniqueValues { client, drawn: 0 }
     }
 
+    /// The values of a client that has drawn so many before.
+    pub fn after(client: u64, drawn: u64) -> Self {
+        UniqueValues { drawn, ..UniqueValues::new(client) }
+    }
+
+    /// How many were drawn.
+    pub fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
     /// A value that was never drawn before. Positive.
     pub fn draw(&mut self) -> i64 {
         self.drawn += 1;

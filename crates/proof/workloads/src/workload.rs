@@ -9,8 +9,9 @@ use quorate_core::{Key, Random};
 use crate::key::numbered;
 use crate::lists::{Lists, Mix};
 use crate::operation::Plan;
+use crate::social::{self, Place, profile};
 use crate::zipf::{Distribution, Popularity};
-use crate::{counters, retwis, rmw, ycsb_t};
+use crate::{counters, retwis, retwis_psi, rmw, waltsocial, ycsb_t};
 
 /// Which workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,16 +26,22 @@ pub enum WorkloadKind {
     Lists,
     /// See [`counters`].
     Counters,
+    /// See [`waltsocial`].
+    WaltSocial,
+    /// See [`retwis_psi`].
+    RetwisPsi,
 }
 
 impl WorkloadKind {
     /// Every workload.
-    pub const ALL: [WorkloadKind; 5] = [
+    pub const ALL: [WorkloadKind; 7] = [
         WorkloadKind::Rmw,
         WorkloadKind::Retwis,
         WorkloadKind::YcsbT,
         WorkloadKind::Lists,
         WorkloadKind::Counters,
+        WorkloadKind::WaltSocial,
+        WorkloadKind::RetwisPsi,
     ];
 
     /// The name that users write.
@@ -45,6 +52,8 @@ impl WorkloadKind {
             WorkloadKind::YcsbT => "ycsb-t",
             WorkloadKind::Lists => "lists",
             WorkloadKind::Counters => "counters",
+            WorkloadKind::WaltSocial => "waltsocial",
+            WorkloadKind::RetwisPsi => "retwis-psi",
         }
     }
 
@@ -58,9 +67,38 @@ impl WorkloadKind {
                 "provokes conflicts that a checker can judge: appends, registers, scans, absent keys"
             }
             WorkloadKind::Counters => "increments one counter, or two (--two), each time in one batch",
+            WorkloadKind::WaltSocial => {
+                "Walter's social network over counting sets: --mix mix1, mix2 or one of its transactions"
+            }
+            WorkloadKind::RetwisPsi => {
+                "a Twitter clone over counting sets: --mix mixed (85% status, 7.5% post, 7.5% follow) or one of these"
+            }
+        }
+    }
+
+    /// True if it changes counting sets, which only `parallel-snapshot` keyspaces have.
+    pub const fn needs_sets(self) -> bool {
+        matches!(self, WorkloadKind::WaltSocial | WorkloadKind::RetwisPsi)
+    }
+
+    /// The names of its mixes, the one that is measured first at the beginning; none if it has one mix alone.
+    pub fn mixes(self) -> Vec<&'static str> {
+        match self {
+            WorkloadKind::WaltSocial => {
+                let actions = waltsocial::Action::ALL.map(waltsocial::Action::name);
+                ["mix1", "mix2", EVERYTHING].into_iter().chain(actions).collect()
+            }
+            WorkloadKind::RetwisPsi => {
+                let actions = retwis_psi::Action::ALL.map(retwis_psi::Action::name);
+                ["mixed", EVERYTHING].into_iter().chain(actions).collect()
+            }
+            _ => Vec::new(),
         }
     }
 }
+
+/// The mix in which there is some of each transaction.
+pub const EVERYTHING: &str = "everything";
 
 impl fmt::Display for WorkloadKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +123,7 @@ impl FromStr for WorkloadKind {
 pub struct Parameters {
     /// Which workload.
     pub kind: WorkloadKind,
-    /// How many keys there are; for `lists`, in each generation.
+    /// How many keys there are; for `lists`, in each generation; for social networks over sets, how many users.
     pub keys: u64,
     /// How popular they are.
     pub popularity: Popularity,
@@ -99,6 +137,10 @@ pub struct Parameters {
     pub mix: Mix,
     /// `counters` only: so many of a hundred transactions are about two counters.
     pub two_percent: u64,
+    /// Of those that have several mixes: which one, see [`WorkloadKind::mixes`].
+    pub shares: &'static str,
+    /// Social networks over sets only: which users the client serves.
+    pub place: Place,
 }
 
 impl Parameters {
@@ -111,6 +153,8 @@ impl Parameters {
             WorkloadKind::Lists => (12, Popularity::Zipf(0.6), 0),
             // The paper's micro-benchmark has few: what it measures is agreement.
             WorkloadKind::Counters => (10_000, Popularity::Uniform, 0),
+            // The paper's 400,000 and 500,000 take long to be populated.
+            WorkloadKind::WaltSocial | WorkloadKind::RetwisPsi => (10_000, Popularity::Uniform, 100),
         };
         Parameters {
             kind,
@@ -121,6 +165,8 @@ impl Parameters {
             generation_transactions: 50,
             mix: Mix::Broad,
             two_percent: 0,
+            shares: kind.mixes().first().copied().unwrap_or_default(),
+            place: Place::default(),
         }
     }
 
@@ -143,10 +189,33 @@ pub struct Workload {
 enum Shape {
     Numbered(Distribution),
     Lists(Lists),
+    WaltSocial(Social<waltsocial::Action>),
+    RetwisPsi(Social<retwis_psi::Action>),
+}
+
+/// Users, and how often they do what.
+#[derive(Clone, Debug)]
+struct Social<A> {
+    users: Distribution,
+    shares: Vec<(A, u64)>,
+}
+
+impl<A: Copy> Social<A> {
+    fn new(users: u64, popularity: Popularity, shares: Option<Vec<(A, u64)>>) -> Self {
+        let shares = shares.expect("a workload is asked for one of its mixes");
+        Social { users: Distribution::new(users, popularity), shares }
+    }
+
+    fn draw(&self, random: &mut Random) -> A {
+        social::draw_of(&self.shares, random)
+    }
 }
 
 impl Workload {
     /// The workload with these parameters. Too few keys are raised to the fewest that it needs.
+    ///
+    /// # Panics
+    /// If it has several mixes, and none that is called as the parameters say.
     pub fn new(parameters: Parameters) -> Self {
         let numbered = |keys| Shape::Numbered(Distribution::new(keys, parameters.popularity));
         let shape = match parameters.kind {
@@ -154,6 +223,16 @@ impl Workload {
             WorkloadKind::Retwis => numbered(parameters.keys.max(retwis::KEYS_MIN)),
             WorkloadKind::YcsbT => numbered(parameters.keys.max(ycsb_t::KEYS_MIN)),
             WorkloadKind::Counters => numbered(parameters.keys.max(counters::KEYS_MIN)),
+            WorkloadKind::WaltSocial => Shape::WaltSocial(Social::new(
+                parameters.keys.max(waltsocial::USERS_MIN),
+                parameters.popularity,
+                waltsocial::shares(parameters.shares),
+            )),
+            WorkloadKind::RetwisPsi => Shape::RetwisPsi(Social::new(
+                parameters.keys.max(retwis_psi::USERS_MIN),
+                parameters.popularity,
+                retwis_psi::shares(parameters.shares),
+            )),
             WorkloadKind::Lists => Shape::Lists(Lists::new(
                 parameters.keys,
                 parameters.popularity,
@@ -171,8 +250,15 @@ impl Workload {
 
     /// The next transaction.
     pub fn draw(&mut self, random: &mut Random) -> Plan {
+        let Parameters { place, judged, .. } = &self.parameters;
         match (&mut self.shape, self.parameters.kind) {
             (Shape::Lists(lists), _) => lists.draw(random),
+            (Shape::WaltSocial(social), _) => {
+                waltsocial::draw(social.draw(random), &social.users, place, *judged, random)
+            }
+            (Shape::RetwisPsi(social), _) => {
+                retwis_psi::draw(social.draw(random), &social.users, place, *judged, random)
+            }
             (Shape::Numbered(keys), WorkloadKind::Retwis) => {
                 retwis::draw(keys, self.parameters.judged, random)
             }
@@ -187,7 +273,7 @@ impl Workload {
     /// How many generations of keys this client has touched or may touch next.
     pub fn generations(&self) -> u64 {
         match &self.shape {
-            Shape::Numbered(_) => 1,
+            Shape::Numbered(_) | Shape::WaltSocial(_) | Shape::RetwisPsi(_) => 1,
             Shape::Lists(lists) => lists.generation() + 2,
         }
     }
@@ -197,6 +283,8 @@ impl Workload {
         match &self.shape {
             Shape::Numbered(keys) => (0..keys.count()).map(numbered).collect(),
             Shape::Lists(lists) => lists.universe(generation),
+            Shape::WaltSocial(social) => profiles(&social.users),
+            Shape::RetwisPsi(social) => profiles(&social.users),
         }
     }
 
@@ -205,8 +293,27 @@ impl Workload {
         match &self.shape {
             Shape::Numbered(_) => Vec::new(),
             Shape::Lists(lists) => lists.sets(generation),
+            Shape::WaltSocial(social) => sets(&social.users, waltsocial::sets_of),
+            Shape::RetwisPsi(social) => sets(&social.users, retwis_psi::sets_of),
         }
     }
+
+    /// How the elements of a set are read that names objects: with so many of these.
+    pub fn objects_max(&self) -> u32 {
+        if self.parameters.kind.needs_sets() { u32::MAX } else { 0 }
+    }
+}
+
+fn profiles(users: &Distribution) -> Vec<Key> {
+    let mut profiles: Vec<Key> = (0..users.count()).map(profile).collect();
+    profiles.sort_unstable();
+    profiles
+}
+
+fn sets(users: &Distribution, of_user: impl Fn(u64) -> Vec<Key>) -> Vec<Key> {
+    let mut sets: Vec<Key> = (0..users.count()).flat_map(of_user).collect();
+    sets.sort_unstable();
+    sets
 }
 
 #[cfg(test)]
@@ -219,7 +326,11 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "ycsb".parse::<WorkloadKind>().unwrap_err().to_string();
-        assert!(error.contains("ycsb") && error.contains("rmw, retwis, ycsb-t, lists, counters"), "{error}");
+        assert!(
+            error.contains("ycsb")
+                && error.contains("rmw, retwis, ycsb-t, lists, counters, waltsocial, retwis-psi"),
+            "{error}"
+        );
     }
 
     #[test]

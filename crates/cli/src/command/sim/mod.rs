@@ -143,6 +143,12 @@ impl SimArguments {
         if self.seed.is_none() && (self.trace.is_some() || self.history.is_some()) {
             return Err(Failure::usage("--trace and --history are about one seed: choose it with --seed"));
         }
+        let has_sets = self.isolation == Isolation::ParallelSnapshot && !self.configuration;
+        if let Some(workload) = self.workload.filter(|workload| workload.needs_sets() && !has_sets) {
+            return Err(Failure::usage(format!(
+                "{workload} changes counting sets: simulate it with --isolation parallel-snapshot"
+            )));
+        }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
         options.system = match self.baseline {

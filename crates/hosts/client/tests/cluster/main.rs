@@ -13,3 +13,4 @@ mod procedures;
 mod serializable;
 mod support;
 mod transactions;
+mod write_where_you_are;

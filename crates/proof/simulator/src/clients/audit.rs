@@ -35,8 +35,9 @@ impl Clients {
             Arc::new(Plan { kind: "audit", operations })
         });
         let sets: Vec<_> = (0..generations).flat_map(|generation| workload.sets(generation)).collect();
+        let objects = workload.objects_max();
         let of_sets = sets.chunks(KEYS_AT_ONCE).map(|sets| {
-            let elements = |set: &Key| Elements { set: set.clone(), from: End::Least, page: 1_000 };
+            let elements = |set: &Key| Elements { objects, ..Elements::all(set.clone(), End::Least, 1_000) };
             let operations = sets.iter().map(elements).map(Operation::Elements).collect();
             Arc::new(Plan { kind: "audit", operations })
         });

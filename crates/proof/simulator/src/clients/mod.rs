@@ -1,7 +1,9 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
+mod attempt;
 mod audit;
 mod facts;
+mod homes;
 mod losses;
 mod milestones;
 mod one_round;
@@ -30,6 +32,8 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use attempt::{Attempt, Undecided};
+use homes::parameters_at;
 use losses::Acknowledged;
 use milestones::Milestones;
 pub use milestones::Told;
@@ -117,44 +121,6 @@ impl Session {
     }
 }
 
-/// An attempt that has begun.
-#[derive(Clone, Debug)]
-struct Attempt {
-    id: TransactionId,
-    /// When it began, by the clock of its client.
-    began: Timestamp,
-    execution: Execution,
-    recorded: RecordedTxn,
-    /// The site at which it runs, as the history names it.
-    site: String,
-    commit_asked: bool,
-    /// True once the client has been told that nobody knows, and asks what became of it.
-    resolving: bool,
-    /// True while the client thinks before the next step.
-    thinks: bool,
-    /// How it is still to think before it commits, and whether it commits at all.
-    manner: Manner,
-    /// How it reads all at once, if it does.
-    read_only: Option<ReadOnly>,
-    /// How it is asked for in one round, if it is.
-    one_round: Option<Box<OneRound>>,
-    /// What it has put, where that is kept.
-    puts: BTreeMap<Key, Option<Value>>,
-}
-
-/// An attempt that its client gave up without knowing its fate.
-#[derive(Debug)]
-struct Undecided {
-    attempt: Attempt,
-    /// The shards that can be asked, if the client was told.
-    participants: Option<Vec<ShardId>>,
-    /// True if the history says already that its fate is unknown.
-    reported: bool,
-    /// True if the history says anything of its end.
-    is_in_history: bool,
-    resolved: bool,
-}
-
 /// All clients of a simulation.
 pub struct Clients {
     slots: Vec<Slot>,
@@ -193,6 +159,8 @@ pub struct Clients {
     pub puts: Puts,
     /// What the auditor read last of each key.
     pub audited: BTreeMap<quorate_checker::Key, Observed>,
+    /// What committed transactions have read that the workload promises not to be, in words.
+    pub breaches: Vec<String>,
     /// Values that nobody wrote and answers that make no sense, in words.
     pub nonsense: Vec<String>,
 }
@@ -224,6 +192,7 @@ impl Clients {
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
+            breaches: Vec::new(),
             nonsense: Vec::new(),
         };
         for _ in 0..cluster.scenario.clients {
@@ -245,7 +214,7 @@ impl Clients {
     fn add_slot<S: System>(&mut self, cluster: &mut Cluster<S>) -> usize {
         let slot = self.slots.len();
         let (client, id) = cluster.start_client(slot);
-        let workload = Workload::new(cluster.scenario.workload.clone());
+        let workload = Workload::new(parameters_at(slot, cluster));
         self.slots.push(Slot { client, id, is_alive: true, doom: None, sequence: 0, workload, alarms: 0 });
         slot
     }
@@ -586,9 +555,15 @@ impl Clients {
                     cluster.world.command(client, Command::Set { transaction, call });
                     continue;
                 }
-                Step::Elements { set, range, from, limit } => {
+                Step::Elements { set, range, from, limit, enough: _ } => {
                     let call = SetCall::Elements { set, range, from, limit };
                     Command::Set { transaction, call }
+                }
+                Step::GetMany(keys) => {
+                    for key in keys {
+                        cluster.world.command(client, Command::Get { transaction, key });
+                    }
+                    return;
                 }
                 Step::Get(key) => Command::Get { transaction, key },
                 Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
@@ -621,6 +596,12 @@ impl Clients {
                     read_only.got.insert(key, value);
                     return;
                 }
+                if attempt.execution.reads_many() {
+                    if attempt.execution.got_one(key, value) {
+                        self.drive(session, cluster);
+                    }
+                    return;
+                }
                 if let Err(error) = attempt.execution.got(value) {
                     self.nonsense.push(format!("{transaction} read {key:?}: {error}"));
                     let client = self.slots[self.sessions[session].slot].client;
@@ -646,6 +627,9 @@ impl Clients {
                 let Some(session) = self.session_of(transaction) else { return };
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
                 attempt.execution.counted(counts, rest);
+                for op in attempt.execution.discovered() {
+                    self.recorder.attempt(attempt.recorded, op);
+                }
                 self.drive(session, cluster);
             }
             Event::Located { transaction, .. } => {
@@ -892,6 +876,8 @@ impl Clients {
                 attempt.execution.announced()
             }
         };
+        let breaches = attempt.execution.violations();
+        self.breaches.extend(breaches.into_iter().map(|breach| format!("{}: {breach}", attempt.id)));
         self.tally.committed += 1;
         self.puts.acknowledge(&attempt.puts, timestamp);
         if attempt.read_only.is_none() {

@@ -129,7 +129,10 @@ fn steps_of(operation: &Operation, fresh: i64) -> Option<Vec<Step>> {
         // Counters of workloads are not written as steps write numbers.
         Operation::Increment(_) => return None,
         // Shards of one-round transactions have no sets.
-        Operation::Change { .. } | Operation::Elements(_) => return None,
+        Operation::Create { .. }
+        | Operation::Change { .. }
+        | Operation::Elements(_)
+        | Operation::Spread(_) => return None,
     })
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | I1 | the isolation level holds on what clients saw | the history |
 //! | I1 | the consistency conditions of TPC-C hold, where that runs beside the workload | what the replicas hold at the end |
+//! | I1 | friendship is mutual, and every id in a set has its object (where the workload is a social network over sets) | what committed transactions read |
 //! | I2 | commit timestamps explain every read, and order versions as lists do | the history with timestamps |
 //! | I2 | snapshots and places at local sites explain every read (where transactions have them) | the history with both |
 //! | I2 | the timestamps of no group run ahead of right clocks (where leaders choose them) | the replicas while it runs |
@@ -28,7 +29,7 @@ mod i7_memory;
 mod i7_sanity;
 mod i8_determinism;
 
-pub use i1_isolation::{conditions_hold, isolation_holds, shows_too_little};
+pub use i1_isolation::{conditions_hold, isolation_holds, promises_of_the_workload_hold, shows_too_little};
 pub use i2_timestamps::{
     timestamps_explain_reads, timestamps_follow_clocks, timestamps_order_versions, vectors_explain_reads,
 };

@@ -186,7 +186,7 @@ impl Coordinator {
         last: VersionNumber,
         outbox: &mut Out,
     ) {
-        if !self.transactions.get(&id).is_some_and(|open| open.home == from.shard) {
+        if self.transactions.get(&id).is_none_or(|open| open.home != from.shard) {
             return outbox.ignored(reasons::NOT_OPEN);
         }
         self.leaders.note_leading(from);

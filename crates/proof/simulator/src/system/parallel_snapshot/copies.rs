@@ -43,7 +43,8 @@ impl Copies {
             let name = cluster.replica(server);
             let first = cluster.shards()[0];
             let site = LocalSite((name.shard.0 - first.0) as u16);
-            if cluster.losses.has_lost(name.shard) {
+            let removal = cluster.losses.removals().of(name.shard);
+            if removal.is_some_and(|removal| removal.settled.is_some()) {
                 // The others go on without it, and it counts for nothing.
                 self.sites.remove(&site);
                 continue;
@@ -72,6 +73,10 @@ impl Copies {
     pub(super) fn contradict(&mut self, told: &Told, cluster: &Cluster<ParallelSnapshot>) -> Option<String> {
         self.look(cluster);
         let version = VersionNumber { site: LocalSite(told.version.site), seqno: told.version.seqno };
+        if !self.sites.contains_key(&version.site) {
+            // Its site told so before it was removed, and may have been alone with it.
+            return None;
+        }
         let lack: Vec<LocalSite> = self
             .sites
             .iter()

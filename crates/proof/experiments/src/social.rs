@@ -1,0 +1,283 @@
+//! `walter-fig21` and `walter-fig22`: Walter's social network over four sites (Walter paper, section 8.6).
+//!
+//! Virginia, California, Ireland and Singapore have a server each, and clients that serve the users who are at home there. A server has one
+//! processor, which costs what the paper's single accesses cost: 25 µs a request, 29 µs more for a commit that writes, 8 µs for each transaction of
+//! another site. Clients cost nothing. What a transaction writes waits in its client and goes along with the commit, which the paper's clients
+//! sent one by one.
+//!
+//! By arithmetic, `R` reads one after the other and a commit take `25 R + 25 + 29` µs of a server, and `8` µs of each of the three others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::topology::Durability;
+use quorate_core::{ClientId, GroupSize};
+use quorate_log::member::Config;
+use quorate_log::{Limits, Rules, Timing};
+use quorate_simulator::system::parallel_snapshot::ParallelSnapshot;
+use quorate_simulator::system::{Settings as Machines, SettingsOf};
+use quorate_simulator::world::costs::{Batching, Cost, Costs, Operation, SyncTime};
+use quorate_walter::{CoordinatorConfig, ReplicaConfig};
+use quorate_workloads::social::{Homes, Place};
+use quorate_workloads::{Parameters, WorkloadKind};
+
+use crate::catalogue::{Experiment, Settings};
+use crate::deployment::{Clocks, Deployment, MOMENT, Nodes};
+use crate::interactive::Transactions;
+use crate::load::{Window, run};
+use crate::report::{Found, Headline, Row, Runs};
+
+/// In the catalogue.
+pub const THROUGHPUT: Experiment = Experiment {
+    name: "walter-fig21",
+    what: "Throughput of the operations of a social network at four sites, with their mixes",
+    run: throughput,
+};
+
+/// In the catalogue.
+pub const LATENCY: Experiment = Experiment {
+    name: "walter-fig22",
+    what: "Latency of the operations of a social network at four sites, at 70% of their throughput",
+    run: latency,
+};
+
+/// An operation or a mix, and what the paper says of it.
+struct Operations {
+    mix: &'static str,
+    /// Reads one after the other, on average.
+    reads: f64,
+    /// The share of transactions that write.
+    writing: f64,
+    /// Updates of one that does, on average.
+    updates: f64,
+    /// Thousands a second in the paper.
+    paper: f64,
+}
+
+/// Figure 21.
+const OPERATIONS: [Operations; 6] = [
+    Operations { mix: "read-info", reads: 3.0, writing: 0.0, updates: 1.0, paper: 40.0 },
+    Operations { mix: "befriend", reads: 2.0, writing: 1.0, updates: 2.0, paper: 20.0 },
+    Operations { mix: "status-update", reads: 1.0, writing: 1.0, updates: 4.0, paper: 18.0 },
+    Operations { mix: "post-message", reads: 2.0, writing: 1.0, updates: 4.0, paper: 16.5 },
+    Operations { mix: "mix1", reads: 2.0 + 13.0 / 15.0, writing: 0.1, updates: 10.0 / 3.0, paper: 34.0 },
+    Operations { mix: "mix2", reads: 2.0 + 11.0 / 15.0, writing: 0.2, updates: 10.0 / 3.0, paper: 32.0 },
+];
+
+const SITES: usize = 4;
+const USERS: u64 = 400_000;
+
+/// Round trips between Virginia, California, Ireland and Singapore, in microseconds (section 8.1).
+const ROUND_TRIP_MICROS: [[u64; SITES]; SITES] = [
+    [500, 82_000, 87_000, 261_000],
+    [82_000, 300, 153_000, 190_000],
+    [87_000, 153_000, 500, 277_000],
+    [261_000, 190_000, 277_000, 300],
+];
+
+/// In microseconds.
+const REQUEST: f64 = 25.0;
+const COMMIT: f64 = 29.0;
+const REMOTE_APPLY: f64 = 8.0;
+
+/// A disk that caches what is written. Each message is synced by itself here, so a slower one would be in the way of those that bring
+/// a single transaction of another site.
+const SYNC_TIME: SyncTime = SyncTime::between(Duration::from_micros(10), Duration::from_micros(50));
+
+/// So many sessions at each site keep a server busy.
+const SESSIONS: usize = 64;
+
+impl Operations {
+    /// What one operation takes of all servers together, by arithmetic, in microseconds.
+    fn work_micros(&self) -> f64 {
+        let remote = REMOTE_APPLY * (SITES - 1) as f64;
+        REQUEST * self.reads + self.writing * (REQUEST + COMMIT + remote)
+    }
+
+    /// Thousands a second that four servers can do, by arithmetic.
+    fn expected(&self) -> f64 {
+        SITES as f64 * 1_000.0 / self.work_micros()
+    }
+
+    /// The same if each update is a request of its own, and the commit goes along with the last.
+    fn expected_of_the_paper(&self) -> f64 {
+        let requests = self.writing * (self.updates - 1.0);
+        SITES as f64 * 1_000.0 / (self.work_micros() + REQUEST * requests)
+    }
+
+    fn costs(&self) -> Arc<Costs> {
+        let nothing = Cost::default();
+        let micros = |micros: f64| Cost::new(micros * 1_000.0, 0.0);
+        let operation = |operation| match operation {
+            Operation::Read => micros(REQUEST),
+            // A transaction arrives as one commit message.
+            Operation::Prepare => micros(REQUEST + COMMIT),
+            // A batch costs by what it updates.
+            Operation::Commit => Cost::new(0.0, REMOTE_APPLY * 1_000.0 / self.updates),
+            _ => nothing,
+        };
+        Arc::new(Costs {
+            batching: Batching::None,
+            wake_ns: 0.0,
+            read_ns: 0.0,
+            write_ns: 0.0,
+            received: nothing,
+            sent: nothing,
+            appended: nothing,
+            sync_ns: 0.0,
+            operations: Operation::ALL.map(operation),
+        })
+    }
+
+    fn deployment(&self, sessions: usize, think: Duration) -> Deployment<ParallelSnapshot> {
+        let workload = Parameters {
+            keys: USERS,
+            value_bytes_min: 0,
+            shares: self.mix,
+            ..Parameters::new(WorkloadKind::WaltSocial)
+        };
+        let homes = Homes::Hashed(SITES);
+        let place = |site| Place { homes, here: vec![site], away: 0.0 };
+        let work = Transactions {
+            reads_at_once: false,
+            places: (0..SITES).map(place).collect(),
+            sessions_per_client: sessions,
+            ..Transactions::new(workload)
+        };
+        Deployment {
+            shards: SITES,
+            replicas: 1,
+            nodes: Nodes::PerSite(1),
+            clients: SITES,
+            sessions_per_client: sessions,
+            think,
+            costs: Some(self.costs()),
+            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros).to_vec()).to_vec(),
+            clocks: Clocks::apart(0.0),
+            durability: Durability::Sync,
+            sync_time: SYNC_TIME,
+            ..Deployment::over_regions(work, walter())
+        }
+    }
+}
+
+/// Walter as servers and clients set it up.
+fn walter() -> SettingsOf<ParallelSnapshot> {
+    let replica = ReplicaConfig::new(Default::default(), GroupSize::ONE, Default::default());
+    Machines {
+        coordinator: CoordinatorConfig::new(ClientId::default()),
+        replica: Config::unseated(Timing::DEFAULT, Limits::DEFAULT, u64::MAX, Rules::SOUND, replica),
+    }
+}
+
+/// Sessions begin within half a second.
+fn window(settings: &Settings<'_>) -> Window {
+    Window::millis(700, if settings.quick { 100 } else { 400 })
+}
+
+fn peak(operations: &Operations, settings: &mut Settings<'_>) -> Runs {
+    settings.say(&format!("{}, as fast as possible", operations.mix));
+    let (deployment, window) = (operations.deployment(SESSIONS, MOMENT), window(settings));
+    settings.measure(|seed| run(&deployment, seed, window))
+}
+
+/// Measures figure 21.
+fn throughput(settings: &mut Settings<'_>) -> Found {
+    let (mut rows, mut posts) = (Vec::new(), 0.0);
+    let (mut arithmetic, mut of_the_paper) = (Vec::new(), Vec::new());
+    for (x, operations) in OPERATIONS.iter().enumerate() {
+        let runs = peak(operations, settings);
+        let row = runs.row(operations.mix, x as f64, "thousands a second", |run| run.throughput() / 1_000.0);
+        if operations.mix == "post-message" {
+            posts = row.ours;
+        }
+        arithmetic.push(format!("{} {:.1}", operations.mix, operations.expected()));
+        of_the_paper.push(format!("{} {:.1}", operations.mix, operations.expected_of_the_paper()));
+        rows.push(Row { paper: Some(operations.paper), ..row });
+    }
+    let headline = Headline {
+        what: "post-message at four sites".to_owned(),
+        paper: Some(16.5),
+        ours: posts,
+        unit: "thousands a second",
+    };
+    let deviations = vec![
+        "The x axis counts operations in the order of the figure.".to_owned(),
+        format!(
+            "By the costs that fit the paper's single accesses, four servers do, in thousands a second: {}. A read is a request, and so is \
+             a commit with all that is written; the paper's clients ask for each update by a request of its own, which allows: {}.",
+            arithmetic.join(", "),
+            of_the_paper.join(", ")
+        ),
+        "Users have nothing at first: what a request costs does not depend on what it finds.".to_owned(),
+        "The figure's mixes write 0.5 and 0.7 registers on average, and these 0.13 and 0.27: a third of the updates is each of the three."
+            .to_owned(),
+        "Disks cache what is written, and take 10 to 50 µs for a sync; links carry whatever there is at once.".to_owned(),
+    ];
+    Found { headline, rows, deviations }
+}
+
+/// Measures figure 22.
+fn latency(settings: &mut Settings<'_>) -> Found {
+    const LOAD: f64 = 0.7;
+    let (mut rows, mut slowest) = (Vec::new(), 0.0_f64);
+    for (x, operations) in OPERATIONS.iter().take(4).enumerate() {
+        settings.say(&format!("{}, at 70%", operations.mix));
+        // By Little: so many sessions think for so long that they ask for so much.
+        let each = operations.expected() * 1_000.0 * LOAD / (SITES * SESSIONS) as f64;
+        let (deployment, window) =
+            (operations.deployment(SESSIONS, Duration::from_secs_f64(1.0 / each)), window(settings));
+        let runs = settings.measure(|seed| run(&deployment, seed, window));
+        for (share, name) in [(0.5, "median"), (0.99, "99th percentile"), (0.999, "99.9th percentile")] {
+            let row =
+                runs.row(format!("{}, {name}", operations.mix), x as f64, "ms", |run| run.latency_ms(share));
+            if share == 0.999 {
+                slowest = slowest.max(row.ours);
+            }
+            rows.push(row);
+        }
+    }
+    let headline = Headline {
+        what: "the longest 99.9th percentile of an operation".to_owned(),
+        paper: Some(50.0),
+        ours: slowest,
+        unit: "ms",
+    };
+    let deviations = vec![
+        "The paper prints curves, and says that each 99.9th percentile is below 50 ms.".to_owned(),
+        "The load is 70% of what the servers can do by arithmetic; the paper calls its own moderate.".to_owned(),
+        "Disks take 10 to 50 µs for a sync, evenly, as those do that cache what is written. Nothing else waits.".to_owned(),
+    ];
+    Found { headline, rows, deviations }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window::millis(600, 60);
+
+    /// Nothing but the costs counts, so how much there can be is told beforehand.
+    #[test]
+    fn servers_do_what_their_costs_allow() {
+        for operations in [&OPERATIONS[0], &OPERATIONS[3], &OPERATIONS[4]] {
+            let measured = run(&operations.deployment(SESSIONS, MOMENT), 1, WINDOW);
+            let (ours, expected) = (measured.throughput() / 1_000.0, operations.expected());
+            assert!(
+                (ours / expected - 1.0).abs() < 0.1,
+                "{}: {ours}, and {expected} by arithmetic",
+                operations.mix
+            );
+            // Few meet who say what is new at one time.
+            assert!(measured.abort_rate() < 0.01, "{}: each user is served at home", operations.mix);
+        }
+    }
+
+    #[test]
+    fn no_operation_waits_for_another_site() {
+        for operations in &OPERATIONS[..4] {
+            let measured = run(&operations.deployment(1, Duration::from_millis(5)), 1, WINDOW);
+            assert!(measured.took.len() > 20 && measured.latency_ms(1.0) < 10.0, "{}", operations.mix);
+        }
+    }
+}

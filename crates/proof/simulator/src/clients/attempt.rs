@@ -1,0 +1,49 @@
+//! An attempt at a transaction, as its client knows it.
+
+use std::collections::BTreeMap;
+
+use quorate_checker::RecordedTxn;
+use quorate_core::{Key, ShardId, Timestamp, TransactionId, Value};
+use quorate_workloads::Execution;
+
+use super::one_round::OneRound;
+use super::read_only::ReadOnly;
+use super::script::Manner;
+
+/// An attempt that has begun.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) id: TransactionId,
+    /// When it began, by the clock of its client.
+    pub(super) began: Timestamp,
+    pub(super) execution: Execution,
+    pub(super) recorded: RecordedTxn,
+    /// The site at which it runs, as the history names it.
+    pub(super) site: String,
+    pub(super) commit_asked: bool,
+    /// True once the client has been told that nobody knows, and asks what became of it.
+    pub(super) resolving: bool,
+    /// True while the client thinks before the next step.
+    pub(super) thinks: bool,
+    /// How it is still to think before it commits, and whether it commits at all.
+    pub(super) manner: Manner,
+    /// How it reads all at once, if it does.
+    pub(super) read_only: Option<ReadOnly>,
+    /// How it is asked for in one round, if it is.
+    pub(super) one_round: Option<Box<OneRound>>,
+    /// What it has put, where that is kept.
+    pub(super) puts: BTreeMap<Key, Option<Value>>,
+}
+
+/// An attempt that its client gave up without knowing its fate.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    pub(super) attempt: Attempt,
+    /// The shards that can be asked, if the client was told.
+    pub(super) participants: Option<Vec<ShardId>>,
+    /// True if the history says already that its fate is unknown.
+    pub(super) reported: bool,
+    /// True if the history says anything of its end.
+    pub(super) is_in_history: bool,
+    pub(super) resolved: bool,
+}

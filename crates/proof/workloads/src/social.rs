@@ -1,0 +1,297 @@
+//! What social networks over counting sets have in common: users, what belongs to them, and what must hold of it.
+//!
+//! A user is a number. Everything that belongs to one shares a tag, so that it has one preferred site:
+//!
+//! | key | what |
+//! |---|---|
+//! | `{u17}/profile` | a register: name, status and so on |
+//! | `{u17}/friends`, `{u17}/messages`, … | counting sets, see [`List`] |
+//! | `{u17}/album/2` | a counting set of photos |
+//! | `{u17}/o/0000000000070001` | an object: a message, an event, a photo. It is written once |
+//!
+//! Sets of users hold their numbers. Sets of objects hold what the objects are called, `0000000000070001@17`: the number, by which
+//! they are ordered, and the owner.
+//!
+//! Invariants, judged of all that one transaction has read ([`crate::Execution::violations`]):
+//!
+//! - Whoever is a friend has the other as a friend, as often. Whoever follows somebody is a follower of that one.
+//! - Every object that a set names is there.
+
+use quorate_core::topology::shard_position;
+use quorate_core::{Key, Random, Value};
+
+use crate::key::{self, OWNED, number_of};
+use crate::zipf::Distribution;
+
+/// A counting set that every user has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum List {
+    /// Users. Friendship is mutual.
+    Friends,
+    /// Objects: the messages on the wall of the user.
+    Messages,
+    /// Objects: what the user has done.
+    Events,
+    /// The numbers of the albums of the user.
+    Albums,
+    /// Objects: the photos in an album.
+    Album(i64),
+    /// Users whose posts the user wants to see.
+    Following,
+    /// Users that want to see the posts of the user.
+    Followers,
+    /// Objects: the posts of the user.
+    Posts,
+    /// Objects: the posts of those whom the user follows.
+    Timeline,
+}
+
+/// What the keys of a user begin with.
+fn tag(user: u64) -> String {
+    format!("{{u{user}}}")
+}
+
+/// The profile of a user.
+pub fn profile(user: u64) -> Key {
+    Key::from(format!("{}/profile", tag(user)))
+}
+
+/// A set of a user.
+pub fn list(user: u64, list: List) -> Key {
+    let name = match list {
+        List::Friends => "friends",
+        List::Messages => "messages",
+        List::Events => "events",
+        List::Albums => "albums",
+        List::Album(number) => return Key::from(format!("{}/album/{number}", tag(user))),
+        List::Following => "following",
+        List::Followers => "followers",
+        List::Posts => "posts",
+        List::Timeline => "timeline",
+    };
+    Key::from(format!("{}/{name}", tag(user)))
+}
+
+/// An object.
+pub fn object(owner: u64, number: i64) -> Key {
+    Key::from(format!("{}/o/{number:016x}", tag(owner)))
+}
+
+/// What an object is called in sets.
+pub fn object_name(owner: u64, number: i64) -> Key {
+    Key::from(format!("{number:016x}{OWNED}{owner}"))
+}
+
+/// What a user is called in sets.
+pub fn user_name(user: u64) -> Key {
+    key::element(user.cast_signed())
+}
+
+/// What an element of a set names: an object, or the profile of a user.
+pub(crate) fn named(element: &Key) -> Option<Key> {
+    if let Some(user) = user(element) {
+        return Some(profile(user));
+    }
+    let text = std::str::from_utf8(element).ok()?;
+    let (_, owner) = text.split_once(OWNED)?;
+    Some(object(owner.parse().ok()?, number_of(element)?))
+}
+
+/// True if a key is that of an object.
+fn is_object(key: &Key) -> bool {
+    std::str::from_utf8(key).is_ok_and(|key| key.contains("}/o/"))
+}
+
+/// The user that an element of a set names; none if it names an object.
+pub(crate) fn user(element: &Key) -> Option<u64> {
+    let is_user = !element.contains(&(OWNED as u8));
+    number_of(element).filter(|_| is_user).map(i64::cast_unsigned)
+}
+
+/// The user whose set of this kind it is; none if it is another one.
+fn owner_of(set: &Key, kind: List) -> Option<u64> {
+    let user = std::str::from_utf8(set).ok()?.strip_prefix("{u")?.split_once('}')?.0.parse().ok()?;
+    (list(user, kind) == *set).then_some(user)
+}
+
+/// Where users are at home: at which local site the keys of one may be written without asking another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Homes {
+    /// There is one local site, or it does not matter.
+    #[default]
+    Anywhere,
+    /// Where the hash of their tags lies, of so many local sites.
+    Hashed(usize),
+    /// Dealt out one by one over so many local sites. Their containers have to be created there.
+    Dealt(usize),
+}
+
+impl Homes {
+    /// The position of the local site of a user among those of the keyspace.
+    pub fn of(self, user: u64) -> usize {
+        match self {
+            Homes::Anywhere => 0,
+            Homes::Hashed(sites) => shard_position(tag(user).as_bytes(), sites),
+            Homes::Dealt(sites) => (user % sites.max(1) as u64) as usize,
+        }
+    }
+}
+
+/// Where a client stands, and so which users it serves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Place {
+    /// Where users are at home.
+    pub homes: Homes,
+    /// The positions of the local sites where it serves users at home; if there are none, it serves all users.
+    pub here: Vec<usize>,
+    /// The share of the transactions that are of users who are at home elsewhere, or here.
+    pub away: f64,
+}
+
+/// A user at home is looked for so often; where there are few, any user will do.
+const LOOKS_MAX: u32 = 64;
+
+impl Place {
+    /// The user that acts next.
+    pub(crate) fn draw_user(&self, users: &Distribution, random: &mut Random) -> u64 {
+        let mut user = users.draw(random);
+        if self.here.is_empty() || random.chance(self.away) {
+            return user;
+        }
+        for _ in 0..LOOKS_MAX {
+            if self.here.contains(&self.homes.of(user)) {
+                break;
+            }
+            user = users.draw(random);
+        }
+        user
+    }
+
+    /// The user that acts next, and so many others, whoever they are: so that two popular users are not concerned all the time.
+    pub(crate) fn draw_users(&self, users: &Distribution, others: usize, random: &mut Random) -> Vec<u64> {
+        let mut drawn = vec![self.draw_user(users, random)];
+        while drawn.len() <= others {
+            let mut other = random.below(users.count());
+            while drawn.contains(&other) {
+                other = (other + 1) % users.count();
+            }
+            drawn.push(other);
+        }
+        drawn
+    }
+}
+
+/// One of several things, each as often as its share of their sum says.
+///
+/// # Panics
+/// If there are none.
+pub fn draw_of<A: Copy>(shares: &[(A, u64)], random: &mut Random) -> A {
+    let mut drawn = random.below(shares.iter().map(|(_, share)| share).sum());
+    for (action, share) in shares {
+        if drawn < *share {
+            return *action;
+        }
+        drawn -= share;
+    }
+    unreachable!("what is drawn lies below the sum of the shares")
+}
+
+/// What a transaction has read of a set: all elements with their counts, and the objects that some of them name.
+pub(crate) struct ReadSet<'a> {
+    pub(crate) set: &'a Key,
+    pub(crate) counts: &'a [(Key, i64)],
+    pub(crate) objects: &'a [(Key, Option<Value>)],
+    /// False if there may be more elements.
+    pub(crate) is_complete: bool,
+}
+
+/// What is wrong with what one transaction has read, in words.
+pub(crate) fn violations(sets: &[ReadSet<'_>]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for read in sets {
+        let missing = read.objects.iter().filter(|(key, value)| value.is_none() && is_object(key));
+        violations
+            .extend(missing.map(|(key, _)| format!("{:?} names {key:?}, which is not there", read.set)));
+    }
+    let count = |read: &ReadSet<'_>, user: u64| {
+        let name = user_name(user);
+        read.counts.iter().find(|(element, _)| *element == name).map_or(0, |(_, count)| *count)
+    };
+    for (kind, other_kind) in [(List::Friends, List::Friends), (List::Following, List::Followers)] {
+        for one in sets.iter().filter(|read| read.is_complete) {
+            let Some(user) = owner_of(one.set, kind) else { continue };
+            for other in sets.iter().filter(|read| read.is_complete) {
+                let Some(friend) = owner_of(other.set, other_kind) else { continue };
+                let (there, back) = (count(one, friend), count(other, user));
+                if there != back {
+                    let (one, other) = (one.set, other.set);
+                    violations.push(format!(
+                        "{one:?} has {friend} {there} times, and {other:?} has {user} {back} times"
+                    ));
+                }
+            }
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zipf::Popularity;
+
+    #[test]
+    fn names_lead_back_to_what_they_name() {
+        assert_eq!(named(&object_name(17, 7)), Some(object(17, 7)));
+        assert_eq!((user(&user_name(17)), named(&user_name(17))), (Some(17), Some(profile(17))));
+        assert_eq!((user(&object_name(17, 7)), named(&"x@y".into())), (None, None));
+        assert!(object_name(99, 7) < object_name(1, 8), "they are ordered by number");
+        assert_eq!(list(3, List::Album(2)), "{u3}/album/2");
+        assert_eq!(owner_of(&list(3, List::Friends), List::Friends), Some(3));
+        assert_eq!(owner_of(&list(3, List::Events), List::Friends), None);
+    }
+
+    #[test]
+    fn clients_serve_users_at_home() {
+        let users = Distribution::new(100, Popularity::Uniform);
+        for homes in [Homes::Hashed(3), Homes::Dealt(3)] {
+            let place = Place { homes, here: vec![1], away: 0.0 };
+            let mut random = Random::new(1);
+            for _ in 0..100 {
+                let drawn = place.draw_users(&users, 2, &mut random);
+                assert_eq!(homes.of(drawn[0]), 1);
+                assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2] && drawn[0] != drawn[2]);
+            }
+            let homeless = Place { away: 1.0, ..place };
+            let away = (0..300).filter(|_| homes.of(homeless.draw_user(&users, &mut random)) != 1).count();
+            assert!((150..250).contains(&away), "{away} of 300");
+        }
+        let nobody = Place { homes: Homes::Dealt(3), here: vec![7], away: 0.0 };
+        assert!(nobody.draw_user(&users, &mut Random::new(1)) < 100);
+    }
+
+    fn read<'a>(set: &'a Key, counts: &'a [(Key, i64)], objects: &'a [(Key, Option<Value>)]) -> ReadSet<'a> {
+        ReadSet { set, counts, objects, is_complete: true }
+    }
+
+    #[test]
+    fn one_sided_friendships_and_missing_objects_are_found() {
+        let sets = [list(1, List::Friends), list(2, List::Friends)];
+        let (two, one) = ([(user_name(2), 1)], [(user_name(1), 1)]);
+        assert!(violations(&[read(&sets[0], &two, &[]), read(&sets[1], &one, &[])]).is_empty());
+        assert_eq!(violations(&[read(&sets[0], &two, &[]), read(&sets[1], &[], &[])]).len(), 2);
+        let partly = ReadSet { is_complete: false, ..read(&sets[1], &[], &[]) };
+        assert!(violations(&[read(&sets[0], &two, &[]), partly]).is_empty());
+        let follows = [list(1, List::Following), list(2, List::Followers)];
+        assert!(violations(&[read(&follows[0], &two, &[]), read(&follows[1], &one, &[])]).is_empty());
+        assert_eq!(violations(&[read(&follows[0], &two, &[]), read(&follows[1], &[], &[])]).len(), 1);
+        let messages = list(1, List::Messages);
+        let here = [(object(2, 7), Some(Value::from_static(b"x")))];
+        assert!(violations(&[read(&messages, &[], &here)]).is_empty());
+        assert_eq!(violations(&[read(&messages, &[], &[(object(2, 7), None)])]).len(), 1);
+        assert!(
+            violations(&[read(&messages, &[], &[(profile(2), None)])]).is_empty(),
+            "not everybody has one"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Code that documentation shows and tests run: the page says where it comes from, and both have to agree.
+//!
+//! A page shows an excerpt below a line that names it:
+//!
+//! ````text
+//! <!-- from crates/hosts/client/tests/cluster/write_where_you_are.rs: long fork -->
+//! ```rust
+//! …
+//! ```
+//! ````
+//!
+//! The excerpt stands in that file between the lines `// Page: long fork` and `// Page ends.`, with any indentation. `cargo xtask fix` copies
+//! it into the page. An excerpt that no page shows, and a page that names none that exists, are mistakes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::source::{File, files};
+
+const FROM: &str = "<!-- from ";
+const FROM_ENDS: &str = " -->";
+const BEGIN: &str = "// Page: ";
+const END: &str = "// Page ends.";
+
+/// Where pages are, and where files are that have excerpts.
+const PAGES: &str = "docs";
+const SOURCES: &str = "crates";
+
+/// The excerpts of all files, without their indentation, by file and name.
+type Excerpts = BTreeMap<(String, String), String>;
+
+/// Says which pages show other code than there is.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn complaints(root: &Path) -> Result<Vec<String>, String> {
+    let (excerpts, mut complaints) = excerpts(&files(root, SOURCES)?);
+    let mut shown = Vec::new();
+    for page in pages(root)? {
+        let (rewritten, mistakes) = rewrite(&page, &excerpts, &mut shown);
+        complaints.extend(mistakes);
+        if rewritten != page.text {
+            let path = page.path.display();
+            complaints.push(format!("{path}: shows other code than it names; run `cargo xtask fix`"));
+        }
+    }
+    let hidden = excerpts.keys().filter(|excerpt| !shown.contains(excerpt));
+    complaints.extend(hidden.map(|(file, name)| format!("{file}: no page shows the excerpt `{name}`")));
+    Ok(complaints)
+}
+
+/// Copies the excerpts into the pages.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn write(root: &Path) -> Result<(), String> {
+    let (excerpts, _) = excerpts(&files(root, SOURCES)?);
+    for page in pages(root)? {
+        let (rewritten, _) = rewrite(&page, &excerpts, &mut Vec::new());
+        if rewritten != page.text {
+            let path = root.join(&page.path);
+            fs::write(&path, rewritten).map_err(|error| format!("{}: {error}", page.path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn pages(root: &Path) -> Result<Vec<File>, String> {
+    let mut pages = files(root, PAGES)?;
+    pages.retain(|file| file.path.extension().is_some_and(|extension| extension == "md"));
+    Ok(pages)
+}
+
+/// Finds the excerpts of files, and says which of them do not end or have one name.
+fn excerpts(files: &[File]) -> (Excerpts, Vec<String>) {
+    let (mut excerpts, mut complaints) = (Excerpts::new(), Vec::new());
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let path = file.path.display().to_string();
+        let mut open: Option<(String, Vec<&str>)> = None;
+        for line in file.text.lines() {
+            match (line.trim_start(), &mut open) {
+                (text, None) => {
+                    open = text.strip_prefix(BEGIN).map(|name| (name.to_owned(), Vec::new()));
+                }
+                (END, Some(_)) => {
+                    let (name, lines) = open.take().unwrap_or_default();
+                    let excerpt = (path.clone(), name);
+                    if excerpts.contains_key(&excerpt) {
+                        complaints.push(format!("{path}: two excerpts are called `{}`", excerpt.1));
+                    }
+                    excerpts.insert(excerpt, unindented(&lines));
+                }
+                (_, Some((_, lines))) => lines.push(line),
+            }
+        }
+        if let Some((name, _)) = open {
+            complaints.push(format!("{path}: the excerpt `{name}` does not end"));
+        }
+    }
+    (excerpts, complaints)
+}
+
+fn unindented(lines: &[&str]) -> String {
+    let indentation = |line: &&str| line.len() - line.trim_start().len();
+    let least = lines.iter().filter(|line| !line.is_empty()).map(indentation).min().unwrap_or(0);
+    lines.iter().map(|line| format!("{}\n", line.get(least..).unwrap_or_default())).collect()
+}
+
+/// The page with the code that it names, and what it names that is not there. Notes what it shows.
+fn rewrite(page: &File, excerpts: &Excerpts, shown: &mut Vec<(String, String)>) -> (String, Vec<String>) {
+    let (mut text, mut complaints) = (String::new(), Vec::new());
+    let mut lines = page.text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        text.push_str(line);
+        text.push('\n');
+        let named = line.strip_prefix(FROM).and_then(|rest| rest.strip_suffix(FROM_ENDS));
+        let Some((file, name)) = named.and_then(|named| named.split_once(": ")) else { continue };
+        let excerpt = (file.to_owned(), name.to_owned());
+        let Some(code) = excerpts.get(&excerpt) else {
+            complaints.push(format!("{}: {file} has no excerpt `{name}`", page.at(at)));
+            continue;
+        };
+        let is_code = lines.next().is_some_and(|(_, fence)| fence == "```rust");
+        if !is_code || !lines.by_ref().any(|(_, line)| line == "```") {
+            complaints.push(format!("{}: a block of Rust has to follow", page.at(at)));
+            return (page.text.clone(), complaints);
+        }
+        text.push_str(&format!("```rust\n{code}```\n"));
+        shown.push(excerpt);
+    }
+    (text, complaints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.into(), text: text.to_owned() }
+    }
+
+    fn source() -> File {
+        file("t.rs", "fn f() {\n    // Page: one\n    a();\n\n        b();\n    // Page ends.\n    c();\n}\n")
+    }
+
+    const PAGE: &str = "x\n<!-- from t.rs: one -->\n```rust\na();\n\n    b();\n```\ny\n";
+
+    fn rewritten(page: &str) -> (String, Vec<String>) {
+        let (excerpts, complaints) = excerpts(&[source()]);
+        assert!(complaints.is_empty());
+        rewrite(&file("p.md", page), &excerpts, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_page_shows_what_is_run() {
+        assert_eq!(rewritten(PAGE), (PAGE.to_owned(), vec![]));
+        assert_eq!(rewritten(&PAGE.replace("a();", "z();")), (PAGE.to_owned(), vec![]));
+        assert_eq!(rewritten("no code\n").0, "no code\n");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let (_, complaints) = rewritten(&PAGE.replace(": one", ": two"));
+        assert!(complaints[0].contains("has no excerpt `two`"), "{complaints:?}");
+        let (unchanged, complaints) = rewritten("<!-- from t.rs: one -->\nx\n```\ny\n```\n");
+        assert!(unchanged.ends_with("y\n```\n") && complaints[0].contains("has to follow"), "{complaints:?}");
+    }
+
+    #[test]
+    fn excerpts_end_and_have_names_of_their_own() {
+        let open = file("t.rs", "// Page: one\nx\n");
+        assert!(excerpts(&[open]).1[0].contains("does not end"));
+        let twice = file("t.rs", &"// Page: one\n// Page ends.\n".repeat(2));
+        assert!(excerpts(&[twice]).1[0].contains("two excerpts"));
+    }
+}
