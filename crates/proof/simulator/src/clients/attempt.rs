@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_checker::RecordedTxn;
+use quorate_core::command::AtSite;
 use quorate_core::{Key, ShardId, Timestamp, TransactionId, Value};
 use quorate_workloads::Execution;
 
@@ -20,6 +21,8 @@ pub(super) struct Attempt {
     pub(super) recorded: RecordedTxn,
     /// The site at which it runs, as the history names it.
     pub(super) site: String,
+    /// Its place among the transactions of local sites, once its client was told.
+    pub(super) place: Option<AtSite>,
     pub(super) commit_asked: bool,
     /// True once the client has been told that nobody knows, and asks what became of it.
     pub(super) resolving: bool,

@@ -31,6 +31,9 @@ impl Clients {
             self.nonsense.push(format!("{id} of a client at {home} committed as {version:?}"));
         }
         self.recorder.facts(recorded, facts(at_site, cluster));
+        if let Some(attempt) = &mut self.sessions[session].attempt {
+            attempt.place = Some(at_site.clone());
+        }
     }
 
     /// What became of an attempt was not told with its place, or is not known yet.

@@ -1,32 +1,42 @@
 //! What was acknowledged and is lost with its site: the history says so, and nobody has to find it again.
 
+use std::collections::BTreeMap;
+
 use quorate_checker::{MicroOp, RecordedTxn};
 use quorate_core::{ShardId, Timestamp};
 
 use super::Clients;
+use super::attempt::Attempt;
 use crate::cluster::Cluster;
 use crate::system::System;
 
-/// The acknowledged transactions of one site, by number, that may still be lost.
+/// The acknowledged transactions that may still be lost.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    /// By the site, as versions name it, and number.
-    by_version: std::collections::BTreeMap<(u64, u64), (RecordedTxn, Vec<MicroOp>)>,
+    /// By the site, as versions name it, and the last of its transactions that each depends on: itself, or what it has read of.
+    by_version: BTreeMap<(u64, u64), Vec<(RecordedTxn, Vec<MicroOp>)>>,
 }
 
 impl Clients {
-    /// A transaction was acknowledged that may be lost with its site.
+    /// A transaction was acknowledged that may be lost with its site: it committed there, or has read there what nobody else has.
     pub(super) fn note_version<S: System>(
         &mut self,
-        recorded: RecordedTxn,
+        attempt: &Attempt,
         version: Timestamp,
-        ops: &[MicroOp],
+        ops: Vec<MicroOp>,
         cluster: &Cluster<S>,
     ) {
-        // What has only read has no version of its own.
-        if S::LOSES_SITES && version.client.0 > 0 {
-            let name = (version.client.0, version.micros);
-            self.may_be_lost.by_version.insert(name, (recorded, ops.to_vec()));
+        if !S::LOSES_SITES {
+            return;
+        }
+        let read = attempt.place.as_ref().filter(|_| version.client.0 == 0).and_then(|place| {
+            let sites = place.snapshot.iter().enumerate();
+            let mut own = sites.filter(|(site, _)| cluster.local_site(*site) == attempt.site);
+            own.next().map(|(site, seen)| (site as u64 + 1, *seen))
+        });
+        let written = (version.client.0 > 0).then_some((version.client.0, version.micros));
+        if let Some(name) = written.or(read) {
+            self.may_be_lost.by_version.entry(name).or_default().push((attempt.recorded, ops));
             self.abandon_lost(cluster);
         }
     }
@@ -43,19 +53,23 @@ impl Clients {
                 .map(|(name, _)| *name)
                 .collect();
             for name in lost {
-                let Some((recorded, ops)) = self.may_be_lost.by_version.remove(&name) else { continue };
-                let time = self.time(cluster.world.now());
-                self.recorder.lost(recorded, time);
-                *self.happened.entry("acknowledged transactions were lost with their site").or_default() += 1;
-                let is_of = |key: &quorate_checker::Key, element: i64| {
-                    ops.iter().any(|op| match op {
-                        MicroOp::Append(of, known) | MicroOp::Add(of, known) => {
-                            of == key && *known == element
-                        }
-                        _ => false,
-                    })
-                };
-                self.acknowledged.retain(|(key, element)| !is_of(key, *element));
+                for (recorded, ops) in self.may_be_lost.by_version.remove(&name).unwrap_or_default() {
+                    let time = self.time(cluster.world.now());
+                    self.recorder.lost(recorded, time);
+                    *self
+                        .happened
+                        .entry("acknowledged transactions were lost with their site")
+                        .or_default() += 1;
+                    let is_of = |key: &quorate_checker::Key, element: i64| {
+                        ops.iter().any(|op| match op {
+                            MicroOp::Append(of, known) | MicroOp::Add(of, known) => {
+                                of == key && *known == element
+                            }
+                            _ => false,
+                        })
+                    };
+                    self.acknowledged.retain(|(key, element)| !is_of(key, *element));
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ use quorate_core::command::{
 };
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::hosted::StoredVersion;
-use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
+use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
@@ -37,10 +37,8 @@ use homes::parameters_at;
 use losses::Acknowledged;
 use milestones::Milestones;
 pub use milestones::Told;
-use one_round::OneRound;
 use promise::Promises;
 use puts::Puts;
-use read_only::ReadOnly;
 use script::{Manner, Scripted};
 pub use tally::Tally;
 use trade::Trade;
@@ -490,6 +488,7 @@ impl Clients {
             execution,
             recorded,
             site,
+            place: None,
             commit_asked,
             resolving,
             thinks,
@@ -903,7 +902,7 @@ impl Clients {
         self.record_timestamp::<S>(attempt.recorded, in_history);
         let time = self.time(cluster.world.now());
         self.recorder.ok(attempt.recorded, time, ops.clone());
-        self.note_version(attempt.recorded, timestamp, &ops, cluster);
+        self.note_version(attempt, timestamp, ops, cluster);
     }
 
     /// Notes the timestamp at which a transaction committed, where those of all sites are of one order.

@@ -190,9 +190,11 @@ impl Replica {
         objects.map(|update| self.guardian(update))
     }
 
-    /// So many sites have a transaction before it is disaster-safe durable.
+    /// So many sites have a transaction before it is disaster-safe durable. A site that was taken out counts until its end is settled.
     pub(super) fn durable_at(&self) -> usize {
-        let left = self.config.sites().filter(|site| self.state.removal(*site).is_none()).count();
+        let is_left =
+            |site: &LocalSite| self.state.removal(*site).is_none_or(|removal| removal.end.is_none());
+        let left = self.config.sites().filter(is_left).count();
         (self.config.sites_lost_max + 1).min(left)
     }
 
