@@ -103,7 +103,7 @@ impl<S: System> Cluster<S> {
         let shards = self.shards();
         let shard = shards[random.index(shards.len())];
         let left = shards.iter().filter(|shard| !self.losses.has_lost(**shard)).count();
-        if self.losses.has_lost(shard) || left < 2 {
+        if !S::LOSES_SITES || self.losses.has_lost(shard) || left < 2 {
             return false;
         }
         self.losses.lost.push(shard);

@@ -22,6 +22,9 @@ fn the_rules_survive_all_faults() {
         "client was told that its transaction is durable",
         "client was told that its transaction is visible everywhere",
         "client was told which sites keep its transaction from a milestone",
+        "comparisons of sites",
+        "containers were found or placed",
+        "containers were placed",
         // W16: parallel snapshot isolation permits them, so they have to occur.
         "long forks between transactions of two sites",
         "replicas of a shard compared",

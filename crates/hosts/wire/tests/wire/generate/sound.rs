@@ -181,6 +181,23 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
     let latest = groups.iter_mut().filter_map(since).max().unwrap_or(0);
     let epoch = keyspace.number(6).max(latest);
     keyspace.set(6, vec![Value::Varint(epoch)]);
+    remove_sites(keyspace);
+}
+
+/// Each removal is that of a shard, in order, and the last shard succeeds them all.
+fn remove_sites(keyspace: &mut Message) {
+    let mut shards: Vec<u64> = keyspace.all(5).iter().map(|shard| as_message(shard).number(1)).collect();
+    shards.sort_unstable();
+    shards.dedup();
+    let last = shards.pop().expect("a keyspace has a shard");
+    let removals = keyspace.all(9).iter().map(as_message).zip(shards);
+    let removals = removals.map(|(mut removal, shard)| {
+        removal.set(1, nonzero(shard));
+        removal.set(2, nonzero(last));
+        Value::Message(removal)
+    });
+    let removals = removals.collect();
+    keyspace.set(9, removals);
 }
 
 fn as_message(value: &Value) -> Message {
