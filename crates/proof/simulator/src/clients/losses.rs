@@ -10,11 +10,14 @@ use super::attempt::Attempt;
 use crate::cluster::Cluster;
 use crate::system::System;
 
+/// A transaction, and what it did.
+type Done = (RecordedTxn, Vec<MicroOp>);
+
 /// The acknowledged transactions that may still be lost.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
     /// By the site, as versions name it, and the last of its transactions that each depends on: itself, or what it has read of.
-    by_version: BTreeMap<(u64, u64), Vec<(RecordedTxn, Vec<MicroOp>)>>,
+    by_version: BTreeMap<(u64, u64), Vec<Done>>,
 }
 
 impl Clients {
