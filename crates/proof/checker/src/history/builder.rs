@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 
 use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType};
+use super::facts::Facts;
 use super::intern::KeyType;
 use super::{
     Action, History, KeyId, Malformed, NO_FACTS, Op, Outcome, Seen, Session, SetRef, Site, Speculation, Txn,
@@ -222,9 +223,9 @@ impl Builder {
         self.add_facts(id, draft)
     }
 
-    /// Keeps what the servers said on this line about a transaction.
-    fn add_facts(&mut self, id: TxnId, draft: &Draft) -> Result<(), Malformed> {
-        let Some(mut facts) = draft.facts.as_deref().cloned() else { return Ok(()) };
+    /// What the servers said on this line.
+    fn facts_of(&self, draft: &Draft) -> Option<Facts> {
+        let mut facts = draft.facts.as_deref().cloned()?;
         if let Some(vts) = &mut facts.vts {
             for (site, _) in &mut *vts {
                 *site = Site(self.renumbering.sites[site.0 as usize]);
@@ -232,6 +233,12 @@ impl Builder {
             vts.retain(|&(_, commits)| commits > 0);
             vts.sort_unstable();
         }
+        Some(facts)
+    }
+
+    /// Keeps what the servers said on this line about a transaction.
+    fn add_facts(&mut self, id: TxnId, draft: &Draft) -> Result<(), Malformed> {
+        let Some(facts) = self.facts_of(draft) else { return Ok(()) };
         let txn = &mut self.history.txns[id.index()];
         match self.history.facts.get_mut(txn.facts as usize) {
             Some(known) => known.merge(facts),
@@ -243,13 +250,19 @@ impl Builder {
         }
     }
 
-    /// Marks the latest acknowledged transaction of the process that has these operations.
+    /// Marks the latest acknowledged transaction of the process that has these operations, and of which nothing else was said.
     fn lose(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
         let mut candidate = self.processes.get(&process_number).and_then(|process| process.last);
+        let facts = self.facts_of(draft);
         while let Some(id) = candidate {
             let txn = &self.history.txns[id.index()];
             let acknowledged = txn.outcome == Outcome::Committed && !txn.lost;
-            if acknowledged && (!draft.has_value || self.first_difference(txn, content.ops(draft)).is_none())
+            let known = self.history.facts.get(txn.facts as usize);
+            let agrees =
+                known.zip(facts.clone()).is_none_or(|(known, facts)| known.clone().merge(facts).is_ok());
+            if acknowledged
+                && agrees
+                && (!draft.has_value || self.first_difference(txn, content.ops(draft)).is_none())
             {
                 self.history.txns[id.index()].lost = true;
                 return self.add_facts(id, draft);
