@@ -247,7 +247,7 @@ pub enum Message {
         transaction: TransactionId,
         /// Its name.
         version: VersionNumber,
-        /// What it is to reach.
+        /// The milestone that it is to reach.
         milestone: Milestone,
     },
     /// The transaction has reached it, and that will not change; or not yet.
@@ -278,7 +278,7 @@ pub enum Message {
     Frozen {
         /// That.
         frozen: Frozen,
-        /// What it has received of all sites that were taken out by now, durably.
+        /// The transactions that it has received of all sites that were taken out by now, durably.
         received: Vector,
     },
     /// Leader to leader: transactions of sites that were taken out, which the receiver has said to lack.

@@ -7,7 +7,7 @@ use crate::vector::{LocalSite, Vector};
 pub struct End {
     /// So many of its transactions are kept. Later ones are abandoned, as if they had never committed.
     pub last: u64,
-    /// What must have committed at its successor before that lets in what the site let in.
+    /// The transactions that must have committed at its successor before that lets in writes in its place.
     pub barrier: Vector,
 }
 
@@ -27,7 +27,7 @@ pub struct Removal {
 pub struct Frozen {
     /// How many removals it knew of.
     pub removals: u32,
-    /// What it had received of the sites whose end is open.
+    /// The transactions that it had received of the sites whose end is open.
     pub received: Vector,
     /// How many transactions had committed at it.
     pub seqno: u64,

@@ -28,7 +28,7 @@ pub(super) struct Execution {
     requests: u32,
     /// True if it is a read-only transaction that commits by itself once everything is read.
     pub(super) commits_when_read: bool,
-    /// What becomes of a container once it is known where it is.
+    /// The call that changes a container once it is known where it is.
     pub(super) places: Option<ContainerCall>,
 }
 

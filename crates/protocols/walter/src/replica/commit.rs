@@ -26,9 +26,9 @@ use quorate_core::transaction::{
 };
 use quorate_core::{Address, Context, Instant, Key, ReplicaId, TransactionId};
 
-use super::containers::Holder;
+use super::containers::{Holder, awaited};
 use super::leader::{Refusing, Slow, Unleased};
-use super::{Out, Replica, WAITING_MAX};
+use super::{Out, Replica};
 use crate::container::Container;
 use crate::entry::{Commit, Entry, registers};
 use crate::histories::Update;
@@ -81,7 +81,7 @@ impl Replica {
         if !self.holds_lease(context.now) && !self.config.rules.has(Plant::LeaseIgnored) {
             let Request { id, snapshot, period, updates } = request;
             let message = Message::Commit { transaction: id, snapshot, period, updates };
-            return self.wait_for_lease(from, message, context.now, outbox);
+            return self.wait_for_lease(from, Unleased::Request(message), context.now, outbox);
         }
         if let Some(last) = self.abandoned(request.snapshot.least()) {
             return outbox.send(from, Message::Abandoned { transaction: id, last });
@@ -92,7 +92,10 @@ impl Replica {
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait(from, message, needs, context, outbox);
         }
-        if let Some(needs) = self.awaited(registers(&request.updates)) {
+        // The holder of each register that is written, in their order.
+        let holders: Vec<Holder> = registers(&request.updates).map(|key| self.holder(key)).collect();
+        if let Some(needs) = awaited(&holders) {
+            let needs = needs.clone();
             let Request { id, snapshot, period, updates } = request;
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait(from, message, needs, context, outbox);
@@ -102,7 +105,9 @@ impl Replica {
             Snapshot::Taken(snapshot) => Vector::new(snapshot.numbers().to_vec()),
             // It has read nothing, so it may come after everything that is about to commit here; unless other sites are asked: they must
             // never hear of a transaction that is not stable.
-            Snapshot::New(_) if !self.is_fast(&request.updates) => self.state.committed.clone(),
+            Snapshot::New(_) if holders.iter().any(|holder| *holder != Holder::Here) => {
+                self.state.committed.clone()
+            }
             // All of it, and of the other sites, too: the snapshots of a site include each other.
             Snapshot::New(_) => {
                 let mut newest = self.state.committed.clone();
@@ -116,7 +121,7 @@ impl Replica {
         if !snapshot.includes_all(self.state.histories.floor()) {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
-        self.begin_commit(from, id, snapshot, request.updates, context, log, outbox);
+        self.begin_commit(from, id, snapshot, (request.updates, &holders), context, log, outbox);
     }
 
     #[expect(clippy::too_many_arguments, reason = "a transaction, and the ports of a step")]
@@ -125,18 +130,19 @@ impl Replica {
         from: Address,
         id: TransactionId,
         snapshot: Vector,
-        updates: Vec<Update>,
+        (updates, holders): (Vec<Update>, &[Holder]),
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let mut here: Vec<Key> = Vec::new();
         let mut elsewhere: BTreeMap<LocalSite, BTreeSet<Key>> = BTreeMap::new();
-        for key in registers(&updates) {
-            match self.holder(key) {
+        for (key, holder) in registers(&updates).zip(holders) {
+            match holder {
                 Holder::Elsewhere(site) => {
-                    elsewhere.entry(site).or_default().insert(key.clone());
+                    elsewhere.entry(*site).or_default().insert(key.clone());
                 }
-                Holder::Here if self.is_free(key, id, &snapshot) => {}
+                Holder::Here if self.is_free(key, id, &snapshot) => here.push(key.clone()),
                 _ => return self.refuse(id, Refusing::told(from), log, outbox),
             }
         }
@@ -148,8 +154,6 @@ impl Replica {
         if elsewhere.is_empty() {
             return self.append_commit(from, id, snapshot, updates, None, log, outbox);
         }
-        let here: Vec<Key> =
-            registers(&updates).filter(|key| self.preferred(key) == Some(self.site)).cloned().collect();
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
         let Some(leader) = &mut self.leader else { return };
         leader.hold(id, &here);
@@ -168,19 +172,6 @@ impl Replica {
         };
         leader.slow.insert(id, slow);
         self.send_prepares(id, outbox);
-    }
-
-    /// True if every register that is written has its preferred site here.
-    fn is_fast(&self, updates: &[Update]) -> bool {
-        registers(updates).all(|key| self.preferred(key) == Some(self.site))
-    }
-
-    /// What has to commit here before this site lets in what is written to one of these registers.
-    pub(super) fn awaited<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Option<Vector> {
-        keys.into_iter().find_map(|key| match self.holder(key) {
-            Holder::Soon(needs) => Some(needs),
-            Holder::Here | Holder::Nobody | Holder::Elsewhere(_) => None,
-        })
     }
 
     /// True if a transaction with this snapshot may write a register whose preferred site this is: its newest version is in the snapshot, and
@@ -240,11 +231,7 @@ impl Replica {
         if is_sure || self.config.rules.has(Plant::LeaseNotCheckedAgain) {
             return outbox.send(to, Message::CommitReply { transaction: id, ending: ending.clone() });
         }
-        let Some(leader) = &mut self.leader else { return };
-        match leader.unleased.len() < WAITING_MAX {
-            true => leader.unleased.push_back(Unleased::Ending { asker: to, id }),
-            false => outbox.ignored(reasons::TOO_MANY),
-        }
+        self.wait_for_lease(to, Unleased::Ending(id), now, outbox);
     }
 
     /// Makes it final that a transaction does not commit, and lets these know once it is.

@@ -24,6 +24,14 @@ pub(super) enum Holder {
     Elsewhere(LocalSite),
 }
 
+/// The transactions that have to commit here before this site lets in a write to one of some registers, by their holders.
+pub(super) fn awaited(holders: &[Holder]) -> Option<&Vector> {
+    holders.iter().find_map(|holder| match holder {
+        Holder::Soon(needs) => Some(needs),
+        Holder::Here | Holder::Nobody | Holder::Elsewhere(_) => None,
+    })
+}
+
 impl Replica {
     /// The site that lets in what is written to a register.
     pub(super) fn holder(&self, key: &[u8]) -> Holder {
@@ -67,6 +75,14 @@ impl Replica {
 
     fn preferred_of(&self, name: &[u8], container: Option<&Container>) -> LocalSite {
         container.map_or_else(|| self.config.preferred(name), |container| container.preferred)
+    }
+
+    /// The container of this name in a snapshot. The successor of a site that was taken out has what that site had.
+    pub(super) fn found(&self, name: &[u8], snapshot: &Vector) -> Container {
+        let placed = self.state.histories.container(name, Some(snapshot));
+        let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
+        let successor = self.state.successor(first);
+        Container { preferred: successor.map_or(first, |(site, _)| site) }
     }
 
     /// The site that must have an update before it is durable: it lets in what comes after it.

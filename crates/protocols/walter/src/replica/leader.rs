@@ -62,8 +62,8 @@ pub(super) struct Leader {
     pub(super) awaited: Awaited,
     /// When it was asked last which sites were taken out.
     pub(super) consulted: Option<Instant>,
-    /// Requests, and addresses that wait for the ending of a transaction, until it is sure that this site was not taken out.
-    pub(super) unleased: VecDeque<Unleased>,
+    /// Clients that wait until it is sure that this site was not taken out.
+    pub(super) unleased: VecDeque<Leasing>,
     /// The sites of the FREEZE that was appended last.
     pub(super) freezing: Vec<LocalSite>,
     /// REMOVED is appended and not yet stable.
@@ -72,13 +72,21 @@ pub(super) struct Leader {
     pub(super) frozen: BTreeMap<LocalSite, (Frozen, Vector)>,
 }
 
-/// What waits for the lease of this site.
+/// A wait for the lease of this site.
+#[derive(Debug)]
+pub(super) struct Leasing {
+    pub(super) from: Address,
+    pub(super) since: Instant,
+    pub(super) waits: Unleased,
+}
+
+/// The subject of such a wait.
 #[derive(Debug)]
 pub(super) enum Unleased {
     /// A request.
-    Request { from: Address, message: Message, since: Instant },
-    /// The ending of a transaction that has committed since.
-    Ending { asker: Address, id: TransactionId },
+    Request(Message),
+    /// The ending of a transaction that has committed.
+    Ending(TransactionId),
 }
 
 /// Those who wait until a refusal is stable.

@@ -7,7 +7,7 @@ use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Address, Context, Instant, Key, ReplicaId, TransactionId};
 
-use super::containers::Holder;
+use super::containers::{Holder, awaited};
 use super::leader::Refusing;
 use super::state::State;
 use super::{Out, Replica};
@@ -46,14 +46,16 @@ impl Replica {
         if self.state.locks.contains_key(&id) {
             return outbox.send(from, Message::Vote { transaction: id, agrees: true });
         }
-        if let Some(mut needs) = self.awaited(&keys) {
+        let holders: Vec<Holder> = keys.iter().map(|key| self.holder(key)).collect();
+        if let Some(needs) = awaited(&holders) {
+            let mut needs = needs.clone();
             needs.join(&snapshot);
             let message = Message::Prepare { transaction: id, keys, snapshot };
             return self.wait(from.into(), message, needs, context, outbox);
         }
         // A transaction that has committed here gets no lock once more: its snapshot excludes its own writes, or the floor includes them.
         let is_recent = snapshot.includes_all(self.state.histories.floor());
-        let is_here = keys.iter().all(|key| self.holder(key) == Holder::Here);
+        let is_here = holders.iter().all(|holder| *holder == Holder::Here);
         if !is_recent || !is_here || !keys.iter().all(|key| self.is_free(key, id, &snapshot)) {
             // The transaction in the way may be in the snapshot, and has not committed here; or one that brings a container.
             if !self.has_committed(&snapshot) {

@@ -87,7 +87,7 @@ pub enum ReplicaEvent {
 pub enum ReplicaCommand {
     /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
     ChangeGroups(Groups),
-    /// What the configuration service has answered.
+    /// The answer of the configuration service.
     Answer {
         /// When it was asked.
         asked: Instant,

@@ -12,7 +12,6 @@ use quorate_core::{Address, Context, TransactionId};
 
 use super::leader::Waiting;
 use super::{Out, Replica, WAITING_MAX};
-use crate::container::Container;
 use crate::entry::Entry;
 use crate::histories::{Elements, TooOld};
 use crate::message::{Found, Message, Snapshot, Wanted};
@@ -95,13 +94,7 @@ impl Replica {
                     self.state.histories.elements(set, between, *from, limit, snapshot)?;
                 Found::Elements { counts, is_cut }
             }
-            Wanted::Container(name) => {
-                let placed = self.state.histories.container(name, Some(snapshot));
-                let container = placed.and_then(|placed| placed.value.clone());
-                Found::Container(
-                    container.unwrap_or_else(|| Container { preferred: self.config.preferred(name) }),
-                )
-            }
+            Wanted::Container(name) => Found::Container(self.found(name, snapshot)),
         })
     }
 

@@ -19,7 +19,7 @@ use quorate_core::log::Log;
 use quorate_core::topology::{self, Removals, Settled, Settlement};
 use quorate_core::{Address, Context, Instant, ReplicaId, ShardId};
 
-use super::leader::Unleased;
+use super::leader::{Leasing, Unleased};
 use super::{Out, Replica, ReplicaEvent, WAITING_MAX};
 use crate::entry::{Commit, Entry};
 use crate::message::Message;
@@ -62,15 +62,14 @@ impl Replica {
         })
     }
 
-    /// A request waits until it is sure that this site was not taken out.
-    pub(super) fn wait_for_lease(&mut self, from: Address, message: Message, now: Instant, outbox: &mut Out) {
+    /// A client waits until it is sure that this site was not taken out. One for which there is no room asks again.
+    pub(super) fn wait_for_lease(&mut self, from: Address, waits: Unleased, now: Instant, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
-        let is_of = |waiting: &&Unleased| matches!(waiting, Unleased::Request { from: sender, .. } if *sender == from);
-        let of_client = leader.unleased.iter().filter(is_of).count();
+        let of_client = leader.unleased.iter().filter(|waiting| waiting.from == from).count();
         if leader.unleased.len() >= WAITING_MAX / 10 || of_client >= WAITING_MAX / 100 {
             return outbox.ignored(reasons::TOO_MANY);
         }
-        leader.unleased.push_back(Unleased::Request { from, message, since: now });
+        leader.unleased.push_back(Leasing { from, since: now, waits });
     }
 
     /// Asks which sites were taken out.
@@ -112,12 +111,10 @@ impl Replica {
         }
         if self.holds_lease(context.now) {
             let waiting = self.leader.as_mut().map(|leader| std::mem::take(&mut leader.unleased));
-            for waiting in waiting.into_iter().flatten() {
-                match waiting {
-                    Unleased::Request { from, message, .. } => {
-                        self.on_message(from, message, context, log, outbox);
-                    }
-                    Unleased::Ending { asker, id } => self.tell_ending(asker, id, context.now, outbox),
+            for Leasing { from, waits, .. } in waiting.into_iter().flatten() {
+                match waits {
+                    Unleased::Request(message) => self.on_message(from, message, context, log, outbox),
+                    Unleased::Ending(id) => self.tell_ending(from, id, context.now, outbox),
                 }
             }
         }
@@ -144,10 +141,7 @@ impl Replica {
     ) {
         let (now, wait_timeout) = (context.now, self.config.wait_timeout);
         let Some(leader) = &mut self.leader else { return };
-        leader.unleased.retain(|waiting| match waiting {
-            Unleased::Request { since, .. } => now - *since < wait_timeout,
-            Unleased::Ending { .. } => true,
-        });
+        leader.unleased.retain(|waiting| now - waiting.since < wait_timeout);
         let interval = self.config.lease.unwrap_or_default() / 4;
         if leader.consulted.is_none_or(|at| now - at >= interval) {
             self.consult(now, outbox);
