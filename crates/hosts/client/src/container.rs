@@ -1,12 +1,9 @@
 //! Containers: where the objects of a `parallel-snapshot` keyspace are written first.
 
-use std::sync::Arc;
-
 use quorate_core::command::{ContainerCall, Outcome};
-use quorate_core::topology::{Keyspace as Definition, container_of};
-use quorate_core::{Key, NodeId, ShardId, SiteId, TransactionId};
+use quorate_core::topology::{container_of, shard_position};
+use quorate_core::{Key, ShardId, TransactionId};
 
-use crate::directory::site_named;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::retry::Retries;
@@ -37,15 +34,11 @@ impl Container {
     /// # Errors
     /// [`Invalid::Unsupported`] if the keyspace has no containers; else as [`Keyspace::read_only`].
     pub async fn preferred_site(&self) -> Result<String> {
-        let shard = self.run(ContainerCall::Locate).await?;
-        let places = self.keyspace.shared().places.directory();
-        let site = shard.and_then(|shard| {
-            site_of(&self.keyspace.definition(), shard, |node| {
-                places.topology().nodes.get(usize::from(node.0)).map(|node| node.site)
-            })
-        });
-        let name = site.and_then(|site| places.topology().sites.get(usize::from(site.0)).cloned());
-        name.ok_or_else(|| Invalid::KeyspaceOutdated { name: self.keyspace.name().to_owned() }.into())
+        let located = self.run(ContainerCall::Locate).await?;
+        let directory = self.keyspace.shared().places.directory();
+        let names = directory.sites_of(&self.keyspace.definition(), located.as_slice());
+        let outdated = || Invalid::KeyspaceOutdated { name: self.keyspace.name().to_owned() };
+        names.into_iter().next().ok_or_else(|| outdated().into())
     }
 
     /// Creates it with this preferred site, or moves it there: the site that has it lets in no more writes, and the other one begins as soon
@@ -56,22 +49,9 @@ impl Container {
     /// deadline; else as [`Keyspace::transact`].
     pub async fn place_at(&self, site: &str) -> Result<()> {
         let directory = self.keyspace.shared().places.directory();
-        let topology = directory.topology();
-        let wanted = site_named(topology, site)?;
-        let definition = self.keyspace.definition();
-        let node_site = |node: NodeId| topology.nodes.get(usize::from(node.0)).map(|node| node.site);
-        let there: Vec<ShardId> = definition
-            .shards
-            .iter()
-            .map(|shard| shard.id)
-            .filter(|shard| site_of(&definition, *shard, node_site) == Some(wanted))
-            .collect();
-        if there.is_empty() {
-            let name = self.keyspace.name().to_owned();
-            return Err(Invalid::NotInSite { name, site: site.to_owned() }.into());
-        }
+        let there = directory.local_sites(&self.keyspace.definition(), site)?;
         // Containers spread over the local sites of one place.
-        let position = quorate_core::topology::shard_position(&self.name, there.len());
+        let position = shard_position(&self.name, there.len());
         self.run(ContainerCall::Place(there[position])).await.map(drop)
     }
 
@@ -110,14 +90,4 @@ impl Container {
             }
         }
     }
-}
-
-/// The site in which a local site stands.
-fn site_of(
-    definition: &Arc<Definition>,
-    shard: ShardId,
-    site: impl Fn(NodeId) -> Option<SiteId>,
-) -> Option<SiteId> {
-    let shard = definition.shards.iter().find(|known| known.id == shard)?;
-    shard.replicas.first().and_then(|node| site(*node))
 }

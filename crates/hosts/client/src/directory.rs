@@ -101,6 +101,21 @@ impl Directory {
         }
     }
 
+    /// The local sites of a keyspace that stand in a site and were not removed.
+    ///
+    /// # Errors
+    /// There is no such site, or none of the keyspace's stands in it.
+    pub(crate) fn local_sites(&self, keyspace: &Keyspace, site: &str) -> Result<Vec<ShardId>, Invalid> {
+        let wanted = site_named(&self.topology, site)?;
+        let site_of = |node: &NodeId| self.topology.nodes.get(usize::from(node.0)).map(|node| node.site);
+        let is_there = |shard: &&Shard| shard.replicas.first().and_then(site_of) == Some(wanted);
+        let found: Vec<ShardId> = keyspace.shards_left().filter(is_there).map(|shard| shard.id).collect();
+        if found.is_empty() {
+            return Err(Invalid::NotInSite { name: keyspace.name.clone(), site: site.to_owned() });
+        }
+        Ok(found)
+    }
+
     /// The names of the sites of these shards, as far as they are known, each once.
     pub(crate) fn sites_of(&self, keyspace: &Keyspace, shards: &[ShardId]) -> Vec<String> {
         let stands = |shard: &ShardId| {

@@ -40,14 +40,10 @@ impl Shared {
         }
     }
 
-    /// What the session has seen was abandoned with this local site.
+    /// The session has seen transactions that were abandoned with this local site.
     fn abandoned(&self, keyspace: &Arc<Definition>, shard: ShardId) -> Error {
-        let keyspace = self.places.latest(keyspace);
-        let replicas = keyspace.shards.iter().find(|known| known.id == shard);
-        let replicas: Vec<ReplicaId> = replicas.into_iter().flat_map(|shard| shard.replica_ids()).collect();
-        let described = self.places.directory().describe(&keyspace, &replicas);
-        let site =
-            described.first().map_or_else(|| "unknown site".to_owned(), |replica| replica.site.clone());
+        let named = self.places.directory().sites_of(&self.places.latest(keyspace), &[shard]);
+        let site = named.into_iter().next().unwrap_or_else(|| format!("the site of {shard}"));
         Error::HistoryAbandoned { site }
     }
 
@@ -61,7 +57,7 @@ impl Shared {
     }
 }
 
-/// What was wrong with a call.
+/// The mistake in a call, as users are told.
 pub(crate) fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
     let name = || keyspace.name.clone();
     match mistake {

@@ -5,20 +5,19 @@
 
 use std::time::Duration;
 
+use quorate_core::ShardId;
 use quorate_core::topology::{Keyspace as Definition, Removal, RemovalError, Shard};
-use quorate_core::{NodeId, ShardId};
 use tokio::time::Instant;
 
 use crate::catalogue;
 use crate::database::Database;
-use crate::directory::site_named;
 use crate::error::{Invalid, Result};
 use crate::transaction::Transaction;
 
 /// How often it is looked whether the sites that are left have agreed.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What has come of a removal.
+/// A removal, as far as it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteRemoval {
     /// The keyspace as it is defined now.
@@ -42,13 +41,13 @@ impl Database {
     pub async fn local_sites(&self, name: &str, site: &str) -> Result<Vec<Shard>> {
         let definition = self.defined(name).await?;
         let found = self.local_sites_of(&definition, site)?;
-        Ok(definition.shards_left().filter(|shard| found.contains(&shard.id)).cloned().collect())
+        Ok(definition.shards.iter().filter(|shard| found.contains(&shard.id)).cloned().collect())
     }
 
     /// Removes a site that is lost for good from a `parallel-snapshot` keyspace, and waits until the others have agreed on what is kept of it; no longer
     /// than `patience`, and it goes on by itself.
     ///
-    /// What the site has acknowledged and no other one has received is lost. The site must not come back as it was.
+    /// Transactions that the site has acknowledged and no other one has received are lost. The site must not come back as it was.
     ///
     /// # Errors
     /// There is no such keyspace or site, [`Invalid::Unsupported`] if the keyspace's groups do not stand in sites, [`Invalid::NotInSite`] if it is not
@@ -105,23 +104,12 @@ impl Database {
         Ok(self.system().transact(find).await??)
     }
 
-    /// The local sites of a keyspace that stand in a site.
+    /// The local sites of a keyspace that stand in a site and were not removed.
     fn local_sites_of(&self, definition: &Definition, site: &str) -> Result<Vec<ShardId>> {
-        let directory = self.shared().places.directory();
-        let topology = directory.topology();
-        let wanted = site_named(topology, site)?;
         if !definition.isolation.stands_in_sites() {
             let name = definition.name.clone();
             return Err(Invalid::Unsupported { name, isolation: definition.isolation }.into());
         }
-        let stands =
-            |node: &NodeId| topology.nodes.get(usize::from(node.0)).is_some_and(|node| node.site == wanted);
-        let is_there = |shard: &&Shard| shard.replicas.first().is_some_and(stands);
-        let found: Vec<ShardId> = definition.shards.iter().filter(is_there).map(|shard| shard.id).collect();
-        if found.is_empty() {
-            let (name, site) = (definition.name.clone(), site.to_owned());
-            return Err(Invalid::NotInSite { name, site }.into());
-        }
-        Ok(found)
+        Ok(self.shared().places.directory().local_sites(definition, site)?)
     }
 }

@@ -13,7 +13,7 @@ use crate::output::print_json;
 /// How long the sites that are left may take to agree: they wait until the lease of the lost one has surely ended.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What was asked for.
+/// The removal that was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub(super) site: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct Asked<'a> {
     pub(super) force: bool,
 }
 
-/// Says what is lost, and removes the site if that was confirmed.
+/// Says which transactions are lost, and removes the site if that was confirmed.
 pub(super) async fn run(db: &Database, asked: Asked<'_>, json: bool) -> Outcome {
     let concerned = concerned(db, asked).await?;
     if concerned.is_empty() {
@@ -93,7 +93,6 @@ async fn concerned(db: &Database, asked: Asked<'_>) -> Result<Vec<(String, Vec<S
     let mut concerned = Vec::new();
     for name in names {
         match db.local_sites(&name, asked.site).await {
-            Ok(shards) if shards.is_empty() => {}
             Ok(shards) => concerned.push((name, shards)),
             Err(Error::Invalid(Invalid::NotInSite { .. })) if asked.keyspace.is_none() => {}
             Err(error) => return Err(error.into()),
@@ -125,7 +124,7 @@ fn described(name: &str, removal: &SiteRemoval) -> serde_json::Value {
     json!({ "keyspace": name, "removed": removed.collect::<Vec<_>>() })
 }
 
-/// What it means, for whoever has to decide.
+/// The consequences, for the operator.
 fn consequences(site: &str, names: &[&str]) -> String {
     format!(
         "the site {site:?} is removed for good from: {}.\n  What it has acknowledged and no other site has received IS LOST, and this cannot be taken \
