@@ -42,7 +42,7 @@ pub enum Alarm {
     Strike(Strike),
     /// A change of membership goes on.
     Membership(MembershipStep),
-    /// What follows the loss of a site goes on.
+    /// The aftermath of the loss of a site goes on.
     Site(SiteStep),
     /// Time to look whether a phase is over.
     Poll,

@@ -657,7 +657,7 @@ const PERMITTED_LEVELS: [Level; 6] =
 
 /// Judges whether snapshots and places at local sites explain what was read.
 fn judge_vectors(report: &mut SeedReport, level: Level, strict: &Recorder) {
-    // What is malformed has been told.
+    // A malformed history has been told of.
     if let Ok(history) = strict.to_history() {
         let vectors = invariants::vectors_explain_reads(&check_vectors(&history, level));
         note(report, Invariant::Timestamps, vectors);

@@ -48,7 +48,7 @@ pub enum SiteStep {
         server: usize,
         /// When it asked.
         asked: Instant,
-        /// What it proposes.
+        /// Its proposal.
         settlement: Option<Arc<Settlement>>,
     },
     /// A server hears the answer.
@@ -109,7 +109,7 @@ impl<S: System> Cluster<S> {
         self.losses.lost.push(shard);
         match random.below(5) {
             0 | 1 => self.on_lost(shard, Vec::new()),
-            // What it acknowledges meanwhile nobody else has.
+            // Transactions that it acknowledges meanwhile no other site has.
             2 | 3 => {
                 let links = self.links_of_site(shard);
                 for (from, to) in &links {

@@ -50,7 +50,7 @@ fn notices(plant: &str, seeds: u64, invariant: &str, anomaly: &str) -> bool {
     is_noticed
 }
 
-/// What clients saw may be explained by some order of transactions, and not by the snapshots that they had.
+/// The reads of clients may be explained by some order of transactions, and not by the snapshots that they had.
 #[test]
 fn vectors_show_an_effect_that_became_visible_before_its_cause() {
     assert!(notices("W12", 200, "I2", "snapshot-violation"));

@@ -1,4 +1,4 @@
-//! What the servers say of transactions, in histories: the place of each among those of the local sites.
+//! Facts of the servers about transactions, in histories: the place of each among those of the local sites.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Clients {
         }
     }
 
-    /// What became of an attempt was not told with its place, or is not known yet.
+    /// The end of an attempt was not told with its place, or is not known yet.
     pub(super) fn note_unplaced<S: System>(
         &mut self,
         id: quorate_core::TransactionId,

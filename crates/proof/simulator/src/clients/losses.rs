@@ -1,4 +1,4 @@
-//! What was acknowledged and is lost with its site: the history says so, and nobody has to find it again.
+//! Transactions that were acknowledged and are lost with their site: the history says so, and no invariant asks for them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::attempt::Attempt;
 use crate::cluster::Cluster;
 use crate::system::System;
 
-/// A transaction, and what it did.
+/// A transaction, and its operations.
 type Done = (RecordedTxn, Vec<MicroOp>);
 
 /// The acknowledged transactions that may still be lost.

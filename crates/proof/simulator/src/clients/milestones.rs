@@ -24,7 +24,7 @@ pub struct Told {
     pub transaction: TransactionId,
     /// Its version.
     pub version: SiteVersion,
-    /// What it has reached.
+    /// The milestone that it has reached.
     pub milestone: Milestone,
 }
 
@@ -139,7 +139,7 @@ impl Clients {
         self.milestones.told.push(Told { transaction, version: asked.version, milestone });
     }
 
-    /// What clients were told and nobody has judged yet.
+    /// The milestones that clients were told and no judge has seen yet.
     pub fn take_milestones(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.milestones.told)
     }

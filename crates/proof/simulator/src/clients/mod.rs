@@ -147,7 +147,7 @@ pub struct Clients {
     pub told: Vec<(TransactionId, Outcome)>,
     /// What clients have asked for and got that shows how much the system was put to, and how often.
     pub happened: BTreeMap<&'static str, u64>,
-    /// What clients wait for beyond commits.
+    /// The milestones that clients wait for.
     milestones: Milestones,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
@@ -157,7 +157,7 @@ pub struct Clients {
     pub puts: Puts,
     /// What the auditor read last of each key.
     pub audited: BTreeMap<quorate_checker::Key, Observed>,
-    /// What committed transactions have read that the workload promises not to be, in words.
+    /// Breaches of the promises of the workload that committed transactions have read, in words.
     pub breaches: Vec<String>,
     /// Values that nobody wrote and answers that make no sense, in words.
     pub nonsense: Vec<String>,

@@ -21,7 +21,7 @@ pub fn shows_too_little(report: &Report) -> Option<String> {
     })
 }
 
-/// What the workload promises of its data holds in all that one transaction reads; `breaches` says where it does not, in words.
+/// The promises of the workload about its data hold in all that one transaction reads; `breaches` says where they do not, in words.
 pub fn promises_of_the_workload_hold(breaches: &[String]) -> Finding {
     let broken = breaches.iter().take(BROKEN_MAX);
     finding(broken.map(|text| Broken::new(Invariant::Isolation, "workload", text.clone())).collect())

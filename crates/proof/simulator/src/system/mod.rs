@@ -369,7 +369,7 @@ pub trait System:
     /// What has been seen of it while it runs.
     type Inspector: Debug + Default;
 
-    /// What servers say of transactions that explains their reads.
+    /// The facts of servers about transactions that explain their reads.
     const FACTS: Facts;
 
     /// True if clients can read at a timestamp that has passed.
@@ -516,7 +516,7 @@ pub trait System:
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;
 }
 
-/// What servers say of transactions, by which their reads are replayed (I2).
+/// The facts of servers about transactions, by which their reads are replayed (I2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Facts {
     /// Nothing that explains what each has read.

@@ -1,7 +1,7 @@
-//! What clients are told of milestones is so: a durable transaction is at f + 1 local sites, the preferred ones of all that it updates among
+//! The milestones that clients are told of are so: a durable transaction is at f + 1 local sites, the preferred ones of all that it updates among
 //! them, and a visible one has committed at every local site.
 //!
-//! What a site has is what any of its replicas has applied, at some look: entries are applied once they are stable. A replica that has
+//! A site has the transactions that any of its replicas has applied, at some look: entries are applied once they are stable. A replica that has
 //! restarted since the last look may have applied something in between that no replica shows any more. Then nothing is known of its
 //! site, and a doubt is no violation.
 
@@ -15,7 +15,7 @@ use super::ParallelSnapshot;
 use crate::clients::Told;
 use crate::cluster::Cluster;
 
-/// What local sites were seen to have.
+/// The transactions that local sites were seen to have.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     sites: BTreeMap<LocalSite, Site>,
@@ -25,7 +25,7 @@ pub(super) struct Copies {
     placed: BTreeSet<Key>,
 }
 
-/// What a local site was seen to have.
+/// The transactions that a local site was seen to have.
 #[derive(Debug, Default)]
 struct Site {
     received: Vector,

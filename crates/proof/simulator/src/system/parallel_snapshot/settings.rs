@@ -82,8 +82,9 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut settings.coordinator.scan_page_max, least as u32, shrinks());
 }
 
-/// So many elements of a set are read at once at least, so that a set of some hundreds is read while its snapshot can be, also from
-/// another site.
+/// So many elements of a set are read at once at least, so that a set of some hundreds is read while its snapshot can be and its client has patience,
+/// also from another site.
 fn page_min(round_trip: Duration, floor_lag: Duration) -> usize {
-    (400.0 * round_trip.as_secs_f64() / floor_lag.as_secs_f64()).ceil() as usize
+    const PATIENCE: Duration = Duration::from_secs(5);
+    (400.0 * round_trip.as_secs_f64() / floor_lag.min(PATIENCE).as_secs_f64()).ceil() as usize
 }
