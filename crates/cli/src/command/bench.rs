@@ -57,7 +57,7 @@ pub(crate) struct BenchArguments {
     /// Start server processes on loopback, one per replica.
     #[arg(long)]
     embedded: bool,
-    /// What transactions are promised: strict unless said otherwise, serializable for tpcc, and parallel-snapshot for what changes sets.
+    /// The promise to transactions: strict unless said otherwise, serializable for tpcc, and parallel-snapshot for what changes sets.
     #[arg(long)]
     isolation: Option<Isolation>,
     /// Measure this comparison system; see --list.
@@ -191,7 +191,7 @@ struct Report {
     network: Option<Network>,
 }
 
-/// What is reported of a social network as well.
+/// The part of the report that only social networks have.
 #[derive(Serialize)]
 struct Network {
     mix: &'static str,
@@ -287,7 +287,7 @@ impl BenchArguments {
         Ok(Verdict::good_if(report.is_good()))
     }
 
-    /// What the transactions of a workload are promised.
+    /// The isolation of the keyspace that a workload runs in.
     fn isolation(&self, workload: WorkloadKind) -> Isolation {
         let default = if workload.needs_sets() { Isolation::ParallelSnapshot } else { Isolation::Strict };
         self.isolation.unwrap_or(default)
@@ -366,7 +366,7 @@ impl BenchArguments {
         let keyspace = db.create_keyspace(&name, options).await?;
         let history = self.history.as_ref().map(|_| HistoryLog::new());
         let mut load = self.load(workload, keyspace, history.clone())?;
-        // What is judged has to know of every write.
+        // A judge has to know of every write.
         if workload.needs_sets() && history.is_none() {
             load.drawn = social::populate_network(sites, &name, &load, progress).await?;
         }

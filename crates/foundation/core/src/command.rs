@@ -282,7 +282,7 @@ impl Command {
     }
 }
 
-/// What a transaction reaches after its commit, where it is replicated later (Walter, section 4.1).
+/// A point that a transaction reaches after its commit, where it is replicated later (Walter, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Milestone {
     /// It survives the loss of as many sites as the protocol is set up for: the paper's *disaster-safe durable*.
@@ -598,7 +598,7 @@ pub enum Failure {
     Invalid(Invalid),
 }
 
-/// What was wrong with a call.
+/// The mistake in a call, as users are told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// A limit would be exceeded.

@@ -164,7 +164,7 @@ pub enum News {
 pub struct Consultation {
     /// When it was asked.
     pub asked: Instant,
-    /// What is to be settled there first, if it still can be.
+    /// The ends that the service is to settle first, if it still can.
     pub settlement: Option<Settlement>,
 }
 

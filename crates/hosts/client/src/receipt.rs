@@ -1,4 +1,4 @@
-//! What is known of a transaction that has committed, and how far it has come since.
+//! A committed transaction as its client knows it, and how far it has come since.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::token::Token;
 
-/// What is known of a transaction that has committed.
+/// A committed transaction, as its client knows it.
 ///
 /// A transaction of a `parallel-snapshot` keyspace has committed at its own site and reaches the others later. Those of all other keyspaces
 /// are durable and visible everywhere once they have committed.

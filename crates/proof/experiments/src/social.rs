@@ -88,7 +88,7 @@ const SYNC_TIME: SyncTime = SyncTime::between(Duration::from_micros(10), Duratio
 const SESSIONS: usize = 64;
 
 impl Operations {
-    /// What one operation takes of all servers together, by arithmetic, in microseconds.
+    /// The time that one operation takes of all servers together, by arithmetic, in microseconds.
     fn work_micros(&self) -> f64 {
         let remote = REMOTE_APPLY * (SITES - 1) as f64;
         REQUEST * self.reads + self.writing * (REQUEST + COMMIT + remote)

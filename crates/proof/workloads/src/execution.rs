@@ -110,7 +110,7 @@ enum Seen {
     Listed(Listed),
 }
 
-/// What was read of a set.
+/// The part of a set that was read.
 #[derive(Clone, Debug, Default)]
 struct Listed {
     counts: Vec<(Key, i64)>,
@@ -212,7 +212,7 @@ impl Execution {
         }
     }
 
-    /// What to read next of a set, and of what it names.
+    /// The next read of a set, and of the objects that it names.
     fn next_of_set(&self, elements: &Elements) -> Step {
         let nothing = Listed::default();
         let listed = match &self.seen[self.done] {
@@ -237,7 +237,7 @@ impl Execution {
         }
     }
 
-    /// What the object is called that the operation at this place creates, and its number.
+    /// The name of the object that the operation at this place creates, and its number.
     fn created(&self, at: usize) -> (Key, i64) {
         let Operation::Create { owner } = &self.plan.operations[at] else {
             panic!("an operation that creates nothing was taken for one that does")
@@ -371,7 +371,7 @@ impl Execution {
         std::mem::take(&mut self.discovered)
     }
 
-    /// What is wrong with what was read, of that which the workload promises of its data, in words: see [`crate::social`].
+    /// The breach of a promise of the workload about its data that was read, in words: see [`crate::social`].
     pub fn violations(&self) -> Vec<String> {
         let mut read = Vec::new();
         for (operation, seen) in self.plan.operations.iter().zip(&self.seen) {

@@ -36,7 +36,7 @@ pub(crate) fn number_of(element: &Key) -> Option<i64> {
     u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
 }
 
-/// What stands between the number of an object and its owner.
+/// The separator of the number of an object and its owner.
 pub(crate) const OWNED: char = '@';
 
 /// The key as a history spells it.

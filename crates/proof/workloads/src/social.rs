@@ -46,7 +46,7 @@ pub enum List {
     Timeline,
 }
 
-/// What the keys of a user begin with.
+/// The beginning of the keys of a user.
 fn tag(user: u64) -> String {
     format!("{{u{user}}}")
 }
@@ -77,17 +77,17 @@ pub fn object(owner: u64, number: i64) -> Key {
     Key::from(format!("{}/o/{number:016x}", tag(owner)))
 }
 
-/// What an object is called in sets.
+/// The name of an object in sets.
 pub fn object_name(owner: u64, number: i64) -> Key {
     Key::from(format!("{number:016x}{OWNED}{owner}"))
 }
 
-/// What a user is called in sets.
+/// The name of a user in sets.
 pub fn user_name(user: u64) -> Key {
     key::element(user.cast_signed())
 }
 
-/// What an element of a set names: an object, or the profile of a user.
+/// The subject of an element of a set: an object, or the profile of a user.
 pub(crate) fn named(element: &Key) -> Option<Key> {
     if let Some(user) = user(element) {
         return Some(profile(user));
@@ -205,7 +205,7 @@ pub(crate) struct ReadSet<'a> {
     pub(crate) is_complete: bool,
 }
 
-/// What is wrong with what one transaction has read, in words.
+/// The breach that one transaction has read, in words.
 pub(crate) fn violations(sets: &[ReadSet<'_>]) -> Vec<String> {
     let mut violations = Vec::new();
     for read in sets {

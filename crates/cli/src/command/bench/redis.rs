@@ -9,7 +9,7 @@ use super::{BenchArguments, Network, Report};
 use crate::exit::Failure;
 use crate::output::{Progress, thousands};
 
-/// What the system is called.
+/// The name of the system in reports.
 const REDIS: &str = "redis";
 
 impl BenchArguments {

@@ -15,7 +15,7 @@ use crate::exit::Failure;
 use crate::output::Progress;
 use crate::parse::positive;
 
-/// What is asked of social networks, and of `parallel-snapshot` keyspaces.
+/// The options of social networks, and of `parallel-snapshot` keyspaces.
 #[derive(Clone, Debug, Args)]
 pub(super) struct SocialArguments {
     /// `waltsocial` and `retwis-psi` only: how many users there are.

@@ -1,7 +1,7 @@
 //! The examples of `docs/write-where-you-are.md`: how parallel-snapshot keyspaces are used, which anomalies they permit, and which
 //! they do not.
 //!
-//! What stands between `// Page: NAME` and `// Page ends.` is shown there, and `cargo xtask check tidy` compares the two. Sites are 100 ms apart,
+//! The code between `// Page: NAME` and `// Page ends.` is shown there, and `cargo xtask check tidy` compares the two. Sites are 100 ms apart,
 //! there and back. An anomaly that needs two transactions to commit before either has reached the other site is tried again until it occurs.
 
 use std::time::{Duration, Instant};

@@ -174,7 +174,7 @@ pub(crate) struct Catalogue {
     group_has_changed: bool,
     applicants: VecDeque<Applicant>,
     joined: Vec<Joined>,
-    /// What replicas want to know, one question of each.
+    /// The questions of replicas, one of each.
     questions: BTreeMap<ReplicaId, Question>,
     answers: Vec<Answered>,
     /// The delays of drops that are waited for, by their keys.

@@ -223,7 +223,7 @@ impl Builder {
         self.add_facts(id, draft)
     }
 
-    /// What the servers said on this line.
+    /// The facts of servers on this line.
     fn facts_of(&self, draft: &Draft) -> Option<Facts> {
         let mut facts = draft.facts.as_deref().cloned()?;
         if let Some(vts) = &mut facts.vts {

@@ -16,7 +16,7 @@ pub enum RedisError {
     Unreachable {
         /// Where it was looked for.
         address: String,
-        /// What the operating system or the server says.
+        /// The words of the operating system or of the server.
         reason: String,
     },
     /// The connection has ended.

@@ -29,10 +29,10 @@ use connection::{Connection, Words, words};
 
 pub use connection::RedisError;
 
-/// What so many users have at first is sent together.
+/// The first data of so many users is sent together.
 const USERS_AT_ONCE: usize = 32;
 
-/// What is to be run.
+/// The load that is to be run.
 #[derive(Clone, Debug)]
 pub struct RedisLoad {
     /// The mix, as `retwis-psi` calls it.
@@ -117,7 +117,7 @@ impl Redis {
         }
     }
 
-    /// What every user has at first, as in `retwis-psi`.
+    /// The first data of every user, as in `retwis-psi`.
     ///
     /// # Errors
     /// A command is refused, or the connection ends.
@@ -263,7 +263,7 @@ fn follow(word: &str, user: u64, other: u64) -> Vec<Words> {
     ]
 }
 
-/// What a user has at first.
+/// The first data of a user.
 fn first_commands(user: u64, load: &RedisLoad) -> Vec<Words> {
     let mut commands = Vec::new();
     for number in 0..FIRST_FOLLOWERS.min(load.users - 1) {
