@@ -114,6 +114,9 @@ fn text(report: &Report) -> String {
     if let Some(paper) = headline.paper {
         text.push_str(&format!(" (paper: {paper:.2} {})", headline.unit));
     }
+    for bound in &report.bounds {
+        text.push_str(&format!("\n{bound}"));
+    }
     for deviation in &report.deviations {
         text.push_str(&format!("\n- {deviation}"));
     }

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use crate::load::Measured;
 use crate::one_round::{coordination, trade};
 use crate::report::{Found, Report, Runs};
-use crate::{contention, deadlines, environments, peaks, regions, skew, social, tuning};
+use crate::walter::{commits, durability, retwis, social, throughput};
+use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
 /// An experiment that can be run by its name.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 19] = [
+    pub const ALL: [Experiment; 26] = [
         contention::EXPERIMENT,
         deadlines::EXPERIMENT,
         environments::EXPERIMENT,
@@ -61,8 +62,15 @@ impl Experiment {
         regions::EXPERIMENT,
         skew::EXPERIMENT,
         tuning::EXPERIMENT,
+        throughput::BASE,
+        throughput::SITES_UP,
+        commits::FAST,
+        commits::SETS,
+        durability::FAST,
+        durability::SLOW,
         social::THROUGHPUT,
         social::LATENCY,
+        retwis::EXPERIMENT,
     ];
 
     /// The experiment of this name.
@@ -72,8 +80,8 @@ impl Experiment {
 
     /// Runs it. The same settings give the same report.
     pub fn run(&self, settings: &mut Settings<'_>) -> Report {
-        let Found { headline, rows, deviations } = (self.run)(settings);
+        let Found { headline, rows, bounds, deviations } = (self.run)(settings);
         let (name, what, seed) = (self.name, self.what, *settings.seeds().start());
-        Report { name, what, headline, rows, deviations, seed }
+        Report { name, what, headline, rows, bounds, deviations, seed }
     }
 }

@@ -79,5 +79,5 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             leads.join(", ")
         ),
     ];
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }

@@ -115,7 +115,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         ours,
         unit: "×",
     };
-    Found { headline, rows: found, deviations }
+    Found { headline, rows: found, deviations, bounds: Vec::new() }
 }
 
 /// The deviations of the experiment as a whole.

@@ -69,6 +69,8 @@ pub struct Deployment<S: Deployed> {
     pub sessions_per_client: usize,
     /// How long a session thinks between two transactions.
     pub think: Duration,
+    /// True if that is the average of thoughts that are drawn, exponentially, so that transactions come at random.
+    pub is_think_drawn: bool,
     /// Only the clients of this site are there; those of all if none is named.
     pub region: Option<usize>,
     /// The transactions.
@@ -79,6 +81,10 @@ pub struct Deployment<S: Deployed> {
     pub cores: Option<usize>,
     /// Round trips between a node of one site and a node of another; there are as many sites.
     pub round_trips: Vec<Vec<Duration>>,
+    /// How many bytes a second a link between nodes of two sites carries, each way; without bound if not stated.
+    pub bandwidth: Option<u64>,
+    /// True if nothing that is sent to another site arrives.
+    pub is_cut: bool,
     /// By what share messages may take longer.
     pub jitter: f64,
     /// How wrong clocks are.
@@ -176,11 +182,14 @@ impl<S: Deployed> Deployment<S> {
             clients: 30,
             sessions_per_client: 1,
             think: MOMENT,
+            is_think_drawn: false,
             region: None,
             work,
             costs: None,
             cores: None,
             round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros).to_vec()).to_vec(),
+            bandwidth: None,
+            is_cut: false,
             jitter: 0.05,
             clocks: Clocks::Exponential(CLOCK_ERROR_MICROS.to_vec()),
             durability: Durability::Memory,
@@ -192,7 +201,7 @@ impl<S: Deployed> Deployment<S> {
     /// The same deployment of another system that runs such transactions, whose machines are set up like this.
     pub fn of<T: Deployed<Work = S::Work>>(&self, settings: T::Settings) -> Deployment<T> {
         let Deployment { shards, replicas, nodes, clients, sessions_per_client, think, region, .. } = *self;
-        let Deployment { cores, jitter, durability, sync_time, .. } = *self;
+        let Deployment { is_think_drawn, bandwidth, is_cut, cores, jitter, durability, sync_time, .. } = *self;
         let (work, costs, clocks) = (self.work.clone(), self.costs.clone(), self.clocks.clone());
         let round_trips = self.round_trips.clone();
         Deployment {
@@ -202,11 +211,14 @@ impl<S: Deployed> Deployment<S> {
             clients,
             sessions_per_client,
             think,
+            is_think_drawn,
             region,
             work,
             costs,
             cores,
             round_trips,
+            bandwidth,
+            is_cut,
             jitter,
             clocks,
             durability,
@@ -284,8 +296,19 @@ impl<S: System> Deployed for S {
             cluster.world.share_cores(nodes.clone(), cores);
             cluster.world.share_disk(0..server_nodes);
         }
-        for node in nodes {
+        for node in nodes.clone() {
             *cluster.world.clock(node) = deployment.clocks.draw(node % sites, &mut random);
+        }
+        let between_sites = |from: &usize, to: &usize| from % sites != to % sites;
+        for from in nodes.clone() {
+            for to in nodes.clone().filter(|to| between_sites(&from, to)) {
+                if let Some(bandwidth) = deployment.bandwidth {
+                    cluster.world.network().set_link_bandwidth(from, to, bandwidth);
+                }
+                if deployment.is_cut {
+                    cluster.world.network().cut(from, to);
+                }
+            }
         }
         let is_there = |slot: &usize| deployment.region.is_none_or(|region| slot % sites == region);
         let slots = (0..deployment.clients).filter(is_there);

@@ -120,7 +120,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
          from it to the nearest backup."
             .to_owned(),
     ];
-    Found { headline, rows: found, deviations }
+    Found { headline, rows: found, deviations, bounds: Vec::new() }
 }
 
 #[cfg(test)]

@@ -1,18 +1,25 @@
 //! Interactive transactions: a session reads and writes step by step, and then commits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::TransactionId;
-use quorate_core::command::{Command, Event, Failure, Freshness, SetAnswer, SetCall};
-use quorate_core::{Machine, Random};
+use quorate_core::command::{
+    Command, Committed, Event, Failure, Freshness, Milestone, SetAnswer, SetCall,
+};
+use quorate_core::{Machine, Random, ShardId};
 use quorate_simulator::cluster::KEYSPACE;
-use quorate_simulator::world::Protocol;
+use quorate_simulator::world::{Happening, Protocol};
+use quorate_workloads::retwis_psi;
 use quorate_workloads::social::Place;
 use quorate_workloads::{
     Execution, Parameters, Plan, Popularity, Step, UniqueValues, Workload, WorkloadKind,
 };
 
-use crate::load::{Driver, PATIENCE, Progress, Say};
+use crate::deployment::Founded;
+use crate::load::{Driver, EventOf, PATIENCE, Progress, Say};
+use crate::walter::objects::Objects;
 
 /// The transactions of a workload.
 #[derive(Clone, Debug)]
@@ -27,6 +34,12 @@ pub struct Transactions {
     pub reads_at_once: bool,
     /// Which users the clients of each site serve, where they serve different ones; none if all serve all.
     pub places: Vec<Place>,
+    /// True if users have followers and posts before anything begins, in a Twitter clone over counting sets.
+    pub is_populated: bool,
+    /// Transactions of single objects instead of those of the workload.
+    pub objects: Option<Objects>,
+    /// Once a transaction has committed at a local site, its client waits for its milestones, and goes on meanwhile.
+    pub awaits_milestones: bool,
     /// How many sessions each client has. It matters where clients serve different users.
     pub sessions_per_client: usize,
 }
@@ -34,8 +47,17 @@ pub struct Transactions {
 impl Transactions {
     /// All transactions of a workload, of which those that only read are read-only ones.
     pub fn new(workload: Parameters) -> Self {
-        let (kind, timed, places) = (None, None, Vec::new());
-        Transactions { workload, kind, timed, reads_at_once: true, places, sessions_per_client: 1 }
+        Transactions {
+            workload,
+            kind: None,
+            timed: None,
+            reads_at_once: true,
+            places: Vec::new(),
+            is_populated: false,
+            objects: None,
+            awaits_milestones: false,
+            sessions_per_client: 1,
+        }
     }
 }
 
@@ -73,8 +95,17 @@ impl Interactive {
 impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> for Interactive {
     type Running = Running;
 
+    fn prepare(&mut self, founded: &mut Founded<P>) {
+        if self.work.is_populated {
+            self.populate(founded);
+        }
+    }
+
     fn draw(&mut self, session: usize, random: &mut Random) -> Running {
         let client = session / self.work.sessions_per_client.max(1);
+        if let Some(objects) = &self.work.objects {
+            return Running { plan: Arc::new(objects.draw(client, random)), execution: None };
+        }
         let site = client % self.workloads.len();
         loop {
             let plan = self.workloads[site].draw(random);
@@ -95,7 +126,9 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
             say(Command::ReadOnly { transaction, keyspace, keys, freshness, patience });
             return Progress::Commits;
         }
-        running.execution = Some(Execution::new(Arc::clone(&running.plan), &mut self.unique, 0));
+        let value_bytes_min = self.work.objects.as_ref().map_or(0, |objects| objects.value_bytes);
+        let execution = Execution::new(Arc::clone(&running.plan), &mut self.unique, value_bytes_min);
+        running.execution = Some(execution);
         say(Command::Begin { transaction, keyspace, patience });
         running.step(transaction, say)
     }
@@ -136,9 +169,13 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
                 execution.counted(counts, rest);
                 running.step(transaction, say)
             }
-            (Event::Finished { result, .. }, execution) => {
+            (Event::Finished { transaction, result }, execution) => {
                 *execution = None;
                 match result {
+                    Ok(committed) if self.work.awaits_milestones => {
+                        await_milestones(transaction, &committed, say);
+                        Progress::Committed { again: committed.retries > 0 }
+                    }
                     Ok(committed) => Progress::Committed { again: committed.retries > 0 },
                     // Its name stays in use; nothing fails here, so this tells of an overload.
                     Err(Failure::Unknown { .. }) => Progress::Unknown,
@@ -151,6 +188,98 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
 
     fn timed(&self, running: &Running) -> Option<usize> {
         self.work.timed.is_none_or(|timed| running.plan.kind == timed).then_some(1)
+    }
+
+    fn awaits_milestones(&self) -> bool {
+        self.work.awaits_milestones
+    }
+
+    fn milestone(event: &EventOf<P>) -> Option<(TransactionId, Milestone)> {
+        match event {
+            Event::Milestone { transaction, milestone, result: Ok(()) } => Some((*transaction, *milestone)),
+            _ => None,
+        }
+    }
+}
+
+/// So many users are populated at a time.
+const POPULATED_AT_ONCE: usize = 32;
+
+/// So long after the last of them every site has all of them.
+const POPULATION_SPREADS: Duration = Duration::from_secs(2);
+
+impl Interactive {
+    /// Gives every user followers and posts. Each client populates those that it serves.
+    ///
+    /// # Panics
+    /// If one cannot be populated: nothing is in the way of that.
+    fn populate<P>(&mut self, founded: &mut Founded<P>)
+    where
+        P: Protocol<Client: Machine<Command = Command, Event = Event>>,
+    {
+        let users = self.work.workload.keys;
+        let serves = |at: usize, user: u64| {
+            let places = &self.work.places;
+            places.is_empty() || places[at % places.len()].here.contains(&places[0].homes.of(user))
+        };
+        let mut todo: Vec<Vec<u64>> = (0..founded.clients.len())
+            .map(|at| (0..users).filter(|user| serves(at, *user)).collect())
+            .collect();
+        let mut open: BTreeMap<TransactionId, (usize, Running)> = BTreeMap::new();
+        loop {
+            for (at, todo) in todo.iter_mut().enumerate() {
+                let (client, id) = founded.clients[at];
+                while open.values().filter(|(of, _)| *of == at).count() < POPULATED_AT_ONCE
+                    && let Some(user) = todo.pop()
+                {
+                    let plan = Arc::new(retwis_psi::population(user, users));
+                    let mut running = Running { plan, execution: None };
+                    // Sessions have lower places.
+                    let sequence = <Self as Driver<P>>::sequence(u64::from(u16::MAX), user);
+                    let transaction = TransactionId { client: id, sequence, attempt: 0 };
+                    let say = &mut |command| founded.world.command(client, command);
+                    <Self as Driver<P>>::begin(self, &mut running, transaction, say);
+                    open.insert(transaction, (at, running));
+                }
+            }
+            if open.is_empty() {
+                break;
+            }
+            let limit = founded.world.now() + PATIENCE;
+            let Some(happening) = founded.world.advance(limit) else {
+                panic!("{} users cannot be populated", open.len())
+            };
+            let Happening::Client(_, event) = happening else { continue };
+            let Some(transaction) = <Self as Driver<P>>::concerns(&event) else { continue };
+            let Some((at, mut running)) = open.remove(&transaction) else { continue };
+            let client = founded.clients[at].0;
+            let say = &mut |command| founded.world.command(client, command);
+            match <Self as Driver<P>>::on_event(self, &mut running, event, say) {
+                Progress::Committed { .. } => {}
+                Progress::Waits | Progress::Commits => {
+                    open.insert(transaction, (at, running));
+                }
+                ended => panic!("a user cannot be populated: {ended:?}"),
+            }
+        }
+        let spread = founded.world.now() + POPULATION_SPREADS;
+        while founded.world.advance(spread).is_some() {}
+    }
+}
+
+/// Waits until a transaction is durable, and until it is visible.
+fn await_milestones(transaction: TransactionId, committed: &Committed, say: &mut dyn FnMut(Command)) {
+    let Some(version) = committed.at_site.as_ref().and_then(|at| at.version) else { return };
+    // The shards of the keyspace are numbered from one.
+    let participants = vec![ShardId(1 + u32::from(version.site))];
+    for milestone in Milestone::ALL {
+        say(Command::Await {
+            transaction,
+            participants: participants.clone(),
+            timestamp: committed.timestamp,
+            milestone,
+            patience: PATIENCE,
+        });
     }
 }
 

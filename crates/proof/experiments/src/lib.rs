@@ -18,7 +18,7 @@
 //! | [`contention`] | what is left of throughput where transactions meet |
 //! | [`peaks`] | how much they get out of their servers |
 //! | [`one_round`] | Granola beside the systems that its paper measures with it |
-//! | [`social`] | Walter's social network over four sites |
+//! | [`walter`] | Walter over the four sites of its paper |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
@@ -35,9 +35,9 @@ pub mod peaks;
 pub mod regions;
 pub mod report;
 pub mod skew;
-pub mod social;
 pub mod svg;
 pub mod tuning;
+pub mod walter;
 
 pub use catalogue::{Experiment, Settings};
-pub use report::{Headline, Report, Row};
+pub use report::{Bound, Headline, Report, Row};

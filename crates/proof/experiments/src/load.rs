@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::command::Milestone;
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Machine, Random, TransactionId};
 use quorate_simulator::cluster::Alarm;
@@ -38,6 +39,15 @@ pub struct Took {
     pub parts: usize,
 }
 
+/// A milestone that a transaction which has committed has reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// The milestone.
+    pub milestone: Milestone,
+    /// How long after its client was told of the commit.
+    pub after: Duration,
+}
+
 /// The numbers of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
@@ -51,6 +61,8 @@ pub struct Measured {
     pub unknown: u64,
     /// How long each committed transaction that is timed took.
     pub took: Vec<Took>,
+    /// The milestones that transactions have reached, where clients wait for these.
+    pub reached: Vec<Reached>,
     /// For how long the processor of each server worked, as far as work costs something.
     pub servers_worked: Vec<Duration>,
     /// For how long those of all clients did.
@@ -116,15 +128,25 @@ impl Measured {
         sum.as_secs_f64() * 1_000.0 / latencies.len().max(1) as f64
     }
 
-    fn quantile_ms(&self, share: f64, of: impl Fn(&Took) -> Duration) -> f64 {
-        if self.took.is_empty() {
-            return 0.0;
-        }
-        let mut durations: Vec<Duration> = self.took.iter().map(of).collect();
-        let at = ((durations.len() - 1) as f64 * share).round() as usize;
-        let (_, found, _) = durations.select_nth_unstable(at);
-        found.as_secs_f64() * 1_000.0
+    /// The time after its commit within which this share of transactions has reached a milestone, in milliseconds.
+    pub fn milestone_ms(&self, milestone: Milestone, share: f64) -> f64 {
+        let reached = self.reached.iter().filter(|reached| reached.milestone == milestone);
+        quantile_ms(reached.map(|reached| reached.after).collect(), share)
     }
+
+    fn quantile_ms(&self, share: f64, of: impl Fn(&Took) -> Duration) -> f64 {
+        quantile_ms(self.took.iter().map(of).collect(), share)
+    }
+}
+
+/// The duration that this share of all does not exceed, in milliseconds; zero if there are none.
+fn quantile_ms(mut durations: Vec<Duration>, share: f64) -> f64 {
+    if durations.is_empty() {
+        return 0.0;
+    }
+    let at = ((durations.len() - 1) as f64 * share).round() as usize;
+    let (_, found, _) = durations.select_nth_unstable(at);
+    found.as_secs_f64() * 1_000.0
 }
 
 /// The events of a protocol's clients.
@@ -157,6 +179,16 @@ pub trait Driver<P: Protocol> {
 
     /// In how many parts a transaction was asked for, if it is timed.
     fn timed(&self, running: &Self::Running) -> Option<usize>;
+
+    /// True if it asks for the milestones of transactions that commit.
+    fn awaits_milestones(&self) -> bool {
+        false
+    }
+
+    /// The milestone that a transaction has reached, if an event says so.
+    fn milestone(_: &EventOf<P>) -> Option<(TransactionId, Milestone)> {
+        None
+    }
 }
 
 /// Gives the client of a session a command.
@@ -197,8 +229,22 @@ pub fn run_to_rest<S: Deployed>(
     (measured, load.world)
 }
 
+/// The same, and the world as it is when the window ends.
+pub fn run_and_look<S: Deployed>(
+    deployment: &Deployment<S>,
+    seed: u64,
+    window: Window,
+) -> (Measured, World<S::Machines, Alarm>) {
+    let mut load = Load::start(deployment, seed, window);
+    let measured = load.measure(window);
+    (measured, load.world)
+}
+
 /// Sessions begin within so many round trips, so that they do not march in step.
 const SPREAD_ROUND_TRIPS: u32 = 50;
+
+/// Milestones are reached within so long.
+const MILESTONES_WITHIN: Duration = Duration::from_secs(2);
 
 /// No client gives up earlier.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -211,7 +257,12 @@ struct Load<P: Protocol, D: Driver<P>> {
     sessions: Vec<Session<D::Running>>,
     /// The sessions of transactions that have begun, by the names of the first attempts.
     open: FixedMap<TransactionId, usize>,
+    /// When transactions have committed whose milestones are waited for.
+    awaited: FixedMap<TransactionId, Instant>,
+    /// The milestones of later ones do not count: of these only the quickest are reached within the window.
+    awaited_until: Instant,
     think: Duration,
+    is_think_drawn: bool,
     random: Random,
     measured_from: Instant,
     measured: Measured,
@@ -263,13 +314,16 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
         }
         Load {
             measured_from: world.now() + window.warm_up,
+            awaited_until: world.now() + window.warm_up + window.measured.saturating_sub(MILESTONES_WITHIN),
             world,
             server_nodes,
             nodes: server_nodes + deployment.clients,
             driver,
             sessions,
             open: FixedMap::default(),
+            awaited: FixedMap::default(),
             think: deployment.think,
+            is_think_drawn: deployment.is_think_drawn,
             random,
             measured: Measured { seconds: window.measured.as_secs_f64(), ..Measured::default() },
             is_draining: false,
@@ -337,12 +391,30 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
     }
 
     fn on_event(&mut self, event: EventOf<P>) {
+        if let Some((transaction, milestone)) = D::milestone(&event) {
+            return self.on_milestone(transaction, milestone);
+        }
         let Some(attempt) = D::concerns(&event) else { return };
         let Some(&at) = self.open.get(&TransactionId { attempt: 0, ..attempt }) else { return };
         let Session { client, running: Some(running), .. } = &mut self.sessions[at] else { return };
         let progress =
             self.driver.on_event(running, event, &mut |command| self.world.command(*client, command));
+        if matches!(progress, Progress::Committed { .. }) && self.driver.awaits_milestones() {
+            self.awaited.insert(attempt, self.world.now());
+        }
         self.on_progress(at, progress);
+    }
+
+    fn on_milestone(&mut self, transaction: TransactionId, milestone: Milestone) {
+        let now = self.world.now();
+        let committed = match milestone {
+            Milestone::Durable => self.awaited.get(&transaction).copied(),
+            Milestone::Visible => self.awaited.remove(&transaction),
+        };
+        let counts = |committed: &Instant| *committed >= self.measured_from && *committed < self.awaited_until;
+        if let Some(committed) = committed.filter(counts) {
+            self.measured.reached.push(Reached { milestone, after: now - committed });
+        }
     }
 
     fn on_progress(&mut self, at: usize, progress: Progress) {
@@ -380,7 +452,8 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
         if self.think.is_zero() {
             self.begin(at);
         } else {
-            self.world.set_alarm(self.think, Alarm::Session(at));
+            let times = if self.is_think_drawn { -(1.0 - self.random.unit()).ln() } else { 1.0 };
+            self.world.set_alarm(self.think.mul_f64(times), Alarm::Session(at));
         }
     }
 }

@@ -131,7 +131,7 @@ fn peaks(bench: &Bench, of: &str, paper: f64, settings: &mut Settings<'_>) -> Fo
         unit: "×",
     };
     let rows = climbs.iter().flat_map(Climb::rows).collect();
-    Found { headline, rows, deviations: deviations(&climbs, bench.deployment.shards) }
+    Found { headline, rows, deviations: deviations(&climbs, bench.deployment.shards), bounds: Vec::new() }
 }
 
 fn micro(settings: &mut Settings<'_>) -> Found {
@@ -166,5 +166,5 @@ fn latency(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         "The x axis counts systems.".to_owned(),
     ];
-    Found { headline, rows: rows.collect(), deviations }
+    Found { headline, rows: rows.collect(), deviations, bounds: Vec::new() }
 }

@@ -64,7 +64,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             ratios.join(", ")
         ),
     ];
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 fn deployment(shards: usize, clients: usize, region: usize) -> Deployment<Strict> {

@@ -1,6 +1,6 @@
 //! The findings of an experiment, as JSON and CSV.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
@@ -18,6 +18,8 @@ pub struct Report {
     pub headline: Headline,
     /// Every point of the figure.
     pub rows: Vec<Row>,
+    /// What is demanded of the numbers, and whether they keep to it.
+    pub bounds: Vec<Bound>,
     /// The differences to the paper, in sentences.
     pub deviations: Vec<String>,
     /// The first seed; the others follow it.
@@ -56,6 +58,52 @@ pub struct Row {
     pub unit: &'static str,
 }
 
+/// A demand on a number.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// The subject of the demand.
+    pub what: String,
+    /// The number is to be this at least.
+    pub at_least: Option<f64>,
+    /// The number is to be this at most.
+    pub at_most: Option<f64>,
+    /// Our number.
+    pub ours: f64,
+    /// Of all of them.
+    pub unit: &'static str,
+    /// True if the number keeps to the demand.
+    pub met: bool,
+}
+
+impl Bound {
+    /// The number is to be so much at least.
+    pub fn at_least(what: impl Into<String>, bound: f64, ours: f64, unit: &'static str) -> Self {
+        let met = ours >= bound;
+        Bound { what: what.into(), at_least: Some(bound), at_most: None, ours, unit, met }
+    }
+
+    /// The number is to be so much at most.
+    pub fn at_most(what: impl Into<String>, bound: f64, ours: f64, unit: &'static str) -> Self {
+        let met = ours <= bound;
+        Bound { what: what.into(), at_least: None, at_most: Some(bound), ours, unit, met }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bound { what, at_least, at_most, ours, unit, met } = self;
+        let verdict = if *met { "met" } else { "not met" };
+        write!(formatter, "{verdict}: {what} is {ours:.3} {unit}")?;
+        if let Some(bound) = at_least {
+            write!(formatter, ", at least {bound} {unit}")?;
+        }
+        match at_most {
+            Some(bound) => write!(formatter, ", at most {bound} {unit}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The findings of an experiment, for its report.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -63,6 +111,8 @@ pub struct Found {
     pub headline: Headline,
     /// Every point of the figure.
     pub rows: Vec<Row>,
+    /// What is demanded of the numbers.
+    pub bounds: Vec<Bound>,
     /// The differences to the paper, in sentences.
     pub deviations: Vec<String>,
 }
@@ -148,10 +198,19 @@ mod tests {
         let row = Row { paper: Some(2.5), ..Row::new("a, \"b\"", 0.9, "ms", &[1.0, 1.0, 1.0]) };
         let headline = Headline { what: "a".to_owned(), paper: None, ours: 1.0, unit: "ms" };
         let report =
-            Report { name: "n", what: "w", headline, rows: vec![row], deviations: Vec::new(), seed: 1 };
+            Report { name: "n", what: "w", headline, rows: vec![row], bounds: Vec::new(), deviations: Vec::new(), seed: 1 };
         assert_eq!(report.csv(), "series,x,paper,ours,low,high,unit\n\"a, \"\"b\"\"\",0.9,2.5,1,1,1,ms\n");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["rows"][0]["paper"], 2.5);
         assert!(json["headline"]["paper"].is_null());
+    }
+
+    #[test]
+    fn a_bound_says_whether_it_is_met() {
+        let met = Bound::at_least("speed", 3.8, 3.9, "×");
+        assert_eq!(met.to_string(), "met: speed is 3.900 ×, at least 3.8 ×");
+        let exceeded = Bound::at_most("latency", 27.0, 27.5, "ms");
+        assert_eq!(exceeded.to_string(), "not met: latency is 27.500 ms, at most 27 ms");
+        assert!(met.met && !exceeded.met);
     }
 }

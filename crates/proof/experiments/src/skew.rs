@@ -62,5 +62,5 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         "Conflicts are reported to the application as aborts, here and there; only RETRY counts as being prepared again.".to_owned(),
         "Skew is that of single clocks, exponential, either way; it does not change during a run.".to_owned(),
     ];
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }

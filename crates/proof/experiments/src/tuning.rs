@@ -88,5 +88,5 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             shares.join(", ")
         ),
     ];
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }

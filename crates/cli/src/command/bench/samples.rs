@@ -92,6 +92,7 @@ fn report(samples: &[Sample]) -> Report {
             unit: "MiB",
         },
         rows,
+        bounds: Vec::new(),
         deviations: Vec::new(),
         seed: 0,
     }

@@ -123,7 +123,7 @@ fn base(settings: &mut Settings<'_>) -> Found {
         ours: peak,
         unit: "1/s",
     };
-    Found { headline, rows, deviations: deviations() }
+    Found { headline, rows, deviations: deviations(), bounds: Vec::new() }
 }
 
 /// Figure 8.
@@ -154,7 +154,7 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
     deviations.push(
         "The paper says that it falls slightly from one repository to several and stays there.".to_owned(),
     );
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 /// Figure 9.
@@ -184,7 +184,7 @@ fn distributed(settings: &mut Settings<'_>) -> Found {
     };
     let mut deviations = deviations();
     deviations.push("The paper says 10 to 20 %.".to_owned());
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 /// Figure 10.
@@ -218,7 +218,7 @@ fn overhead(settings: &mut Settings<'_>) -> Found {
     };
     let mut deviations = deviations();
     deviations.push("The paper says 25 to 50 % more at 30 to 40 %. The x axis is the share of an operation's work that locks take.".to_owned());
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 /// Figure 11.
@@ -256,7 +256,7 @@ fn conflicts(settings: &mut Settings<'_>) -> Found {
         "The paper says that about 1000 transactions a second are left with locks where all conflict; here it is {with:.0}, of \
          which each takes as long as its votes."
     ));
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 /// Beyond the paper: proposals ahead of the clock, as far as votes are late.
@@ -303,5 +303,5 @@ fn beneath(settings: &mut Settings<'_>) -> Found {
          each other; a tenth of the transactions is distributed, and those take {:.2} of the time.",
         ahead[1] / paper[1]
     ));
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }

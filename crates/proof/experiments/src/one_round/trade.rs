@@ -118,7 +118,7 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
         timestamps / locking,
         timestamps / sinfonia,
     ));
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 /// Figure 13.
@@ -143,5 +143,5 @@ fn new_orders(settings: &mut Settings<'_>) -> Found {
         ours: by_timestamps.last().copied().unwrap_or_default() / by_timestamps[0],
         unit: "×",
     };
-    Found { headline, rows, deviations: deviations() }
+    Found { headline, rows, deviations: deviations(), bounds: Vec::new() }
 }

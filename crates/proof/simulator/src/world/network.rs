@@ -42,8 +42,8 @@ pub struct Network {
     delays: Vec<Duration>,
     /// What share of its delay a message may take longer.
     jitter: f64,
-    /// How many bytes a second each link carries; without bound if not stated.
-    bandwidth: Option<u64>,
+    /// How many bytes a second each link carries, by sender and receiver; without bound if not stated.
+    bandwidths: Vec<Option<u64>>,
     /// Until when each link carries what was sent before.
     busy_until: Vec<Instant>,
     /// What happens to single messages.
@@ -71,7 +71,7 @@ impl Network {
             nodes,
             delays: links.collect(),
             jitter,
-            bandwidth: None,
+            bandwidths: vec![None; nodes * nodes],
             busy_until: vec![Instant::START; nodes * nodes],
             misfortunes: Misfortunes::default(),
             cuts: vec![0; nodes * nodes],
@@ -94,13 +94,20 @@ impl Network {
     /// From now on each link between two nodes carries so many bytes a second, each way.
     pub fn set_bandwidth(&mut self, bytes_per_second: u64) {
         assert!(bytes_per_second > 0, "a link that carries nothing is a cut");
-        self.bandwidth = Some(bytes_per_second);
+        self.bandwidths.fill(Some(bytes_per_second));
+    }
+
+    /// From now on one link carries so many bytes a second in this direction.
+    pub fn set_link_bandwidth(&mut self, from: usize, to: usize, bytes_per_second: u64) {
+        assert!(bytes_per_second > 0, "a link that carries nothing is a cut");
+        self.bandwidths[from * self.nodes + to] = Some(bytes_per_second);
     }
 
     /// How long a message that is sent at this instant waits until its last byte has left: for its predecessors on the link, and for
     /// its own bytes. A node reaches itself without a link, and a link that is cut takes up nothing.
     pub fn occupy(&mut self, from: usize, to: usize, at: Instant, size: impl FnOnce() -> usize) -> Duration {
-        let Some(bandwidth) = self.bandwidth.filter(|_| from != to && self.is_open(from, to)) else {
+        let is_taken_up = from != to && self.is_open(from, to);
+        let Some(bandwidth) = self.bandwidths[from * self.nodes + to].filter(|_| is_taken_up) else {
             return Duration::ZERO;
         };
         let takes = Duration::from_nanos(size() as u64 * 1_000_000_000 / bandwidth);
@@ -214,6 +221,9 @@ mod tests {
         assert_eq!(network.occupy(0, 2, at(1), || 1_000), Duration::from_millis(1));
         assert_eq!(network.occupy(0, 1, at(10), || 1_000), Duration::from_millis(1));
         assert_eq!(network.occupy(0, 0, at(10), || 1_000), Duration::ZERO);
+        network.set_link_bandwidth(0, 2, 100_000);
+        assert_eq!(network.occupy(0, 2, at(20), || 1_000), Duration::from_millis(10));
+        assert_eq!(network.occupy(2, 0, at(20), || 1_000), Duration::from_millis(1));
     }
 
     #[test]

@@ -1,30 +1,21 @@
 //! `walter-fig21` and `walter-fig22`: Walter's social network over four sites (Walter paper, section 8.6).
 //!
-//! Virginia, California, Ireland and Singapore have a server each, and clients that serve the users who are at home there. A server has one
-//! processor, which costs what the paper's single accesses cost: 25 µs a request, 29 µs more for a commit that writes, 8 µs for each transaction of
-//! another site. Clients cost nothing. What a transaction writes waits in its client and goes along with the commit, which the paper's clients
-//! sent one by one.
-//!
 //! By arithmetic, `R` reads one after the other and a commit take `25 R + 25 + 29` µs of a server, and `8` µs of each of the three others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::topology::Durability;
-use quorate_core::{ClientId, GroupSize};
-use quorate_log::member::Config;
-use quorate_log::{Limits, Rules, Timing};
 use quorate_simulator::system::parallel_snapshot::ParallelSnapshot;
-use quorate_simulator::system::{Settings as Machines, SettingsOf};
-use quorate_simulator::world::costs::{Batching, Cost, Costs, Operation, SyncTime};
-use quorate_walter::{CoordinatorConfig, ReplicaConfig};
+use quorate_simulator::world::costs::Costs;
 use quorate_workloads::social::{Homes, Place};
 use quorate_workloads::{Parameters, WorkloadKind};
 
+use super::throughput::window;
+use super::{COMMIT, REMOTE_APPLY, REQUEST, SESSIONS, SITES};
 use crate::catalogue::{Experiment, Settings};
-use crate::deployment::{Clocks, Deployment, MOMENT, Nodes};
+use crate::deployment::{Deployment, MOMENT};
 use crate::interactive::Transactions;
-use crate::load::{Window, run};
+use crate::load::run;
 use crate::report::{Found, Headline, Row, Runs};
 
 /// In the catalogue.
@@ -64,28 +55,7 @@ const OPERATIONS: [Operations; 6] = [
     Operations { mix: "mix2", reads: 2.0 + 11.0 / 15.0, writing: 0.2, updates: 10.0 / 3.0, paper: 32.0 },
 ];
 
-const SITES: usize = 4;
 const USERS: u64 = 400_000;
-
-/// Round trips between Virginia, California, Ireland and Singapore, in microseconds (section 8.1).
-const ROUND_TRIP_MICROS: [[u64; SITES]; SITES] = [
-    [500, 82_000, 87_000, 261_000],
-    [82_000, 300, 153_000, 190_000],
-    [87_000, 153_000, 500, 277_000],
-    [261_000, 190_000, 277_000, 300],
-];
-
-/// In microseconds.
-const REQUEST: f64 = 25.0;
-const COMMIT: f64 = 29.0;
-const REMOTE_APPLY: f64 = 8.0;
-
-/// A disk that caches what is written. Each message is synced by itself here, so a slower one would be in the way of those that bring
-/// a single transaction of another site.
-const SYNC_TIME: SyncTime = SyncTime::between(Duration::from_micros(10), Duration::from_micros(50));
-
-/// So many sessions at each site keep a server busy.
-const SESSIONS: usize = 64;
 
 impl Operations {
     /// The time that one operation takes of all servers together, by arithmetic, in microseconds.
@@ -106,27 +76,7 @@ impl Operations {
     }
 
     fn costs(&self) -> Arc<Costs> {
-        let nothing = Cost::default();
-        let micros = |micros: f64| Cost::new(micros * 1_000.0, 0.0);
-        let operation = |operation| match operation {
-            Operation::Read => micros(REQUEST),
-            // A transaction arrives as one commit message.
-            Operation::Prepare => micros(REQUEST + COMMIT),
-            // A batch costs by what it updates.
-            Operation::Commit => Cost::new(0.0, REMOTE_APPLY * 1_000.0 / self.updates),
-            _ => nothing,
-        };
-        Arc::new(Costs {
-            batching: Batching::None,
-            wake_ns: 0.0,
-            read_ns: 0.0,
-            write_ns: 0.0,
-            received: nothing,
-            sent: nothing,
-            appended: nothing,
-            sync_ns: 0.0,
-            operations: Operation::ALL.map(operation),
-        })
+        super::costs(1.0, self.updates)
     }
 
     fn deployment(&self, sessions: usize, think: Duration) -> Deployment<ParallelSnapshot> {
@@ -144,35 +94,8 @@ impl Operations {
             sessions_per_client: sessions,
             ..Transactions::new(workload)
         };
-        Deployment {
-            shards: SITES,
-            replicas: 1,
-            nodes: Nodes::PerSite(1),
-            clients: SITES,
-            sessions_per_client: sessions,
-            think,
-            costs: Some(self.costs()),
-            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros).to_vec()).to_vec(),
-            clocks: Clocks::apart(0.0),
-            durability: Durability::Sync,
-            sync_time: SYNC_TIME,
-            ..Deployment::over_regions(work, walter())
-        }
+        Deployment { think, ..super::deployment(SITES, work, self.costs()) }
     }
-}
-
-/// Walter as servers and clients set it up.
-fn walter() -> SettingsOf<ParallelSnapshot> {
-    let replica = ReplicaConfig::new(Default::default(), GroupSize::ONE, Default::default());
-    Machines {
-        coordinator: CoordinatorConfig::new(ClientId::default()),
-        replica: Config::unseated(Timing::DEFAULT, Limits::DEFAULT, u64::MAX, Rules::SOUND, replica),
-    }
-}
-
-/// Sessions begin within half a second.
-fn window(settings: &Settings<'_>) -> Window {
-    Window::millis(700, if settings.quick { 100 } else { 400 })
 }
 
 fn peak(operations: &Operations, settings: &mut Settings<'_>) -> Runs {
@@ -214,7 +137,7 @@ fn throughput(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         "Disks cache what is written, and take 10 to 50 µs for a sync; links carry whatever there is at once.".to_owned(),
     ];
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 /// Measures figure 22.
@@ -248,12 +171,13 @@ fn latency(settings: &mut Settings<'_>) -> Found {
         "The load is 70% of what the servers can do by arithmetic; the paper calls its own moderate.".to_owned(),
         "Disks take 10 to 50 µs for a sync, evenly, as those do that cache what is written. Nothing else waits.".to_owned(),
     ];
-    Found { headline, rows, deviations }
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Window;
 
     const WINDOW: Window = Window::millis(600, 60);
 
