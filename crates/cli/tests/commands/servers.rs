@@ -1,5 +1,7 @@
 //! A cluster of server processes that commands are given to.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -11,19 +13,22 @@ pub(crate) struct Servers {
     configs: Vec<std::path::PathBuf>,
     processes: Vec<Child>,
     addresses: Vec<String>,
+    /// Where each node serves HTTP.
+    http: Vec<String>,
     cluster: u64,
 }
 
 impl Servers {
     /// Starts a new cluster with a node in each of these sites. The first three hold the configuration service.
     pub(crate) fn start(directory: &Path, sites: &[&str]) -> Servers {
-        let (first, addresses) = free_ports(sites.len() as u16);
+        let (first, mut addresses) = free_ports(2 * sites.len() as u16);
+        let http = addresses.split_off(sites.len());
         let config = |node: usize| {
             let data = directory.join(format!("node-{node}"));
             let mut text = format!(
-                "node = {node}\ndata_directory = {data:?}\nsites = {sites:?}\n[cluster]\nname = \"servers\"\nid = {}\n\
+                "node = {node}\ndata_directory = {data:?}\nhttp = {:?}\nsites = {sites:?}\n[cluster]\nname = \"servers\"\nid = {}\n\
                  [system]\nreplicas = [0, 1, 2]\n",
-                first
+                http[node], first
             );
             for (site, address) in sites.iter().zip(&addresses) {
                 text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
@@ -34,7 +39,7 @@ impl Servers {
         };
         let configs: Vec<_> = (0..sites.len()).map(config).collect();
         let processes = configs.iter().map(|config| spawn(config, &["--initialise"])).collect();
-        let servers = Servers { configs, processes, addresses, cluster: first.into() };
+        let servers = Servers { configs, processes, addresses, http, cluster: first.into() };
         servers.until("the cluster starts", |servers| servers.run(&["cluster", "status"]).code == 0);
         servers
     }
@@ -42,6 +47,15 @@ impl Servers {
     /// The id of the cluster.
     pub(crate) fn cluster(&self) -> u64 {
         self.cluster
+    }
+
+    /// The metrics of a node, as Prometheus reads them.
+    pub(crate) fn metrics(&self, node: usize) -> String {
+        let mut stream = TcpStream::connect(&self.http[node]).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// Kills a node.

@@ -1,6 +1,8 @@
-//! Server processes in three sites, which are lost one after the other.
+//! Server processes in three sites, which are lost one after the other, or hold the others up.
 
 use std::time::{Duration, Instant};
+
+use quorate_core::topology::shard_position;
 
 use crate::servers::Servers;
 
@@ -47,4 +49,66 @@ fn a_site_is_lost_and_everything_goes_on_and_without_two_what_is_there_is_served
     let status = sites.run(&["cluster", "status", "--json"]).json();
     assert_eq!(status["configuration"]["verdict"], "not served", "{status}");
     assert!(status["configuration"]["problem"].as_str().is_some(), "{status}");
+}
+
+/// The value of a metric about a site, if it is told.
+fn metric(metrics: &str, name: &str, shard: u64, other: u64) -> Option<f64> {
+    let head = format!("quorate_{name}{{keyspace=\"posts\",shard=\"{shard}\",other=\"{other}\"}} ");
+    metrics.lines().find_map(|line| line.strip_prefix(&head)).map(|value| value.parse().unwrap())
+}
+
+#[test]
+fn a_site_that_holds_visibility_up_is_named_until_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut servers = Servers::start(directory.path(), &["a", "b", "c"]);
+    let created = servers.shell("keyspace create posts --isolation parallel-snapshot --replicas 1");
+    assert_eq!(created.code, 0, "{}", created.err);
+    // Keys that the first site lets in, whoever writes them.
+    let keys = (0..).map(|number| format!("key{number}")).filter(|key| shard_position(key.as_bytes(), 3) == 0);
+    let keys: Vec<String> = keys.take(5).collect();
+    let put = |servers: &Servers| {
+        let puts: Vec<String> = keys.iter().map(|key| format!("put {key} 1")).collect();
+        let put = servers.shell(&format!("use posts; {}", puts.join("; ")));
+        assert_eq!(put.code, 0, "{}{}", put.out, put.err);
+    };
+    let status = |servers: &Servers| servers.run(&["cluster", "status", "--json"]).json();
+    put(&servers);
+    servers.until("everything is visible", |servers| {
+        let shards = status(servers)["shards"].clone();
+        let lags = shards.as_array().unwrap().iter().flat_map(|shard| shard["lags"].as_array().unwrap().clone());
+        let lags: Vec<_> = lags.collect();
+        lags.len() == 6 && lags.iter().all(|lag| lag["uncommitted"] == 0 && lag["holds_up"] == false)
+    });
+    let healthy = status(&servers);
+    assert!(healthy["ok"] == true && healthy["held_up"].as_array().unwrap().is_empty(), "{healthy}");
+
+    servers.kill(2);
+    put(&servers);
+    servers.until("the site that is gone is named", |servers| {
+        let held_up = status(servers)["held_up"].clone();
+        held_up.as_array().unwrap().iter().any(|held_up| {
+            held_up["keyspace"] == "posts"
+                && held_up["by"].as_str().unwrap().starts_with("c (")
+                && held_up["seconds"].as_f64().unwrap() >= 10.0
+                && held_up["transactions"].as_u64().unwrap() >= 1
+        })
+    });
+    let text = servers.run(&["cluster", "status"]);
+    assert!(text.code == 1 && text.out.contains("holds up posts"), "{}", text.out);
+    let lags = status(&servers)["shards"].clone();
+    let of_a = lags.as_array().unwrap().iter().find(|shard| shard["keyspace"] == "posts").unwrap();
+    let (shard, other) = (of_a["shard"].as_u64().unwrap(), of_a["shard"].as_u64().unwrap() + 2);
+    let metrics = servers.metrics(0) + &servers.metrics(1);
+    assert_eq!(metric(&metrics, "site_holds_up", shard, other), Some(1.0), "{metrics}");
+    assert!(metric(&metrics, "site_unreceived_transactions", shard, other) >= Some(1.0), "{metrics}");
+    assert!(metric(&metrics, "site_uncommitted_seconds", shard, other) >= Some(10.0), "{metrics}");
+    assert_eq!(metric(&metrics, "site_holds_up", shard, shard + 1), Some(0.0), "{metrics}");
+
+    servers.start_again(2);
+    servers.until("the site has everything", |servers| {
+        let status = status(servers);
+        status["ok"] == true && status["held_up"].as_array().unwrap().is_empty()
+    });
+    let metrics = servers.metrics(0);
+    assert_eq!(metric(&metrics, "site_uncommitted_transactions", shard, other), Some(0.0), "{metrics}");
 }

@@ -16,6 +16,7 @@
 //! All of it is pure: a host reads it between two steps.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use crate::command::{Command, Event, Outcome};
 use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
@@ -168,6 +169,24 @@ pub struct Consultation {
     pub settlement: Option<Settlement>,
 }
 
+/// The distance of another local site of a keyspace, as the leader of one knows it: how many transactions that have committed here have not come
+/// there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteLag {
+    /// The group of replicas that stands at the other site.
+    pub site: ShardId,
+    /// How many transactions of this site it has not received durably, as far as is known.
+    pub unreceived: u64,
+    /// For how long at least it has lacked the first of them.
+    pub unreceived_for: Duration,
+    /// How many transactions of this site have not committed there, so that readers there do not see them.
+    pub uncommitted: u64,
+    /// For how long at least the first of them has not.
+    pub uncommitted_for: Duration,
+    /// True if it keeps transactions of this site from being visible at all sites.
+    pub holds_up: bool,
+}
+
 /// How much a message of a client may be refused while a server is overloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -239,6 +258,12 @@ pub trait HostedReplica: Machine {
         Vec::new()
     }
 
+    /// How far other sites are behind what has committed here, where the replica leads a local site.
+    fn lags(&self, now: Instant) -> Vec<SiteLag> {
+        let _ = now;
+        Vec::new()
+    }
+
     /// The command for a replica when an operator compares the data of replicas; none if the protocol knows no point at which they are
     /// alike.
     fn verify(request: Request) -> Option<Self::Command>;
@@ -306,6 +331,12 @@ pub trait HostedOnLog: LogMachine {
 
     /// As [`HostedReplica::lost_shards`].
     fn lost_shards(&self) -> Vec<ShardId> {
+        Vec::new()
+    }
+
+    /// As [`HostedReplica::lags`].
+    fn lags(&self, now: Instant) -> Vec<SiteLag> {
+        let _ = now;
         Vec::new()
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::node::{ReplicaStatus, Status};
+use crate::node::{LagStatus, ReplicaStatus, Status};
 
 /// Renders a status in the text format of Prometheus.
 pub(crate) fn render(status: &Status) -> String {
@@ -121,6 +121,36 @@ pub(crate) fn render(status: &Status) -> String {
     page.each(status, "log_lag_bytes", "gauge", "Bytes that wait for the disk.", |replica| {
         replica.log_lag_bytes as f64
     });
+    page.each_site(
+        status,
+        "site_unreceived_transactions",
+        "Transactions of a local site that another one has not received.",
+        |lag| lag.unreceived as f64,
+    );
+    page.each_site(
+        status,
+        "site_unreceived_seconds",
+        "For how long at least it has lacked the first of them.",
+        |lag| lag.unreceived_seconds,
+    );
+    page.each_site(
+        status,
+        "site_uncommitted_transactions",
+        "Transactions of a local site that readers at another one do not see.",
+        |lag| lag.uncommitted as f64,
+    );
+    page.each_site(
+        status,
+        "site_uncommitted_seconds",
+        "For how long at least the first of them has not been seen.",
+        |lag| lag.uncommitted_seconds,
+    );
+    page.each_site(
+        status,
+        "site_holds_up",
+        "1 if the other site keeps transactions from being visible everywhere.",
+        |lag| f64::from(u8::from(lag.holds_up)),
+    );
     page.text
 }
 
@@ -146,11 +176,29 @@ impl Page {
         self.head(name, kind, help);
         for replica in &status.replicas {
             let ReplicaStatus { keyspace, shard, index, .. } = replica;
-            let keyspace = keyspace.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let keyspace = escaped(keyspace);
             let value = value(replica);
             self.line(format_args!(
                 "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"}} {value}"
             ));
+        }
+    }
+
+    /// A gauge of each other local site, where a replica leads one.
+    fn each_site(&mut self, status: &Status, name: &str, help: &str, value: impl Fn(&LagStatus) -> f64) {
+        if status.replicas.iter().all(|replica| replica.lags.is_empty()) {
+            return;
+        }
+        self.head(name, "gauge", help);
+        for replica in &status.replicas {
+            let ReplicaStatus { keyspace, shard, lags, .. } = replica;
+            let keyspace = escaped(keyspace);
+            for lag in lags {
+                let (other, value) = (lag.shard, value(lag));
+                self.line(format_args!(
+                    "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",other=\"{other}\"}} {value}"
+                ));
+            }
         }
     }
 
@@ -161,4 +209,9 @@ impl Page {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.text, "{line}").expect("a text takes what is written to it");
     }
+}
+
+/// A label as Prometheus reads it.
+fn escaped(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

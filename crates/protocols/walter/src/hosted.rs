@@ -2,7 +2,7 @@
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
-    Admission, Consultation, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency,
+    Admission, Consultation, Held, Holdings, HostedOnLog, Seat, SiteLag, StoredVersion, Urgency,
 };
 use quorate_core::topology::Removals;
 use quorate_core::{ClientId, ClockTime, Groups, Instant, Timestamp, TransactionId};
@@ -48,6 +48,10 @@ impl HostedOnLog for Replica {
 
     fn change_groups(groups: &Groups) -> Option<ReplicaCommand> {
         Some(ReplicaCommand::ChangeGroups(groups.clone()))
+    }
+
+    fn lags(&self, now: Instant) -> Vec<SiteLag> {
+        self.lags(now)
     }
 
     fn consultation(event: &ReplicaEvent) -> Option<&Consultation> {

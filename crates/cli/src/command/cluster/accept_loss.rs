@@ -201,6 +201,7 @@ mod tests {
             keyspace: "accounts".to_owned(),
             shard: number,
             replicas: states.iter().zip(0..).map(replica).collect(),
+            lags: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `quorate cluster status`.
 
 use quorate::Database;
-use quorate::topology::Keyspace as Definition;
+use quorate::topology::{Keyspace as Definition, Topology};
 use quorate_server::SYSTEM_KEYSPACE;
 use serde::Serialize;
 use serde_json::json;
@@ -35,7 +35,9 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
     let is_ok = keyspaces.is_some()
         && survey.nodes.iter().all(|node| node.unreachable.is_none() && node.problems.is_empty())
         && survey.shards.iter().all(|shard| verdict(shard) == "served")
-        && survey.declared_lost().is_empty();
+        && survey.declared_lost().is_empty()
+        && survey.shards.iter().all(|shard| shard.held_up().next().is_none());
+    let held_up = held_up(&survey, keyspaces.as_deref().unwrap_or_default(), &db.topology());
     let configuration = configuration(&survey, problem);
     if json {
         let listed = |known: &Vec<Definition>| {
@@ -48,11 +50,61 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
             "keyspaces": keyspaces.as_ref().map(listed),
             "shards": shards(&survey)?,
             "declared_lost": declared_lost(&survey),
+            "held_up": held_up,
         }))?;
     } else {
-        println!("{}", text(&survey, &configuration, keyspaces.as_deref()));
+        println!("{}", text(&survey, &configuration, keyspaces.as_deref(), &held_up));
     }
     Ok(Verdict::good_if(is_ok))
+}
+
+/// A site that keeps transactions of another one from being visible everywhere.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct HeldUp {
+    keyspace: String,
+    /// Where these transactions have committed.
+    at: String,
+    /// The site that they wait for.
+    by: String,
+    /// How many there are.
+    transactions: u64,
+    /// For how long at least the first of them has waited.
+    seconds: f64,
+}
+
+impl std::fmt::Display for HeldUp {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let HeldUp { keyspace, at, by, transactions, seconds } = self;
+        write!(
+            formatter,
+            "{by} holds up {keyspace}: {transactions} transactions of {at} are not visible everywhere, the first for {}; they wait until that site is \
+             back, or is taken out (quorate cluster remove-site)",
+            span(*seconds)
+        )
+    }
+}
+
+/// The sites that keep transactions from being visible everywhere.
+fn held_up(survey: &Survey, keyspaces: &[Definition], topology: &Topology) -> Vec<HeldUp> {
+    let site = |number: u32| {
+        let mut groups = keyspaces.iter().flat_map(|keyspace| keyspace.shards.iter());
+        let node = groups.find(|group| group.id.0 == number).and_then(|group| group.replicas.first());
+        let node = node.and_then(|node| topology.nodes.iter().find(|known| known.id == *node));
+        let site = node.and_then(|node| topology.sites.get(usize::from(node.site.0)));
+        site.map_or_else(|| format!("shard {number}"), |site| format!("{site} (shard {number})"))
+    };
+    let of_shard = |shard: &ShardView| {
+        let (keyspace, at) = (shard.keyspace.clone(), site(shard.shard));
+        let held_up = shard.held_up().map(|lag| HeldUp {
+            keyspace: keyspace.clone(),
+            at: at.clone(),
+            by: site(lag.shard),
+            transactions: lag.uncommitted,
+            seconds: lag.uncommitted_seconds,
+        });
+        held_up.collect::<Vec<_>>()
+    };
+    survey.shards.iter().flat_map(of_shard).collect()
 }
 
 /// What the nodes that answer say of the configuration service.
@@ -105,7 +157,12 @@ fn shards(survey: &Survey) -> Result<Vec<serde_json::Value>, Failure> {
     survey.shards.iter().map(with_verdict).collect::<Result<_, serde_json::Error>>().map_err(Failure::failed)
 }
 
-fn text(survey: &Survey, configuration: &ConfigurationView, keyspaces: Option<&[Definition]>) -> String {
+fn text(
+    survey: &Survey,
+    configuration: &ConfigurationView,
+    keyspaces: Option<&[Definition]>,
+    held_up: &[HeldUp],
+) -> String {
     let mut text = format!("{}\n\n{}\n\n", configuration_line(configuration), node_table(&survey.nodes));
     if let Some(keyspaces) = keyspaces {
         text.push_str(&format!("{}\n\n", keyspace::table(keyspaces)));
@@ -115,6 +172,9 @@ fn text(survey: &Survey, configuration: &ConfigurationView, keyspaces: Option<&[
         text.push_str(&format!(
             "\nshard {shard} of {keyspace} was declared lost: nothing that touches it is executed any more"
         ));
+    }
+    for held_up in held_up {
+        text.push_str(&format!("\n{held_up}"));
     }
     for node in &survey.nodes {
         for problem in node.unreachable.iter().chain(&node.problems) {
@@ -230,6 +290,7 @@ mod tests {
                     lost_shards: vec![],
                 })
                 .collect(),
+            lags: vec![],
         };
         let table = [
             (["normal", "normal", "normal"], "served"),

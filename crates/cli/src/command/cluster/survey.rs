@@ -39,7 +39,24 @@ pub(super) struct ShardView {
     pub(super) epoch: u32,
     /// The members, ascending; none for a replica whose node does not answer or does not host it.
     pub(super) replicas: Vec<ReplicaView>,
+    /// How far other local sites are behind this one, as its leader says; none where there are no local sites.
+    pub(super) lags: Vec<Lag>,
 }
+
+/// How far another local site is behind what has committed at one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Lag {
+    /// The shard that stands at the other site.
+    pub(super) shard: u32,
+    pub(super) unreceived: u64,
+    pub(super) unreceived_seconds: f64,
+    pub(super) uncommitted: u64,
+    pub(super) uncommitted_seconds: f64,
+    pub(super) holds_up: bool,
+}
+
+/// A site that keeps transactions from being visible everywhere for so long is an operator's concern: batches take a round trip or two.
+const HELD_UP_SECONDS: f64 = 10.0;
 
 /// A replica.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,9 +103,17 @@ struct ReplicaStatus {
     /// Earlier versions know of none.
     #[serde(default)]
     lost_shards: Vec<u32>,
+    /// Earlier versions do not say.
+    #[serde(default)]
+    lags: Vec<Lag>,
 }
 
 impl ShardView {
+    /// The sites that have kept transactions of this one from being visible everywhere for long.
+    pub(super) fn held_up(&self) -> impl Iterator<Item = &Lag> {
+        self.lags.iter().filter(|lag| lag.holds_up && lag.uncommitted_seconds >= HELD_UP_SECONDS)
+    }
+
     /// How many replicas it can lose.
     pub(super) fn survives(&self) -> usize {
         (self.replicas.len() - 1) / 2
@@ -176,6 +201,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             shard: replica.shard,
             epoch: replica.epoch,
             replicas: replica.members.iter().zip(&replica.nodes).map(member).collect(),
+            lags: Vec::new(),
         };
         let known = shards.entry(replica.shard).or_insert_with(shard);
         // Who knows of a later membership knows who the members are.
@@ -184,9 +210,13 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
         }
     }
     for replica in said.values().flatten() {
-        let shard = shards.get_mut(&replica.shard);
-        let mut members = shard.into_iter().flat_map(|shard| &mut shard.replicas);
-        if let Some(known) = members.find(|known| known.index == replica.index) {
+        let Some(shard) = shards.get_mut(&replica.shard) else { continue };
+        // Of two that take themselves for the leader, the one of the later view is.
+        let is_leader = |other: &ReplicaView| !other.leads || other.view <= replica.view;
+        if replica.leads && shard.replicas.iter().all(is_leader) {
+            shard.lags.clone_from(&replica.lags);
+        }
+        if let Some(known) = shard.replicas.iter_mut().find(|known| known.index == replica.index) {
             known.state = replica.state.clone();
             known.problem = replica.problem.clone();
             known.view = replica.view;
@@ -217,6 +247,28 @@ mod tests {
             leads: false,
             accepted_losses: vec![],
             lost_shards: vec![],
+            lags: vec![],
+        }
+    }
+
+    #[test]
+    fn the_leader_of_the_latest_view_says_who_holds_visibility_up() {
+        let lag = |shard, uncommitted_seconds| Lag {
+            shard,
+            unreceived: 3,
+            unreceived_seconds: uncommitted_seconds,
+            uncommitted: 3,
+            uncommitted_seconds,
+            holds_up: shard != 7,
+        };
+        let deposed = ReplicaStatus { leads: true, lags: vec![lag(5, 99.0)], ..status() };
+        let lags = vec![lag(5, 1.5), lag(6, 12.0), lag(7, 12.0)];
+        let leader = ReplicaStatus { index: 1, leads: true, view: 10, lags, ..status() };
+        for said in [[(5, deposed.clone()), (6, leader.clone())], [(6, deposed), (5, leader)]] {
+            let said = said.map(|(node, replica)| (node, vec![replica]));
+            let shards = shards(&BTreeMap::from(said));
+            let held_up: Vec<u32> = shards[0].held_up().map(|lag| lag.shard).collect();
+            assert_eq!(held_up, [6], "{shards:?}");
         }
     }
 

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quorate_core::hosted::{Consultation, Health, News, Seat};
+use quorate_core::hosted::{Consultation, Health, News, Seat, SiteLag};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Removals;
 use quorate_core::verify::{Answer, Request};
@@ -111,6 +111,9 @@ pub(crate) trait Runs: Send {
 
     /// The shards that an operator has declared lost, as far as is durable here.
     fn lost_shards(&self) -> Vec<ShardId>;
+
+    /// How far other sites are behind what has committed at this one, where the machine leads a local site.
+    fn lags(&self, now: Instant) -> Vec<SiteLag>;
 
     /// What is known of the replica beside the machine.
     fn facts(&self) -> Facts<'_>;
@@ -422,6 +425,10 @@ impl<M: Served> Runs for Running<M> {
 
     fn lost_shards(&self) -> Vec<ShardId> {
         self.driver.machine().lost_shards()
+    }
+
+    fn lags(&self, now: Instant) -> Vec<SiteLag> {
+        self.driver.machine().lags(now)
     }
 
     fn facts(&self) -> Facts<'_> {

@@ -1,6 +1,7 @@
 //! What operators, `bench` and dashboards are told.
 
-use quorate_core::hosted::{self, Health};
+use quorate_core::Instant;
+use quorate_core::hosted::{self, Health, SiteLag};
 use quorate_runtime::Turn;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
@@ -171,6 +172,38 @@ pub struct ReplicaStatus {
     pub held: usize,
     /// What waits for the disk, in bytes.
     pub log_lag_bytes: u64,
+    /// How far other local sites are behind, if it leads one.
+    pub lags: Vec<LagStatus>,
+}
+
+/// How far another local site of a keyspace is behind what has committed at one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LagStatus {
+    /// The shard that stands at the other site.
+    pub shard: u32,
+    /// Transactions that it has not received durably.
+    pub unreceived: u64,
+    /// For how long at least it has lacked the first of them, in seconds.
+    pub unreceived_seconds: f64,
+    /// Transactions that have not committed there, so that readers there do not see them.
+    pub uncommitted: u64,
+    /// For how long at least the first of them has not, in seconds.
+    pub uncommitted_seconds: f64,
+    /// True if it keeps transactions from being visible at all sites.
+    pub holds_up: bool,
+}
+
+impl From<&SiteLag> for LagStatus {
+    fn from(lag: &SiteLag) -> Self {
+        LagStatus {
+            shard: lag.site.0,
+            unreceived: lag.unreceived,
+            unreceived_seconds: lag.unreceived_for.as_secs_f64(),
+            uncommitted: lag.uncommitted,
+            uncommitted_seconds: lag.uncommitted_for.as_secs_f64(),
+            holds_up: lag.holds_up,
+        }
+    }
 }
 
 impl Status {
@@ -187,7 +220,7 @@ impl Node {
         let replicas: Vec<_> = self
             .replica_ids()
             .into_iter()
-            .map(|id| replica(id, &self.replicas[&id], &data_directory))
+            .map(|id| replica(id, &self.replicas[&id], &data_directory, turn.time.now))
             .collect();
         let mut problems = Vec::new();
         if !self.is_started {
@@ -307,7 +340,7 @@ fn transport(turn: &Turn<'_>) -> TransportStatus {
     }
 }
 
-fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatus {
+fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str, now: Instant) -> ReplicaStatus {
     let base = ReplicaStatus {
         keyspace: hosted.placement.keyspace_name.clone(),
         shard: id.shard.0,
@@ -333,6 +366,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         records: 0,
         held: 0,
         log_lag_bytes: 0,
+        lags: Vec::new(),
     };
     let State::Running(running) = &hosted.state else { return base };
     let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
@@ -358,6 +392,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         records,
         held,
         log_lag_bytes,
+        lags: running.lags(now).iter().map(LagStatus::from).collect(),
         ..base
     }
 }

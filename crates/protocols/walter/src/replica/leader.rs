@@ -7,6 +7,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId};
 
+use super::lag::Marks;
 use super::milestones::Awaited;
 use super::state::State;
 use crate::entry::{Commit, registers};
@@ -60,6 +61,8 @@ pub(super) struct Leader {
     pub(super) raising: bool,
     /// Clients that wait for milestones of their transactions.
     pub(super) awaited: Awaited,
+    /// What had committed here at some instants.
+    pub(super) marks: Marks,
     /// When it was asked last which sites were taken out.
     pub(super) consulted: Option<Instant>,
     /// Clients that wait until it is sure that this site was not taken out.
@@ -209,6 +212,7 @@ impl Leader {
             removing: BTreeSet::new(),
             frozen: BTreeMap::new(),
             awaited: Awaited::default(),
+            marks: Marks::default(),
         }
     }
 

@@ -131,7 +131,7 @@ impl Replica {
     }
 
     /// The sites that keep a transaction of this site from a milestone.
-    fn missing(&self, version: VersionNumber, milestone: Milestone) -> BTreeSet<LocalSite> {
+    pub(super) fn missing(&self, version: VersionNumber, milestone: Milestone) -> BTreeSet<LocalSite> {
         let Some(leader) = &self.leader else { return BTreeSet::from([self.site]) };
         if self.state.histories.floor().includes(version) {
             return BTreeSet::new();

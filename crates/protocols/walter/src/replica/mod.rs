@@ -11,6 +11,7 @@
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
 //! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
 //! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
+//! | `lag` | how far other sites are behind, for operators | |
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
@@ -18,6 +19,7 @@ mod commit;
 mod containers;
 mod floor;
 mod invariants;
+mod lag;
 mod leader;
 mod locking;
 mod milestones;
@@ -345,6 +347,7 @@ impl Replica {
         self.attend_floor(context, log, outbox);
         self.attend_peers(context, outbox);
         self.attend_milestones(context);
+        self.attend_marks(context.now);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
-    Admission, Consultation, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat, StoredVersion,
-    Urgency,
+    Admission, Consultation, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat, SiteLag,
+    StoredVersion, Urgency,
 };
 use quorate_core::log::LogMachine;
 use quorate_core::topology::Removals;
@@ -95,6 +95,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn lost_shards(&self) -> Vec<ShardId> {
         self.machine().lost_shards()
+    }
+
+    fn lags(&self, now: Instant) -> Vec<SiteLag> {
+        self.machine().lags(now)
     }
 
     fn verify(request: Request) -> Option<<Self as Machine>::Command> {
