@@ -10,7 +10,7 @@ use crate::stage::Outcome;
 const SECONDS: &str = "12";
 
 /// The isolation of the keyspace that is used with proxies: those whose servers share least. In namespaces it is the first.
-const ISOLATIONS: [&str; 2] = ["strict", "serializable"];
+const ISOLATIONS: [&str; 3] = ["strict", "serializable", "parallel-snapshot"];
 
 pub(crate) fn run(root: &Path) -> Outcome {
     torture(root).into()

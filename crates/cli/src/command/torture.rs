@@ -28,6 +28,7 @@ Examples:
   quorate torture --faults node-crashes,partitions --workload retwis --json
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --isolation serializable --seconds 30
+  quorate torture --isolation parallel-snapshot    two sites of three processes, which run transactions by themselves
   quorate torture --baseline txn-occ --seconds 30
   quorate torture --attack lost-replica,early-error
   quorate torture --attack all                     every scripted attack, several at once
@@ -52,12 +53,13 @@ pub(crate) struct TortureArguments {
     /// What clients do; it is recorded and judged.
     #[arg(long, value_name = "W", default_value_t = WorkloadKind::Lists)]
     workload: WorkloadKind,
-    /// How many server processes, each with a replica of every shard; two more if replicas are to move.
+    /// How many server processes, each with a replica of every shard; two more if replicas are to move. With `parallel-snapshot` so many in each
+    /// of two sites, a replica of its local site each.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
-    /// Into how many shards the keys are divided.
-    #[arg(long, value_name = "N", value_parser = positive, default_value = "2")]
-    shards: u64,
+    /// Into how many shards the keys are divided: 2 unless said otherwise. With `parallel-snapshot` there is one local site in each site.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    shards: Option<u64>,
     /// What acknowledged writes survive.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
@@ -112,6 +114,14 @@ impl TortureArguments {
                 self.workload
             )));
         }
+        let shards = match (self.shards, has_sets) {
+            (Some(2..), true) => {
+                return Err(Failure::usage(
+                    "histories tell local sites apart by the sites that they stand in, so --shards is 1 for parallel-snapshot",
+                ));
+            }
+            (shards, has_sets) => shards.unwrap_or(if has_sets { 1 } else { 2 }),
+        };
         let nodes =
             GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
         let options = Options {
@@ -121,7 +131,7 @@ impl TortureArguments {
             faults: self.faults.clone(),
             workload: self.workload,
             nodes,
-            shards: self.shards as usize,
+            shards: shards as usize,
             durability: self.durability,
             isolation: self.isolation,
             baseline: self.baseline,
@@ -129,7 +139,10 @@ impl TortureArguments {
             history: self.history.clone(),
         };
         if let Some(fault) = options.impossible().first() {
-            return Err(Failure::usage(format!("{fault} cannot be injected with --namespaces")));
+            return Err(Failure::usage(match fault {
+                Fault::Membership => format!("{fault} cannot be injected: local sites keep their replicas"),
+                _ => format!("{fault} cannot be injected with --namespaces"),
+            }));
         }
         let progress = Progress::spinner();
         block_on(async {
@@ -141,7 +154,7 @@ impl TortureArguments {
             };
             drop(progress);
             if self.json {
-                print_json(&self.report(&tortured))?;
+                print_json(&self.report(&tortured, shards))?;
             } else {
                 println!("{}", self.text(&tortured));
             }
@@ -149,7 +162,7 @@ impl TortureArguments {
         })
     }
 
-    fn report(&self, tortured: &Tortured) -> Value {
+    fn report(&self, tortured: &Tortured, shards: u64) -> Value {
         let Tortured { strikes, recoveries, tally, report, troubles, evidence } = tortured;
         let of_fault = |fault: Fault, strikes: u64| json!({ "strikes": strikes, "gap": recoveries.gap(fault), "restart": recoveries.restart(fault) });
         let faults: Map<String, Value> = strikes
@@ -161,7 +174,7 @@ impl TortureArguments {
             "seed": self.seed,
             "seconds": self.seconds,
             "nodes": self.nodes,
-            "shards": self.shards,
+            "shards": shards,
             "durability": self.durability.name(),
             "isolation": self.isolation.name(),
             "baseline": self.baseline.map(System::name),

@@ -49,6 +49,23 @@ fn a_tortured_comparison_system_has_lost_nothing_either() {
 }
 
 #[test]
+fn tortured_local_sites_have_lost_nothing_and_catch_up() {
+    let faults = ["node-crashes", "partitions", "empty-disks", "power-loss"];
+    let local = ["torture", "--isolation", "parallel-snapshot", "--seconds", "10", "--seed", "5", "--json"];
+    let tortured = run(&[&local[..], &["--faults", &faults.join(",")]].concat());
+    let json = tortured.json();
+    assert_eq!(tortured.code, 0, "{json}");
+    assert_eq!((json["ok"].as_bool(), json["verdict"].as_str()), (Some(true), Some("valid")), "{json}");
+    assert_eq!((json["level"].as_str(), json["shards"].as_u64()), (Some("walter-psi"), Some(1)), "{json}");
+    for fault in faults {
+        assert!(json["faults"][fault]["strikes"].as_u64().unwrap() > 0, "{fault}: {json}");
+    }
+    assert!(json["committed"].as_u64().unwrap() > 100, "{json}");
+    assert_eq!(run(&["torture", "--isolation", "parallel-snapshot", "--faults", "membership"]).code, 2);
+    assert_eq!(run(&["torture", "--isolation", "parallel-snapshot", "--shards", "2"]).code, 2);
+}
+
+#[test]
 fn what_does_not_come_back_is_noticed_and_the_evidence_kept() {
     let arguments = ["--durability", "memory", "--faults", "power-loss"];
     let tortured = run(&[&["torture", "--seconds", "2", "--json"], &arguments[..]].concat());

@@ -315,6 +315,19 @@ impl Arena {
         Some(prepared)
     }
 
+    /// How many transactions have not committed at another local site, over all pairs of these, as their leaders say; none if a node does not answer or
+    /// a site has no leader.
+    pub(crate) async fn uncommitted_elsewhere(&self) -> Option<u64> {
+        let (mut leaders, mut uncommitted) = (0, 0);
+        for address in &self.layout.http {
+            for replica in ask(address).await?.replicas.iter().filter(|replica| !replica.lags.is_empty()) {
+                leaders += 1;
+                uncommitted += replica.lags.iter().map(|lag| lag.uncommitted).sum::<u64>();
+            }
+        }
+        (leaders >= self.layout.sites.len()).then_some(uncommitted)
+    }
+
     fn has_recovered(&self, node: usize, status: Option<&NodeStatus>) -> bool {
         let has_all = |status: &NodeStatus| status.healthy && status.replicas.len() >= self.replicas[node];
         !self.is_changing && status.is_some_and(has_all)

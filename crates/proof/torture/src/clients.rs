@@ -141,10 +141,20 @@ impl Clients {
         self.sites.iter().map(|site| site.commits.with(has)).collect()
     }
 
-    /// Reads all keys of all generations once more, as the last transactions of the history. Gives how many of these
+    /// In how many sites there are clients.
+    pub(crate) fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// Connects as the clients of a site do.
+    pub(crate) async fn connect(&self, site: usize) -> Result<(Database, Keyspace), Failure> {
+        connect(&self.task, site).await
+    }
+
+    /// Reads all keys of all generations once more, from a site, as the last transactions of the history. Gives how many of these
     /// transactions there were to be, and what they came to.
-    pub(crate) async fn read_everything(&self, keyspace: Keyspace) -> (u64, Tally) {
-        let load = load(&self.task, keyspace, String::new(), self.next, self.generations, Commits::default());
+    pub(crate) async fn read_everything(&self, keyspace: Keyspace, site: String) -> (u64, Tally) {
+        let load = load(&self.task, keyspace, site, self.next, self.generations, Commits::default());
         (self.generations, Load { clients: 0, ..load }.start().stop().await)
     }
 }

@@ -5,7 +5,8 @@
 //!   one at a time     a fault strikes, ends, and everything serves again: how long that takes is measured
 //!   together          faults strike while others still last
 //!   healed            everything must serve, every client must commit, every transaction must end
-//!   judged            every key is read once more, and the checker judges the whole history
+//!   visible           where local sites run transactions by themselves, each has come to all of them
+//!   judged            every key is read once more, at each such site, and the checker judges the whole history
 //!   compared          the replicas of each shard must hold the same
 //! ```
 //!
@@ -71,6 +72,12 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many transactions must commit in all, so that the history shows something: clients go on until then.
 const COMMITS_MIN: usize = 500;
 
+/// Groups that stand in sites are in so many of them.
+const LOCAL_SITES: usize = 2;
+
+/// How long the transactions of a local site may take until they have committed at all others, once everything serves.
+const VISIBLE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long transactions whose clients are gone may stay prepared: recovery is asked for after two seconds, and may
 /// have to be asked for again.
 const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(20);
@@ -102,9 +109,10 @@ pub struct Options {
     pub faults: Faults,
     /// The workload of the clients.
     pub workload: WorkloadKind,
-    /// How many nodes, each of which holds a replica of every shard at first.
+    /// How many nodes, each of which holds a replica of every shard at first. Where groups stand in sites, so many in each of two sites.
     pub nodes: GroupSize,
-    /// How many shards the keyspace has.
+    /// How many shards the keyspace has. Where groups stand in sites, how many in each of these: histories tell the transactions of one from
+    /// those of another by the name of the site, so one.
     pub shards: usize,
     /// The crashes that acknowledged writes survive.
     pub durability: Durability,
@@ -177,23 +185,34 @@ impl Tortured {
 }
 
 impl Options {
-    /// The faults that were asked for and that the network cannot inject: namespaces neither delay nor break.
+    /// The faults that were asked for and cannot be injected: namespaces neither delay nor break, and groups that stand in sites stay as they are.
     pub fn impossible(&self) -> Vec<Fault> {
-        let is_impossible = |fault: &Fault| matches!(fault, Fault::DelaySpikes | Fault::BrokenConnections);
         match &self.faults {
-            Faults::These(faults) if self.namespaces => {
-                faults.iter().copied().filter(is_impossible).collect()
+            Faults::These(faults) => {
+                faults.iter().copied().filter(|fault| !self.is_possible(*fault)).collect()
             }
-            _ => Vec::new(),
+            Faults::All => Vec::new(),
         }
+    }
+
+    fn is_possible(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::DelaySpikes | Fault::BrokenConnections => !self.namespaces,
+            Fault::Membership => !self.isolation.stands_in_sites(),
+            _ => true,
+        }
+    }
+
+    /// How many sites there are.
+    fn sites(&self) -> usize {
+        if self.isolation.stands_in_sites() { LOCAL_SITES } else { self.nodes.replicas() }
     }
 
     fn faults(&self) -> Vec<Fault> {
         let is_survived_and_possible = |fault: &Fault| match fault {
             // What is only in memory does not survive this.
             Fault::PowerLoss => self.durability == Durability::Sync,
-            Fault::DelaySpikes | Fault::BrokenConnections => !self.namespaces,
-            _ => true,
+            fault => self.is_possible(*fault),
         };
         match &self.faults {
             Faults::All => Fault::ALL.into_iter().filter(is_survived_and_possible).collect(),
@@ -203,6 +222,9 @@ impl Options {
 
     /// How many server processes there are: if replicas are to move, some that have none at first.
     fn processes(&self) -> usize {
+        if self.isolation.stands_in_sites() {
+            return LOCAL_SITES * self.nodes.replicas();
+        }
         let spare = if self.faults().contains(&Fault::Membership) { SPARE_NODES } else { 0 };
         self.nodes.replicas() + spare
     }
@@ -230,11 +252,11 @@ impl Options {
         };
         Ok(Layout {
             cluster: u64::from(std::process::id()),
-            sites: (0..self.nodes.replicas()).map(site_name).collect(),
+            sites: (0..self.sites()).map(site_name).collect(),
             nodes: addresses
                 .iter()
                 .enumerate()
-                .map(|(node, at)| (site_name(node % self.nodes.replicas()), at.found.clone()))
+                .map(|(node, at)| (site_name(node % self.sites()), at.found.clone()))
                 .collect(),
             listen: addresses.iter().map(|address| address.listen.clone()).collect(),
             http,
@@ -279,7 +301,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     arena.expect_replicas(operator::placed(&db).await?);
     arena.serve().await?;
 
-    let sites = options.nodes.replicas().min(CLIENT_SITES_MAX);
+    let sites = options.sites().min(CLIENT_SITES_MAX);
     let parameters = options.parameters(sites as u64 * IN_FLIGHT);
     let history = HistoryLog::new();
     let task = Task {
@@ -294,7 +316,8 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let schedule = Schedule::new(options.seed, options.faults(), options.processes(), sites);
     let operator = Operator::new(db.clone(), options.nodes.replicas());
     let recoveries = Recoveries::default();
-    let mut torture = Torture { arena, clients, operator, schedule, recoveries, tell };
+    let is_local = options.isolation.stands_in_sites();
+    let mut torture = Torture { arena, clients, operator, schedule, recoveries, is_local, tell };
 
     let mut troubles = Vec::new();
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = torture.strike_all(options.time).await {
@@ -357,6 +380,14 @@ fn write_history(path: &Path, history: &HistoryLog) -> Result<(), Failure> {
     write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
 }
 
+/// The trouble with final reads, if not as many have committed as there were to be.
+fn unread(wanted: u64, last: Tally) -> Option<String> {
+    (last.committed < wanted).then(|| {
+        let why = last.trouble.unwrap_or_else(|| "conflicts".to_owned());
+        format!("only {} of {wanted} final reads committed: {why}", last.committed)
+    })
+}
+
 /// A run under way.
 struct Torture<'a> {
     arena: Arena,
@@ -364,6 +395,8 @@ struct Torture<'a> {
     operator: Operator,
     schedule: Schedule,
     recoveries: Recoveries,
+    /// True if transactions run at the site of their client, and come to the others later.
+    is_local: bool,
     tell: &'a Tell<'a>,
 }
 
@@ -446,13 +479,13 @@ impl Torture<'_> {
             troubles.push(reason);
             return troubles;
         }
-        let (generations, last) = self.clients.read_everything(keyspace).await;
-        if last.committed < generations {
-            troubles.push(format!(
-                "only {} of {generations} final reads committed: {}",
-                last.committed,
-                last.trouble.unwrap_or_else(|| "conflicts".to_owned())
-            ));
+        let finals = match self.is_local {
+            true => self.read_everything_everywhere().await,
+            false => Ok(vec![self.clients.read_everything(keyspace, String::new()).await]),
+        };
+        match finals {
+            Err(Failure::Failed(reason) | Failure::Usage(reason)) => troubles.push(reason),
+            Ok(finals) => troubles.extend(finals.into_iter().filter_map(|(wanted, last)| unread(wanted, last))),
         }
         let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
         loop {
@@ -470,6 +503,31 @@ impl Torture<'_> {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         troubles
+    }
+
+    /// Waits until what has committed at one site is seen at the others, and reads all keys once more at each.
+    async fn read_everything_everywhere(&mut self) -> Result<Vec<(u64, Tally)>, Failure> {
+        let deadline = Instant::now() + VISIBLE_TIMEOUT;
+        loop {
+            let left = self.arena.uncommitted_elsewhere().await;
+            if left == Some(0) {
+                break;
+            }
+            if Instant::now() >= deadline {
+                let left = left.map_or("an unknown number of".to_owned(), |left| left.to_string());
+                return Err(Failure::failed(format!(
+                    "{left} transactions are not visible everywhere {VISIBLE_TIMEOUT:?} after the last client"
+                )));
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        let mut finals = Vec::new();
+        for site in 0..self.clients.sites() {
+            let (db, keyspace) = self.clients.connect(site).await?;
+            finals.push(self.clients.read_everything(keyspace, site_name(site)).await);
+            db.close().await;
+        }
+        Ok(finals)
     }
 
     async fn heal(&mut self) -> Result<(), Failure> {

@@ -31,6 +31,15 @@ pub(crate) struct ReplicaStatus {
     pub(crate) prepared: u64,
     /// What keeps it from serving until an operator acts.
     pub(crate) problem: Option<String>,
+    /// How far other local sites are behind, if it leads one.
+    pub(crate) lags: Vec<Lag>,
+}
+
+/// How far a local site is behind another one.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Lag {
+    /// Transactions that have not committed there.
+    pub(crate) uncommitted: u64,
 }
 
 impl NodeStatus {
