@@ -103,7 +103,7 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
 
     fn draw(&mut self, session: usize, random: &mut Random) -> Running {
         let client = session / self.work.sessions_per_client.max(1);
-        if let Some(objects) = &self.work.objects {
+        if let Some(objects) = &mut self.work.objects {
             return Running { plan: Arc::new(objects.draw(client, random)), execution: None };
         }
         let site = client % self.workloads.len();

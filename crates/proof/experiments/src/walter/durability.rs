@@ -64,8 +64,8 @@ impl Batches {
 }
 
 const SESSIONS: usize = 64;
-/// Between two transactions of a session: so that what goes to another site within a round trip takes its link no time to speak of.
-const THINK: Duration = Duration::from_millis(2_000);
+/// Between two transactions of a session: then the two or three that go to another site within a round trip take its link no time to speak of.
+const THINK: Duration = Duration::from_secs(8);
 
 /// Clients in Virginia.
 fn deployment(shape: Shape, batches: Batches) -> Deployment<ParallelSnapshot> {
@@ -81,7 +81,7 @@ fn deployment(shape: Shape, batches: Batches) -> Deployment<ParallelSnapshot> {
 }
 
 fn window(settings: &Settings<'_>) -> Window {
-    Window::millis(2_000, if settings.quick { 20_000 } else { 120_000 })
+    Window::millis(2_000, if settings.quick { 60_000 } else { 300_000 })
 }
 
 /// The points of a distribution.
@@ -121,8 +121,9 @@ fn deviations() -> Vec<String> {
     vec![
         "A round trip is that to Singapore, 261 ms. The x axis shows percentiles.".to_owned(),
         format!(
-            "{SESSIONS} clients in Virginia think for {} s on average between two transactions: {} a second, which is little, so that a batch takes a \
-             link of 22 Mbit a second no time to speak of. The paper does not state its load.",
+            "{SESSIONS} clients in Virginia think for {} s on average between two transactions: {} a second, so that a batch takes a link of 22 Mbit a \
+             second no time to speak of. That time comes on top: at 32 a second a batch takes 2 to 4 ms, and the 99th percentile of one batch at a time is \
+             2.004 round trips. The paper does not state its load.",
             THINK.as_secs_f64(),
             SESSIONS as f64 / THINK.as_secs_f64()
         ),
@@ -131,6 +132,9 @@ fn deviations() -> Vec<String> {
             .to_owned(),
         "With one batch at a time the next leaves when the site has confirmed the one before, so a transaction waits for none to one round trip. With \
          several, a batch leaves five milliseconds after its first transaction, and is confirmed within five: 1.04 round trips by arithmetic."
+            .to_owned(),
+        "Slow commits write objects in turn. One that writes what another has just written waits until the site that lets it in has that one, which takes as \
+         long as durability: with objects drawn among 50,000 as in the paper, that were four of a thousand."
             .to_owned(),
         "The paper's lines for what is durable are even between one and two round trips; for what is visible everywhere, one more.".to_owned(),
     ]
@@ -211,7 +215,7 @@ fn slow(settings: &mut Settings<'_>) -> Found {
 mod tests {
     use super::*;
 
-    const WINDOW: Window = Window::millis(1_000, 20_000);
+    const WINDOW: Window = Window::millis(1_000, 80_000);
 
     #[test]
     fn transactions_are_durable_within_the_round_trips_that_batches_take() {
@@ -233,7 +237,7 @@ mod tests {
     fn a_slow_commit_takes_the_round_trip_to_the_farthest_site() {
         for (objects, round_trip) in SIZES {
             let measured = run(&deployment(Shape::Across(objects), Batches::Several), 1, WINDOW);
-            let latency = measured.commit_latency_ms(0.5);
+            let latency = measured.commit_latency_ms(1.0);
             assert!((round_trip..round_trip + SLACK_MS).contains(&latency), "{objects} objects: {latency} ms");
         }
     }

@@ -21,7 +21,7 @@ pub enum Shape {
     Writes(usize),
     /// Writes two objects of its own site, and adds to a counting set of another one.
     WritesAndSet,
-    /// Writes one object of each of so many sites, its own among them.
+    /// Writes one object of each of so many sites, its own among them: in turn, so that no two transactions that meet write the same.
     Across(usize),
 }
 
@@ -127,6 +127,8 @@ pub struct Objects {
     /// The objects of each site.
     homes: Arc<Vec<Vec<Key>>>,
     mix: Mix,
+    /// How many transactions have been drawn.
+    drawn: usize,
     /// Written values have at least this many bytes.
     pub value_bytes: usize,
 }
@@ -139,11 +141,12 @@ impl Objects {
             let key = Key::from(format!("o{number:05}"));
             homes[shard_position(container_of(&key), sites)].push(key);
         }
-        Objects { homes: Arc::new(homes), mix, value_bytes: OBJECT_BYTES }
+        Objects { homes: Arc::new(homes), mix, drawn: 0, value_bytes: OBJECT_BYTES }
     }
 
     /// The next transaction of a client.
-    pub fn draw(&self, client: usize, random: &mut Random) -> Plan {
+    pub fn draw(&mut self, client: usize, random: &mut Random) -> Plan {
+        self.drawn += 1;
         let sites = self.homes.len();
         let here = client % sites;
         let shape = draw_of(&self.mix.0, random);
@@ -158,7 +161,8 @@ impl Objects {
             }
             Shape::Across(objects) => {
                 let sites = (0..objects).map(|site| (here + site) % sites);
-                sites.flat_map(|site| self.some(site, 1, random)).map(Operation::Put).collect()
+                let in_turn = |home: &Vec<Key>| home[self.drawn % home.len()].clone();
+                sites.map(|site| in_turn(&self.homes[site])).map(Operation::Put).collect()
             }
         };
         Plan { kind: shape.name(), operations }
@@ -197,7 +201,7 @@ mod tests {
     fn objects_lie_where_transactions_want_them() {
         let mut random = Random::new(1);
         let mut draw = |shape| {
-            let objects = Objects::new(4, 1_000, Mix::of(shape));
+            let mut objects = Objects::new(4, 1_000, Mix::of(shape));
             sites_of(&objects.draw(1, &mut random))
         };
         assert_eq!(draw(Shape::Writes(5)), [1; 5]);
