@@ -64,7 +64,8 @@ fn a_site_that_holds_visibility_up_is_named_until_it_is_back() {
     let created = servers.shell("keyspace create posts --isolation parallel-snapshot --replicas 1");
     assert_eq!(created.code, 0, "{}", created.err);
     // Keys that the first site lets in, whoever writes them.
-    let keys = (0..).map(|number| format!("key{number}")).filter(|key| shard_position(key.as_bytes(), 3) == 0);
+    let keys =
+        (0..).map(|number| format!("key{number}")).filter(|key| shard_position(key.as_bytes(), 3) == 0);
     let keys: Vec<String> = keys.take(5).collect();
     let put = |servers: &Servers| {
         let puts: Vec<String> = keys.iter().map(|key| format!("put {key} 1")).collect();
@@ -75,7 +76,8 @@ fn a_site_that_holds_visibility_up_is_named_until_it_is_back() {
     put(&servers);
     servers.until("everything is visible", |servers| {
         let shards = status(servers)["shards"].clone();
-        let lags = shards.as_array().unwrap().iter().flat_map(|shard| shard["lags"].as_array().unwrap().clone());
+        let lags =
+            shards.as_array().unwrap().iter().flat_map(|shard| shard["lags"].as_array().unwrap().clone());
         let lags: Vec<_> = lags.collect();
         lags.len() == 6 && lags.iter().all(|lag| lag["uncommitted"] == 0 && lag["holds_up"] == false)
     });

@@ -201,7 +201,8 @@ impl<S: Deployed> Deployment<S> {
     /// The same deployment of another system that runs such transactions, whose machines are set up like this.
     pub fn of<T: Deployed<Work = S::Work>>(&self, settings: T::Settings) -> Deployment<T> {
         let Deployment { shards, replicas, nodes, clients, sessions_per_client, think, region, .. } = *self;
-        let Deployment { is_think_drawn, bandwidth, is_cut, cores, jitter, durability, sync_time, .. } = *self;
+        let Deployment { is_think_drawn, bandwidth, is_cut, cores, jitter, durability, sync_time, .. } =
+            *self;
         let (work, costs, clocks) = (self.work.clone(), self.costs.clone(), self.clocks.clone());
         let round_trips = self.round_trips.clone();
         Deployment {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::TransactionId;
-use quorate_core::command::{
-    Command, Committed, Event, Failure, Freshness, Milestone, SetAnswer, SetCall,
-};
+use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Milestone, SetAnswer, SetCall};
 use quorate_core::{Machine, Random, ShardId};
 use quorate_simulator::cluster::KEYSPACE;
 use quorate_simulator::world::{Happening, Protocol};

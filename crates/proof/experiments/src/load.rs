@@ -411,7 +411,8 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
             Milestone::Durable => self.awaited.get(&transaction).copied(),
             Milestone::Visible => self.awaited.remove(&transaction),
         };
-        let counts = |committed: &Instant| *committed >= self.measured_from && *committed < self.awaited_until;
+        let counts =
+            |committed: &Instant| *committed >= self.measured_from && *committed < self.awaited_until;
         if let Some(committed) = committed.filter(counts) {
             self.measured.reached.push(Reached { milestone, after: now - committed });
         }

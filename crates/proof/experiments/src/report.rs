@@ -197,8 +197,15 @@ mod tests {
     fn rows_are_written_as_they_are() {
         let row = Row { paper: Some(2.5), ..Row::new("a, \"b\"", 0.9, "ms", &[1.0, 1.0, 1.0]) };
         let headline = Headline { what: "a".to_owned(), paper: None, ours: 1.0, unit: "ms" };
-        let report =
-            Report { name: "n", what: "w", headline, rows: vec![row], bounds: Vec::new(), deviations: Vec::new(), seed: 1 };
+        let report = Report {
+            name: "n",
+            what: "w",
+            headline,
+            rows: vec![row],
+            bounds: Vec::new(),
+            deviations: Vec::new(),
+            seed: 1,
+        };
         assert_eq!(report.csv(), "series,x,paper,ours,low,high,unit\n\"a, \"\"b\"\"\",0.9,2.5,1,1,1,ms\n");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["rows"][0]["paper"], 2.5);

@@ -132,7 +132,15 @@ mod tests {
             Row::new("c", 0.9, "1/s", &[100.0, 110.0, 120.0]),
         ];
         let headline = Headline { what: "x".to_owned(), paper: None, ours: 1.0, unit: "ms" };
-        let report = Report { name: "n", what: "w & v", headline, rows, bounds: Vec::new(), deviations: Vec::new(), seed: 1 };
+        let report = Report {
+            name: "n",
+            what: "w & v",
+            headline,
+            rows,
+            bounds: Vec::new(),
+            deviations: Vec::new(),
+            seed: 1,
+        };
         let svg = draw(&report);
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert_eq!(svg.matches("<g ").count(), 2);

@@ -485,7 +485,9 @@ impl Torture<'_> {
         };
         match finals {
             Err(Failure::Failed(reason) | Failure::Usage(reason)) => troubles.push(reason),
-            Ok(finals) => troubles.extend(finals.into_iter().filter_map(|(wanted, last)| unread(wanted, last))),
+            Ok(finals) => {
+                troubles.extend(finals.into_iter().filter_map(|(wanted, last)| unread(wanted, last)))
+            }
         }
         let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
         loop {

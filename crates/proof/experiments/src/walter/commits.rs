@@ -144,8 +144,18 @@ fn fast(settings: &mut Settings<'_>) -> Found {
     let bounds = vec![
         Bound::at_most("the 99.9th percentile, write-cached", 27.0, longest[0], "ms"),
         Bound::at_most("the 99.9th percentile, not cached", 90.0, longest[1], "ms"),
-        Bound::at_least("fast commits that return while every link between sites is cut", 1_000.0, committed, "transactions"),
-        Bound::at_most("transactions of another site that any site has received by then", 0.0, of_others, "transactions"),
+        Bound::at_least(
+            "fast commits that return while every link between sites is cut",
+            1_000.0,
+            committed,
+            "transactions",
+        ),
+        Bound::at_most(
+            "transactions of another site that any site has received by then",
+            0.0,
+            of_others,
+            "transactions",
+        ),
     ];
     let deviations = vec![
         format!(
@@ -199,8 +209,18 @@ fn sets(settings: &mut Settings<'_>) -> Found {
     let bounds = vec![
         Bound::at_most("the 99.9th percentile", 27.0, runs.mean(|run| run.commit_latency_ms(0.999)), "ms"),
         Bound::at_most("attempts that abort", 0.0, 100.0 * aborted, "%"),
-        Bound::at_least("commits while every link between sites is cut", 1_000.0, committed.iter().sum(), "transactions"),
-        Bound::at_most("transactions of another site received by then", 0.0, of_others.iter().sum(), "transactions"),
+        Bound::at_least(
+            "commits while every link between sites is cut",
+            1_000.0,
+            committed.iter().sum(),
+            "transactions",
+        ),
+        Bound::at_most(
+            "transactions of another site received by then",
+            0.0,
+            of_others.iter().sum(),
+            "transactions",
+        ),
     ];
     let deviations = vec![
         format!(

@@ -108,8 +108,18 @@ fn bounds(runs: &Runs, of: &str, batches: Batches) -> Vec<Bound> {
     let share = |share| round_trips(runs, share);
     match batches {
         Batches::OneAtATime => vec![
-            Bound::at_least(format!("durable, {of}, {}, 1st percentile", batches.name()), 1.0, share(0.01), UNIT),
-            Bound::at_most(format!("durable, {of}, {}, 99th percentile", batches.name()), 2.0, share(0.99), UNIT),
+            Bound::at_least(
+                format!("durable, {of}, {}, 1st percentile", batches.name()),
+                1.0,
+                share(0.01),
+                UNIT,
+            ),
+            Bound::at_most(
+                format!("durable, {of}, {}, 99th percentile", batches.name()),
+                2.0,
+                share(0.99),
+                UNIT,
+            ),
         ],
         Batches::Several => {
             vec![Bound::at_most(format!("durable, {of}, {}, median", batches.name()), 1.2, share(0.5), UNIT)]
@@ -194,7 +204,12 @@ fn slow(settings: &mut Settings<'_>) -> Found {
                 demanded.push(Bound::at_most(what, round_trip + SLACK_MS, longest, "ms"));
                 farthest = runs.mean(|run| run.commit_latency_ms(0.5));
                 let aborted = 100.0 * runs.mean(Measured::abort_rate);
-                demanded.push(Bound::at_most(format!("attempts that abort, {objects} objects"), 1.0, aborted, "%"));
+                demanded.push(Bound::at_most(
+                    format!("attempts that abort, {objects} objects"),
+                    1.0,
+                    aborted,
+                    "%",
+                ));
             }
             let series = format!("durable after commit, {objects} objects, {}", batches.name());
             let paper = Some((1.0, 2.0)).filter(|_| is_as_in_the_paper);
@@ -226,7 +241,9 @@ mod tests {
             assert!(low >= 1.0, "{batches:?}: {low}");
             let visible = measured.milestone_ms(Milestone::Visible, 0.5) / ROUND_TRIP_MAX_MS;
             match batches {
-                Batches::OneAtATime => assert!(middle > 1.3 && high < 2.1 && visible > 2.0, "{middle} {high}"),
+                Batches::OneAtATime => {
+                    assert!(middle > 1.3 && high < 2.1 && visible > 2.0, "{middle} {high}")
+                }
                 Batches::Several => assert!(middle < 1.2 && high < 1.2, "{middle} {high}"),
             }
             assert!(measured.reached.len() > 500);
@@ -238,7 +255,10 @@ mod tests {
         for (objects, round_trip) in SIZES {
             let measured = run(&deployment(Shape::Across(objects), Batches::Several), 1, WINDOW);
             let latency = measured.commit_latency_ms(1.0);
-            assert!((round_trip..round_trip + SLACK_MS).contains(&latency), "{objects} objects: {latency} ms");
+            assert!(
+                (round_trip..round_trip + SLACK_MS).contains(&latency),
+                "{objects} objects: {latency} ms"
+            );
         }
     }
 }

@@ -111,7 +111,10 @@ pub fn deployment(sites: usize, work: Transactions, costs: Arc<Costs>) -> Deploy
         clocks: Clocks::apart(0.0),
         durability: Durability::Sync,
         sync_time: CACHED,
-        ..Deployment::over_regions(work, machines(ReplicaConfig::new(Default::default(), GroupSize::ONE, Default::default())))
+        ..Deployment::over_regions(
+            work,
+            machines(ReplicaConfig::new(Default::default(), GroupSize::ONE, Default::default())),
+        )
     }
 }
 

@@ -87,9 +87,7 @@ impl Mix {
     /// The time that a transaction takes of all servers together, by arithmetic, in microseconds.
     fn work_micros(&self, sites: usize, requests: impl Fn(Shape) -> usize) -> f64 {
         let commit = COMMIT + REMOTE_APPLY * (sites - 1) as f64;
-        self.mean(|shape| {
-            REQUEST * requests(shape) as f64 + if shape.updates() > 0 { commit } else { 0.0 }
-        })
+        self.mean(|shape| REQUEST * requests(shape) as f64 + if shape.updates() > 0 { commit } else { 0.0 })
     }
 
     /// Thousands a second that the processors of so many sites can do, by arithmetic.

@@ -113,14 +113,16 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     for (x, operations) in OPERATIONS.iter().enumerate() {
         let (mix, x, unit) = (operations.mix, x as f64, "thousands a second");
         let paper = |at: usize| operations.paper.map(|paper| paper[at]);
-        let of_redis = Row::new(format!("{mix}, Redis (model)"), x, unit, &[operations.expected_of_redis(); 3]);
+        let of_redis =
+            Row::new(format!("{mix}, Redis (model)"), x, unit, &[operations.expected_of_redis(); 3]);
         rows.push(Row { paper: paper(0), ..of_redis });
         let mut throughputs = Vec::new();
         for sites in 1..=2 {
             settings.say(&format!("{mix}, {sites} sites"));
             let deployment = operations.deployment(sites);
             let runs = settings.measure(|seed| run(&deployment, seed, window));
-            let row = runs.row(format!("{mix}, Walter, {sites} sites"), x, unit, |run| run.throughput() / 1_000.0);
+            let row =
+                runs.row(format!("{mix}, Walter, {sites} sites"), x, unit, |run| run.throughput() / 1_000.0);
             throughputs.push(row.ours);
             rows.push(Row { paper: paper(sites), ..row });
         }
