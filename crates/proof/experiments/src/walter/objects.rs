@@ -80,8 +80,12 @@ impl Mix {
 
     /// How many objects a transaction updates that updates any, on average.
     pub fn updates(&self) -> f64 {
-        let updating = self.mean(|shape| if shape.updates() > 0 { 1.0 } else { 0.0 });
-        self.mean(|shape| shape.updates() as f64) / updating.max(f64::MIN_POSITIVE)
+        self.mean(|shape| shape.updates() as f64) / self.writing().max(f64::MIN_POSITIVE)
+    }
+
+    /// The share of transactions that update anything.
+    pub fn writing(&self) -> f64 {
+        self.mean(|shape| if shape.updates() > 0 { 1.0 } else { 0.0 })
     }
 
     /// The time that a transaction takes of all servers together, by arithmetic, in microseconds.

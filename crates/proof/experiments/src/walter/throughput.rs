@@ -77,6 +77,8 @@ fn base(settings: &mut Settings<'_>) -> Found {
          the private cluster, which allows 72.7 and 33.7 thousand a second. What is shown is that nothing else is in the way."
             .to_owned(),
         "Berkeley DB is not measured: its numbers, 80 and 32 thousand a second, are the paper's.".to_owned(),
+        "256 clients wait for one sync, are told together and come again half a millisecond later, which leaves a server idle for 7% of the time where it writes."
+            .to_owned(),
         "The x axis counts kinds of transactions. Objects that are read were never written: what a request costs does not depend on what it finds."
             .to_owned(),
     ];
@@ -108,12 +110,18 @@ fn at_sites(mix: &Mix, sites: usize) -> Deployment<ParallelSnapshot> {
     deployment(sites, mix.transactions(sites, SESSIONS), costs(1.0, mix.updates().max(1.0)))
 }
 
-/// How far the slowest site is behind at the end, in milliseconds of the transactions of the site of which it lacks most.
-fn behind_ms(deployment: &Deployment<ParallelSnapshot>, seed: u64, window: Window) -> (Measured, f64) {
+/// How far the slowest site is behind at the end, in milliseconds of what the site commits of which it lacks most. Such a share of transactions
+/// writes.
+fn behind_ms(
+    deployment: &Deployment<ParallelSnapshot>,
+    writing: f64,
+    seed: u64,
+    window: Window,
+) -> (Measured, f64) {
     let sites = deployment.sites();
     let (measured, world) = run_and_look(deployment, seed, window);
     let machine = |site: usize| world.server(site).map(|server| server.machine());
-    let rate = (measured.throughput() / sites as f64).max(1.0);
+    let rate = (measured.throughput() * writing / sites as f64).max(1.0);
     let mut behind = 0.0_f64;
     for from in 0..sites {
         let Some(origin) = machine(from) else { continue };
@@ -148,7 +156,7 @@ fn by_sites(settings: &mut Settings<'_>) -> Found {
             let narrow = Deployment { bandwidth: Some(BANDWIDTH), ..at_sites(&mix, SITES) };
             let mut behind = Vec::new();
             settings.measure(|seed| {
-                let (measured, lag) = behind_ms(&narrow, seed, long);
+                let (measured, lag) = behind_ms(&narrow, mix.writing(), seed, long);
                 behind.push(lag);
                 measured
             });
@@ -192,18 +200,20 @@ mod tests {
 
     const WINDOW: Window = Window::millis(600, 60);
 
+    /// A server that writes waits for half a millisecond of every eight, once all its clients were told of a sync.
     #[test]
     fn one_site_does_what_its_processor_allows() {
-        for (shape, expected) in [(Shape::Reads(1), 72.7), (Shape::Writes(1), 33.7)] {
-            let measured = thousands(&run(&at_one_of_two_sites(shape), 1, WINDOW));
-            assert!((measured / expected - 1.0).abs() < 0.03, "{shape:?}: {measured}");
+        for (shape, expected, missing) in [(Shape::Reads(1), 72.7, 0.03), (Shape::Writes(1), 33.7, 0.1)] {
+            let measured = thousands(&run(&at_one_of_two_sites(shape), 1, Window::millis(600, 240)));
+            let ratio = measured / expected;
+            assert!(ratio > 1.0 - missing && ratio < 1.02, "{shape:?}: {measured}");
         }
     }
 
     #[test]
     fn sites_add_up_as_their_costs_allow() {
         for Line { name, mix, .. } in lines() {
-            let (measured, _) = behind_ms(&at_sites(&mix, 2), 1, WINDOW);
+            let measured = run(&at_sites(&mix, 2), 1, WINDOW);
             let (ours, expected) = (thousands(&measured), mix.expected(2));
             assert!((ours / expected - 1.0).abs() < 0.1, "{name}: {ours}, and {expected} by arithmetic");
             assert!(measured.abort_rate() < 0.01, "{name}: nobody is in the way of writes");
@@ -214,7 +224,7 @@ mod tests {
     fn other_sites_are_half_a_round_trip_behind() {
         let mix = Mix::of(Shape::Writes(1));
         let few = deployment(2, mix.transactions(2, 4), costs(1.0, mix.updates()));
-        let (_, behind) = behind_ms(&few, 1, Window::millis(600, 400));
+        let (_, behind) = behind_ms(&few, 1.0, 1, Window::millis(600, 400));
         assert!((41.0..70.0).contains(&behind), "{behind} ms");
     }
 }
