@@ -3,7 +3,8 @@
 use quorate_core::GroupSize;
 use quorate_core::comparison::Comparison;
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, Removal, SHARDS_MAX, Settled, Shard, Topology,
+    CLOCK_BOUND_MAX, Join, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, Removal, SHARDS_MAX, Settled, Shard,
+    Topology,
 };
 
 use crate::error::Fault;
@@ -30,12 +31,19 @@ message!(Keyspace, "Keyspace", {
     7 clock_bound: Optional<Varint>,
     8 comparison: Optional<Nested>,
     9 removals: Repeated<Nested, SHARDS_MAX>,
+    10 joins: Repeated<Nested, SHARDS_MAX>,
 }, check validate_keyspace);
 
 message!(Removal, "Removal", {
     1 shard: Varint,
     2 successor: Varint,
     3 settled: Optional<Nested>,
+});
+
+message!(Join, "Join", {
+    1 shard: Varint,
+    2 replaces: Optional<Varint>,
+    3 is_ready: Varint,
 });
 
 message!(Settled, "Settled", {
@@ -63,8 +71,11 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("nobody waits so long for clocks"))
     } else if keyspace.groups().any(|group| group.succession().present.since > keyspace.epoch) {
         Err(Fault::Meaningless("a group that changes in an epoch to come"))
-    } else if !keyspace.removals().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>()) {
-        Err(Fault::Meaningless("removals of sites that the keyspace has not, or of all"))
+    } else if !keyspace.site_changes().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>())
+    {
+        Err(Fault::Meaningless(
+            "removals of sites that the keyspace has not, or of all, or sites that join out of order",
+        ))
     } else {
         Ok(())
     }

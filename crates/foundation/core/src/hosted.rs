@@ -26,7 +26,7 @@ use crate::machine::Machine;
 use crate::members::Groups;
 use crate::time::{ClockTime, Instant};
 use crate::timestamp::Timestamp;
-use crate::topology::{Removals, Settlement, shard_position};
+use crate::topology::{Settlement, SiteChanges, shard_position};
 use crate::transaction::Value;
 use crate::verify::{Answer, Request};
 
@@ -74,8 +74,10 @@ pub struct Seat {
     /// The replicas of the keyspace's shards: those that it was created with if the replica has records, which know better, and else
     /// those that the host knows. A replica that has records is told the present ones once it has started.
     pub groups: Groups,
-    /// The shards of the keyspace; none if they are not known.
+    /// The shards that the keyspace was created with; none if they are not known.
     pub shards: Option<Shards>,
+    /// The shards that joined it since, in this order, as far as the host knows.
+    pub joined: Vec<ShardId>,
     /// How the replica begins if there are no records of it.
     pub boot: Boot,
 }
@@ -159,13 +161,13 @@ pub enum News {
     Clock(Option<i64>),
 }
 
-/// A question to the configuration service: which sites were taken out of the keyspace? Its answer, of an instant after the question, is a lease:
+/// A question to the configuration service: how have the sites of the keyspace changed? Its answer, of an instant after the question, is a lease:
 /// a site that is not removed then goes on for a while as if it were not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consultation {
     /// When it was asked.
     pub asked: Instant,
-    /// The ends that the service is to settle first, if it still can.
+    /// The proposal that the service is to settle first, if it still can.
     pub settlement: Option<Settlement>,
 }
 
@@ -278,8 +280,8 @@ pub trait HostedReplica: Machine {
     }
 
     /// The command for a replica when the answer to a question of this instant is there; none if it asks none.
-    fn answer(asked: Instant, removals: &Removals) -> Option<Self::Command> {
-        let _ = (asked, removals);
+    fn answer(asked: Instant, changes: &SiteChanges) -> Option<Self::Command> {
+        let _ = (asked, changes);
         None
     }
 
@@ -347,8 +349,8 @@ pub trait HostedOnLog: LogMachine {
     }
 
     /// As [`HostedReplica::answer`].
-    fn answer(asked: Instant, removals: &Removals) -> Option<Self::Command> {
-        let _ = (asked, removals);
+    fn answer(asked: Instant, changes: &SiteChanges) -> Option<Self::Command> {
+        let _ = (asked, changes);
         None
     }
 

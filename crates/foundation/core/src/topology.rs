@@ -2,7 +2,7 @@
 
 mod change;
 mod placing;
-mod removals;
+mod sites;
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::quorum::GroupSize;
 use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
-pub use removals::{Removal, RemovalError, Removals, Settled, Settlement};
+pub use sites::{Join, JoinError, Removal, RemovalError, Settled, Settlement, SiteChanges};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -259,8 +259,10 @@ pub struct Keyspace {
     pub clock_bound: Option<Duration>,
     /// The comparison system that runs it in place of its isolation's protocol, if it is there to be measured.
     pub comparison: Option<Comparison>,
-    /// The sites that were taken out of it, where its groups stand in sites: see [`Removals`].
+    /// The sites that were taken out of it, where its groups stand in sites: see [`SiteChanges`].
     pub removals: Vec<Removal>,
+    /// The sites that joined it, where its groups stand in sites. They are the last of its shards.
+    pub joins: Vec<Join>,
 }
 
 /// No clock bound is greater: every transaction would take as long.
@@ -273,37 +275,50 @@ impl Keyspace {
         self.shards.iter().chain(service)
     }
 
-    /// The sites that were taken out of it.
-    pub fn removals(&self) -> Removals {
-        Removals::new(self.removals.clone())
+    /// How its sites have changed.
+    pub fn site_changes(&self) -> SiteChanges {
+        SiteChanges::new(self.removals.clone(), self.joins.clone())
     }
 
-    /// The shards that were not taken out with their sites.
-    pub fn shards_left(&self) -> impl Iterator<Item = &Shard> {
-        let is_left = |shard: &&Shard| self.removals.iter().all(|removal| removal.shard != shard.id);
-        self.shards.iter().filter(is_left)
+    /// The keyspace with these changes of its sites.
+    #[must_use]
+    pub fn with_site_changes(self, changes: SiteChanges) -> Self {
+        let (removals, joins) = changes.into_lists();
+        Keyspace { removals, joins, ..self }
+    }
+
+    /// The shards that it was created with. Keys belong to these, whatever has joined since.
+    pub fn founders(&self) -> &[Shard] {
+        &self.shards[..self.shards.len() - self.joins.len()]
+    }
+
+    /// The shards that clients may use: those that were not taken out with their sites, and do not still join.
+    pub fn shards_that_serve(&self) -> impl Iterator<Item = &Shard> {
+        let changes = self.site_changes();
+        self.shards.iter().filter(move |shard| changes.serves(shard.id))
     }
 
     /// How far its definition has come. Of two the greater one is the later.
-    pub fn version(&self) -> (Epoch, usize, usize) {
-        let settled = self.removals.iter().filter(|removal| removal.settled.is_some()).count();
-        (self.epoch, self.removals.len(), settled)
+    pub fn version(&self) -> (Epoch, [usize; 4]) {
+        (self.epoch, self.site_changes().version())
     }
 
     /// The shard that holds `key`.
     pub fn shard_of(&self, key: &[u8]) -> &Shard {
-        &self.shards[shard_position(key, self.shards.len())]
+        let founders = self.founders();
+        &founders[shard_position(key, founders.len())]
     }
 
     /// The shards that may hold keys of a range, in order: all of them, or the one that holds every key of the range
     /// because they share a tag in braces.
     pub fn shards_of_range(&self, range: &KeyRange) -> &[Shard] {
+        let founders = self.founders();
         match tag_of(range) {
             Some(tag) => {
-                let position = shard_position(tag, self.shards.len());
-                &self.shards[position..=position]
+                let position = shard_position(tag, founders.len());
+                &founders[position..=position]
             }
-            None => &self.shards,
+            None => founders,
         }
     }
 }
@@ -506,6 +521,7 @@ mod tests {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
@@ -540,6 +556,7 @@ mod tests {
             clock_bound: None,
             comparison: Some(comparison),
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
         let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();

@@ -199,6 +199,7 @@ pub(crate) async fn create(
         clock_bound: options.clock_bound,
         comparison,
         removals: Vec::new(),
+        joins: Vec::new(),
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {
@@ -208,6 +209,16 @@ pub(crate) async fn create(
     txn.put(NEXT_SHARD_KEY, encode_counter(next_shard))?;
     define(txn, &definition)?;
     Ok(Ok(definition))
+}
+
+/// Takes the number of a new shard.
+pub(crate) async fn take_shard(txn: &Transaction) -> Result<ShardId> {
+    let next = match txn.get(NEXT_SHARD_KEY).await? {
+        Some(value) => decode_counter(&value).map_err(|error| damaged(&error))?,
+        None => 1,
+    };
+    txn.put(NEXT_SHARD_KEY, encode_counter(next + 1))?;
+    Ok(ShardId(next))
 }
 
 /// One replica in each site; three if there are fewer sites but enough nodes. Of a group that stands in one site, three if every site has

@@ -435,6 +435,7 @@ mod tests {
             clock_bound: None,
             comparison,
             removals: Vec::new(),
+            joins: Vec::new(),
         }
     }
 

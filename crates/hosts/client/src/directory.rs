@@ -58,18 +58,16 @@ impl Directory {
             replicas.into_iter().map(|(_, _, index)| index).collect()
         };
         let nearest = keyspace.groups().map(nearest).collect();
-        let is_left = |at: &usize| {
-            let shard = keyspace.shards[*at].id;
-            keyspace.removals.iter().all(|removal| removal.shard != shard)
-        };
-        let mut order: Vec<usize> = (0..keyspace.shards.len()).filter(is_left).collect();
+        let changes = keyspace.site_changes();
+        let serves = |at: &usize| changes.serves(keyspace.shards[*at].id);
+        let mut order: Vec<usize> = (0..keyspace.shards.len()).filter(serves).collect();
         order.sort_by_cached_key(|position| self.distances(&keyspace.shards[*position]).min());
         Routes { keyspace, nearest, order }
     }
 
     /// The shard of a keyspace whose nearest replica is the nearest.
     pub(crate) fn nearest_shard(&self, keyspace: &Keyspace) -> Option<ShardId> {
-        keyspace.shards_left().min_by_key(|shard| self.distances(shard).min()).map(|shard| shard.id)
+        keyspace.shards_that_serve().min_by_key(|shard| self.distances(shard).min()).map(|shard| shard.id)
     }
 
     /// How far each replica of a group is.
@@ -101,19 +99,29 @@ impl Directory {
         }
     }
 
-    /// The local sites of a keyspace that stand in a site and were not removed.
+    /// The local sites of a keyspace that stand in a site and that clients may use.
     ///
     /// # Errors
     /// There is no such site, or none of the keyspace's stands in it.
     pub(crate) fn local_sites(&self, keyspace: &Keyspace, site: &str) -> Result<Vec<ShardId>, Invalid> {
-        let wanted = site_named(&self.topology, site)?;
-        let site_of = |node: &NodeId| self.topology.nodes.get(usize::from(node.0)).map(|node| node.site);
-        let is_there = |shard: &&Shard| shard.replicas.first().and_then(site_of) == Some(wanted);
-        let found: Vec<ShardId> = keyspace.shards_left().filter(is_there).map(|shard| shard.id).collect();
+        let mut found = self.all_local_sites(keyspace, site)?;
+        let changes = keyspace.site_changes();
+        found.retain(|shard| changes.serves(*shard));
         if found.is_empty() {
             return Err(Invalid::NotInSite { name: keyspace.name.clone(), site: site.to_owned() });
         }
         Ok(found)
+    }
+
+    /// The local sites of a keyspace that stand in a site, those that were removed among them.
+    ///
+    /// # Errors
+    /// There is no such site.
+    pub(crate) fn all_local_sites(&self, keyspace: &Keyspace, site: &str) -> Result<Vec<ShardId>, Invalid> {
+        let wanted = site_named(&self.topology, site)?;
+        let site_of = |node: &NodeId| self.topology.nodes.get(usize::from(node.0)).map(|node| node.site);
+        let is_there = |shard: &&Shard| shard.replicas.first().and_then(site_of) == Some(wanted);
+        Ok(keyspace.shards.iter().filter(is_there).map(|shard| shard.id).collect())
     }
 
     /// The names of the sites of these shards, as far as they are known, each once.
@@ -168,6 +176,7 @@ mod tests {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         }
     }
 

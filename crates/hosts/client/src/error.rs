@@ -233,6 +233,22 @@ pub enum Invalid {
         /// Why.
         error: quorate_core::topology::RemovalError,
     },
+    /// A site cannot join a keyspace.
+    #[error("no site joins the keyspace {name:?}: {error}")]
+    CannotJoin {
+        /// The keyspace.
+        name: String,
+        /// Why.
+        error: quorate_core::topology::JoinError,
+    },
+    /// The keyspace is in this site already.
+    #[error("the keyspace {name:?} is in the site {site:?} already")]
+    InSite {
+        /// The keyspace.
+        name: String,
+        /// The site.
+        site: String,
+    },
     /// The keyspace has no replicas in this site.
     #[error("the keyspace {name:?} is not in the site {site:?}: choose one of those that it was created in")]
     NotInSite {

@@ -119,6 +119,7 @@ impl Fake {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         let node = Node { id: NodeId(0), site: SiteId(0), address: "host:1".to_owned() };
         let topology = Topology { sites: vec!["here".to_owned()], nodes: vec![node] };

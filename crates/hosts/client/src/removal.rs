@@ -67,16 +67,16 @@ impl Database {
                 return Ok(Err(catalogue::missing(&txn, name).await?));
             };
             let shards: Vec<ShardId> = definition.shards.iter().map(|shard| shard.id).collect();
-            let mut removals = definition.removals();
+            let mut changes = definition.site_changes();
             for shard in &lost {
-                match removals.remove(*shard, &shards) {
+                match changes.remove(*shard, &shards) {
                     Ok(()) | Err(RemovalError::RemovedBefore { .. }) => {}
                     Err(error) => {
                         return Ok(Err(Invalid::CannotRemove { name: name.to_owned(), error }));
                     }
                 }
             }
-            let next = Definition { removals: removals.into_list(), ..definition };
+            let next = definition.with_site_changes(changes);
             catalogue::define(&txn, &next)?;
             Ok(Ok(next))
         };
@@ -96,7 +96,7 @@ impl Database {
     }
 
     /// A keyspace as the catalogue defines it now.
-    async fn defined(&self, name: &str) -> Result<Definition> {
+    pub(crate) async fn defined(&self, name: &str) -> Result<Definition> {
         let find = async |txn: Transaction| match catalogue::remembered(&txn, name).await? {
             Some(definition) => Ok(Ok(definition)),
             None => Ok(Err(catalogue::missing(&txn, name).await?)),
@@ -110,6 +110,12 @@ impl Database {
             let name = definition.name.clone();
             return Err(Invalid::Unsupported { name, isolation: definition.isolation }.into());
         }
-        Ok(self.shared().places.directory().local_sites(definition, site)?)
+        let mut found = self.shared().places.directory().all_local_sites(definition, site)?;
+        let changes = definition.site_changes();
+        found.retain(|shard| changes.removal(*shard).is_none());
+        if found.is_empty() {
+            return Err(Invalid::NotInSite { name: definition.name.clone(), site: site.to_owned() }.into());
+        }
+        Ok(found)
     }
 }

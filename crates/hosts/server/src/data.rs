@@ -41,7 +41,7 @@ use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Boot, Seat, Shards};
 use quorate_core::lives::{Incarnation, TooManyLives};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
-use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, SiteId};
+use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ShardId, SiteId};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
 
@@ -248,8 +248,10 @@ pub(crate) struct Placement {
     /// How many replicas its group had when it was created, and in which membership that was.
     pub(crate) founders: GroupSize,
     pub(crate) created_in: Epoch,
-    /// All shards of that keyspace, if it is known which they are.
+    /// All shards that the keyspace was created with, if it is known which they are.
     pub(crate) shards: Option<Shards>,
+    /// The shards that have joined it since, in this order.
+    pub(crate) joined: Vec<ShardId>,
     /// Who the replicas of all of them are.
     pub(crate) memberships: Groups,
 }
@@ -272,6 +274,7 @@ impl Placement {
             replica: self.replica,
             groups: self.memberships.clone(),
             shards: self.shards,
+            joined: self.joined.clone(),
             boot: Boot::Rejoin,
         }
     }
@@ -292,6 +295,7 @@ impl Placement {
                 founders: shard.group_size(),
                 created_in: shard.succession().present.since,
                 shards: shards_of(keyspace),
+                joined: keyspace.joins.iter().map(|join| join.shard).collect(),
                 memberships: memberships.clone(),
             })
         };
@@ -337,11 +341,12 @@ impl Protocol {
     }
 }
 
-/// The shards of a keyspace, as far as their ids follow each other.
+/// The shards that a keyspace was created with, as far as their ids follow each other.
 fn shards_of(keyspace: &Keyspace) -> Option<Shards> {
-    let first = keyspace.shards.first()?.id;
-    let follow = keyspace.shards.iter().zip(first.0..).all(|(shard, id)| shard.id.0 == id);
-    follow.then_some(Shards { first, count: keyspace.shards.len() as u32 })
+    let founders = keyspace.founders();
+    let first = founders.first()?.id;
+    let follow = founders.iter().zip(first.0..).all(|(shard, id)| shard.id.0 == id);
+    follow.then_some(Shards { first, count: founders.len() as u32 })
 }
 
 /// The data directory of this node, locked.

@@ -241,6 +241,7 @@ mod tests {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         })
     }
 

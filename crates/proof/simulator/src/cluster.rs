@@ -220,7 +220,24 @@ impl<S: System> Cluster<S> {
     }
 
     fn numbered_shards(&self) -> Shards {
-        Shards { first: self.keyspace.shards[0].id, count: self.keyspace.shards.len() as u32 }
+        let founders = self.keyspace.founders();
+        Shards { first: founders[0].id, count: founders.len() as u32 }
+    }
+
+    /// Every shard of the keyspace that clients may use, ascending.
+    pub fn shards_that_serve(&self) -> Vec<ShardId> {
+        self.shards().into_iter().filter(|shard| self.losses.changes().serves(*shard)).collect()
+    }
+
+    /// Adds a group of replicas, each of which is new, in the place of a site that was taken out.
+    pub(crate) fn add_group(&mut self, shard: Shard) {
+        let (_, joins) = self.losses.changes().clone().into_lists();
+        self.keyspace.joins = joins;
+        self.keyspace.shards.push(shard.clone());
+        self.groups.push(shard.clone());
+        for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
+            self.create_replica(replica, usize::from(node.0));
+        }
     }
 
     /// The shard of a key.
@@ -293,9 +310,8 @@ impl<S: System> Cluster<S> {
         let nearest = |shard: &Shard| by_delay(shard).into_iter().map(|(_, index)| index).collect();
         let least =
             |position: &usize| by_delay(&self.keyspace.shards[*position]).first().map(|(delay, _)| *delay);
-        let is_left =
-            |position: &usize| self.losses.removals().of(self.keyspace.shards[*position].id).is_none();
-        let mut order: Vec<usize> = (0..self.keyspace.shards.len()).filter(is_left).collect();
+        let serves = |position: &usize| self.losses.changes().serves(self.keyspace.shards[*position].id);
+        let mut order: Vec<usize> = (0..self.keyspace.shards.len()).filter(serves).collect();
         order.sort_by_key(least);
         Routes {
             nearest: self.keyspace.groups().map(nearest).collect(),
@@ -321,7 +337,8 @@ impl<S: System> Cluster<S> {
         let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
         let groups = if is_told { self.definition.clone() } else { Groups::new(self.scenario.group) };
         let boot = if is_new { Boot::Initialise } else { Boot::Rejoin };
-        let seat = Seat { replica, groups, shards: Some(self.numbered_shards()), boot };
+        let joined = self.keyspace.joins.iter().map(|join| join.shard).collect();
+        let seat = Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot };
         let config = S::Server::seated(self.scenario.settings.replica.clone(), &seat);
         let machine = S::Server::restore(config, records);
         self.note_begun(server);
@@ -755,6 +772,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         clock_bound: scenario.clock_bound,
         comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
         removals: Vec::new(),
+        joins: Vec::new(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Sites that are lost for good, where a system goes on without them: the loss, the operator who takes such a site out, and the configuration
-//! service that all sites ask.
+//! Sites that are lost for good, where a system goes on without them: the loss, the operator who takes such a site out and later lets a new one
+//! join in its place, and the configuration service that all sites ask.
 //!
 //! The service stands on one node, and answers whoever it hears: that it is a replicated log with leaders of its own is simulated elsewhere.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::hosted::{Consultation, HostedReplica};
-use quorate_core::topology::{Removals, Settlement};
+use quorate_core::topology::{Settlement, Shard, SiteChanges};
 use quorate_core::{Instant, Random, ShardId};
 
 use crate::cluster::{Alarm, Cluster};
@@ -21,6 +21,10 @@ const CUT_MAX: Duration = Duration::from_secs(3);
 
 /// An operator takes a site out within this time after it was lost.
 const OPERATOR_MAX: Duration = Duration::from_secs(2);
+
+/// With this probability an operator lets a site join in the place of one that was taken out, and within this time.
+const JOIN: f64 = 0.6;
+const JOIN_MAX: Duration = Duration::from_secs(10);
 
 /// The replicas of a site that was taken out while it ran are gone within this time.
 const GONE_MAX: Duration = Duration::from_secs(15);
@@ -42,6 +46,8 @@ pub enum SiteStep {
     Remove(ShardId),
     /// Its replicas are gone.
     Gone(ShardId),
+    /// An operator lets a new site join where it stood.
+    Join(ShardId),
     /// The configuration service hears a question.
     Asked {
         /// The server that asks.
@@ -58,7 +64,7 @@ pub enum SiteStep {
         /// When it asked.
         asked: Instant,
         /// The answer.
-        removals: Arc<Removals>,
+        changes: Arc<SiteChanges>,
     },
 }
 
@@ -66,7 +72,7 @@ pub enum SiteStep {
 #[derive(Debug, Default)]
 pub(crate) struct SiteLosses {
     /// The list of the configuration service.
-    removals: Arc<Removals>,
+    changes: Arc<SiteChanges>,
     /// Those that are lost, or are to be taken out.
     lost: Vec<ShardId>,
     /// The nearest site of the client on a node, as that client knows it.
@@ -76,9 +82,9 @@ pub(crate) struct SiteLosses {
 }
 
 impl SiteLosses {
-    /// The sites that were taken out.
-    pub(crate) fn removals(&self) -> &Removals {
-        &self.removals
+    /// How the sites have changed.
+    pub(crate) fn changes(&self) -> &SiteChanges {
+        &self.changes
     }
 
     /// The nearest site of the client on a node.
@@ -102,8 +108,10 @@ impl<S: System> Cluster<S> {
     pub(crate) fn lose_site(&mut self, random: &mut Random) -> bool {
         let shards = self.shards();
         let shard = shards[random.index(shards.len())];
-        let left = shards.iter().filter(|shard| !self.losses.has_lost(**shard)).count();
-        if !S::LOSES_SITES || self.losses.has_lost(shard) || left < 2 {
+        let can_go_on = |other: &ShardId| {
+            *other != shard && !self.losses.has_lost(*other) && self.losses.changes.serves(*other)
+        };
+        if !S::LOSES_SITES || self.losses.has_lost(shard) || !shards.iter().any(can_go_on) {
             return false;
         }
         self.losses.lost.push(shard);
@@ -159,12 +167,13 @@ impl<S: System> Cluster<S> {
             SiteStep::Lost { shard, links } => self.on_lost(shard, links),
             SiteStep::Remove(shard) => self.remove_site(shard),
             SiteStep::Gone(shard) => self.erase_site(shard),
+            SiteStep::Join(replaced) => self.join_site(replaced),
             SiteStep::Asked { server, asked, settlement } => {
                 self.answer(server, asked, settlement.as_deref())
             }
-            SiteStep::Answered { server, asked, removals } => {
+            SiteStep::Answered { server, asked, changes } => {
                 if self.world.server(server).is_some()
-                    && let Some(command) = S::Server::answer(asked, &removals)
+                    && let Some(command) = S::Server::answer(asked, &changes)
                 {
                     self.world.command_server(server, command);
                 }
@@ -175,17 +184,43 @@ impl<S: System> Cluster<S> {
     /// An operator takes a site out.
     fn remove_site(&mut self, shard: ShardId) {
         let shards = self.shards();
-        let removals = Arc::make_mut(&mut self.losses.removals);
-        if removals.of(shard).is_some() {
+        let changes = Arc::make_mut(&mut self.losses.changes);
+        if changes.removal(shard).is_some() {
             return;
         }
-        if let Err(error) = removals.remove(shard, &shards) {
+        if let Err(error) = changes.remove(shard, &shards) {
             unreachable!("a site is left: {error}");
         }
         self.world.note(|| format!("{shard} is removed"));
+        self.tell_clients();
+        if self.random_chance(JOIN) {
+            self.go_on_later(JOIN_MAX, SiteStep::Join(shard));
+        }
+    }
+
+    fn tell_clients(&mut self) {
         for client in self.live_clients().to_vec() {
             self.tell_later(MembershipStep::TellClient(client));
         }
+    }
+
+    /// An operator lets a new site join where one stood that was taken out.
+    fn join_site(&mut self, replaced: ShardId) {
+        let last = self.shards().into_iter().max().unwrap_or_default();
+        let shard = ShardId(last.0 + 1);
+        let stood = self.keyspace().shards.iter().find(|known| known.id == replaced);
+        let Some(nodes) = stood.map(|stood| stood.replicas.clone()) else { return };
+        // All that is lost has to be so before the end.
+        if self.losses.is_steady {
+            return;
+        }
+        if Arc::make_mut(&mut self.losses.changes).join(shard, Some(replaced)).is_err() {
+            // Another one joins.
+            return self.go_on_later(JOIN_MAX, SiteStep::Join(replaced));
+        }
+        self.world.note(|| format!("{shard} joins, where {replaced} stood"));
+        self.add_group(Shard::new(shard, nodes));
+        self.tell_clients();
     }
 
     /// The replicas of a site, and what is on their disks, are gone.
@@ -221,14 +256,17 @@ impl<S: System> Cluster<S> {
 
     fn answer(&mut self, server: usize, asked: Instant, settlement: Option<&Settlement>) {
         if let Some(settlement) = settlement
-            && Arc::make_mut(&mut self.losses.removals).settle(settlement)
+            && Arc::make_mut(&mut self.losses.changes).settle(settlement)
         {
             self.world.note(|| format!("it is settled that {settlement:?}"));
+            if settlement.ready.is_some() {
+                self.tell_clients();
+            }
         }
         if self.reaches_service(server) {
-            let removals = Arc::clone(&self.losses.removals);
+            let changes = Arc::clone(&self.losses.changes);
             let after = self.service_delay();
-            self.world.set_alarm(after, Alarm::Site(SiteStep::Answered { server, asked, removals }));
+            self.world.set_alarm(after, Alarm::Site(SiteStep::Answered { server, asked, changes }));
         }
     }
 

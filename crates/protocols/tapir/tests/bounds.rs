@@ -40,6 +40,7 @@ fn coordinator() -> Coordinator {
         clock_bound: None,
         comparison: None,
         removals: Vec::new(),
+        joins: Vec::new(),
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     step(&mut coordinator, Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));

@@ -74,6 +74,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
         clock_bound: None,
         comparison: None,
         removals: Vec::new(),
+        joins: Vec::new(),
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);

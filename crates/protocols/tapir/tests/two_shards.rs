@@ -21,6 +21,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         clock_bound: None,
         comparison: None,
         removals: Vec::new(),
+        joins: Vec::new(),
     };
     Arc::new(Routes::new(keyspace, vec![(0..replicas).map(ReplicaIndex).collect(); 2]))
 }

@@ -16,8 +16,10 @@ pub struct ReplicaConfig {
     pub replica: ReplicaId,
     /// The replicas of each local site.
     pub groups: Groups,
-    /// The local sites of its keyspace.
+    /// The local sites that its keyspace was created with.
     pub shards: Shards,
+    /// The local sites that have joined since, in this order, as far as is known here.
+    pub joined: Vec<ShardId>,
     /// [`Rules::SOUND`] outside tests.
     pub rules: Rules,
     /// A transaction is disaster-safe durable once it survives the loss of so many local sites (the paper's *f*).
@@ -58,6 +60,7 @@ impl ReplicaConfig {
             replica,
             groups: Groups::new(group),
             shards,
+            joined: Vec::new(),
             rules: Rules::SOUND,
             sites_lost_max: 1,
             propagation_interval: Duration::from_millis(5),
@@ -78,37 +81,53 @@ impl ReplicaConfig {
 
     /// The local site of this replica.
     pub(crate) fn site(&self) -> LocalSite {
-        site_of(self.shards, self.replica.shard).expect("a replica belongs to a local site of its keyspace")
+        self.site_at(self.replica.shard).expect("a replica belongs to a local site of its keyspace")
     }
 
-    /// The local sites of the keyspace.
-    pub(crate) fn sites(&self) -> impl Iterator<Item = LocalSite> + use<> {
-        (0..self.shards.count as u16).map(LocalSite)
+    /// True if the keyspace was created with this local site.
+    pub(crate) fn is_founder(&self, site: LocalSite) -> bool {
+        u32::from(site.0) < self.shards.count
+    }
+
+    /// The first so many local sites of the keyspace: those that it was created with, and so many that have joined.
+    pub(crate) fn sites(&self, joined: usize) -> impl Iterator<Item = LocalSite> + use<> {
+        (0..(self.shards.count as usize + joined) as u16).map(LocalSite)
+    }
+
+    /// The place of a local site among those that have joined.
+    pub(crate) fn joined_at(&self, site: LocalSite) -> Option<usize> {
+        usize::from(site.0).checked_sub(self.shards.count as usize)
     }
 
     /// The shard that is a local site.
+    ///
+    /// # Panics
+    /// If it is not known which one has joined in that place.
     pub(crate) fn shard_of(&self, site: LocalSite) -> ShardId {
-        ShardId(self.shards.first.0 + u32::from(site.0))
+        match self.joined_at(site) {
+            None => ShardId(self.shards.first.0 + u32::from(site.0)),
+            Some(at) => self.joined[at],
+        }
     }
 
     /// The local site that is a shard of the keyspace.
     pub(crate) fn site_at(&self, shard: ShardId) -> Option<LocalSite> {
-        site_of(self.shards, shard)
+        if self.shards.contains(shard) {
+            return Some(LocalSite((shard.0 - self.shards.first.0) as u16));
+        }
+        let at = self.joined.iter().position(|known| *known == shard)?;
+        u16::try_from(self.shards.count as usize + at).ok().map(LocalSite)
     }
 
     /// The local site of another replica of the keyspace.
     pub(crate) fn other_site(&self, shard: ShardId) -> Option<LocalSite> {
-        site_of(self.shards, shard).filter(|site| *site != self.site())
+        self.site_at(shard).filter(|site| *site != self.site())
     }
 
-    /// The preferred site of an object.
+    /// The preferred site of an object, as long as nobody has placed it, by the name that the site had at first.
     pub(crate) fn preferred(&self, key: &[u8]) -> LocalSite {
         LocalSite(shard_position(key, self.shards.count as usize) as u16)
     }
-}
-
-fn site_of(shards: Shards, shard: ShardId) -> Option<LocalSite> {
-    shards.contains(shard).then(|| LocalSite((shard.0 - shards.first.0) as u16))
 }
 
 /// What a coordinator is built from.

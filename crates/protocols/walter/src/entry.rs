@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quorate_core::transaction::Value;
-use quorate_core::{Key, TransactionId};
+use quorate_core::{Key, ShardId, TransactionId};
 
 use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Period};
@@ -77,6 +77,17 @@ pub enum Entry {
         /// Its end.
         end: End,
     },
+    /// Sites have joined, in this order: what the last of them may lack is kept here from now on, and it is told what is new.
+    Join(Vec<ShardId>),
+    /// A page of the state of another site, which a site adopts that joins.
+    Adopt {
+        /// Its number, from zero. The first one begins the state anew.
+        number: u32,
+        /// True if it is the last: this site has all that the other one had.
+        is_last: bool,
+        /// The page.
+        page: Page,
+    },
     /// Of the other sites so many transactions have committed here: snapshots include them from here on.
     Advance(Vector),
     /// Registers whose preferred site this is are locked for a transaction that another site coordinates.
@@ -109,7 +120,65 @@ pub(crate) fn bytes(entry: &Entry) -> usize {
         Entry::Advance(vector) | Entry::Floor { floor: vector, .. } => FIXED + 8 * vector.numbers().len(),
         Entry::Removed { end, .. } => FIXED + 8 * end.barrier.numbers().len(),
         Entry::Freeze(removals) => FIXED + removals.len() * 2 * FIXED,
+        Entry::Join(joined) => FIXED + 4 * joined.len(),
+        Entry::Adopt { page, .. } => FIXED + page.bytes(),
         Entry::Refused(_) | Entry::Released(_) => FIXED,
+    }
+}
+
+/// Roughly how many bytes stand around what users have written.
+const FRAMING: usize = 64;
+
+impl Read {
+    /// Roughly how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        FRAMING + self.key.len() + self.value.len()
+    }
+}
+
+impl Count {
+    /// Roughly how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        FRAMING + self.set.len() + self.element.len()
+    }
+}
+
+impl Placed {
+    /// Roughly how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        FRAMING + self.name.len()
+    }
+}
+
+impl Lock {
+    /// Roughly how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        FRAMING + self.keys.iter().map(|key| 8 + key.len()).sum::<usize>()
+    }
+}
+
+impl Ended {
+    /// Roughly how many bytes it takes.
+    pub(crate) const BYTES: usize = 2 * FRAMING;
+}
+
+impl Page {
+    /// Roughly how many bytes it takes.
+    fn bytes(&self) -> usize {
+        match self {
+            Page::Bounds { floor, committed, .. } => {
+                FRAMING + 8 * (floor.numbers().len() + committed.numbers().len())
+            }
+            Page::Registers(registers) => registers.iter().map(Read::bytes).sum(),
+            Page::Counts(counts) => counts.iter().map(Count::bytes).sum(),
+            Page::Containers(containers) => containers.iter().map(Placed::bytes).sum(),
+            Page::Journal(commits) => commits.iter().map(|commit| commit.bytes()).sum(),
+            Page::Removals { removals, .. } => FRAMING + 2 * FRAMING * removals.len(),
+            Page::Joined(joined) => FRAMING + 4 * joined.len(),
+            Page::Locks(locks) => locks.iter().map(Lock::bytes).sum(),
+            Page::Ended(ended) => Ended::BYTES * ended.len(),
+            Page::Partial {} => FRAMING,
+        }
     }
 }
 
@@ -164,6 +233,10 @@ pub enum Page {
         /// How far this site had come when it went on without the last one.
         frozen: Option<Frozen>,
     },
+    /// Sites that have joined, in this order.
+    Joined(Vec<ShardId>),
+    /// The pages behind this one are those of another site, and not all of them: this site joins, and adopts them.
+    Partial {},
     /// What is locked.
     Locks(Vec<Lock>),
     /// What has ended.

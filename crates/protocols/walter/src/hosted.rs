@@ -4,7 +4,7 @@ use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Consultation, Held, Holdings, HostedOnLog, Seat, SiteLag, StoredVersion, Urgency,
 };
-use quorate_core::topology::Removals;
+use quorate_core::topology::SiteChanges;
 use quorate_core::{ClientId, ClockTime, Groups, Instant, Timestamp, TransactionId};
 
 use crate::config::ReplicaConfig;
@@ -19,7 +19,7 @@ impl HostedOnLog for Replica {
 
     fn seated(config: ReplicaConfig, seat: &Seat) -> ReplicaConfig {
         let (replica, groups) = (seat.replica, seat.groups.clone());
-        ReplicaConfig { replica, groups, shards: seat.known_shards(), ..config }
+        ReplicaConfig { replica, groups, shards: seat.known_shards(), joined: seat.joined.clone(), ..config }
     }
 
     fn prepared(&self) -> usize {
@@ -61,8 +61,8 @@ impl HostedOnLog for Replica {
         }
     }
 
-    fn answer(asked: Instant, removals: &Removals) -> Option<ReplicaCommand> {
-        Some(ReplicaCommand::Answer { asked, removals: removals.clone() })
+    fn answer(asked: Instant, changes: &SiteChanges) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Answer { asked, changes: changes.clone() })
     }
 
     fn admission(message: &Message) -> Admission {

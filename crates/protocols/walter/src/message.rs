@@ -31,18 +31,32 @@
 //!     ├─ RELEASE ───────────────────────────────────────────►│ append RELEASED
 //!     │◄──────────────────────────────────── ASK-OUTCOME ────┤ a lock that is old
 //! ```
+//!
+//! A site that joins, among them one that comes back, first gets all that the others have:
+//!
+//! ```text
+//!   leader of the site that joins                      leaders of the others
+//!     ├─ JOIN ──────────────────────────────────────────────►│ append JOIN
+//!     │                                                      │ stable: nothing is forgotten that it may lack
+//!     │◄────────────────────────────────────── EXPECTED ─────┤
+//!   all have answered
+//!     ├─ FETCH ─────────────────────────────────────────────►│ one of them
+//!     │◄───────────────────────────────────────── STATE ─────┤ a page
+//!   append ADOPT, and so on to the last
+//!     ├─ PROGRESS ──────────────────────────────────────────►│ PROPAGATE, as to every site
+//! ```
 
 use std::sync::Arc;
 
 use quorate_core::command::{End, Milestone};
 use quorate_core::transaction::Value;
-use quorate_core::{Key, KeyRange, ReplicaIndex, TransactionId};
+use quorate_core::{Key, KeyRange, ReplicaIndex, ShardId, TransactionId};
 
 use crate::container::Container;
-use crate::entry::Commit;
+use crate::entry::{Commit, Page};
 use crate::histories::{Count, Read, Update};
 use crate::removal::Frozen;
-use crate::vector::{LocalSite, Vector, VersionNumber};
+use crate::vector::{Vector, VersionNumber};
 
 /// A stretch of the log of a local site, counted from one. The site remembers how each transaction has ended for as long as messages
 /// about it are accepted: those that name a period which is not over for long.
@@ -257,7 +271,7 @@ pub enum Message {
         /// What was asked for.
         milestone: Milestone,
         /// The sites whose copies or commits are missing, as far as the sender knows; none if it has reached it.
-        missing: Vec<LocalSite>,
+        missing: Vec<ShardId>,
     },
     /// Leader to leader: transactions of the sender's site, in the order of their numbers.
     Propagate {
@@ -294,5 +308,30 @@ pub enum Message {
         committed: Vector,
         /// The oldest snapshot that may be read at it.
         oldest: Vector,
+    },
+    /// Leader of a site that joins to the leaders of the others: keep what the sender's site may lack.
+    Join {},
+    /// The answer, once that is durable.
+    Expected {
+        /// All that the sender's site has forgotten by now: a state that the sender of JOIN adopts has to include it.
+        floor: Vector,
+    },
+    /// Leader of a site that joins to that of another: a page of the state of its site.
+    Fetch {
+        /// Tells one state from another. The sender chooses it when it asks for the first page.
+        state: u64,
+        /// Which page, from zero. All before it have come.
+        number: u32,
+    },
+    /// The page.
+    State {
+        /// Of this state.
+        state: u64,
+        /// Its number.
+        number: u32,
+        /// True if it is the last.
+        is_last: bool,
+        /// The page.
+        page: Page,
     },
 }

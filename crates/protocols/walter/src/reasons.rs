@@ -31,5 +31,9 @@ pub(crate) const NO_VOTE: &str = "no vote is waited for";
 pub(crate) const KNOWN: &str = "known already";
 /// A site says that it has received what was never committed.
 pub(crate) const NONSENSE: &str = "the sender cannot know that";
+/// This site joins the others, and has not all that they have.
+pub(crate) const JOINING: &str = "this site still joins";
+/// The state that came lacks what others have forgotten.
+pub(crate) const FORGOTTEN: &str = "this state lacks what others keep no more";
 /// The log takes nothing now.
 pub(crate) const LOG_CLOSED: &str = "the log takes no entry now";

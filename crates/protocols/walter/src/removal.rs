@@ -1,4 +1,4 @@
-//! Sites that were taken out of a keyspace (Walter, section 5.7, *aggressive*): what became of what only they had.
+//! Sites that were taken out of a keyspace (Walter, section 5.7, *aggressive*): the ends of their transactions.
 
 use crate::vector::{LocalSite, Vector};
 

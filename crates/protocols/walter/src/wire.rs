@@ -191,6 +191,10 @@ alternatives!(Message, "walter.Message", messages {
     15 Frozen { 1 frozen: Nested, 2 received: Nested }
     16 Relay { 1 commits: Repeated<Nested> }
     13 Progress { 1 received: Varint, 2 committed: Nested, 3 oldest: Nested }
+    17 Join {}
+    18 Expected { 1 floor: Nested }
+    19 Fetch { 1 state: Varint, 2 number: Varint }
+    22 State { 1 state: Varint, 2 number: Varint, 3 is_last: Varint, 4 page: Nested }
     20 AskMilestone { 1 transaction: Nested, 2 version: Nested, 3 milestone: Varint }
     21 MilestoneReply { 1 transaction: Nested, 2 milestone: Varint, 3 missing: Packed }
 });
@@ -209,6 +213,7 @@ alternatives!(Entry, "walter.Entry",
         5 Locked { 1 transaction: Nested, 2 origin: Varint, 3 keys: Repeated<KeyBytes> }
         7 Floor { 1 floor: Nested, 2 forgotten: Varint }
         9 Removed { 1 site: Varint, 2 end: Nested }
+        11 Adopt { 1 number: Varint, 2 is_last: Varint, 3 page: Nested }
     },
     fields {
         1 Commit: Nested,
@@ -217,6 +222,7 @@ alternatives!(Entry, "walter.Entry",
         4 Advance: Nested,
         6 Released: Nested,
         8 Freeze: RemovalList,
+        10 Join: ShardList,
     }
 );
 
@@ -234,6 +240,7 @@ message!(Frozen, "walter.Frozen", {
     3 seqno: Varint,
 });
 
+list!(ShardList: Vec<quorate_core::ShardId>, "walter.Shards", Packed);
 list!(RemovalList: Vec<Removal>, "walter.Removals", Repeated<Nested>);
 
 message!(Lock, "walter.Lock", {
@@ -258,6 +265,7 @@ alternatives!(Page, "walter.Page",
     messages {
         1 Bounds { 1 floor: Nested, 2 committed: Nested, 3 period: Varint, 4 forgotten: Varint }
         8 Removals { 1 removals: Repeated<Nested>, 2 frozen: Optional<Nested> }
+        10 Partial {}
     },
     fields {
         2 Registers: ReadList,
@@ -266,5 +274,6 @@ alternatives!(Page, "walter.Page",
         5 Locks: LockList,
         6 Ended: EndedList,
         7 Containers: PlacedList,
+        9 Joined: ShardList,
     }
 );

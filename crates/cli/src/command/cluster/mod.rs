@@ -1,6 +1,7 @@
 //! `quorate cluster`: how a cluster is, where its replicas are, and what its operator can do when it cannot help itself.
 
 mod accept_loss;
+mod add_site;
 mod declare_lost;
 mod remove_site;
 pub(crate) mod replicas;
@@ -156,6 +157,19 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
+    /// Let a site join parallel-snapshot keyspaces: one that comes back after it was removed, or a new one.
+    ///
+    /// The site gets the data of another one while all go on; then clients use it, and it lets in again what it let in before it was removed. Without
+    /// --keyspace it joins all keyspaces that it was removed from. Repeat the command to wait for what it has begun.
+    AddSite {
+        /// The name of the site. Its nodes are up, and nothing is left on their disks of what was removed.
+        site: String,
+        /// This keyspace, whether or not the site was in it before. May be repeated.
+        #[arg(long = "keyspace")]
+        keyspaces: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 impl ClusterArguments {
@@ -168,7 +182,8 @@ impl ClusterArguments {
             | Action::Verify { common, .. }
             | Action::AcceptLoss { common, .. }
             | Action::DeclareLost { common, .. }
-            | Action::RemoveSite { common, .. }) = &self.action;
+            | Action::RemoveSite { common, .. }
+            | Action::AddSite { common, .. }) = &self.action;
             common.connected(async |db| act(&self.action, db).await).await
         })
     }
@@ -210,5 +225,6 @@ async fn act(action: &Action, db: &Database) -> Outcome {
             let asked = remove_site::Asked { site, keyspace: keyspace.as_deref(), abandon, confirm, force };
             remove_site::run(db, asked, common.json).await
         }
+        Action::AddSite { site, keyspaces, common } => add_site::run(db, site, keyspaces, common.json).await,
     }
 }

@@ -73,6 +73,15 @@ async fn every_system_runs_transactions_beside_the_others() {
     }
 }
 
+/// Waits until the nearest replica of a quorum store has what was put, or deleted.
+async fn arrives(keyspace: &Keyspace, key: &str, is_there: bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while keyspace.get(key).await.unwrap().is_some() != is_there {
+        assert!(tokio::time::Instant::now() < deadline, "{key} is not there: {is_there}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// What it does not promise is shown in the simulator; here only that it is served.
 #[tokio::test]
 async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
@@ -85,17 +94,16 @@ async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
         txn.put(key, "1").unwrap();
     }
     txn.commit().await.unwrap();
+    // A majority has it. The nearest replica may not be among them, and is the one that is read.
+    arrives(&keyspace, "bob", true).await;
     assert_eq!(increment(&keyspace, "bob").await.unwrap(), 2);
     keyspace.transact(async |txn| txn.delete("carol")).await.unwrap();
     let mut txn = keyspace.begin().await.unwrap();
     txn.put("dave", "1").unwrap();
     txn.abort().await.unwrap();
     // A put leaves at once, and is not taken back. It may still be on its way to the nearest replica.
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while keyspace.get("dave").await.unwrap().is_none() {
-        assert!(tokio::time::Instant::now() < deadline, "what was put before the abort arrives");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    arrives(&keyspace, "dave", true).await;
+    arrives(&keyspace, "carol", false).await;
     let page = keyspace.scan("", "", 10).await.unwrap();
     let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();
     assert_eq!(found, [(b"alice".to_vec(), 1), (b"bob".to_vec(), 2), (b"dave".to_vec(), 1)]);

@@ -327,6 +327,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         clock_bound: None,
         comparison: None,
         removals: Vec::new(),
+        joins: Vec::new(),
     }
 }
 

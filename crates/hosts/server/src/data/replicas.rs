@@ -57,9 +57,12 @@ struct Founding {
     index: u8,
     /// The nodes of its group when it was created, ascending by index.
     nodes: Vec<u16>,
-    /// The first shard of the keyspace, and how many there are. Directories of earlier versions do not say.
+    /// The first shard that the keyspace was created with, and how many there were. Directories of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shards: Option<[u32; 2]>,
+    /// The shards that had joined it when the replica was created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    joined: Vec<u32>,
     /// In which membership it was created.
     #[serde(default)]
     epoch: u32,
@@ -368,6 +371,7 @@ impl Founding {
             index: placement.replica.index.0,
             nodes: placement.group.replicas.iter().map(|node| node.0).collect(),
             shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
+            joined: placement.joined.iter().map(|shard| shard.0).collect(),
             epoch: placement.created_in.0,
         }
     }
@@ -398,6 +402,7 @@ impl Founding {
             group: Shard::new(replica.shard, self.nodes.into_iter().map(NodeId).collect()),
             founders,
             shards: self.shards.map(|[first, count]| Shards { first: ShardId(first), count }),
+            joined: self.joined.into_iter().map(ShardId).collect(),
             memberships: Groups::new(founders),
             created_in,
         })

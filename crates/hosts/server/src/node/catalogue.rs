@@ -18,7 +18,7 @@ use quorate_configuration::{
 };
 use quorate_core::hosted::Consultation;
 use quorate_core::machine::InputOf;
-use quorate_core::topology::{Keyspace, Removals, Shard, Topology};
+use quorate_core::topology::{Keyspace, Shard, SiteChanges, Topology};
 use quorate_core::{
     Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, Random, ReplicaId,
     TransactionId,
@@ -129,7 +129,7 @@ pub(crate) struct Question {
 pub(crate) struct Answered {
     pub(crate) replica: ReplicaId,
     pub(crate) asked: Instant,
-    pub(crate) removals: Removals,
+    pub(crate) changes: SiteChanges,
 }
 
 /// No more keyspaces than this are confirmed by one write.
@@ -139,7 +139,7 @@ const CONFIRMED_MAX: usize = 64;
 #[derive(Clone, Debug)]
 enum Purpose {
     /// That keyspaces are as the copy has them, since these replicas want to know.
-    Confirm(Vec<(Question, Removals)>),
+    Confirm(Vec<(Question, SiteChanges)>),
     /// That the ends of lost sites are settled.
     Settle,
     /// To be told a revision.
@@ -258,9 +258,9 @@ impl Catalogue {
         for question in self.questions.values_mut() {
             let Some((key, changed, keyspace)) = keyspaces.get(&question.keyspace) else { continue };
             let Some(settlement) = question.consultation.settlement.take() else { continue };
-            let mut removals = keyspace.removals();
-            if removals.settle(&settlement) {
-                let settled = Keyspace { removals: removals.into_list(), ..keyspace.clone() };
+            let mut changes = keyspace.site_changes();
+            if changes.settle(&settlement) {
+                let settled = keyspace.clone().with_site_changes(changes);
                 let put = Put { key: key.clone(), value: Some(quorate_wire::encode(&settled)), lease: None };
                 let unchanged = Compare::Key { key: key.clone(), changed: Some(*changed) };
                 let write = ConditionalWrite { compares: vec![unchanged], puts: vec![put] };
@@ -274,7 +274,7 @@ impl Catalogue {
             if let Some((key, changed, keyspace)) = keyspaces.get(&question.keyspace) {
                 let unchanged = Compare::Key { key: key.clone(), changed: Some(*changed) };
                 compares.insert(question.keyspace, unchanged);
-                asked.push((question, keyspace.removals()));
+                asked.push((question, keyspace.site_changes()));
             }
         }
         let compares: Vec<Compare> = compares.into_values().collect();
@@ -465,10 +465,10 @@ impl Catalogue {
     fn on_written(&mut self, purpose: Purpose, result: WriteOutcome, now: Instant) {
         match (purpose, result) {
             (Purpose::Confirm(asked), Ok(WriteResult::Written { .. })) => {
-                let answered = asked.into_iter().map(|(question, removals)| Answered {
+                let answered = asked.into_iter().map(|(question, changes)| Answered {
                     replica: question.replica,
                     asked: question.consultation.asked,
-                    removals,
+                    changes,
                 });
                 self.answers.extend(answered);
             }

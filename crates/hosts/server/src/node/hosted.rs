@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::hosted::{Consultation, Health, News, Seat, SiteLag};
 use quorate_core::machine::InputOf;
-use quorate_core::topology::Removals;
+use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
 use quorate_runtime::{Carrier, Driver, Kept, Mark, Time, log_ignored};
@@ -62,7 +62,7 @@ pub(crate) trait Runs: Send {
         &mut self,
         time: Time,
         asked: Instant,
-        removals: &Removals,
+        changes: &SiteChanges,
         outgoing: Outgoing<'_, '_>,
     ) -> Stepped;
 
@@ -349,10 +349,10 @@ impl<M: Served> Runs for Running<M> {
         &mut self,
         time: Time,
         asked: Instant,
-        removals: &Removals,
+        changes: &SiteChanges,
         outgoing: Outgoing<'_, '_>,
     ) -> Stepped {
-        match M::answer(asked, removals) {
+        match M::answer(asked, changes) {
             Some(command) => self.step(time, Input::Command(command), outgoing),
             None => Stepped::default(),
         }

@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
-use quorate_core::topology::{Keyspace, Node as Place, Topology};
+use quorate_core::topology::{Join, Keyspace, Node as Place, Topology};
 use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
@@ -568,18 +568,30 @@ impl Node {
         for Found { keyspace, created, .. } in &reading.keyspaces {
             self.routes.learn(keyspace);
             let known = self.reading.as_ref().and_then(|known| known.listed(keyspace.id));
-            if known.is_some_and(|known| known.removals != keyspace.removals) {
-                let removed = keyspace.removals.len();
-                tracing::info!(keyspace = keyspace.name, removed, "the sites of the keyspace have changed");
+            if known.is_some_and(|known| known.site_changes() != keyspace.site_changes()) {
+                let (removed, joined) = (keyspace.removals.len(), keyspace.joins.len());
+                tracing::info!(
+                    keyspace = keyspace.name,
+                    removed,
+                    joined,
+                    "the sites of the keyspace have changed"
+                );
                 turn.send_to_clients(&Packet::CatalogueChanged);
             }
+            let is_joined = |shard: &&Join| {
+                known.is_some_and(|known| known.shards.iter().all(|known| known.id != shard.shard))
+            };
+            let joined: Vec<ShardId> =
+                keyspace.joins.iter().filter(is_joined).map(|join| join.shard).collect();
             let placements = Placement::on_node(keyspace, self.config.node);
             if !self.enter_epoch(keyspace, !placements.is_empty(), turn) {
                 continue;
             }
             for placement in placements {
                 let id = placement.replica;
-                let first_new = match *created > reading.started || !self.data.is_replacement() {
+                // A group that joined while this node ran is as new as a keyspace that was created then.
+                let is_new_here = *created > reading.started || joined.contains(&id.shard);
+                let first_new = match is_new_here || !self.data.is_replacement() {
                     true => 0,
                     false => *self.joined_since.entry(id.shard).or_insert(placement.group.next_index()),
                 };
@@ -751,9 +763,9 @@ impl Host for Node {
         self.fire_timers(turn);
         self.deliver_here(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
-        for Answered { replica, asked, removals } in self.catalogue.take_answers() {
+        for Answered { replica, asked, changes } in self.catalogue.take_answers() {
             self.step(replica, turn, |running, time, outgoing| {
-                running.answer(time, asked, &removals, outgoing)
+                running.answer(time, asked, &changes, outgoing)
             });
         }
         if let Some(topology) = self.catalogue.take_topology() {

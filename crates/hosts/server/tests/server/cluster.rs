@@ -128,6 +128,7 @@ impl Cluster {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
             ..self.system().clone()
         };
         let key = format!("keyspace/{name}");

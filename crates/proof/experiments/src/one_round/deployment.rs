@@ -169,6 +169,7 @@ impl<A: Application> Deployment<OneRound<A>> {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
         Routes::new(keyspace, nearest.collect())
@@ -206,7 +207,7 @@ impl<A: Application> Deployed for OneRound<A> {
             let (group, index) = (node / deployment.replicas, node % deployment.replicas);
             let replica = ReplicaId { shard: shard(group), index: ReplicaIndex(index as u8) };
             let groups = Groups::new(deployment.group());
-            let seat = Seat { replica, groups, shards, boot: Boot::Initialise };
+            let seat = Seat { replica, groups, shards, joined: Vec::new(), boot: Boot::Initialise };
             let config = Server::<A>::seated(deployment.settings.replica.clone(), &seat);
             let server = world.add_server(Address::Replica(replica), node, Disk::memory());
             world.boot_server(server, Server::<A>::restore(config, Vec::new()));

@@ -46,7 +46,7 @@ impl Clients {
 
     /// Notes as lost the acknowledged transactions that sites have abandoned.
     pub(crate) fn abandon_lost<S: System>(&mut self, cluster: &Cluster<S>) {
-        for removal in cluster.losses.removals().iter() {
+        for removal in cluster.losses.changes().removals() {
             let Some(settled) = &removal.settled else { continue };
             let site = site_name(&cluster.shards(), removal.shard);
             let lost: Vec<(u64, u64)> = self

@@ -20,7 +20,7 @@ impl Clients {
         }
         let Some(key) = plan.operations.iter().find_map(Operation::key_written) else { return };
         let name = Key::copy_from_slice(container_of(key));
-        let shards = cluster.shards();
+        let shards = cluster.shards_that_serve();
         let call = match self.random.below(6) {
             0 => ContainerCall::Locate,
             1 => ContainerCall::Destroy,

@@ -228,6 +228,7 @@ impl World {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

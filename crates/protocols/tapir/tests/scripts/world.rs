@@ -270,6 +270,7 @@ impl World {
             clock_bound,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

@@ -114,7 +114,7 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         milestone: Milestone,
-        missing: &[LocalSite],
+        missing: Vec<ShardId>,
         outbox: &mut Out,
     ) {
         let goal = (id, milestone);
@@ -127,8 +127,6 @@ impl Coordinator {
             self.milestones.remove(goal);
             return tell(outbox, goal, Ok(()));
         }
-        let missing: Vec<ShardId> =
-            missing.iter().filter_map(|site| self.local_site(&[from.shard], *site)).collect();
         if let Some(awaiting) = self.milestones.goals.get_mut(&goal) {
             awaiting.is_answered = true;
             awaiting.missing = missing;

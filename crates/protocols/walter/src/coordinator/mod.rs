@@ -150,7 +150,7 @@ impl Coordinates for Coordinator {
             Message::Abandoned { transaction, last } => self.on_abandoned(from, transaction, last, outbox),
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
             Message::MilestoneReply { transaction, milestone, missing } => {
-                self.on_milestone(from, transaction, milestone, &missing, outbox);
+                self.on_milestone(from, transaction, milestone, missing, outbox);
             }
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 if self.leaders.redirect(from, leader) {
@@ -173,6 +173,10 @@ impl Coordinates for Coordinator {
             | Message::Propagate { .. }
             | Message::Frozen { .. }
             | Message::Relay { .. }
+            | Message::Join {}
+            | Message::Expected { .. }
+            | Message::Fetch { .. }
+            | Message::State { .. }
             | Message::Progress { .. } => outbox.ignored(reasons::REPLICAS_ONLY),
         }
     }

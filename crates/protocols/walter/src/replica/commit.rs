@@ -109,19 +109,22 @@ impl Replica {
                 self.state.committed.clone()
             }
             // All of it, and of the other sites, too: the snapshots of a site include each other.
-            Snapshot::New(_) => {
-                let mut newest = self.state.committed.clone();
-                if let Some(leader) = &self.leader {
-                    newest.join(&leader.advancing);
-                    newest.include(VersionNumber { site: self.site, seqno: leader.appended });
-                }
-                newest
-            }
+            Snapshot::New(_) => self.newest(),
         };
         if !snapshot.includes_all(self.state.histories.floor()) {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
         self.begin_commit(from, id, snapshot, (request.updates, &holders), context, log, outbox);
+    }
+
+    /// All that has committed here, or is about to.
+    pub(super) fn newest(&self) -> Vector {
+        let mut newest = self.state.committed.clone();
+        if let Some(leader) = &self.leader {
+            newest.join(&leader.advancing);
+            newest.include(VersionNumber { site: self.site, seqno: leader.appended });
+        }
+        newest
     }
 
     #[expect(clippy::too_many_arguments, reason = "a transaction, and the ports of a step")]
@@ -152,7 +155,8 @@ impl Replica {
             return self.refuse(id, Refusing::told(from), log, outbox);
         }
         if elsewhere.is_empty() {
-            return self.append_commit(from, id, snapshot, updates, None, log, outbox);
+            _ = self.append_commit(Some(from), id, snapshot, updates, None, log, outbox);
+            return;
         }
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
         let Some(leader) = &mut self.leader else { return };
@@ -190,18 +194,19 @@ impl Replica {
         is_unmodified && !is_written && !is_locked
     }
 
+    /// A transaction commits once it is stable that this leader has appended it; false if it could not.
     #[expect(clippy::too_many_arguments, reason = "a transaction, and the ports of a step")]
-    fn append_commit(
+    pub(super) fn append_commit(
         &mut self,
-        asker: Address,
+        asker: Option<Address>,
         id: TransactionId,
         snapshot: Vector,
         updates: Vec<Update>,
         number: Option<u64>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
-    ) {
-        let Some(leader) = &mut self.leader else { return };
+    ) -> bool {
+        let Some(leader) = &mut self.leader else { return false };
         let seqno = number.unwrap_or(leader.appended + 1);
         let version = VersionNumber { site: self.site, seqno };
         assert!(
@@ -209,10 +214,12 @@ impl Replica {
             "a transaction is not in its own snapshot: {version} in {snapshot}"
         );
         let commit = Arc::new(Commit { transaction: id, version, snapshot, updates });
-        match log.append(Entry::Commit(Arc::clone(&commit))) {
-            Some(_) => leader.note_appended(&commit, asker),
-            None => outbox.ignored(reasons::LOG_CLOSED),
+        if log.append(Entry::Commit(Arc::clone(&commit))).is_none() {
+            outbox.ignored(reasons::LOG_CLOSED);
+            return false;
         }
+        leader.note_appended(&commit, asker);
+        true
     }
 
     /// COMMIT is stable: the transaction has committed, and everybody may know.
@@ -221,6 +228,7 @@ impl Replica {
         if let Some(asker) = leader.note_committed(commit) {
             self.tell_ending(asker, commit.transaction, now, outbox);
         }
+        self.note_returned(commit);
         self.propagate_soon(outbox);
     }
 
@@ -320,7 +328,8 @@ impl Replica {
         leader.let_go(id, registers(&slow.updates));
         if commits {
             let Slow { asker, snapshot, updates, number, .. } = slow;
-            return self.append_commit(asker, id, snapshot, updates, number, log, outbox);
+            _ = self.append_commit(Some(asker), id, snapshot, updates, number, log, outbox);
+            return;
         }
         // They hear it when it is durable: a later leader may still count the votes that stand until then.
         let told = Refusing { sites: slow.participants, ..Refusing::told(slow.asker) };
@@ -362,7 +371,7 @@ impl Replica {
     fn is_well_formed(&self, updates: &[Update]) -> bool {
         match updates {
             [Update::Place { name, container }] => {
-                let is_site = |container: &Container| container.preferred.0 < self.config.shards.count as u16;
+                let is_site = |container: &Container| self.sites().any(|site| site == container.preferred);
                 validate_key(name).is_ok()
                     && container_of(name) == name.as_slice()
                     && container.as_ref().is_none_or(is_site)

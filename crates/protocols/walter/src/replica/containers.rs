@@ -41,10 +41,10 @@ impl Replica {
         }
         let placed = self.state.histories.container(name, None);
         let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
-        if self.is_frozen(first) && self.state.removal(first).is_none() {
+        let Some((site, mut needs)) = self.state.successor(first) else { return Holder::Nobody };
+        if self.is_returning(first) || (self.is_frozen(site) && self.state.removal(site).is_none()) {
             return Holder::Nobody;
         }
-        let Some((site, mut needs)) = self.state.successor(first) else { return Holder::Nobody };
         if site != self.site {
             return Holder::Elsewhere(site);
         }
@@ -67,10 +67,14 @@ impl Replica {
 
     /// The preferred site of an object, as far as is known here; none as long as the end of the site is open that it was.
     pub(super) fn preferred(&self, key: &[u8]) -> Option<LocalSite> {
+        self.state.successor(self.first_holder(key)).map(|(site, _)| site)
+    }
+
+    /// The site that lets in what is written to an object, by the name that it had at first.
+    pub(super) fn first_holder(&self, key: &[u8]) -> LocalSite {
         let name = container_of(key);
         let placed = self.state.histories.container(name, None);
-        let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
-        self.state.successor(first).map(|(site, _)| site)
+        self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()))
     }
 
     fn preferred_of(&self, name: &[u8], container: Option<&Container>) -> LocalSite {

@@ -33,7 +33,7 @@ impl Replica {
     /// A journal has every transaction from the floor to the last that was received.
     fn assert_journals_are_whole(&self) {
         let histories = &self.state.histories;
-        for site in self.config.sites() {
+        for site in self.sites() {
             let journal = self.state.journals.get(&site);
             let (first, last) = (histories.floor().of(site), histories.received().of(site));
             let kept = journal.map_or(0, |journal| journal.len() as u64);

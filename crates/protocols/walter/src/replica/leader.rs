@@ -7,6 +7,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId};
 
+use super::joining::{Joining, Lent, Returning};
 use super::lag::Marks;
 use super::milestones::Awaited;
 use super::state::State;
@@ -21,8 +22,8 @@ use crate::vector::{LocalSite, Vector};
 pub(super) struct Leader {
     /// The number of the last transaction that was appended.
     pub(super) appended: u64,
-    /// COMMIT is appended and not yet stable; the address that waits for that.
-    pub(super) committing: BTreeMap<TransactionId, Address>,
+    /// COMMIT is appended and not yet stable; the address that waits for that, if one does.
+    pub(super) committing: BTreeMap<TransactionId, Option<Address>>,
     /// The registers that these write, each with the number of the last one.
     writing: FixedMap<Key, u64>,
     /// REFUSED is appended and not yet stable.
@@ -73,6 +74,16 @@ pub(super) struct Leader {
     pub(super) removing: BTreeSet<LocalSite>,
     /// How far other sites had come when they went on without those whose end is open, and what they have received of these by now.
     pub(super) frozen: BTreeMap<LocalSite, (Frozen, Vector)>,
+    /// How far this site is with joining the others.
+    pub(super) joining: Joining,
+    /// How many sites have joined by the JOIN that was appended last.
+    pub(super) expecting: usize,
+    /// The state that a site fetches which joins.
+    pub(super) lent: Option<Lent>,
+    /// The role that is about to be handed over.
+    pub(super) returning: Option<Returning>,
+    /// When that was tried last.
+    pub(super) returned: Option<Instant>,
 }
 
 /// A wait for the lease of this site.
@@ -163,15 +174,10 @@ pub(super) struct Peer {
     pub(super) redirects: u32,
 }
 
-impl Leader {
-    /// A leader that knows only what is durable.
-    pub(super) fn new(
-        state: &State,
-        site: LocalSite,
-        sites: impl Iterator<Item = (LocalSite, ReplicaIndex)>,
-        now: Instant,
-    ) -> Self {
-        let peer = |leader| Peer {
+impl Peer {
+    /// A site of which nothing is known, but that this replica may lead it.
+    pub(super) fn new(leader: ReplicaIndex, now: Instant) -> Self {
+        Peer {
             leader,
             sent: 0,
             batches: VecDeque::new(),
@@ -184,7 +190,18 @@ impl Leader {
             confirmed: now,
             is_owed: true,
             redirects: 0,
-        };
+        }
+    }
+}
+
+impl Leader {
+    /// A leader that knows only what is durable.
+    pub(super) fn new(
+        state: &State,
+        site: LocalSite,
+        sites: impl Iterator<Item = (LocalSite, ReplicaIndex)>,
+        now: Instant,
+    ) -> Self {
         Leader {
             appended: state.committed.of(site),
             committing: BTreeMap::new(),
@@ -198,7 +215,7 @@ impl Leader {
             leaving: BTreeSet::new(),
             waiting: Vec::new(),
             unconfirmed: VecDeque::new(),
-            peers: sites.map(|(site, leader)| (site, peer(leader))).collect(),
+            peers: sites.map(|(site, leader)| (site, Peer::new(leader, now))).collect(),
             receiving: state.histories.received().clone(),
             early: BTreeMap::new(),
             advancing: state.committed.clone(),
@@ -211,6 +228,11 @@ impl Leader {
             freezing: Vec::new(),
             removing: BTreeSet::new(),
             frozen: BTreeMap::new(),
+            joining: Joining::default(),
+            expecting: state.joined.len(),
+            lent: None,
+            returning: None,
+            returned: None,
             awaited: Awaited::default(),
             marks: Marks::default(),
         }
@@ -276,7 +298,7 @@ impl Leader {
     }
 
     /// COMMIT is appended.
-    pub(super) fn note_appended(&mut self, commit: &Commit, asker: Address) {
+    pub(super) fn note_appended(&mut self, commit: &Commit, asker: Option<Address>) {
         self.appended = commit.version.seqno;
         self.committing.insert(commit.transaction, asker);
         for key in commit.registers() {
@@ -295,7 +317,7 @@ impl Leader {
         for name in placed(&commit.updates) {
             self.leaving.remove(name);
         }
-        self.committing.remove(&commit.transaction)
+        self.committing.remove(&commit.transaction).flatten()
     }
 }
 

@@ -127,6 +127,8 @@ impl Replica {
         if let Some(leader) = self.leader.as_mut().filter(|_| !missing.is_empty()) {
             leader.awaited.note(milestone, version.seqno, id, context.now);
         }
+        // By the names of groups: the client may not know yet of all sites that have joined.
+        let missing = missing.into_iter().map(|site| self.config.shard_of(site)).collect();
         outbox.send(from, Message::MilestoneReply { transaction: id, milestone, missing });
     }
 
@@ -159,8 +161,7 @@ impl Replica {
     /// long as too few have one.
     fn lacking(&self, commit: &Commit) -> BTreeSet<LocalSite> {
         let has = |site: LocalSite| self.has_copy(site, commit.version.seqno);
-        let (copies, others): (Vec<LocalSite>, Vec<LocalSite>) =
-            self.config.sites().partition(|site| has(*site));
+        let (copies, others): (Vec<LocalSite>, Vec<LocalSite>) = self.sites().partition(|site| has(*site));
         let too_few = copies.len() < self.durable_at();
         let is_left =
             |site: &LocalSite| self.state.removal(*site).is_none_or(|removal| removal.end.is_none());
@@ -172,10 +173,11 @@ impl Replica {
         others.into_iter().filter(|site| too_few && is_left(site)).chain(guardians).collect()
     }
 
-    /// True if a site has this transaction of this site, durably, as far as this leader knows.
+    /// True if a site has this transaction of this site, durably, as far as this leader knows. Nothing counts that has come to a site which still
+    /// joins: the others would not wait for it if this one were lost.
     pub(super) fn has_copy(&self, site: LocalSite, seqno: u64) -> bool {
         let peer = self.leader.as_ref().and_then(|leader| leader.peers.get(&site));
-        site == self.site || peer.is_some_and(|peer| peer.received >= seqno)
+        site == self.site || (self.counts(site) && peer.is_some_and(|peer| peer.received >= seqno))
     }
 
     /// The preferred sites of all that a transaction updates: it is not durable before it has come to each of them. None where there is no such
@@ -194,11 +196,12 @@ impl Replica {
     pub(super) fn durable_at(&self) -> usize {
         let is_left =
             |site: &LocalSite| self.state.removal(*site).is_none_or(|removal| removal.end.is_none());
-        let left = self.config.sites().filter(is_left).count();
+        let left = self.sites().filter(is_left).count();
         (self.config.sites_lost_max + 1).min(left)
     }
 
-    /// Up to this number the transactions of this site are visible everywhere, as far as this leader knows.
+    /// Up to this number the transactions of this site are visible everywhere, as far as this leader knows. A site that joins is waited for: it is
+    /// expected here before it takes the state of another one, which therefore has what was visible before, and it may be ready at any time.
     fn visible(&self) -> u64 {
         let own = self.state.committed.of(self.site);
         let Some(leader) = &self.leader else { return 0 };

@@ -10,6 +10,7 @@
 //! | `locking` | locks for slow commits of other sites | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
 //! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
+//! | `joining` | a site joins the others, among them one that comes back | 5.7 |
 //! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
 //! | `lag` | how far other sites are behind, for operators | |
 //! | `floor` | what may be forgotten | 6 |
@@ -19,6 +20,7 @@ mod commit;
 mod containers;
 mod floor;
 mod invariants;
+mod joining;
 mod lag;
 mod leader;
 mod locking;
@@ -30,7 +32,7 @@ mod state;
 
 use quorate_core::hosted::Consultation;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
-use quorate_core::topology::Removals;
+use quorate_core::topology::{Join, SiteChanges};
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{
     Address, ClientId, Context, Groups, Input, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId, View,
@@ -93,8 +95,8 @@ pub enum ReplicaCommand {
     Answer {
         /// When it was asked.
         asked: Instant,
-        /// The sites that were taken out.
-        removals: Removals,
+        /// How the sites of the keyspace have changed.
+        changes: SiteChanges,
     },
 }
 
@@ -109,6 +111,10 @@ pub struct Replica {
     known: Vec<Removal>,
     /// When it heard of the last one that was new to it.
     learned: Instant,
+    /// The sites that have joined, as this replica has heard.
+    joins: Vec<Join>,
+    /// How far the changes had come that it has heard of.
+    changed: [usize; 4],
     /// Until then it is sure that this site was not taken out.
     leased_until: Instant,
 }
@@ -205,6 +211,15 @@ impl Replica {
         if self.is_removed() {
             return outbox.ignored(reasons::REMOVED);
         }
+        let is_told =
+            matches!(message, Message::Expected { .. } | Message::State { .. } | Message::NotLeading { .. });
+        let is_ready = match from {
+            Address::Client(_) => self.serves(),
+            Address::Replica(_) => self.state.is_whole() || is_told,
+        };
+        if !is_ready {
+            return outbox.ignored(reasons::JOINING);
+        }
         match (message, from) {
             (Message::Read { transaction, request, snapshot, wanted }, _) => {
                 self.on_read(from, transaction, request, snapshot, wanted, context, log, outbox);
@@ -240,8 +255,18 @@ impl Replica {
             (Message::Relay { commits }, Address::Replica(from)) => {
                 self.on_relay(from, commits, log, outbox);
             }
+            (Message::Join {}, Address::Replica(from)) => self.on_join(from, context, log, outbox),
+            (Message::Expected { floor }, Address::Replica(from)) => {
+                self.on_expected(from, floor, context, outbox);
+            }
+            (Message::Fetch { state, number }, Address::Replica(from)) => {
+                self.on_fetch(from, state, number, context, log, outbox);
+            }
+            (Message::State { state, number, is_last, page }, Address::Replica(from)) => {
+                self.on_state(from, (state, number), is_last, page, context, log, outbox);
+            }
             (Message::NotLeading { leader, .. }, Address::Replica(from)) => {
-                self.on_not_leading(from, leader, outbox);
+                self.on_not_leading(from, leader, context, outbox);
             }
             (
                 Message::Prepare { .. }
@@ -251,6 +276,10 @@ impl Replica {
                 | Message::Progress { .. }
                 | Message::Frozen { .. }
                 | Message::Relay { .. }
+                | Message::Join {}
+                | Message::Expected { .. }
+                | Message::Fetch { .. }
+                | Message::State { .. }
                 | Message::NotLeading { .. },
                 Address::Client(_),
             ) => outbox.ignored(reasons::CLIENT),
@@ -314,7 +343,13 @@ impl Replica {
     }
 
     /// A replica of another site does not lead, and says who does.
-    fn on_not_leading(&mut self, from: ReplicaId, leads: ReplicaIndex, outbox: &mut Out) {
+    fn on_not_leading(
+        &mut self,
+        from: ReplicaId,
+        leads: ReplicaIndex,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         let Some(peer) = leader.peers.get_mut(&site) else { return };
@@ -327,8 +362,12 @@ impl Replica {
         peer.told_durable = 0;
         peer.is_owed = true;
         peer.redirects += 1;
-        if peer.redirects <= REDIRECTS_MAX {
-            self.propagate_soon(outbox);
+        if peer.redirects > REDIRECTS_MAX {
+            return;
+        }
+        match self.state.is_whole() {
+            true => self.propagate_soon(outbox),
+            false => self.ask_again(site, context, outbox),
         }
     }
 
@@ -342,6 +381,10 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return };
         leader.waiting.retain(|waiting| now - waiting.since < wait_timeout);
         self.attend_sites(context, log, outbox);
+        if !self.state.is_whole() {
+            outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+            return;
+        }
         self.attend_slow(context, log, outbox);
         self.attend_locks(context, outbox);
         self.attend_floor(context, log, outbox);
@@ -365,9 +408,21 @@ impl LogMachine for Replica {
 
     fn new(config: ReplicaConfig) -> Self {
         let site = config.site();
-        let state = State::new(site, config.rules);
-        let (learned, leased_until) = (Instant::START, Instant::START);
-        Replica { config, site, state, leader: None, known: Vec::new(), learned, leased_until }
+        let state = match config.is_founder(site) {
+            true => State::new(site, config.rules),
+            false => State::joining(site, config.rules),
+        };
+        Replica {
+            config,
+            site,
+            state,
+            leader: None,
+            known: Vec::new(),
+            learned: Instant::START,
+            joins: Vec::new(),
+            changed: [0; 4],
+            leased_until: Instant::START,
+        }
     }
 
     fn bytes(entry: &Entry) -> usize {
@@ -391,8 +446,8 @@ impl LogMachine for Replica {
                     self.config.groups = groups;
                 }
             }
-            Input::Command(ReplicaCommand::Answer { asked, removals }) => {
-                self.on_answer(asked, &removals, context, log, outbox);
+            Input::Command(ReplicaCommand::Answer { asked, changes }) => {
+                self.on_answer(asked, &changes, context, log, outbox);
             }
         }
     }
@@ -422,6 +477,8 @@ impl LogMachine for Replica {
                 self.on_locked(*transaction, *origin, keys, outbox);
             }
             Entry::Released(id) => self.on_released(*id),
+            Entry::Join(joined) => self.on_joined(joined, context.now, outbox),
+            Entry::Adopt { number, .. } => self.on_adopted(*number, context, log, outbox),
             Entry::Freeze(_) => self.on_freeze(outbox),
             Entry::Removed { site, end } => {
                 self.on_removed(*site, end);
@@ -440,12 +497,7 @@ impl LogMachine for Replica {
         _: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let is_over =
-            |site: &LocalSite| self.state.removal(*site).is_some_and(|removal| removal.end.is_some());
-        let others = self.config.sites().filter(|site| *site != self.site && !is_over(site));
-        let first = |site| self.config.groups.members(self.config.shard_of(site)).at(0);
-        let others = others.map(|site| (site, first(site)));
-        self.leader = Some(Leader::new(&self.state, self.site, others, context.now));
+        self.leader = Some(self.new_leader(context.now));
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         outbox.emit(ReplicaEvent::Leading { view });
         self.consult(context.now, outbox);
@@ -494,6 +546,8 @@ impl LogMachine for Replica {
             }
             Page::Bounds { .. }
             | Page::Removals { .. }
+            | Page::Joined(_)
+            | Page::Partial {}
             | Page::Journal(_)
             | Page::Locks(_)
             | Page::Ended(_) => {}
@@ -506,5 +560,6 @@ impl LogMachine for Replica {
 
     fn replace_state(&mut self, _: Position, pages: Vec<Page>) {
         self.state = State::from_pages(pages, self.site, self.config.rules);
+        self.note_joined();
     }
 }

@@ -32,8 +32,12 @@ impl Replica {
     }
 
     pub(super) fn on_propagate_timeout(&mut self, outbox: &mut Out) {
+        let is_whole = self.state.is_whole();
         let Some(leader) = &mut self.leader else { return };
         leader.propagates = false;
+        if !is_whole {
+            return;
+        }
         let sites: Vec<LocalSite> = leader.peers.keys().copied().collect();
         for site in sites.into_iter().filter(|site| !self.is_frozen(*site)).collect::<Vec<_>>() {
             self.propagate(site, outbox);
@@ -48,6 +52,10 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return };
         let durable = leader.durable;
         let Some(peer) = leader.peers.get_mut(&to) else { return };
+        if peer.oldest.is_none() && !self.config.is_founder(to) {
+            // A site that joins takes nothing before it has adopted the state of another one, and says so then.
+            return;
+        }
         peer.sent = peer.sent.max(floor);
         while peer.sent < last && peer.batches.len() < self.config.batches_max {
             let (mut commits, mut bytes) = (Vec::new(), 0);
@@ -110,10 +118,11 @@ impl Replica {
     pub(super) fn receive(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let own = VersionNumber { site: self.site, seqno: self.state.committed.of(self.site) };
         let effects_first = self.config.rules.has(Plant::EffectsFirst);
+        let all = self.sites();
         let Some(leader) = &mut self.leader else { return };
         let mut receiving = leader.receiving.clone();
         receiving.include(own);
-        let sites: Vec<LocalSite> = self.config.sites().filter(|site| *site != self.site).collect();
+        let sites: Vec<LocalSite> = all.filter(|site| *site != self.site).collect();
         let mut ready: Vec<Arc<Commit>> = Vec::new();
         loop {
             let before = ready.len();
@@ -259,7 +268,7 @@ impl Replica {
             let version = VersionNumber { site: self.site, seqno: durable + 1 };
             let has = |site: LocalSite| self.has_copy(site, version.seqno);
             let commit = self.state.commit(version).expect("it is above the floor, and has committed");
-            let copies = self.config.sites().filter(|site| has(*site)).count();
+            let copies = self.sites().filter(|site| has(*site)).count();
             if copies < needed || !self.guardians_of(commit).all(|site| site.is_some_and(has)) {
                 break;
             }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use quorate_core::hosted::Consultation;
 use quorate_core::log::Log;
-use quorate_core::topology::{self, Removals, Settled, Settlement};
+use quorate_core::topology::{self, Settled, Settlement, SiteChanges};
 use quorate_core::{Address, Context, Instant, ReplicaId, ShardId};
 
 use super::leader::{Leasing, Unleased};
@@ -36,7 +36,7 @@ impl Replica {
 
     /// True if it is sure that this site was not taken out.
     pub(super) fn holds_lease(&self, now: Instant) -> bool {
-        self.config.lease.is_none() || self.config.shards.count == 1 || now < self.leased_until
+        self.config.lease.is_none() || self.sites().count() == 1 || now < self.leased_until
     }
 
     /// True if this site goes on without another one, or is about to.
@@ -74,10 +74,10 @@ impl Replica {
 
     /// Asks which sites were taken out.
     pub(super) fn consult(&mut self, now: Instant, outbox: &mut Out) {
-        if self.config.lease.is_none() || self.config.shards.count == 1 {
+        if self.config.lease.is_none() {
             return;
         }
-        let settlement = self.settlement();
+        let settlement = self.settlement().or_else(|| self.readiness());
         if let Some(leader) = &mut self.leader {
             leader.consulted = Some(now);
             outbox.emit(ReplicaEvent::Consults(Consultation { asked: now, settlement }));
@@ -88,17 +88,28 @@ impl Replica {
     pub(super) fn on_answer(
         &mut self,
         asked: Instant,
-        removals: &Removals,
+        changes: &SiteChanges,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let known: Option<Vec<Removal>> = removals.iter().map(|removal| self.removal(removal)).collect();
-        let Some(known) = known else { return outbox.ignored(reasons::NO_SITE) };
-        let ends = |removals: &[Removal]| removals.iter().filter(|removal| removal.end.is_some()).count();
-        if (known.len(), ends(&known)) < (self.known.len(), ends(&self.known)) {
+        if changes.version() < self.changed {
             return outbox.ignored(reasons::KNOWN);
         }
+        let joined: Vec<ShardId> = changes.joins().iter().map(|join| join.shard).collect();
+        if joined.len() > self.config.joined.len() {
+            assert!(
+                joined.starts_with(&self.config.joined),
+                "{joined:?} have joined, and {:?} before",
+                self.config.joined
+            );
+            self.config.joined = joined;
+        }
+        let known: Option<Vec<Removal>> =
+            changes.removals().iter().map(|removal| self.removal(removal)).collect();
+        let Some(known) = known else { return outbox.ignored(reasons::NO_SITE) };
+        self.changed = changes.version();
+        self.joins = changes.joins().to_vec();
         if known.len() > self.known.len() {
             self.learned = context.now;
         }
@@ -106,7 +117,9 @@ impl Replica {
         if self.is_removed() {
             return;
         }
-        if let Some(lease) = self.config.lease {
+        if let Some(lease) = self.config.lease
+            && self.serves()
+        {
             self.leased_until = self.leased_until.max(asked + lease);
         }
         if self.holds_lease(context.now) {
@@ -140,13 +153,14 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let (now, wait_timeout) = (context.now, self.config.wait_timeout);
+        self.attend_joins(context, log, outbox);
         let Some(leader) = &mut self.leader else { return };
         leader.unleased.retain(|waiting| now - waiting.since < wait_timeout);
         let interval = self.config.lease.unwrap_or_default() / 4;
         if leader.consulted.is_none_or(|at| now - at >= interval) {
             self.consult(now, outbox);
         }
-        if self.is_removed() {
+        if self.is_removed() || !self.state.is_whole() {
             return;
         }
         let Some(leader) = &self.leader else { return };
@@ -212,6 +226,10 @@ impl Replica {
             return outbox.ignored(reasons::NOT_LEADING);
         }
         self.relay(from, &received, outbox);
+        if !self.counts(site) {
+            // It is not waited for, so all of what the others agree on is theirs.
+            return;
+        }
         let Some(leader) = &mut self.leader else { return };
         leader.frozen.insert(site, (frozen, received));
         if self.settlement().is_some() {
@@ -293,14 +311,20 @@ impl Replica {
         let own = self.state.freeze.as_ref()?;
         let removals = self.state.removals.len();
         let open: Vec<LocalSite> = self.state.open_removals().collect();
-        if open.is_empty() || own.removals as usize != removals || self.known.len() != removals {
+        if open.is_empty()
+            || !self.counts(self.site)
+            || own.removals as usize != removals
+            || self.known.len() != removals
+        {
             return None;
         }
         let mut barrier = Vector::default();
         barrier.include(VersionNumber { site: self.site, seqno: own.seqno });
-        let is_left = |site: &LocalSite| *site != self.site && self.state.removal(*site).is_none();
+        let is_left = |site: &LocalSite| {
+            *site != self.site && self.state.removal(*site).is_none() && self.counts(*site)
+        };
         let mut others = Vec::new();
-        for site in self.config.sites().filter(is_left) {
+        for site in self.sites().filter(is_left) {
             let (frozen, received) = leader.frozen.get(&site)?;
             if frozen.removals as usize != removals {
                 return None;
@@ -318,7 +342,7 @@ impl Replica {
             let settled = Settled { last, barrier: barrier.numbers().to_vec() };
             ends.push((self.config.shard_of(site), settled));
         }
-        Some(Settlement { removals, ends })
+        Some(Settlement { removals, ends, ready: None })
     }
 
     /// Appends the ends that are settled, of sites of which everything is here that is kept.

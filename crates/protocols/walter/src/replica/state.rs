@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::log::divide;
-use quorate_core::{Instant, Key, TransactionId};
+use quorate_core::{Instant, Key, ShardId, TransactionId};
 
+use crate::container::role;
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
-use crate::histories::{Base, Histories};
+use crate::histories::{Base, Count, Histories, Placed, Read};
 use crate::message::{Ending, Period};
 use crate::removal::{self, End, Removal};
 use crate::rules::{Plant, Rules};
 use crate::vector::{LocalSite, Vector, VersionNumber};
-
-/// What is kept of a thing beside its keys and values.
-const ENTRY_BYTES: usize = 64;
 
 /// The replicated state.
 #[derive(Debug)]
@@ -45,9 +43,14 @@ pub(super) struct State {
     pub(super) removals: Vec<Removal>,
     /// How far this site had come when it went on without the last one.
     pub(super) freeze: Option<removal::Frozen>,
+    /// The sites that have joined, in this order.
+    pub(super) joined: Vec<ShardId>,
+    /// The pages of the state of another site that were adopted so far; none once there is nothing to adopt.
+    adopting: Option<Vec<Page>>,
 }
 
 impl State {
+    /// The state of a founder before the first entry.
     pub(super) fn new(site: LocalSite, rules: Rules) -> Self {
         State {
             rules,
@@ -64,7 +67,24 @@ impl State {
             decided: (0, 0),
             removals: Vec::new(),
             freeze: None,
+            joined: Vec::new(),
+            adopting: None,
         }
+    }
+
+    /// The state before the first entry of a site that joins: it adopts that of another one.
+    pub(super) fn joining(site: LocalSite, rules: Rules) -> Self {
+        State { adopting: Some(Vec::new()), ..State::new(site, rules) }
+    }
+
+    /// True if this site has all that the keyspace has, but for what is on its way: it was founded with it, or has adopted the state of another site.
+    pub(super) fn is_whole(&self) -> bool {
+        self.adopting.is_none()
+    }
+
+    /// How many pages were adopted, of a state that is not whole.
+    pub(super) fn adopted(&self) -> usize {
+        self.adopting.as_ref().map_or(0, Vec::len)
     }
 
     /// How a transaction of this site has ended; none if it has not, as far as is known.
@@ -102,13 +122,27 @@ impl State {
 
     /// The site that lets in what one let in at first, and what must have committed there before; none as long as an end is open.
     pub(super) fn successor(&self, site: LocalSite) -> Option<(LocalSite, Vector)> {
-        let (mut site, mut barrier) = (site, Vector::default());
+        let (mut site, mut barrier) = self.entrusted(site);
         // A successor was not taken out before the one that it succeeds, so this ends.
         while let Some(removal) = self.removal(site) {
             barrier.join(&removal.end.as_ref()?.barrier);
             site = removal.successor;
         }
         Some((site, barrier))
+    }
+
+    /// The site to which the role of one was handed over last, and the transaction that did it; the site itself if none has.
+    fn entrusted(&self, site: LocalSite) -> (LocalSite, Vector) {
+        let mut needs = Vector::default();
+        // Nothing is handed over before the first site joins, and every write asks.
+        if !self.joined.is_empty()
+            && let Some(placed) = self.histories.container(&role(site), None)
+            && let Some(container) = &placed.value
+        {
+            needs.include(placed.version);
+            return (container.preferred, needs);
+        }
+        (site, needs)
     }
 
     /// The registers that are locked.
@@ -138,6 +172,8 @@ impl State {
                 self.lock(lock, now);
             }
             Entry::Released(id) => self.release(*id),
+            Entry::Join(joined) => self.join(joined),
+            Entry::Adopt { number, is_last, page } => self.adopt(*number as usize, *is_last, page),
             Entry::Freeze(removals) => self.freeze_without(removals),
             Entry::Removed { site, end } => self.remove(*site, end),
             Entry::Floor { floor, forgotten } => self.raise_floor(floor, *forgotten),
@@ -239,6 +275,35 @@ impl State {
         }
     }
 
+    /// Sites have joined.
+    fn join(&mut self, joined: &[ShardId]) {
+        if joined.len() > self.joined.len() {
+            assert!(joined.starts_with(&self.joined), "{joined:?} have joined, and {:?} before", self.joined);
+            self.joined = joined.to_vec();
+        }
+    }
+
+    /// A page of the state of another site is adopted, unless it belongs to a state that was given up, or this one is whole.
+    fn adopt(&mut self, number: usize, is_last: bool, page: &Page) {
+        let Some(pages) = &mut self.adopting else { return };
+        if number == 0 {
+            pages.clear();
+        }
+        if number != pages.len() {
+            return;
+        }
+        pages.push(page.clone());
+        if is_last {
+            let pages = std::mem::take(pages);
+            *self = State::from_pages(pages, self.site, self.rules);
+            // These are the other site's own.
+            (self.period, self.forgotten) = (Period(1), Period(0));
+            if self.freeze.is_some() {
+                self.note_freeze();
+            }
+        }
+    }
+
     /// Goes on without sites that were taken out.
     fn freeze_without(&mut self, removals: &[Removal]) {
         for removal in removals {
@@ -246,6 +311,11 @@ impl State {
                 self.removals.push(Removal { end: None, ..removal.clone() });
             }
         }
+        self.note_freeze();
+    }
+
+    /// Notes how far this site is, going on without those that were taken out.
+    fn note_freeze(&mut self) {
         let mut received = Vector::default();
         for site in self.open_removals() {
             received.include(VersionNumber { site, seqno: self.histories.received().of(site) });
@@ -332,14 +402,24 @@ impl State {
 
     /// The state as it is now, in pages of about so many bytes.
     pub(super) fn freeze(&self, page_bytes_max: usize) -> Frozen {
-        let commits = self.journals.values().flatten();
-        let commits = commits.map(|commit| (commit.bytes(), Arc::clone(commit)));
-        let lock_bytes = |lock: &Lock| lock.keys.iter().map(|key| 8 + key.len()).sum::<usize>();
-        let locks = self.locks.values().map(|(lock, _)| (ENTRY_BYTES + lock_bytes(lock), lock.clone()));
+        if let Some(pages) = &self.adopting {
+            return Frozen { pages: [Page::Partial {}].into_iter().chain(pages.iter().cloned()).collect() };
+        }
+        let locks = self.locks.values().map(|(lock, _)| (lock.bytes(), lock.clone()));
         let ended = self.fading.iter().filter_map(|(period, id)| {
             let (ending, _) = self.ended.get(id)?;
-            Some((2 * ENTRY_BYTES, Ended { transaction: *id, ending: ending.clone(), period: *period }))
+            Some((Ended::BYTES, Ended { transaction: *id, ending: ending.clone(), period: *period }))
         });
+        let mut pages = self.freeze_shared(page_bytes_max).pages;
+        pages.extend(divide(locks, page_bytes_max).into_iter().map(Page::Locks));
+        pages.extend(divide(ended, page_bytes_max).into_iter().map(Page::Ended));
+        Frozen { pages }
+    }
+
+    /// All that another site may adopt: what this one has promised to clients and other sites stays its own.
+    pub(super) fn freeze_shared(&self, page_bytes_max: usize) -> Frozen {
+        let commits = self.journals.values().flatten();
+        let commits = commits.map(|commit| (commit.bytes(), Arc::clone(commit)));
         let mut pages = VecDeque::from([Page::Bounds {
             floor: self.histories.floor().clone(),
             committed: self.committed.clone(),
@@ -349,32 +429,34 @@ impl State {
         if !self.removals.is_empty() {
             pages.push_back(Page::Removals { removals: self.removals.clone(), frozen: self.freeze.clone() });
         }
+        if !self.joined.is_empty() {
+            pages.push_back(Page::Joined(self.joined.clone()));
+        }
         pages.extend(self.freeze_data(page_bytes_max).pages);
         pages.extend(divide(commits, page_bytes_max).into_iter().map(Page::Journal));
-        pages.extend(divide(locks, page_bytes_max).into_iter().map(Page::Locks));
-        pages.extend(divide(ended, page_bytes_max).into_iter().map(Page::Ended));
         Frozen { pages }
     }
 
     /// The objects alone, as the floor reads them.
     pub(super) fn freeze_data(&self, page_bytes_max: usize) -> Frozen {
         let base = self.histories.base();
-        let registers = base.registers.into_iter();
-        let registers = registers.map(|read| (ENTRY_BYTES + read.key.len() + read.value.len(), read));
-        let counts = base.counts.into_iter();
-        let counts = counts.map(|count| (ENTRY_BYTES + count.set.len() + count.element.len(), count));
+        let registers = base.registers.into_iter().map(|read| (Read::bytes(&read), read));
+        let counts = base.counts.into_iter().map(|count| (Count::bytes(&count), count));
+        let containers = base.containers.into_iter().map(|placed| (Placed::bytes(&placed), placed));
         let mut pages: VecDeque<Page> =
             divide(registers, page_bytes_max).into_iter().map(Page::Registers).collect();
         pages.extend(divide(counts, page_bytes_max).into_iter().map(Page::Counts));
-        let containers = base.containers.into_iter();
-        let containers = containers.map(|placed| (ENTRY_BYTES + placed.name.len(), placed));
         pages.extend(divide(containers, page_bytes_max).into_iter().map(Page::Containers));
         Frozen { pages }
     }
 
     /// The state that these pages hold. Nobody knows here since when locks are held: they count as old.
-    pub(super) fn from_pages(pages: Vec<Page>, site: LocalSite, rules: Rules) -> Self {
+    pub(super) fn from_pages(mut pages: Vec<Page>, site: LocalSite, rules: Rules) -> Self {
         let mut state = State::new(site, rules);
+        if pages.first() == Some(&Page::Partial {}) {
+            state.adopting = Some(pages.split_off(1));
+            return state;
+        }
         let mut base = Base::default();
         let mut journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>> = BTreeMap::new();
         for page in pages {
@@ -384,6 +466,8 @@ impl State {
                     (state.committed, state.period, state.forgotten) = (committed, period, forgotten);
                 }
                 Page::Removals { removals, frozen } => (state.removals, state.freeze) = (removals, frozen),
+                Page::Joined(joined) => state.joined = joined,
+                Page::Partial {} => unreachable!("a state that is not whole has this page first"),
                 Page::Registers(registers) => base.registers.extend(registers),
                 Page::Counts(counts) => base.counts.extend(counts),
                 Page::Containers(containers) => base.containers.extend(containers),
@@ -441,5 +525,10 @@ impl Frozen {
     /// The next page.
     pub(super) fn next_page(&mut self) -> Option<Page> {
         self.pages.pop_front()
+    }
+
+    /// True if no page is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.pages.is_empty()
     }
 }

@@ -4,7 +4,7 @@ use quorate_core::TransactionId;
 use quorate_core::command::{Event, Failure, NotReached, Outcome, SetAnswer};
 use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
-use quorate_walter::{Entry, Message, Update};
+use quorate_walter::{Entry, Message, Page, Update};
 
 pub(super) fn transaction(id: TransactionId) -> String {
     let attempt = if id.attempt == 0 { String::new() } else { format!("/{}", id.attempt) };
@@ -144,6 +144,12 @@ pub(super) fn message(message: &Message) -> String {
             let missing: Vec<String> = missing.iter().map(|site| site.to_string()).collect();
             format!("{} is not {milestone}, missing {}", transaction(*id), missing.join(" "))
         }
+        Message::Join {} => "JOIN".to_owned(),
+        Message::Expected { floor } => format!("EXPECTED, floor {floor}"),
+        Message::Fetch { number, .. } => format!("FETCH page {number}"),
+        Message::State { number, is_last, page: sent, .. } => {
+            format!("STATE page {number}{}: {}", if *is_last { ", the last" } else { "" }, page(sent))
+        }
         Message::Propagate { commits: all, durable } => {
             let all = commits(all);
             let all = if all.is_empty() { all } else { format!("{all}, ") };
@@ -155,11 +161,38 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
+fn page(page: &Page) -> String {
+    match page {
+        Page::Bounds { floor, committed, .. } => format!("{committed} has committed, floor {floor}"),
+        Page::Registers(registers) => {
+            let read = |read: &quorate_walter::Read| {
+                format!("{}={}@{}", text(&read.key), text(&read.value), read.version)
+            };
+            registers.iter().map(read).collect::<Vec<_>>().join(" ")
+        }
+        Page::Counts(counts) => elements(counts.iter().map(|count| (count.element.clone(), count.count))),
+        Page::Containers(containers) => {
+            let placed = |placed: &quorate_walter::Placed| {
+                format!("{} at {}", text(&placed.name), placed.container.preferred)
+            };
+            containers.iter().map(placed).collect::<Vec<_>>().join(" ")
+        }
+        Page::Journal(all) => commits(all),
+        Page::Removals { removals, .. } => {
+            let removed = removals.iter().map(|removal| format!("{} was removed", removal.site));
+            removed.collect::<Vec<_>>().join(", ")
+        }
+        Page::Joined(joined) => format!("{joined:?} have joined"),
+        Page::Locks(_) | Page::Ended(_) | Page::Partial {} => format!("{page:?}"),
+    }
+}
+
 pub(super) fn settlement(settlement: &Settlement) -> String {
     let end = |(shard, settled): &(quorate_core::ShardId, quorate_core::topology::Settled)| {
         format!("that {shard} ends at {}, with the barrier {:?}", settled.last, settled.barrier)
     };
-    settlement.ends.iter().map(end).collect::<Vec<_>>().join(", ")
+    let ready = settlement.ready.map(|shard| format!("that {shard} is ready"));
+    settlement.ends.iter().map(end).chain(ready).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn entry(entry: &Entry) -> String {
@@ -174,6 +207,10 @@ pub(super) fn entry(entry: &Entry) -> String {
         Entry::Freeze(removals) => {
             let removed = removals.iter().map(|removal| format!("{} to {}", removal.site, removal.successor));
             format!("FREEZE without {}", removed.collect::<Vec<_>>().join(", "))
+        }
+        Entry::Join(joined) => format!("JOIN {joined:?}"),
+        Entry::Adopt { number, is_last, page: adopted } => {
+            format!("ADOPT page {number}{}: {}", if *is_last { ", the last" } else { "" }, page(adopted))
         }
         Entry::Removed { site, end } => format!("REMOVED {site} after {}", end.last),
         Entry::Released(id) => format!("RELEASED {}", transaction(*id)),

@@ -14,7 +14,7 @@
 //! | `await c1 7 s0.3 durable [MILLISECONDS]` | a client waits until its transaction, which has committed as `s0.3`, is `durable` or `visible` |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `moves c1 2` | a client finds that another site is nearer |
-//! | `remove SITE`, `settle`, `answer WHO` | the configuration service: an operator takes a site out; what was proposed last is settled; a replica that has asked hears which sites were taken out |
+//! | `remove SITE`, `join SITE [REPLACED]`, `settle`, `answer WHO` | the configuration service: an operator takes a site out, or lets one join; what was proposed last is settled; a replica that has asked hears how the sites have changed |
 //! | `show WHO` | what a replica holds |
 
 mod describe;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_core::command::{Command, ContainerCall, End, Event, Freshness, Milestone, Routes, SetCall};
 use quorate_core::hosted::{Consultation, Shards};
 use quorate_core::log::LogMachine;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Removals, Shard, shard_position};
+use quorate_core::topology::{Durability, Isolation, Join, Keyspace, Shard, SiteChanges, shard_position};
 use quorate_core::{
     Address, ClientId, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaId,
     ReplicaIndex, ShardId, Timestamp, TransactionId,
@@ -26,8 +26,8 @@ pub(crate) struct World {
     rules: Rules,
     /// None before the script says which cluster there is.
     stage: Option<Stage<Cluster>>,
-    /// The sites that were taken out, as the configuration service knows them.
-    removals: Removals,
+    /// How the sites have changed, as the configuration service knows it.
+    changes: SiteChanges,
 }
 
 /// The machines of a script.
@@ -37,6 +37,8 @@ struct Cluster {
     batches_max: usize,
     /// How long a site goes on after it has asked whether it was taken out.
     lease: Option<Duration>,
+    /// The sites that have joined.
+    joined: RefCell<Vec<ShardId>>,
     /// The last question of a site.
     question: RefCell<Option<Consultation>>,
 }
@@ -52,6 +54,7 @@ impl Play for Cluster {
             groups: groups.clone(),
             batches_max: self.batches_max,
             lease: self.lease,
+            joined: self.joined.borrow().clone(),
             lease_wait: self.lease.unwrap_or_default() + Duration::from_millis(100),
             ..ReplicaConfig::new(id, groups.size, shards)
         })
@@ -108,7 +111,7 @@ fn version_named(word: &str) -> VersionNumber {
 impl World {
     /// A world whose machines follow these rules.
     pub(crate) fn new(rules: Rules) -> Self {
-        World { rules, stage: None, removals: Removals::default() }
+        World { rules, stage: None, changes: SiteChanges::default() }
     }
 
     /// Carries out one line of a script and tells what happened.
@@ -121,6 +124,7 @@ impl World {
             match words[..] {
                 ["show", who] => self.show(who, &mut told),
                 ["remove", site] => self.remove(site, &mut told),
+                ["join", site, ref replaces @ ..] => self.join(site, replaces.first().copied(), &mut told),
                 ["settle"] => self.settle(&mut told),
                 ["answer", who] => self.answer(who, &mut told),
                 [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut told),
@@ -147,7 +151,8 @@ impl World {
             }
         }
         let question = RefCell::default();
-        let cluster = Cluster { rules: self.rules, sites, batches_max, lease, question };
+        let joined = RefCell::default();
+        let cluster = Cluster { rules: self.rules, sites, batches_max, lease, joined, question };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for site in 1..=sites {
             stage.create_group(ShardId(site), told);
@@ -159,33 +164,50 @@ impl World {
 
     /// An operator takes a site out.
     fn remove(&mut self, site: &str, told: &mut Vec<String>) {
-        let shards: Vec<ShardId> = (1..=self.stage().play().sites).map(ShardId).collect();
-        let removed = self.removals.remove(ShardId(site.parse().unwrap()), &shards);
+        let shards = self.shards();
+        let removed = self.changes.remove(ShardId(site.parse().unwrap()), &shards);
         told.push(removed.map_or_else(|error| error.to_string(), |()| format!("site {site} is removed")));
+    }
+
+    /// An operator lets a site join.
+    fn join(&mut self, site: &str, replaces: Option<&str>, told: &mut Vec<String>) {
+        let shard = ShardId(site.parse().unwrap());
+        if let Err(error) = self.changes.join(shard, replaces.map(|shard| ShardId(shard.parse().unwrap()))) {
+            return told.push(error.to_string());
+        }
+        told.push(format!("site {site} joins"));
+        let joined = self.changes.joins().iter().map(|join| join.shard).collect();
+        *self.stage().play().joined.borrow_mut() = joined;
+        self.stage().create_group(shard, told);
+    }
+
+    /// The shards of the keyspace: those that it was created with, and those that have joined.
+    fn shards(&mut self) -> Vec<ShardId> {
+        let cluster = self.stage().play();
+        (1..=cluster.sites).map(ShardId).chain(cluster.joined.borrow().iter().copied()).collect()
     }
 
     /// The configuration service hears what was proposed last.
     fn settle(&mut self, told: &mut Vec<String>) {
         let question = self.stage().play().question.borrow().clone();
         let settlement = question.and_then(|question| question.settlement);
-        let is_settled = settlement.is_some_and(|settlement| self.removals.settle(&settlement));
+        let is_settled = settlement.is_some_and(|settlement| self.changes.settle(&settlement));
         told.push(if is_settled { "it is settled" } else { "nothing is settled" }.to_owned());
     }
 
     /// The configuration service answers a site, as if it had asked when somebody did last.
     fn answer(&mut self, who: &str, told: &mut Vec<String>) {
-        let removals = self.removals.clone();
+        let changes = self.changes.clone();
         let stage = self.stage();
         let asked = stage.play().question.borrow().as_ref().expect("somebody has asked").asked;
         let id = stage.replica(who);
-        stage.step_replica(id, Input::Command(ReplicaCommand::Answer { asked, removals }), told);
+        stage.step_replica(id, Input::Command(ReplicaCommand::Answer { asked, changes }), told);
     }
 
     /// Where everything is, for a client to which this site is the nearest.
     fn routes(&mut self, home: usize) -> Arc<Routes> {
-        let stage = self.stage();
-        let (groups, sites) = (stage.groups().clone(), stage.play().sites);
-        let shards: Vec<ShardId> = (1..=sites).map(ShardId).collect();
+        let shards = self.shards();
+        let groups = self.stage().groups().clone();
         let nodes: Vec<NodeId> = (0..groups.size.replicas() as u16).map(NodeId).collect();
         let nearest = |shard: &ShardId| groups.members(*shard).iter().collect::<Vec<ReplicaIndex>>();
         let keyspace = Keyspace {
@@ -198,9 +220,10 @@ impl World {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: self.changes.joins().iter().map(|join| Join { is_ready: true, ..join.clone() }).collect(),
         };
         let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
-        routes.order.rotate_left(home % sites as usize);
+        routes.order.rotate_left(home % shards.len());
         Arc::new(routes)
     }
 

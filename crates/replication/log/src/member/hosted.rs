@@ -8,7 +8,7 @@ use quorate_core::hosted::{
     StoredVersion, Urgency,
 };
 use quorate_core::log::LogMachine;
-use quorate_core::topology::Removals;
+use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ShardId, Timestamp, TransactionId, View,
@@ -116,8 +116,8 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         }
     }
 
-    fn answer(asked: Instant, removals: &Removals) -> Option<<Self as Machine>::Command> {
-        M::answer(asked, removals).map(Part::Own)
+    fn answer(asked: Instant, changes: &SiteChanges) -> Option<<Self as Machine>::Command> {
+        M::answer(asked, changes).map(Part::Own)
     }
 
     fn news(event: &<Self as Machine>::Event) -> Option<News> {

@@ -217,6 +217,7 @@ impl World {
             clock_bound,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

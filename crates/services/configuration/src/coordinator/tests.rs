@@ -53,6 +53,7 @@ impl World {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
         world.command(Command::Route(Arc::new(Routes::new(keyspace, nearest))));

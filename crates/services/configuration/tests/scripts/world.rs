@@ -170,6 +170,7 @@ impl<C: Speaker> Scene<C> {
             clock_bound: None,
             comparison: None,
             removals: Vec::new(),
+            joins: Vec::new(),
         };
         let groups = Groups::new(GroupSize::new(3).unwrap());
         let mut stage = Stage::new(Service { rules, clients: PhantomData }, groups);

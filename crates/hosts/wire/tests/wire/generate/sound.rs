@@ -182,6 +182,7 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
     let epoch = keyspace.number(6).max(latest);
     keyspace.set(6, vec![Value::Varint(epoch)]);
     remove_sites(keyspace);
+    join_sites(keyspace);
 }
 
 /// Each removal is that of a shard, in order, and the last shard succeeds them all.
@@ -198,6 +199,23 @@ fn remove_sites(keyspace: &mut Message) {
     });
     let removals = removals.collect();
     keyspace.set(9, removals);
+}
+
+/// The sites that joined are the last shards, and at least one was there before. Those that replace another one replace the first that was removed.
+fn join_sites(keyspace: &mut Message) {
+    let shards: Vec<u64> = keyspace.all(5).iter().map(|shard| as_message(shard).number(1)).collect();
+    let count = keyspace.all(10).len().min(shards.len() - 1);
+    let last = &shards[shards.len() - count..];
+    let removed = keyspace.all(9).first().map(|removal| as_message(removal).number(1));
+    let joins = keyspace.all(10).iter().map(as_message).zip(last);
+    let joins = joins.map(|(mut join, shard)| {
+        join.set(1, nonzero(*shard));
+        let replaced = removed.filter(|removed| removed != shard && !join.all(2).is_empty());
+        join.set(2, replaced.map(Value::Varint).into_iter().collect());
+        Value::Message(join)
+    });
+    let joins = joins.collect();
+    keyspace.set(10, joins);
 }
 
 fn as_message(value: &Value) -> Message {

@@ -43,8 +43,10 @@ impl Copies {
             let name = cluster.replica(server);
             let first = cluster.shards()[0];
             let site = LocalSite((name.shard.0 - first.0) as u16);
-            let removal = cluster.losses.removals().of(name.shard);
-            if removal.is_some_and(|removal| removal.settled.is_some()) {
+            let changes = cluster.losses.changes();
+            let removal = changes.removal(name.shard);
+            let joins = changes.joining().is_some_and(|join| join.shard == name.shard);
+            if removal.is_some_and(|removal| removal.settled.is_some()) || joins {
                 // The others go on without it, and it counts for nothing.
                 self.sites.remove(&site);
                 continue;

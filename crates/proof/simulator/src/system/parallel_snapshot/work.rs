@@ -4,7 +4,7 @@ use quorate_core::command::Command;
 use quorate_log::Part;
 use quorate_log::member::{Item, MessageOf};
 use quorate_walter::message::{Found, Wanted};
-use quorate_walter::{Entry, Message, Replica};
+use quorate_walter::{Entry, Message, Page, Replica};
 
 use crate::world::costs::{Operation, Work};
 
@@ -17,6 +17,22 @@ pub(super) fn of_message(message: &MessageOf<Replica>) -> Work {
         Part::Own(message) => of_own(message),
         Part::Log(quorate_log::Message::Prepare { entries, .. }) => of_entries(entries),
         Part::Log(_) => Work::new(Operation::Control, 0),
+    }
+}
+
+/// How many things a page of a state holds.
+fn things_in(page: &Page) -> usize {
+    match page {
+        Page::Registers(registers) => registers.len(),
+        Page::Counts(counts) => counts.len(),
+        Page::Containers(containers) => containers.len(),
+        Page::Journal(commits) => commits.iter().map(|commit| commit.updates.len()).sum(),
+        Page::Bounds { .. }
+        | Page::Removals { .. }
+        | Page::Joined(_)
+        | Page::Partial {}
+        | Page::Locks(_)
+        | Page::Ended(_) => 0,
     }
 }
 
@@ -49,7 +65,11 @@ fn of_own(message: &Message) -> Work {
         Message::Relay { commits } => {
             Work::new(Operation::Commit, commits.iter().map(|commit| commit.updates.len()).sum())
         }
+        Message::State { page, .. } => Work::new(Operation::Reply, things_in(page)),
         Message::TooOld { .. }
+        | Message::Join {}
+        | Message::Expected { .. }
+        | Message::Fetch { .. }
         | Message::Abandoned { .. }
         | Message::Frozen { .. }
         | Message::NotLeading { .. }
