@@ -69,6 +69,11 @@ impl Servers {
         self.processes[node] = spawn(&self.configs[node], &[]);
     }
 
+    /// Starts a node whose disk was lost.
+    pub(crate) fn replace(&mut self, node: usize) {
+        self.processes[node] = spawn(&self.configs[node], &["--initialise=replace"]);
+    }
+
     /// The number of the node that is found at this address.
     pub(crate) fn node_at(&self, address: &str) -> usize {
         self.addresses.iter().position(|known| known == address).unwrap()

@@ -97,7 +97,7 @@ impl Database {
         Ok(names)
     }
 
-    /// What a site has to do that is to be in a keyspace.
+    /// The next step of a site that is to be in a keyspace.
     fn next_to_join(&self, definition: &Definition, site: &str, joined: &[ShardId]) -> Result<Next> {
         let directory = self.shared().places.directory();
         if !definition.isolation.stands_in_sites() {

@@ -18,7 +18,7 @@ pub struct Report {
     pub headline: Headline,
     /// Every point of the figure.
     pub rows: Vec<Row>,
-    /// What is demanded of the numbers, and whether they keep to it.
+    /// The bounds of the numbers, and whether they keep to them.
     pub bounds: Vec<Bound>,
     /// The differences to the paper, in sentences.
     pub deviations: Vec<String>,
@@ -111,7 +111,7 @@ pub struct Found {
     pub headline: Headline,
     /// Every point of the figure.
     pub rows: Vec<Row>,
-    /// What is demanded of the numbers.
+    /// The bounds of the numbers.
     pub bounds: Vec<Bound>,
     /// The differences to the paper, in sentences.
     pub deviations: Vec<String>,

@@ -38,7 +38,7 @@ const THINKING: usize = 2_048;
 const SHARES: [(f64, f64); 6] =
     [(10.0, 0.1), (50.0, 0.5), (90.0, 0.9), (99.0, 0.99), (99.9, 0.999), (100.0, 1.0)];
 
-/// What commits wait for.
+/// The disks that commits wait for.
 struct Place {
     name: &'static str,
     /// Processors take this share of the time.

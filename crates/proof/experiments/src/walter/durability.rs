@@ -102,7 +102,7 @@ fn round_trips(runs: &Runs, share: f64) -> f64 {
     runs.mean(|run| run.milestone_ms(Milestone::Durable, share)) / ROUND_TRIP_MAX_MS
 }
 
-/// What is demanded of durability.
+/// The bounds of durability.
 fn bounds(runs: &Runs, of: &str, batches: Batches) -> Vec<Bound> {
     const UNIT: &str = "round trips";
     let share = |share| round_trips(runs, share);

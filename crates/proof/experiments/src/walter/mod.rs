@@ -2,7 +2,7 @@
 //!
 //! Virginia, California, Ireland and Singapore have a server each, and clients that stay there. A server has one processor, which costs what
 //! the paper's single accesses cost: 25 µs a request, 29 µs more for a commit that writes, 8 µs for each transaction of another site. Clients
-//! cost nothing. What a transaction writes waits in its client and goes along with the commit, which the paper's clients sent one by one.
+//! cost nothing. The writes of a transaction wait in its client and go along with the commit, which the paper's clients sent one by one.
 //!
 //! | file | role |
 //! |---|---|
@@ -51,7 +51,7 @@ pub const ROUND_TRIP_MAX_MS: f64 = ROUND_TRIP_MICROS[0][3] as f64 / 1_000.0;
 
 /// A request, in microseconds.
 pub const REQUEST: f64 = 25.0;
-/// What a commit that writes costs more, in microseconds.
+/// The additional cost of a commit that writes, in microseconds.
 pub const COMMIT: f64 = 29.0;
 /// A transaction of another site, in microseconds.
 pub const REMOTE_APPLY: f64 = 8.0;

@@ -12,7 +12,7 @@ use quorate_workloads::{Parameters, WorkloadKind};
 use super::{COMMIT, REMOTE_APPLY, REQUEST};
 use crate::interactive::Transactions;
 
-/// What a transaction does.
+/// The operations of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Reads so many objects, one after the other.

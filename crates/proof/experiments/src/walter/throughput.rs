@@ -74,7 +74,7 @@ fn base(settings: &mut Settings<'_>) -> Found {
     };
     let deviations = vec![
         "The costs are fitted to this figure and to the next: 25 µs a request and 29 µs more for a commit that writes on EC2, and 0.55 of that on \
-         the private cluster, which allows 72.7 and 33.7 thousand a second. What is shown is that nothing else is in the way."
+         the private cluster, which allows 72.7 and 33.7 thousand a second. The figure shows that nothing else is in the way."
             .to_owned(),
         "Berkeley DB is not measured: its numbers, 80 and 32 thousand a second, are the paper's.".to_owned(),
         "256 clients wait for one sync, are told together and come again half a millisecond later, which leaves a server idle for 7% of the time where it writes."

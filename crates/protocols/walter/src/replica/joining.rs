@@ -385,11 +385,12 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        // Backups, too: each of them may lead next.
+        self.note_joined();
         if self.leader.is_none() {
             return;
         }
         if self.state.is_whole() {
-            self.note_joined();
             self.leader = Some(self.new_leader(context.now));
             self.consult(context.now, outbox);
             return self.attend_sites(context, log, outbox);

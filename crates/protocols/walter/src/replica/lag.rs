@@ -12,7 +12,7 @@ use quorate_core::hosted::SiteLag;
 use super::Replica;
 use crate::vector::{LocalSite, VersionNumber};
 
-/// What had committed at some instants: ascending.
+/// The transactions that had committed at some instants: ascending.
 #[derive(Debug, Default)]
 pub(super) struct Marks(VecDeque<(Instant, u64)>);
 
@@ -59,7 +59,7 @@ impl Replica {
         }
     }
 
-    /// The other sites that were not taken out, each with how many transactions of this site it has received, and have committed there. What the floor
+    /// The other sites that were not taken out, each with how many transactions of this site it has received, and have committed there. All that the floor
     /// includes has committed everywhere.
     fn lagging(&self) -> impl Iterator<Item = (LocalSite, u64, u64)> {
         let floor = self.state.histories.floor().of(self.site);
