@@ -231,8 +231,11 @@ impl Replica {
             return;
         }
         let Some(leader) = &mut self.leader else { return };
-        leader.frozen.insert(site, (frozen, received));
-        if self.settlement().is_some() {
+        let said = (frozen, received);
+        // A site that says the same again is no reason to ask: the answer would be one to say the same to all others, and so on.
+        let is_new = leader.frozen.get(&site) != Some(&said);
+        leader.frozen.insert(site, said);
+        if is_new && self.settlement().is_some() {
             self.consult(context.now, outbox);
         }
     }
@@ -310,7 +313,10 @@ impl Replica {
         let leader = self.leader.as_ref()?;
         let own = self.state.freeze.as_ref()?;
         let removals = self.state.removals.len();
-        let open: Vec<LocalSite> = self.state.open_removals().collect();
+        let is_settled = |site: &LocalSite| {
+            self.known.iter().any(|removal| removal.site == *site && removal.end.is_some())
+        };
+        let open: Vec<LocalSite> = self.state.open_removals().filter(|site| !is_settled(site)).collect();
         if open.is_empty()
             || !self.counts(self.site)
             || own.removals as usize != removals
