@@ -16,8 +16,38 @@ type Done = (RecordedTxn, Vec<MicroOp>);
 /// The acknowledged transactions that may still be lost.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    /// By the site, as versions name it, and the last of its transactions that each depends on: itself, or what it has read of.
-    by_version: BTreeMap<(u64, u64), Vec<Done>>,
+    /// Those that have written, by the site, as versions name it, and their number there.
+    writes: BTreeMap<(u64, u64), Vec<Done>>,
+    /// Those that have only read.
+    reads: Vec<Read>,
+}
+
+/// A transaction that has only read.
+#[derive(Debug)]
+struct Read {
+    /// The site at which it ran, as versions name it.
+    home: u64,
+    /// How many transactions of each site its snapshot includes.
+    snapshot: Vec<u64>,
+    done: Done,
+}
+
+impl Acknowledged {
+    /// Takes those that are lost, where so many transactions are kept of each site that was removed. A transaction that has read what is abandoned is
+    /// lost with its own site, too: nobody who is left has seen it. At a site that is left none may have read that.
+    fn take_lost(&mut self, kept: &BTreeMap<u64, u64>) -> Vec<Done> {
+        let mut lost = Vec::new();
+        for (site, last) in kept {
+            let names = (*site, last + 1)..=(*site, u64::MAX);
+            let names: Vec<(u64, u64)> = self.writes.range(names).map(|(name, _)| *name).collect();
+            lost.extend(names.iter().filter_map(|name| self.writes.remove(name)).flatten());
+        }
+        let is_abandoned = |(site, seen): (u64, &u64)| kept.get(&site).is_some_and(|last| seen > last);
+        let is_lost =
+            |read: &mut Read| kept.contains_key(&read.home) && (1..).zip(&read.snapshot).any(is_abandoned);
+        lost.extend(self.reads.extract_if(.., is_lost).map(|read| read.done));
+        lost
+    }
 }
 
 impl Clients {
@@ -32,48 +62,41 @@ impl Clients {
         if !S::LOSES_SITES {
             return;
         }
-        let read = attempt.place.as_ref().filter(|_| version.client.0 == 0).and_then(|place| {
-            let sites = place.snapshot.iter().enumerate();
-            let mut own = sites.filter(|(site, _)| cluster.local_site(*site) == attempt.site);
-            own.next().map(|(site, seen)| (site as u64 + 1, *seen))
-        });
-        let written = (version.client.0 > 0).then_some((version.client.0, version.micros));
-        if let Some(name) = written.or(read) {
-            self.may_be_lost.by_version.entry(name).or_default().push((attempt.recorded, ops));
-            self.abandon_lost(cluster);
+        let done = (attempt.recorded, ops);
+        if version.client.0 > 0 {
+            self.may_be_lost.writes.entry((version.client.0, version.micros)).or_default().push(done);
+        } else if let Some(place) = &attempt.place {
+            let is_home = |position: &usize| cluster.local_site(*position) == attempt.site;
+            let Some(home) = (0..cluster.shards().len()).find(is_home) else { return };
+            let (home, snapshot) = (home as u64 + 1, place.snapshot.clone());
+            self.may_be_lost.reads.push(Read { home, snapshot, done });
+        } else {
+            return;
         }
+        self.abandon_lost(cluster);
     }
 
     /// Notes as lost the acknowledged transactions that sites have abandoned.
     pub(crate) fn abandon_lost<S: System>(&mut self, cluster: &Cluster<S>) {
-        for removal in cluster.losses.changes().removals() {
-            let Some(settled) = &removal.settled else { continue };
-            let site = site_name(&cluster.shards(), removal.shard);
-            let lost: Vec<(u64, u64)> = self
-                .may_be_lost
-                .by_version
-                .range((site, settled.last + 1)..=(site, u64::MAX))
-                .map(|(name, _)| *name)
-                .collect();
-            for name in lost {
-                for (recorded, ops) in self.may_be_lost.by_version.remove(&name).unwrap_or_default() {
-                    let time = self.time(cluster.world.now());
-                    self.recorder.lost(recorded, time);
-                    *self
-                        .happened
-                        .entry("acknowledged transactions were lost with their site")
-                        .or_default() += 1;
-                    let is_of = |key: &quorate_checker::Key, element: i64| {
-                        ops.iter().any(|op| match op {
-                            MicroOp::Append(of, known) | MicroOp::Add(of, known) => {
-                                of == key && *known == element
-                            }
-                            _ => false,
-                        })
-                    };
-                    self.acknowledged.retain(|(key, element)| !is_of(key, *element));
-                }
-            }
+        let shards = cluster.shards();
+        let removals = cluster.losses.changes().removals().iter();
+        let kept: BTreeMap<u64, u64> = removals
+            .filter_map(|removal| Some((site_name(&shards, removal.shard), removal.settled.as_ref()?.last)))
+            .collect();
+        if kept.is_empty() {
+            return;
+        }
+        for (recorded, ops) in self.may_be_lost.take_lost(&kept) {
+            let time = self.time(cluster.world.now());
+            self.recorder.lost(recorded, time);
+            *self.happened.entry("acknowledged transactions were lost with their site").or_default() += 1;
+            let is_of = |key: &quorate_checker::Key, element: i64| {
+                ops.iter().any(|op| match op {
+                    MicroOp::Append(of, known) | MicroOp::Add(of, known) => of == key && *known == element,
+                    _ => false,
+                })
+            };
+            self.acknowledged.retain(|(key, element)| !is_of(key, *element));
         }
     }
 }

@@ -45,7 +45,8 @@ impl Copies {
             let site = LocalSite((name.shard.0 - first.0) as u16);
             let changes = cluster.losses.changes();
             let removal = changes.removal(name.shard);
-            let joins = changes.joining().is_some_and(|join| join.shard == name.shard);
+            // Also if it was taken out before it was ready.
+            let joins = changes.joins().iter().any(|join| join.shard == name.shard && !join.is_ready);
             if removal.is_some_and(|removal| removal.settled.is_some()) || joins {
                 // The others go on without it, and it counts for nothing.
                 self.sites.remove(&site);
