@@ -88,6 +88,8 @@ pub enum Entry {
         /// The page.
         page: Page,
     },
+    /// A site that joins has what the others have agreed to abandon: it is not ready, and gives its state up for that of another one.
+    Anew {},
     /// Of the other sites so many transactions have committed here: snapshots include them from here on.
     Advance(Vector),
     /// Registers whose preferred site this is are locked for a transaction that another site coordinates.
@@ -122,7 +124,7 @@ pub(crate) fn bytes(entry: &Entry) -> usize {
         Entry::Freeze(removals) => FIXED + removals.len() * 2 * FIXED,
         Entry::Join(joined) => FIXED + 4 * joined.len(),
         Entry::Adopt { page, .. } => FIXED + page.bytes(),
-        Entry::Refused(_) | Entry::Released(_) => FIXED,
+        Entry::Refused(_) | Entry::Released(_) | Entry::Anew {} => FIXED,
     }
 }
 

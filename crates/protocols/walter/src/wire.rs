@@ -213,6 +213,7 @@ alternatives!(Entry, "walter.Entry",
         5 Locked { 1 transaction: Nested, 2 origin: Varint, 3 keys: Repeated<KeyBytes> }
         7 Floor { 1 floor: Nested, 2 forgotten: Varint }
         9 Removed { 1 site: Varint, 2 end: Nested }
+        12 Anew {}
         11 Adopt { 1 number: Varint, 2 is_last: Varint, 3 page: Nested }
     },
     fields {

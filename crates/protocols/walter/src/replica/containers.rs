@@ -18,7 +18,8 @@ pub(super) enum Holder {
     /// This one, once this has committed here: the transaction that hands the container over, or what the site has let in that was taken
     /// out.
     Soon(Vector),
-    /// No site, for now: a transaction that hands the container over is about to commit here, or the site was taken out and its end is open.
+    /// No site, for now: a transaction that hands the container over is about to commit here, or the site was taken out and its end is open, or it still
+    /// joins.
     Nobody,
     /// Another one, as far as is known here.
     Elsewhere(LocalSite),
@@ -47,6 +48,9 @@ impl Replica {
         }
         if site != self.site {
             return Holder::Elsewhere(site);
+        }
+        if !self.counts(site) {
+            return Holder::Nobody;
         }
         if self.config.rules.has(Plant::BarrierIgnored) {
             needs = Vector::default();

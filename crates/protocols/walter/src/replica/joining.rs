@@ -12,7 +12,8 @@
 //!
 //! No step depends on a single leader: what the others keep for it stands in their logs, what it has adopted in its own, and that it is ready in the
 //! list of the configuration service. That list has one order, so a site that is lost later is lost either before or after another one is ready, for
-//! all of them alike: its end is settled by those that were ready before, and a site that joins meanwhile is not ready before the end is settled.
+//! all of them alike: its end is settled by those that were ready before, and a site that joins meanwhile is not ready before the end is settled. If
+//! more sites are lost at once than a transaction survives, a site that joins may have what is abandoned. It has promised nothing yet, and begins anew.
 
 use std::collections::BTreeMap;
 
@@ -183,6 +184,15 @@ impl Replica {
         }
         self.expect(site, context.now);
         self.note_leader(site, from.index, context.now);
+        let Some(leader) = &mut self.leader else { return };
+        if let Some(peer) = leader.peers.get_mut(&site) {
+            // What it may have said before it had to begin anew counts no more.
+            *peer = Peer::new(from.index, context.now);
+        }
+        if leader.raising {
+            // The floor is to be known that it has to have, and it asks again.
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
         if self.state.joined.len() > at {
             let floor = self.state.histories.floor().clone();
             return outbox.send(from, Message::Expected { floor });
@@ -404,6 +414,23 @@ impl Replica {
                 self.fetch(context, outbox);
             }
             _ => leader.joining.source = None,
+        }
+    }
+
+    /// Gives up a state that has what is abandoned.
+    pub(super) fn begin_anew(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let own = self.state.committed.of(self.site);
+        assert!(own == 0, "{own} transactions of {} have committed, and it was never ready", self.site);
+        if log.append(Entry::Anew {}).is_none() {
+            outbox.ignored(reasons::LOG_CLOSED);
+        }
+    }
+
+    /// ANEW is stable.
+    pub(super) fn on_anew(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        if self.leader.is_some() {
+            self.leader = Some(self.new_leader(context.now));
+            self.ask_to_be_expected(context.now, outbox);
         }
     }
 

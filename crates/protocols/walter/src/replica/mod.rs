@@ -479,6 +479,7 @@ impl LogMachine for Replica {
             Entry::Released(id) => self.on_released(*id),
             Entry::Join(joined) => self.on_joined(joined, context.now, outbox),
             Entry::Adopt { number, .. } => self.on_adopted(*number, context, log, outbox),
+            Entry::Anew {} => self.on_anew(context, outbox),
             Entry::Freeze(_) => self.on_freeze(outbox),
             Entry::Removed { site, end } => {
                 self.on_removed(*site, end);

@@ -240,12 +240,13 @@ impl Replica {
         }
     }
 
-    /// Sends a site what it lacks of those that were taken out.
+    /// Sends a site what it lacks of those that were taken out: of each of them something, since what it lacks of one may be the cause of what it lacks
+    /// of another.
     fn relay(&self, to: ReplicaId, received: &Vector, outbox: &mut Out) {
         let frozen = self.state.freeze.as_ref();
-        let (mut commits, mut bytes) = (Vec::new(), 0);
+        let mut commits = Vec::new();
         for removal in &self.state.removals {
-            let site = removal.site;
+            let (site, mut bytes) = (removal.site, 0);
             let last = match &removal.end {
                 Some(end) => end.last,
                 None => frozen.map_or(0, |frozen| frozen.received.of(site)),
@@ -353,6 +354,12 @@ impl Replica {
 
     /// Appends the ends that are settled, of sites of which everything is here that is kept.
     fn append_ends(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let has_abandoned = |removal: &Removal| {
+            removal.end.as_ref().is_some_and(|end| self.state.committed.of(removal.site) > end.last)
+        };
+        if !self.counts(self.site) && self.known.iter().any(has_abandoned) {
+            return self.begin_anew(log, outbox);
+        }
         let Some(leader) = &mut self.leader else { return };
         for removal in &self.known {
             let Removal { site, end: Some(end), .. } = removal else { continue };

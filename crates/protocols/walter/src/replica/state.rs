@@ -174,6 +174,7 @@ impl State {
             Entry::Released(id) => self.release(*id),
             Entry::Join(joined) => self.join(joined),
             Entry::Adopt { number, is_last, page } => self.adopt(*number as usize, *is_last, page),
+            Entry::Anew {} => *self = State::joining(self.site, self.rules),
             Entry::Freeze(removals) => self.freeze_without(removals),
             Entry::Removed { site, end } => self.remove(*site, end),
             Entry::Floor { floor, forgotten } => self.raise_floor(floor, *forgotten),

@@ -209,6 +209,7 @@ pub(super) fn entry(entry: &Entry) -> String {
             format!("FREEZE without {}", removed.collect::<Vec<_>>().join(", "))
         }
         Entry::Join(joined) => format!("JOIN {joined:?}"),
+        Entry::Anew {} => "ANEW".to_owned(),
         Entry::Adopt { number, is_last, page: adopted } => {
             format!("ADOPT page {number}{}: {}", if *is_last { ", the last" } else { "" }, page(adopted))
         }
