@@ -249,6 +249,15 @@ pub enum Invalid {
         /// The site.
         site: String,
     },
+    /// No node of this site is ready to hold a replica.
+    #[error(
+        "no node of the site {site:?} is up, or one does not know the keyspaces yet: nothing was done; start its nodes, and look at \
+         `quorate cluster status`"
+    )]
+    NotUp {
+        /// The site.
+        site: String,
+    },
     /// The keyspace has no replicas in this site.
     #[error("the keyspace {name:?} is not in the site {site:?}: choose one of those that it was created in")]
     NotInSite {

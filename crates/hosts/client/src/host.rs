@@ -50,6 +50,8 @@ pub(crate) struct NodeReport {
     pub(crate) replicas: Vec<ReplicaReport>,
     /// How many further ones it can have, if it knows.
     pub(crate) room: Option<u64>,
+    /// True if what is created from now on is new to it.
+    pub(crate) knows_keyspaces: bool,
 }
 
 /// Who waits for what a node answers.
@@ -452,9 +454,9 @@ impl Host for ClientHost {
                     self.statuses.answer(node, json);
                 }
             }
-            Packet::Replicas { replicas, room } => {
+            Packet::Replicas { replicas, room, knows_keyspaces } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
-                    self.reports.answer(node, NodeReport { replicas, room });
+                    self.reports.answer(node, NodeReport { replicas, room, knows_keyspaces });
                 }
             }
             Packet::Directory(directory) => {

@@ -3,6 +3,7 @@
 //! One transaction on the catalogue adds a group of replicas there. Everything else the sites do by themselves: the new one gets the data of
 //! another, and whatever the lost one let in is handed over to it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorate_core::topology::{Join, Keyspace as Definition, Shard};
@@ -13,6 +14,9 @@ use crate::catalogue;
 use crate::database::Database;
 use crate::error::{Invalid, Result};
 use crate::transaction::Transaction;
+
+/// How long the nodes of the site may take to learn the keyspaces.
+const PATIENCE_OF_NODES: Duration = Duration::from_secs(30);
 
 /// How often it is looked whether the site has all data.
 const POLL: Duration = Duration::from_millis(200);
@@ -41,7 +45,8 @@ impl Database {
     ///
     /// # Errors
     /// There is no such keyspace or site, [`Invalid::Unsupported`] if the keyspace's groups do not stand in sites, [`Invalid::InSite`] if it is there
-    /// already, [`Invalid::CannotJoin`] if another site joins, [`Invalid::Placement`] if there are too few nodes.
+    /// already, [`Invalid::CannotJoin`] if another site joins, [`Invalid::Placement`] if there are too few nodes, [`Invalid::NotUp`] if they are
+    /// not ready.
     pub async fn add_site(
         &self,
         name: &str,
@@ -62,6 +67,7 @@ impl Database {
                 Next::Waits(shard) if !joined.contains(&shard) => joined.push(shard),
                 Next::Waits(_) => {}
                 Next::Joins if is_over(&definition, &joined) => {
+                    self.await_nodes(site, deadline.min(Instant::now() + PATIENCE_OF_NODES)).await?;
                     joined.push(self.begin_to_join(name, site).await?);
                     continue;
                 }
@@ -118,6 +124,28 @@ impl Database {
                 Err(Invalid::InSite { name: definition.name.clone(), site: site.to_owned() }.into())
             }
             true => Ok(Next::Nothing),
+        }
+    }
+
+    /// Waits until the nodes of a site that are up know the keyspaces. A node that has lost its disk takes a group for one that it has held if it has
+    /// not, and waits for records that nobody has.
+    async fn await_nodes(&self, site: &str, deadline: Instant) -> Result<()> {
+        let directory = self.shared().places.directory();
+        let sites = directory.sites(&[site.to_owned()])?;
+        let nodes = directory.topology().nodes.iter().enumerate();
+        let there: BTreeSet<NodeId> = nodes
+            .filter(|(_, node)| sites.contains(&node.site))
+            .map(|(position, _)| NodeId(position as u16))
+            .collect();
+        loop {
+            let survey = self.ask_nodes(there.clone()).await;
+            if !survey.answering.is_empty() && survey.waiting.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Invalid::NotUp { site: site.to_owned() }.into());
+            }
+            tokio::time::sleep(POLL).await;
         }
     }
 

@@ -91,7 +91,9 @@ pub struct Changed {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     reports: BTreeMap<ReplicaId, ReplicaReport>,
-    answering: BTreeSet<NodeId>,
+    pub(crate) answering: BTreeSet<NodeId>,
+    /// The nodes of these that do not know the keyspaces yet.
+    pub(crate) waiting: BTreeSet<NodeId>,
     /// How many further replicas a node can have, of those that say so.
     pub(crate) rooms: BTreeMap<NodeId, u64>,
 }
@@ -242,8 +244,9 @@ impl Database {
         let asked: Vec<_> = nodes.into_iter().map(|node| (node, ask(node))).collect();
         let mut survey = Survey::default();
         for (node, answer) in asked {
-            if let Ok(NodeReport { replicas, room }) = self.answer_of(node, answer).await {
+            if let Ok(NodeReport { replicas, room, knows_keyspaces }) = self.answer_of(node, answer).await {
                 survey.answering.insert(node);
+                survey.waiting.extend((!knows_keyspaces).then_some(node));
                 survey.rooms.extend(room.map(|room| (node, room)));
                 survey.reports.extend(replicas.into_iter().map(|report| (report.replica, report)));
             }

@@ -98,6 +98,8 @@ pub enum Packet {
         replicas: Vec<ReplicaReport>,
         /// How many further ones the operating system lets the node have, if that is known.
         room: Option<u64>,
+        /// True if the node knows the keyspaces: what is created from now on is new to it, also if it has lost its disk.
+        knows_keyspaces: bool,
     },
     /// Node → node, first: this is what I am told by my file and what has to be the same at all nodes.
     Settings {
@@ -254,7 +256,7 @@ alternatives!(Packet, "Packet",
         15 Join { 1 site: Text, 2 address: Text }
         16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }
         17 ReplicasRequest {}
-        18 Replicas { 1 replicas: Repeated<Nested>, 2 room: Optional<Varint> }
+        18 Replicas { 1 replicas: Repeated<Nested>, 2 room: Optional<Varint>, 3 knows_keyspaces: Varint }
         19 Settings { 1 settings: Repeated<Nested> }
         20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
         21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }

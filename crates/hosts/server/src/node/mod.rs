@@ -695,7 +695,8 @@ impl Host for Node {
             }
             Packet::ReplicasRequest => {
                 let (replicas, room) = (self.reports(), crate::process::room_for_replicas());
-                turn.send(link, &Packet::Replicas { replicas, room });
+                let knows_keyspaces = self.reading.is_some();
+                turn.send(link, &Packet::Replicas { replicas, room, knows_keyspaces });
             }
             Packet::AcceptLoss { replica, view } => {
                 let refused = self.accept_loss(replica, view).err();
