@@ -151,6 +151,16 @@ fn answer_edges(order: &OpenOrder) -> usize {
 /// Whether a likely order of each key fits, and a likely choice of updates. What fits stays in the model,
 /// which is otherwise left as it was.
 pub(crate) fn guess(model: &mut impl Model, orders: &[OpenOrder], counts: &CountChoices) -> bool {
+    guess_seen(model, orders, counts, || counts.guess())
+}
+
+/// As [`guess`], with a choice of updates of which nothing is known, either: what is wrong does not fit.
+pub(crate) fn guess_seen(
+    model: &mut impl Model,
+    orders: &[OpenOrder],
+    counts: &CountChoices,
+    seen: impl Fn() -> Option<Vec<bool>>,
+) -> bool {
     let mark = model.mark();
     let by_zone = |_: &_, chain: &Chain| chain.zone;
     let by_place = |model: &_, chain: &Chain| Model::place(model, chain);
@@ -158,7 +168,7 @@ pub(crate) fn guess(model: &mut impl Model, orders: &[OpenOrder], counts: &Count
         if counts.pairs.is_empty() {
             return true;
         }
-        if let Some(seen) = counts.guess() {
+        if let Some(seen) = seen() {
             let mut pairs = counts.pairs.iter().zip(seen);
             if pairs.all(|(pair, seen)| model.try_add(&[pair.edge(seen)])) {
                 return true;

@@ -175,8 +175,19 @@ impl CountChoices {
     /// An assignment in which every sum holds, the earlier updates seen before the later ones; none if that
     /// rule finds none. Whether it agrees with everything else is for the caller to try.
     pub(crate) fn guess(&self) -> Option<Vec<bool>> {
+        self.guess_as(|_| None)
+    }
+
+    /// As [`CountChoices::guess`], where something is said to have been seen, or not, for some of the pairs.
+    pub(crate) fn guess_as(&self, said: impl Fn(&CountPair) -> Option<bool>) -> Option<Vec<bool>> {
         let mut state = CountState::new(self);
         state.settle_all().ok()?;
+        for (pair, of) in self.pairs.iter().enumerate() {
+            if let (None, Some(seen)) = (state.seen(pair), said(of)) {
+                state.choose(pair, seen);
+                state.settle(pair).ok()?;
+            }
+        }
         for pair in 0..self.pairs.len() {
             if state.seen(pair).is_none() {
                 state.choose(pair, true);
@@ -336,5 +347,28 @@ impl CountSum {
                 self.count
             )
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guess_follows_what_is_said_as_far_as_the_sums_let_it() {
+        let pair = |updater| CountPair { reader: TxnId(0), updater: TxnId(updater), key: KeyId(0) };
+        let mut choices = CountChoices { pairs: vec![pair(1), pair(2), pair(3)], ..Default::default() };
+        choices.terms = vec![(0, 1), (1, 1), (2, 1)];
+        choices.equations = vec![Equation { sum: 0, count: 1, start: 0, end: 3 }];
+        choices.index();
+        assert_eq!(choices.guess(), Some(vec![true, false, false]));
+        let saw = |updater| move |pair: &CountPair| Some(pair.updater == TxnId(updater));
+        assert_eq!(choices.guess_as(saw(3)), Some(vec![false, false, true]));
+        assert_eq!(
+            choices.guess_as(|pair| (pair.updater == TxnId(1)).then_some(false)),
+            Some(vec![false, true, false])
+        );
+        assert_eq!(choices.guess_as(|_| Some(true)), Some(vec![true, false, false]), "the sum leaves no more");
+        assert_eq!(choices.guess_as(|_| Some(false)), Some(vec![false, false, true]), "nor less");
     }
 }

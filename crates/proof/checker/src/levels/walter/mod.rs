@@ -146,6 +146,16 @@ impl Walter<'_> {
         is_local.then(|| self.home(edge.from)).flatten()
     }
 
+    /// Whether a reader saw an updater, as the servers say. It is a guess like any other: the history is judged by what clients were told.
+    fn says_seen(&self, reader: TxnId, updater: TxnId) -> Option<bool> {
+        let facts = |txn: TxnId| self.history.facts(self.history.txn(txn));
+        let place = facts(updater)?.site_seq?;
+        let snapshot = facts(reader)?.vts.as_ref()?;
+        let site = self.home(updater.0)?;
+        let seen = snapshot.iter().find(|(of, _)| *of == site).map_or(0, |(_, seen)| *seen);
+        Some(seen >= place)
+    }
+
     fn judge_sites(
         &self,
         orders: &[OpenOrder],
@@ -166,10 +176,14 @@ impl Walter<'_> {
         }
         let mut model = layers.model();
         let mark = model.mark();
-        if search::guess(&mut model, orders, choices) && model.order_snapshots() {
-            return None;
+        let by_vectors = || choices.guess_as(|pair| self.says_seen(pair.reader, pair.updater));
+        let seen: [&dyn Fn() -> Option<Vec<bool>>; 2] = [&|| choices.guess(), &by_vectors];
+        for seen in seen {
+            if search::guess_seen(&mut model, orders, choices, seen) && model.order_snapshots() {
+                return None;
+            }
+            model.undo(mark);
         }
-        model.undo(mark);
         match search::resolve_with(&mut model, orders, choices, self.snapshot_pairs()) {
             Resolution::Settled => None,
             Resolution::GaveUp(reason) => Some(reason),
