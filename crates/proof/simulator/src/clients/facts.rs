@@ -50,7 +50,8 @@ impl Clients {
     /// Records the places of transactions whose clients were not told of them, as the inspector of the system has seen them.
     pub fn record_late_places<S: System>(&mut self, inspector: &S::Inspector, cluster: &Cluster<S>) {
         for (id, recorded) in std::mem::take(&mut self.unplaced) {
-            let Some(at_site) = S::place_of(inspector, id) else { continue };
+            let place = S::place_of(inspector, id).filter(|place| !is_abandoned(place, cluster));
+            let Some(at_site) = place else { continue };
             let undecided = self.undecided.iter_mut().find(|undecided| undecided.attempt.id == id);
             if let Some(undecided) = undecided.filter(|undecided| !undecided.is_in_history) {
                 // A fact needs a line of its transaction after that which invoked it.
@@ -61,6 +62,16 @@ impl Clients {
             self.recorder.facts(recorded, facts(&at_site, cluster));
         }
     }
+}
+
+/// True if the transaction that had this place was abandoned with its site: it never committed anywhere else.
+fn is_abandoned<S: System>(place: &AtSite, cluster: &Cluster<S>) -> bool {
+    place.version.is_some_and(|version| {
+        let shard = cluster.shards()[usize::from(version.site)];
+        let removal = cluster.losses.changes().removal(shard);
+        let end = removal.and_then(|removal| removal.settled.as_ref());
+        end.is_some_and(|end| version.seqno > end.last)
+    })
 }
 
 /// A place, as histories say it.
