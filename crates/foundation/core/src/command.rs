@@ -5,7 +5,8 @@
 //! | all protocols | [`Command::Begin`] to [`Command::Resolve`] | [`Event::Got`] to [`Event::Resolved`] |
 //! | counting sets | [`Command::Set`] | [`Event::Set`] |
 //! | containers | [`Command::Container`] | [`Event::Located`] |
-//! | one-round transactions | [`Command::Execute`], [`Command::Recall`], [`Command::Observe`] | [`Event::Executed`] |
+//! | one-round transactions | [`Command::Execute`], [`Command::Recall`] | [`Event::Executed`] |
+//! | sessions of several clients | [`Command::Observe`], [`Command::CatchUp`] | [`Event::Finished`] |
 //! | milestones | [`Command::Await`] | [`Event::Milestone`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
@@ -105,6 +106,20 @@ pub enum Command {
     },
     /// Read a key: own write, else what was read before, else the nearest replica. Answered by [`Event::Got`].
     Get {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+    },
+    /// Read keys at once, in one round trip if they are near each other, as [`Command::Get`] reads each. Answered by [`Event::Got`] for each.
+    GetMany {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// Read a key as [`Command::Get`] does, and whether its version may not be visible everywhere yet. Answered by [`Event::Marked`].
+    GetMarked {
         /// The transaction.
         transaction: TransactionId,
         /// The key.
@@ -238,6 +253,18 @@ pub enum Command {
         /// The timestamp.
         timestamp: ClockTime,
     },
+    /// Another client has seen these transactions: whatever this one begins once it is told [`Event::Finished`] includes them. Until then, and if that
+    /// says that it has failed, it is as if nobody had seen them; but where only some of them were abandoned, the others are included.
+    CatchUp {
+        /// A name for this, as for a transaction.
+        transaction: TransactionId,
+        /// Their keyspace.
+        keyspace: KeyspaceId,
+        /// Of each local site, by position, the first so many.
+        seen: Vec<u64>,
+        /// By when the client wants an answer.
+        patience: Duration,
+    },
     /// Be told when a transaction that has committed reaches a milestone. Answered by [`Event::Milestone`]; if it is asked for again
     /// before that, both are answered at once.
     Await {
@@ -262,11 +289,14 @@ impl Command {
             Command::Route(_) | Command::Reachable { .. } | Command::Observe { .. } => None,
             Command::Begin { transaction, .. }
             | Command::Get { transaction, .. }
+            | Command::GetMany { transaction, .. }
+            | Command::GetMarked { transaction, .. }
             | Command::Scan { transaction, .. }
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
             | Command::Commit { transaction }
             | Command::Container { transaction, .. }
+            | Command::CatchUp { transaction, .. }
             | Command::ReadOnly { transaction, .. }
             | Command::ReadOnlyScan { transaction, .. }
             | Command::Abort { transaction } => Some(Event::Finished { transaction, result: Err(failure) }),
@@ -350,6 +380,29 @@ pub enum SetCall {
         /// At most so many.
         limit: u32,
     },
+    /// Read the elements whose count is not zero, in order, and the registers whose keys they are, in one round trip (section 6: all objects whose ids
+    /// are in a set). Sees the transaction's own changes and writes.
+    Members {
+        /// The set.
+        set: Key,
+        /// The elements in this range.
+        range: KeyRange,
+        /// From which end.
+        from: End,
+        /// At most so many.
+        limit: u32,
+    },
+}
+
+/// An element of a counting set, and the register whose key it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The element: a key.
+    pub element: Key,
+    /// Its count, which is not zero.
+    pub count: i64,
+    /// The value of the register, if it has one.
+    pub value: Option<Value>,
 }
 
 /// A call about a container (Walter, sections 2 and 4.1).
@@ -393,6 +446,15 @@ pub enum SetAnswer {
         /// The range that is left if the limit was reached before the end.
         rest: Option<KeyRange>,
     },
+    /// Elements of a set, and the registers whose keys they are.
+    Members {
+        /// The set.
+        set: Key,
+        /// In the order that was asked for.
+        members: Vec<Member>,
+        /// The range that is left if the limit was reached before the end, or there would be too many bytes.
+        rest: Option<KeyRange>,
+    },
 }
 
 /// How much the participants of a one-round transaction have to agree on (Granola, section 2).
@@ -423,6 +485,17 @@ pub enum Event {
         key: Key,
         /// Its value, if it is present.
         value: Option<Value>,
+    },
+    /// What a key holds, and how far its version has come.
+    Marked {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+        /// Its value, if it is present.
+        value: Option<Value>,
+        /// False if the version is visible at every local site; else it may be, and nobody here knows yet.
+        is_in_flight: bool,
     },
     /// What a range holds.
     Scanned {
@@ -630,6 +703,14 @@ pub enum Invalid {
     SeenAhead {
         /// How far ahead.
         ahead_micros: u64,
+    },
+    /// What the session has seen of a local site was never there.
+    #[error(
+        "this session has seen transactions of local site {position} that it never had: the token is of another cluster, or of data that was lost"
+    )]
+    NeverCommitted {
+        /// The position of the local site in its keyspace.
+        position: u16,
     },
     /// The clock of the client is too far ahead of the replicas'.
     #[error(

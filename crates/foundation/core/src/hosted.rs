@@ -24,6 +24,7 @@ use crate::key::Key;
 use crate::log::LogMachine;
 use crate::machine::Machine;
 use crate::members::Groups;
+use crate::seen::Seen;
 use crate::time::{ClockTime, Instant};
 use crate::timestamp::Timestamp;
 use crate::topology::{Settlement, SiteChanges, shard_position};
@@ -441,9 +442,9 @@ pub trait HostedCoordinator: Machine<Command = Command, Event = Event> {
     /// True if it has nothing to do and nothing to tell.
     fn is_idle(&self) -> bool;
 
-    /// The greatest timestamp that its client has seen, where the order of sessions is promised by that; another client that is told
-    /// with [`Command::Observe`] is ordered after it.
-    fn seen(&self) -> ClockTime {
-        ClockTime::default()
+    /// How far its client has seen, where the order of sessions is promised by that; another client that is told with [`Command::Observe`] and
+    /// [`Command::CatchUp`] is ordered after it.
+    fn seen(&self) -> Seen {
+        Seen::default()
     }
 }

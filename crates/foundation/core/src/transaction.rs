@@ -142,6 +142,19 @@ impl KeyRange {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 
+    /// The part of the range that lies behind a key.
+    #[must_use]
+    pub fn after(&self, key: &Key) -> KeyRange {
+        let successor = [key.as_slice(), &[0]].concat();
+        KeyRange { from: Key::copy_from_slice(&successor), to: self.to.clone() }
+    }
+
+    /// The part of the range that lies before a key.
+    #[must_use]
+    pub fn before(&self, key: &Key) -> KeyRange {
+        KeyRange { from: self.from.clone(), to: Some(key.clone()) }
+    }
+
     /// True if some key lies in both ranges.
     pub fn overlaps(&self, other: &KeyRange) -> bool {
         !self.is_empty()
@@ -230,6 +243,15 @@ mod tests {
 
     fn range(from: &'static str, to: Option<&'static str>) -> KeyRange {
         KeyRange { from: Key::from(from), to: to.map(Key::from) }
+    }
+
+    #[test]
+    fn a_range_goes_on_behind_a_key_and_before_it() {
+        let range = range("b", Some("d"));
+        let key = Key::from("c");
+        let (after, before) = (range.after(&key), range.before(&key));
+        assert!(!after.contains(b"c") && after.contains(b"c\0") && !after.contains(b"d"));
+        assert!(before.contains(b"b~") && !before.contains(b"c") && !before.contains(b"a"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::host::{Attempt, ClientHost};
 use crate::options::Options;
 use crate::places::{Places, keep_current};
+use crate::seen::Kept;
 use crate::session::Session;
 
 /// Once a majority of the nodes is connected, how long to wait for the others.
@@ -114,7 +115,8 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let session =
         Session::new(client, options.open_transactions_max, options.commits_in_flight_max, transport.clone());
     let system = Arc::new(directory.system);
-    let shared = Arc::new(Shared { session, options, places, system: Arc::clone(&system) });
+    let shared =
+        Arc::new(Shared { session, options, places, kept: Kept::default(), system: Arc::clone(&system) });
     tokio::spawn(keep_current(Arc::downgrade(&shared), transport.clone(), Arc::clone(&system), stale));
     Ok(Database::new(shared, transport, system))
 }

@@ -2,12 +2,54 @@
 
 use quorate_core::command::{ContainerCall, Outcome};
 use quorate_core::topology::{container_of, shard_position};
-use quorate_core::{Key, ShardId, TransactionId};
+use quorate_core::transaction::{LimitExceeded, validate_key};
+use quorate_core::{ClientId, Key, ShardId, TransactionId};
 
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::retry::Retries;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, clock_now};
+
+/// The kind of an object, as its id says it. A register and a set of one key are two objects all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// A key with a value.
+    Register,
+    /// A counting set.
+    Set,
+}
+
+impl ObjectKind {
+    /// The kind that an id says.
+    pub fn of(id: &[u8]) -> Option<Self> {
+        match id.get(KIND_AT) {
+            Some(b'r') => Some(ObjectKind::Register),
+            Some(b's') => Some(ObjectKind::Set),
+            _ => None,
+        }
+    }
+
+    const fn letter(self) -> char {
+        match self {
+            ObjectKind::Register => 'r',
+            ObjectKind::Set => 's',
+        }
+    }
+}
+
+/// Where the letter of the kind stands in an id.
+const KIND_AT: usize = 15 + 1 + 16 + 1;
+
+/// The id of an object that was named at this time, in microseconds, by a client: the time comes first, so that ids of all containers sort by it.
+fn new_id(micros: u64, client: ClientId, kind: ObjectKind, tag: &[u8]) -> Result<Key> {
+    let begin = format!("{micros:015x}-{:016x}-{}{{", client.0, kind.letter());
+    let id = Key::from([begin.as_bytes(), tag, b"}"].concat());
+    if container_of(&id) != tag {
+        return Err(Invalid::from(LimitExceeded::ContainerName).into());
+    }
+    validate_key(&id).map_err(Invalid::from)?;
+    Ok(id)
+}
 
 /// A container of a `parallel-snapshot` keyspace: all objects whose keys name it by their tag in braces, as `{alice}/profile` does.
 ///
@@ -63,9 +105,35 @@ impl Container {
         self.run(ContainerCall::Destroy).await.map(drop)
     }
 
+    /// A new id for an object of this container: a key that nobody else is given, and that nobody is asked for. Ids ascend in the time at which they were
+    /// given, by the clocks of the clients, whichever container they are of: a set of ids iterates from the oldest object to the newest. Those of one
+    /// client ascend whatever its clock does.
+    ///
+    /// ```no_run
+    /// # async fn example(posts: quorate::Keyspace) -> quorate::Result<()> {
+    /// use quorate::ObjectKind;
+    ///
+    /// let post = posts.container("alice").new_id(ObjectKind::Register)?; // like 00627cc3c600000-00d1c5e2a4f87b36-r{alice}
+    /// posts
+    ///     .transact(async |txn| {
+    ///         txn.put(&post, "hello")?;
+    ///         txn.set_add("{bob}/timeline", &post)
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid::Limit`] if the tag names no container.
+    pub fn new_id(&self, kind: ObjectKind) -> Result<Key> {
+        let session = self.keyspace.session();
+        new_id(session.next_id(clock_now()), session.client(), kind, &self.name)
+    }
+
     async fn run(&self, call: ContainerCall) -> Result<Option<ShardId>> {
         if container_of(&self.name) != self.name.as_slice() {
-            return Err(Invalid::from(quorate_core::transaction::LimitExceeded::ContainerName).into());
+            return Err(Invalid::from(LimitExceeded::ContainerName).into());
         }
         let first = self.keyspace.session().next_transaction();
         let mut retries = Retries::new(self.keyspace.deadline(), first.client.0 ^ first.sequence);
@@ -88,6 +156,39 @@ impl Container {
             if !retries.pause().await {
                 return Err(Error::Conflict);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: ClientId = ClientId(0x00d1_c5e2_a4f8_7b36);
+
+    #[test]
+    fn ids_lie_in_their_container_and_sort_by_time() {
+        let id =
+            |micros, client, tag: &str| new_id(micros, client, ObjectKind::Register, tag.as_bytes()).unwrap();
+        let first = id(1_732_608_000_000_000, CLIENT, "zoe");
+        assert_eq!(first, "00627cc3c600000-00d1c5e2a4f87b36-r{zoe}");
+        assert_eq!(container_of(&first), b"zoe");
+        assert!(first < id(1_732_608_000_000_001, ClientId(0), "alice"), "the time comes first");
+        assert_ne!(first, id(1_732_608_000_000_000, ClientId(7), "zoe"));
+        assert!(id(u64::MAX >> 4, CLIENT, "a") > first);
+        let set = new_id(7, CLIENT, ObjectKind::Set, b"zoe").unwrap();
+        assert_eq!(
+            (ObjectKind::of(&set), ObjectKind::of(&first)),
+            (Some(ObjectKind::Set), Some(ObjectKind::Register))
+        );
+        assert_eq!(ObjectKind::of(b"{zoe}/profile"), None);
+    }
+
+    #[test]
+    fn tags_that_name_no_container_get_no_ids() {
+        for tag in ["", "{zoe}", "a}b", "{", &"x".repeat(5_000)] {
+            let error = new_id(7, CLIENT, ObjectKind::Register, tag.as_bytes()).unwrap_err();
+            assert!(matches!(error, Error::Invalid(Invalid::Limit(_))), "{tag:?}: {error}");
         }
     }
 }

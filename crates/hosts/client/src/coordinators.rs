@@ -10,10 +10,10 @@ use quorate_core::command::{Command, Event, Invalid, Routes};
 use quorate_core::comparison::Rival;
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::HostedCoordinator;
+use quorate_core::seen::Seen;
 use quorate_core::topology::{Isolation, Keyspace};
 use quorate_core::{
-    Address, ClientId, ClockTime, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Random, ShardId,
-    TransactionId,
+    Address, ClientId, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Random, ShardId, TransactionId,
 };
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
@@ -123,7 +123,7 @@ trait Runs: Send {
     fn fire_timers(&mut self, time: Time, world: &mut dyn World);
     fn next_deadline(&mut self) -> Option<Instant>;
     fn is_idle(&self) -> bool;
-    fn seen(&self) -> ClockTime;
+    fn seen(&self) -> Seen;
 }
 
 /// A coordinator that runs.
@@ -180,7 +180,7 @@ where
         self.driver.machine().is_idle()
     }
 
-    fn seen(&self) -> ClockTime {
+    fn seen(&self) -> Seen {
         self.driver.machine().seen()
     }
 }
@@ -232,9 +232,11 @@ impl Coordinators {
         }
     }
 
-    /// The greatest timestamp that the client has seen.
-    pub(crate) fn seen(&self) -> ClockTime {
-        self.running.iter().map(|(_, coordinator)| coordinator.seen()).max().unwrap_or_default()
+    /// How far the client has seen.
+    pub(crate) fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        self.running.iter().for_each(|(_, coordinator)| seen.join(&coordinator.seen()));
+        seen
     }
 
     /// True if they have nothing to do and nothing to tell.
@@ -308,10 +310,13 @@ impl Coordinators {
                 Ok(slot)
             }
             Command::Container { keyspace, .. }
+            | Command::CatchUp { keyspace, .. }
             | Command::ReadOnly { keyspace, .. }
             | Command::ReadOnlyScan { keyspace, .. }
             | Command::Execute { keyspace, .. } => self.slot_of_keyspace(*keyspace),
             Command::Get { transaction, .. }
+            | Command::GetMany { transaction, .. }
+            | Command::GetMarked { transaction, .. }
             | Command::Scan { transaction, .. }
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
@@ -402,7 +407,7 @@ mod tests {
     use quorate_core::command::Failure;
     use quorate_core::comparison::{Comparison, System};
     use quorate_core::topology::{Durability, Shard};
-    use quorate_core::{Key, NodeId};
+    use quorate_core::{ClockTime, Key, NodeId};
 
     use super::*;
 

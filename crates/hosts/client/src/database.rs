@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, Outcome};
+use quorate_core::command::Outcome;
 use quorate_core::topology::{Keyspace as Definition, Topology};
 use quorate_core::{ClientId, NodeId, ReplicaId, ShardId, View};
 use quorate_runtime::transport::{Counters, Transport};
@@ -16,7 +16,7 @@ use crate::host::ClientHost;
 use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::places::Places;
-use crate::seen::Seen;
+use crate::seen::Kept;
 use crate::session::Session;
 use crate::token::Token;
 use crate::transaction::{Transaction, clock_now};
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) session: Session,
     pub(crate) options: Options,
     pub(crate) places: Places,
+    /// What was observed of keyspaces that this client does not use.
+    pub(crate) kept: Kept,
     /// The catalogue, as it was known first.
     pub(crate) system: Arc<Definition>,
 }
@@ -101,13 +103,18 @@ impl Database {
     /// whether or not keyspaces can be created. One that has been dropped meanwhile does not answer.
     ///
     /// # Errors
-    /// [`Invalid::NoSuchKeyspace`], which names those that exist, or whatever a transaction may end with.
+    /// [`Invalid::NoSuchKeyspace`], which names those that exist, or whatever a transaction may end with. If a token was observed that has seen something of
+    /// this keyspace, as [`Database::observe`]; that part of it does not count then, and to call again succeeds.
     pub async fn keyspace(&self, name: &str) -> Result<Keyspace> {
         if name == self.system.name() {
             return Ok(Keyspace::new(Arc::clone(&self.shared), self.system.definition(), false));
         }
         match self.find_definition(name).await? {
-            (Some(definition), _) => Ok(self.handle(definition)),
+            (Some(definition), _) => {
+                let keyspace = self.handle(definition);
+                self.observe_kept(&keyspace).await?;
+                Ok(keyspace)
+            }
             (None, _) => {
                 Err(self.system.transact(async |txn| catalogue::missing(&txn, name).await).await?.into())
             }
@@ -183,31 +190,6 @@ impl Database {
             }
             None => Err(Invalid::KeyspaceDropped { name: format!("of transaction {token}") }.into()),
         }
-    }
-
-    /// How far this client has seen into the serial order of `serializable` keyspaces. That order agrees with the order in which one
-    /// client runs its transactions, and not with what it tells another one; so hand this over as well, and let the other one
-    /// [observe](Database::observe) it. Keyspaces that are `strict` need none of this.
-    ///
-    /// ```no_run
-    /// # async fn example(writer: quorate::Database, reader: quorate::Database) -> quorate::Result<()> {
-    /// writer.keyspace("orders").await?.put("{alice}/order", "3 pens").await?;
-    /// // Sent along with whatever makes the other one look.
-    /// let seen = writer.seen();
-    /// reader.observe(seen);
-    /// assert!(reader.keyspace("orders").await?.get("{alice}/order").await?.is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn seen(&self) -> Seen {
-        Seen(self.transport.with(|host, _| host.seen()))
-    }
-
-    /// Another client has seen this: whatever this one begins from here on comes after it in the serial order of `serializable`
-    /// keyspaces. What lies further ahead than servers let clocks be, and than any shard has come, makes its
-    /// transactions fail.
-    pub fn observe(&self, seen: Seen) {
-        self.shared.session.tell([Command::Observe { timestamp: seen.0 }]);
     }
 
     /// What this client's links have carried.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use quorate_core::command::Milestone;
+use quorate_core::seen::InvalidSeen;
 use quorate_core::topology::Isolation;
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
@@ -193,6 +194,12 @@ impl From<InvalidProcedure> for Error {
     }
 }
 
+impl From<InvalidSeen> for Error {
+    fn from(invalid: InvalidSeen) -> Self {
+        Error::Invalid(Invalid::Seen(invalid))
+    }
+}
+
 impl From<LimitExceeded> for Error {
     fn from(limit: LimitExceeded) -> Self {
         Error::Invalid(Invalid::Limit(limit))
@@ -355,6 +362,28 @@ pub enum Invalid {
         /// How far it is ahead.
         ahead_micros: u64,
     },
+    /// What was seen is of another keyspace.
+    #[error(
+        "what was seen is of another keyspace than {name:?}: the token is of another cluster; go on without it"
+    )]
+    SeenElsewhere {
+        /// The keyspace of the same number here.
+        name: String,
+    },
+    /// What this session has seen, or was told to have seen by [`observe`](crate::Database::observe), was never there.
+    #[error(
+        "of keyspace {name:?} something was seen that {site} never had: the token is of another cluster, or of data that was lost; the \
+         session goes on without it"
+    )]
+    NeverSeen {
+        /// The keyspace.
+        name: String,
+        /// The site.
+        site: String,
+    },
+    /// A token of what was seen cannot be one, or is too large.
+    #[error(transparent)]
+    Seen(#[from] InvalidSeen),
     /// The clock of this machine is wrong.
     #[error(
         "the clock of this machine is {ahead_micros} µs ahead of a replica's, and {ahead_max_micros} µs are allowed: \

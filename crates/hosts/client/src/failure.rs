@@ -36,6 +36,9 @@ impl Shared {
             Failure::Unavailable { missing } => self.unavailable(keyspace, &missing),
             Failure::Unknown { participants } => Error::Unknown { token: Token { participants, ..token() } },
             Failure::TooOld { oldest } => Error::SnapshotTooOld { oldest },
+            Failure::Invalid(Mistake::NeverCommitted { position }) => {
+                self.never_seen(keyspace, position).into()
+            }
             Failure::Invalid(mistake) => invalid(keyspace, mistake).into(),
         }
     }
@@ -45,6 +48,15 @@ impl Shared {
         let named = self.places.directory().sites_of(&self.places.latest(keyspace), &[shard]);
         let site = named.into_iter().next().unwrap_or_else(|| format!("the site of {shard}"));
         Error::HistoryAbandoned { site }
+    }
+
+    /// The session has seen what this local site never had.
+    fn never_seen(&self, keyspace: &Arc<Definition>, position: u16) -> Invalid {
+        let latest = self.places.latest(keyspace);
+        let shard = latest.shards.get(usize::from(position)).map(|shard| shard.id);
+        let named = self.places.directory().sites_of(&latest, shard.as_slice());
+        let site = named.into_iter().next().unwrap_or_else(|| format!("a site of number {position}"));
+        Invalid::NeverSeen { name: keyspace.name.clone(), site }
     }
 
     /// These replicas do not answer.
@@ -68,6 +80,9 @@ pub(crate) fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
         Mistake::NoClockBound(_) => Invalid::NoClockBound { name: name() },
         Mistake::ShardLost(shard) => Invalid::ShardLost { name: name(), shard },
         Mistake::NotOpen(_) => Invalid::TransactionOver,
+        Mistake::NeverCommitted { position } => {
+            Invalid::NeverSeen { name: name(), site: format!("a site of number {position}") }
+        }
         Mistake::SeenAhead { ahead_micros } => Invalid::SeenAhead { ahead_micros },
         Mistake::ClockAhead { ahead_micros, ahead_max_micros } => {
             Invalid::ClockAhead { ahead_micros, ahead_max_micros }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::database::Shared;
 use crate::options::Options;
 use crate::places::Places;
+use crate::seen::Kept;
 use crate::session::{Port, Session};
 use crate::waiters::Waiters;
 
@@ -131,7 +132,13 @@ impl Fake {
         );
         let places = Places::new((None, String::new()), topology, Arc::default());
         let definition = Arc::new(definition);
-        let shared = Arc::new(Shared { session, options, places, system: Arc::clone(&definition) });
+        let shared = Arc::new(Shared {
+            session,
+            options,
+            places,
+            kept: Kept::default(),
+            system: Arc::clone(&definition),
+        });
         crate::Keyspace::new(shared, definition, true)
     }
 

@@ -9,11 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::command::{Command, Event, Routes};
 use quorate_core::hash::FixedMap;
+use quorate_core::seen::Seen;
 use quorate_core::topology::Topology;
 use quorate_core::verify::{Answer, Request};
-use quorate_core::{
-    Address, ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View,
-};
+use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View};
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
@@ -165,8 +164,8 @@ impl ClientHost {
         coordinators.start(time, &mut world);
     }
 
-    /// The greatest timestamp that was seen of serializable keyspaces.
-    pub(crate) fn seen(&self) -> ClockTime {
+    /// How far the client has seen, of the keyspaces that it uses.
+    pub(crate) fn seen(&self) -> Seen {
         self.coordinators.seen()
     }
 

@@ -26,7 +26,8 @@
 //! | connect | [`connect()`], or [`connect_with`] and [`Options`] |
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
-//! | say where containers are written first | [`Keyspace::container`] |
+//! | say where containers are written first, and name new objects | [`Keyspace::container`], [`Container::new_id`] |
+//! | let a session go on at another client or site | [`Database::seen`], [`Database::observe`] |
 //! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
 //! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
@@ -81,7 +82,7 @@ mod waiters;
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
-pub use container::Container;
+pub use container::{Container, ObjectKind};
 pub use creating::ServingProgress;
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};
@@ -91,8 +92,9 @@ pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::{ChangeProgress, Changed, ReplicaChange};
 pub use options::Options;
 pub use procedures::{Answers, Call, InvalidProcedure, ProcedureVersion};
-pub use quorate_core::command::{Milestone, Outcome};
+pub use quorate_core::command::{Member, Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
+pub use quorate_core::seen::{InvalidSeen, Seen};
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
@@ -104,9 +106,9 @@ pub use quorate_serializable_shard::StepFault;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use receipt::Receipt;
 pub use removal::SiteRemoval;
-pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
-pub use transaction::{Page, SetIter, Transaction};
+pub use transaction::{Members, Page, SetIter, Transaction};
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
 };
+pub use waiters::Marked;

@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::receipt::Receipt;
 use crate::waiters::{
-    ElementsAnswer, ExecutedAnswer, FinishAnswer, MilestoneAnswer, OpenError, OutcomeAnswer, ScanAnswer,
-    Waiters,
+    ElementsAnswer, ExecutedAnswer, FinishAnswer, Marked, MembersAnswer, MilestoneAnswer, OpenError,
+    OutcomeAnswer, ScanAnswer, Waiters,
 };
 
 /// The way to the host of the coordinator. Tests put a fake one in its place.
@@ -65,6 +65,8 @@ pub(crate) struct Session {
     client: ClientId,
     open_max: usize,
     next_sequence: AtomicU64,
+    /// The time of the last id that was given to an object, in microseconds.
+    last_id: AtomicU64,
     commits: Semaphore,
     port: Box<dyn Port>,
 }
@@ -77,7 +79,14 @@ impl Session {
         port: impl Port + 'static,
     ) -> Self {
         let commits = Semaphore::new(commits_in_flight_max.clamp(1, Semaphore::MAX_PERMITS));
-        Session { client, open_max, next_sequence: AtomicU64::new(0), commits, port: Box::new(port) }
+        Session {
+            client,
+            open_max,
+            next_sequence: AtomicU64::new(0),
+            last_id: AtomicU64::new(0),
+            commits,
+            port: Box::new(port),
+        }
     }
 
     pub(crate) fn client(&self) -> ClientId {
@@ -92,6 +101,13 @@ impl Session {
     pub(crate) fn next_transaction(&self) -> TransactionId {
         let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
         TransactionId { client: self.client, sequence, attempt: 0 }
+    }
+
+    /// A time for a new id: now, in microseconds, and after that of every id before.
+    pub(crate) fn next_id(&self, now: ClockTime) -> u64 {
+        let after = |last: u64| now.as_micros().max(last + 1);
+        let last = self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)));
+        after(last.unwrap_or_else(|last| last))
     }
 
     /// Waits for a place in the window of commits that are in flight; none if the session is closed.
@@ -160,6 +176,20 @@ impl Session {
         )
     }
 
+    /// Asks for a key and how far its version has come.
+    pub(crate) fn get_marked(
+        &self,
+        transaction: TransactionId,
+        before: Vec<Command>,
+        key: &Key,
+    ) -> Option<oneshot::Receiver<Marked>> {
+        self.ask(
+            before,
+            |waiters, sender| waiters.expect_marked(transaction, key.clone(), sender),
+            || Command::GetMarked { transaction, key: key.clone() },
+        )
+    }
+
     /// Asks for a page of a range.
     pub(crate) fn scan(
         &self,
@@ -207,6 +237,42 @@ impl Session {
             |waiters, sender| waiters.expect_elements(transaction, sender),
             || Command::Set { transaction, call: call.clone() },
         )
+    }
+
+    /// Asks for a page of a counting set and the registers that its elements name.
+    pub(crate) fn members(
+        &self,
+        transaction: TransactionId,
+        before: Vec<Command>,
+        call: &SetCall,
+    ) -> Option<oneshot::Receiver<MembersAnswer>> {
+        self.ask(
+            before,
+            |waiters, sender| waiters.expect_members(transaction, sender),
+            || Command::Set { transaction, call: call.clone() },
+        )
+    }
+
+    /// Asks for keys at once; gives who answers for each, in their order.
+    pub(crate) fn get_many(
+        &self,
+        transaction: TransactionId,
+        mut before: Vec<Command>,
+        keys: &[Key],
+    ) -> Option<Vec<oneshot::Receiver<Option<Value>>>> {
+        let mut receivers = None;
+        self.port.with(&mut |waiters, commands| {
+            let mut expect = |key: &Key| {
+                let (sender, receiver) = oneshot::channel();
+                waiters.expect_get(transaction, key.clone(), sender).then_some(receiver)
+            };
+            receivers = keys.iter().map(&mut expect).collect();
+            if receivers.is_some() {
+                commands.append(&mut before);
+                commands.push(Command::GetMany { transaction, keys: keys.to_vec() });
+            }
+        });
+        receivers
     }
 
     /// Asks for keys in a read-only transaction; gives who answers for each key, and for the whole.
@@ -284,6 +350,21 @@ impl Session {
             || Command::Container { transaction, keyspace, name: name.clone(), call, patience },
         )?;
         Some((receiver, finish))
+    }
+
+    /// Asks to include what another client has seen.
+    pub(crate) fn catch_up(
+        &self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        seen: &[u64],
+        patience: Duration,
+    ) -> Option<oneshot::Receiver<FinishAnswer>> {
+        self.ask(
+            Vec::new(),
+            |waiters, sender| waiters.expect_finish(transaction, sender),
+            || Command::CatchUp { transaction, keyspace, seen: seen.to_vec(), patience },
+        )
     }
 
     /// Asks to commit.

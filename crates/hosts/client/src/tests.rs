@@ -9,7 +9,7 @@ use quorate_core::{ClientId, Key, ShardId, Timestamp};
 use tokio::time::Instant;
 
 use crate::fake::{End, Fake};
-use crate::{Batch, Error, Invalid, Options, Value};
+use crate::{Batch, Error, Invalid, ObjectKind, Options, Value};
 
 fn conflict() -> End {
     End::Fail(Failure::Conflict)
@@ -327,4 +327,21 @@ async fn a_transaction_that_is_dropped_before_it_reads_is_told_to_nobody() {
     drop(txn);
     assert!(fake.heard().is_empty());
     assert_eq!((fake.open_count(), fake.value("alice")), (0, None));
+}
+
+#[tokio::test]
+async fn ids_of_a_client_ascend_whatever_its_clock_does() {
+    let fake = Fake::default();
+    let container = fake.keyspace(Options::default()).container("alice");
+    let ids: Vec<Key> = (0..1_000).map(|_| container.new_id(ObjectKind::Register).unwrap()).collect();
+    assert!(ids.is_sorted_by(|one, other| one < other), "each is another one, and they ascend");
+    assert!(fake.heard().is_empty(), "nobody is asked");
+}
+
+#[test]
+fn times_of_ids_go_on_where_a_clock_goes_back() {
+    let fake = Fake::default();
+    let keyspace = fake.keyspace(Options::default());
+    let at = |micros| keyspace.session().next_id(quorate_core::ClockTime::from_micros(micros));
+    assert_eq!([at(10), at(10), at(3), at(20)], [10, 11, 12, 20]);
 }

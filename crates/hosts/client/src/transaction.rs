@@ -1,5 +1,6 @@
 //! One attempt at one transaction.
 
+mod members;
 mod sets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,9 @@ use crate::footprint::Footprint;
 use crate::receipt::{Origin, Receipt};
 use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
-use crate::waiters::FinishAnswer;
+use crate::waiters::{FinishAnswer, Marked};
 
+pub use members::Members;
 pub use sets::SetIter;
 
 /// An open transaction: reads see the newest versions, writes are kept back until [`Transaction::commit`], and commit
@@ -214,6 +216,15 @@ impl Transaction {
         }
     }
 
+    /// Includes what another client has seen in whatever begins from here on, in this transaction, which is new, and ends it.
+    pub(crate) async fn catch_up(self, seen: Vec<u64>) -> Result<()> {
+        let inner = &self.inner;
+        inner.end()?;
+        let patience = inner.deadline.saturating_duration_since(Instant::now());
+        let asked = inner.shared.session.catch_up(inner.id, inner.keyspace.id, &seen, patience);
+        inner.ending_of_read_only(asked.ok_or_else(|| inner.ended())?).await.map(drop)
+    }
+
     /// A second handle on the same transaction, to be given to the closure of a user.
     pub(crate) fn share(&self) -> Transaction {
         Transaction { inner: Arc::clone(&self.inner) }
@@ -233,6 +244,27 @@ impl Transaction {
         self.inner.read(read).await
     }
 
+    /// Reads a key as [`Transaction::get`] does, and tells whether its version is still *in flight*: has committed at its site and perhaps not yet at all
+    /// others. An application may show it as such. What the transaction has written itself is in flight. In keyspaces that are not
+    /// `parallel-snapshot` nothing is.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn get_marked(&self, key: impl AsRef<[u8]>) -> Result<Marked> {
+        let inner = &self.inner;
+        let Some(home) = inner.home else {
+            return Ok(Marked { value: self.get(key).await?, is_in_flight: false });
+        };
+        let key = Key::copy_from_slice(key.as_ref());
+        inner.require_served(std::iter::once(home))?;
+        let asked = {
+            let mut progress = inner.access(|footprint| footprint.read(&key, home))?;
+            let before = inner.tell(&mut progress);
+            inner.shared.session.get_marked(inner.id, before, &key)
+        };
+        inner.answer(asked.ok_or_else(|| inner.ended())?).await
+    }
+
     /// Reads several keys at once, in one round trip; the values are in the order of the keys.
     ///
     /// # Errors
@@ -241,8 +273,11 @@ impl Transaction {
         &self,
         keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Result<Vec<Option<Value>>> {
-        let ask = |key: &[u8]| self.inner.ask_for(Key::copy_from_slice(key));
-        let reads = keys.into_iter().map(|key| ask(key.as_ref())).collect::<Result<Vec<_>>>()?;
+        let keys: Vec<Key> = keys.into_iter().map(|key| Key::copy_from_slice(key.as_ref())).collect();
+        let reads = match self.inner.home {
+            Some(home) => self.inner.ask_for_all(&keys, home)?,
+            None => keys.into_iter().map(|key| self.inner.ask_for(key)).collect::<Result<_>>()?,
+        };
         let mut values = Vec::with_capacity(reads.len());
         for read in reads {
             values.push(self.inner.read(read).await?);
@@ -377,6 +412,34 @@ impl Inner {
         let asked = self.shared.session.get(self.id, before, &key);
         drop(progress);
         asked.map(Read::Asked).ok_or_else(|| self.ended())
+    }
+
+    /// Asks for keys of which one shard has all, at once.
+    fn ask_for_all(&self, keys: &[Key], home: ShardId) -> Result<Vec<Read>> {
+        self.require_served(std::iter::once(home))?;
+        let mut progress =
+            self.access(|footprint| keys.iter().try_for_each(|key| footprint.read(key, home)))?;
+        if self.shared.session.is_closed() {
+            return Err(Error::Closed);
+        }
+        let own = |key: &Key| progress.untold.writes.get(key).cloned();
+        let own: Vec<Option<Option<Value>>> = keys.iter().map(own).collect();
+        let asked: Vec<Key> =
+            keys.iter().zip(&own).filter(|(_, own)| own.is_none()).map(|(key, _)| key.clone()).collect();
+        let receivers = match asked.is_empty() {
+            true => Some(Vec::new()),
+            false => {
+                let before = self.tell(&mut progress);
+                self.shared.session.get_many(self.id, before, &asked)
+            }
+        };
+        drop(progress);
+        let mut receivers = receivers.ok_or_else(|| self.ended())?.into_iter();
+        let read = |own: Option<Option<Value>>| match own {
+            Some(value) => Some(Read::Own(value)),
+            None => receivers.next().map(Read::Asked),
+        };
+        Ok(own.into_iter().filter_map(read).collect())
     }
 
     async fn read(&self, read: Read) -> Result<Option<Value>> {

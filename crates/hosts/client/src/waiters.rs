@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::command::{
-    Committed, Event, Executed, Failure, Milestone, NotExecuted, NotReached, Outcome, SetAnswer,
+    Committed, Event, Executed, Failure, Member, Milestone, NotExecuted, NotReached, Outcome, SetAnswer,
 };
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::{Durability, Keyspace, Shard};
@@ -23,8 +23,20 @@ pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
 /// A page of a counting set, as the coordinator gives it: elements and counts, and the range that is left.
 pub(crate) type ElementsAnswer = (Vec<(Key, i64)>, Option<KeyRange>);
 
+/// A page of a counting set with the registers that its elements name, as the coordinator gives it, and the range that is left.
+pub(crate) type MembersAnswer = (Vec<Member>, Option<KeyRange>);
+
 /// How a transaction ended, as the coordinator says.
 pub(crate) type FinishAnswer = Result<Committed, Failure>;
+
+/// What a key holds, and how far its version has come: see [`Transaction::get_marked`](crate::Transaction::get_marked).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// The value; none if the key is absent.
+    pub value: Option<Value>,
+    /// False if the version is visible everywhere: whoever reads the key, at whatever site, reads it or a later one. True if it may not be yet.
+    pub is_in_flight: bool,
+}
 
 /// What a one-round transaction has come to, as the coordinator says.
 pub(crate) type ExecutedAnswer = Result<Executed, NotExecuted>;
@@ -63,8 +75,10 @@ pub(crate) struct Waiters {
 struct Slot {
     gets: Vec<(Key, oneshot::Sender<Option<Value>>)>,
     scan: Option<oneshot::Sender<ScanAnswer>>,
+    marks: Vec<(Key, oneshot::Sender<Marked>)>,
     counts: Vec<(Key, Key, oneshot::Sender<i64>)>,
     elements: Option<oneshot::Sender<ElementsAnswer>>,
+    members: Option<oneshot::Sender<MembersAnswer>>,
     located: Option<oneshot::Sender<ShardId>>,
     finish: Option<oneshot::Sender<FinishAnswer>>,
     failure: Option<Failure>,
@@ -233,6 +247,16 @@ impl Waiters {
         self.live(transaction).map(|slot| slot.gets.push((key, sender))).is_some()
     }
 
+    /// A call waits for a key and how far its version has come.
+    pub(crate) fn expect_marked(
+        &mut self,
+        transaction: TransactionId,
+        key: Key,
+        sender: oneshot::Sender<Marked>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.marks.push((key, sender))).is_some()
+    }
+
     /// A call waits for a page of a range; at most one at a time per transaction.
     pub(crate) fn expect_scan(
         &mut self,
@@ -259,6 +283,15 @@ impl Waiters {
         sender: oneshot::Sender<ElementsAnswer>,
     ) -> bool {
         self.live(transaction).map(|slot| slot.elements = Some(sender)).is_some()
+    }
+
+    /// A call waits for a page of a set and the registers that it names; at most one at a time per transaction.
+    pub(crate) fn expect_members(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<MembersAnswer>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.members = Some(sender)).is_some()
     }
 
     /// A call waits to hear where a container is; at most one at a time per transaction.
@@ -327,6 +360,12 @@ impl Waiters {
                     let _ = slot.gets.swap_remove(position).1.send(value);
                 }
             }
+            Event::Marked { transaction, key, value, is_in_flight } => {
+                let Some(slot) = self.slots.get_mut(&transaction) else { return };
+                if let Some(position) = slot.marks.iter().position(|(wanted, _)| *wanted == key) {
+                    let _ = slot.marks.swap_remove(position).1.send(Marked { value, is_in_flight });
+                }
+            }
             Event::Scanned { transaction, entries, next } => {
                 if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.scan.take()) {
                     let _ = sender.send((entries, next));
@@ -374,6 +413,11 @@ impl Waiters {
                     let _ = sender.send((counts, rest));
                 }
             }
+            SetAnswer::Members { members, rest, .. } => {
+                if let Some(sender) = slot.members.take() {
+                    let _ = sender.send((members, rest));
+                }
+            }
         }
     }
 
@@ -388,9 +432,11 @@ impl Waiters {
                 // The first end counts. What is asked of a transaction afterwards, a write too, is answered with another.
                 slot.failure.get_or_insert(result.err().unwrap_or(Failure::Aborted));
                 slot.gets.clear();
+                slot.marks.clear();
                 slot.scan = None;
                 slot.counts.clear();
                 slot.elements = None;
+                slot.members = None;
             }
         }
     }

@@ -167,6 +167,13 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
                 execution.counted(counts, rest);
                 running.step(transaction, say)
             }
+            (
+                Event::Set { transaction, answer: SetAnswer::Members { members, rest, .. } },
+                Some(execution),
+            ) => {
+                execution.counted_with_objects(members, rest);
+                running.step(transaction, say)
+            }
             (Event::Finished { transaction, result }, execution) => {
                 *execution = None;
                 match result {
@@ -299,10 +306,12 @@ impl Running {
                     let call = SetCall::Elements { set, range, from, limit };
                     (Command::Set { transaction, call }, Progress::Waits)
                 }
-                Step::GetMany(keys) => {
-                    keys.into_iter().for_each(|key| say(Command::Get { transaction, key }));
-                    return Progress::Waits;
+                Step::Members { set, range, from, limit } => {
+                    let call = SetCall::Members { set, range, from, limit };
+                    (Command::Set { transaction, call }, Progress::Waits)
                 }
+                // Only social networks read many keys, over sets, so their keyspaces read several at once.
+                Step::GetMany(keys) => (Command::GetMany { transaction, keys }, Progress::Waits),
                 Step::Get(key) => (Command::Get { transaction, key }, Progress::Waits),
                 Step::Scan { range, limit } => (Command::Scan { transaction, range, limit }, Progress::Waits),
                 Step::Commit => (Command::Commit { transaction }, Progress::Commits),

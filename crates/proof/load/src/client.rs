@@ -366,6 +366,19 @@ pub(crate) async fn execute(
                 execution.counted(elements.collect().await?, None);
                 announce(execution.discovered());
             }
+            Step::Members { set, range, from, limit } => {
+                let to = range.to.as_deref().unwrap_or_default();
+                let members = txn.get_members(&set).between(&range.from, to).limit(limit as usize);
+                let members = if from == End::Greatest { members.from_greatest() } else { members };
+                let members = members.collect().await?;
+                let last = members.last().filter(|_| members.len() == limit as usize);
+                let rest = last.map(|last| match from {
+                    End::Least => range.after(&last.element),
+                    End::Greatest => range.before(&last.element),
+                });
+                execution.counted_with_objects(members, rest);
+                announce(execution.discovered());
+            }
             Step::Put(key, Some(value)) => txn.put(&key, &value)?,
             Step::Put(key, None) => txn.delete(&key)?,
             Step::Commit => return Ok(()),

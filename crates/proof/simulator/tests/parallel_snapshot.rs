@@ -25,13 +25,19 @@ fn the_rules_survive_all_faults() {
         "comparisons of sites",
         "containers were found or placed",
         "containers were placed",
+        "false token was refused",
         // W16: parallel snapshot isolation permits them, so they have to occur.
         "long forks between transactions of two sites",
         "replicas of a shard compared",
+        "session changed site with its token",
+        "set was read with the objects that it names",
         "transactions held locks of a preferred site at once",
         "transactions of other sites committed at a site",
     ];
-    assert_eq!(report.happened.keys().collect::<Vec<_>>(), expected);
+    // Few seeds have these.
+    let rare = ["token could not be had in time", "token named abandoned transactions"];
+    let common = report.happened.keys().filter(|name| !rare.contains(&name.as_str()));
+    assert_eq!(common.collect::<Vec<_>>(), expected);
     assert!(report.happened.values().all(|happened| happened.times > 0), "{:?}", report.happened);
 }
 

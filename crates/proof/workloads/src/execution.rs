@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_checker::{MicroOp, Observed};
-use quorate_core::command::End;
+use quorate_core::command::{End, Member};
 use quorate_core::transaction::readable;
 use quorate_core::{Key, KeyRange, Value};
 
@@ -51,6 +51,17 @@ pub enum Step {
         limit: u32,
         /// So many more will do; none if all are wanted.
         enough: Option<u32>,
+    },
+    /// Read a page of a counting set, with the keys that its elements are, and pass it to [`Execution::counted_with_objects`].
+    Members {
+        /// The set.
+        set: Key,
+        /// The elements in this range.
+        range: KeyRange,
+        /// From which end.
+        from: End,
+        /// At most so many.
+        limit: u32,
     },
     /// Commit: everything is done.
     Commit,
@@ -131,7 +142,8 @@ impl Listed {
     /// The objects that are to be read once all elements are.
     fn wanted(&self, elements: &Elements) -> Vec<Key> {
         let present = self.counts.iter().filter(|(_, count)| *count >= 1);
-        present.filter_map(|(element, _)| social::named(element)).take(elements.objects as usize).collect()
+        let named = present.filter_map(|(element, _)| social::named(element)).take(elements.objects as usize);
+        named.filter(|key| !self.objects.iter().any(|(read, _)| read == key)).collect()
     }
 }
 
@@ -223,6 +235,12 @@ impl Execution {
             return Step::GetMany(listed.wanted(elements));
         }
         let range = listed.rest.clone().unwrap_or(KeyRange { from: Key::default(), to: None });
+        if elements.objects > 0 && listed.rest.is_none() && elements.names_objects {
+            // The first elements and the objects that they name come together.
+            let limit =
+                listed.enough(elements).map_or(elements.objects, |enough| enough.min(elements.objects));
+            return Step::Members { set: elements.set.clone(), range, from: elements.from, limit };
+        }
         let enough = listed.enough(elements);
         let limit = enough.map_or(elements.page, |enough| enough.min(elements.page));
         Step::Elements { set: elements.set.clone(), range, from: elements.from, limit, enough }
@@ -242,7 +260,7 @@ impl Execution {
         let Operation::Create { owner } = &self.plan.operations[at] else {
             panic!("an operation that creates nothing was taken for one that does")
         };
-        (social::object_name(*owner, self.fresh[at]), self.fresh[at])
+        (social::object(*owner, self.fresh[at]), self.fresh[at])
     }
 
     /// The key that [`Step::Get`] named holds this.
@@ -310,6 +328,30 @@ impl Execution {
     /// # Panics
     /// If the operation has asked for no elements.
     pub fn counted(&mut self, counts: Vec<(Key, i64)>, rest: Option<KeyRange>) {
+        self.listed(counts, Vec::new(), rest);
+    }
+
+    /// The set that [`Step::Members`] named has these members; `rest` is the range that was not covered.
+    ///
+    /// # Panics
+    /// If the operation has asked for no elements.
+    pub fn counted_with_objects(&mut self, members: Vec<Member>, rest: Option<KeyRange>) {
+        let (mut counts, mut objects) = (Vec::with_capacity(members.len()), Vec::new());
+        for Member { element, count, value } in members {
+            if count >= 1 {
+                objects.push((element.clone(), value));
+            }
+            counts.push((element, count));
+        }
+        self.listed(counts, objects, rest);
+    }
+
+    fn listed(
+        &mut self,
+        counts: Vec<(Key, i64)>,
+        objects: Vec<(Key, Option<Value>)>,
+        rest: Option<KeyRange>,
+    ) {
         let plan = Arc::clone(&self.plan);
         let (Operation::Elements(elements) | Operation::Spread(Spread { users: elements, .. })) =
             &plan.operations[self.done]
@@ -321,6 +363,7 @@ impl Execution {
             Seen::Nothing | Seen::Value(_) | Seen::Pages(_) => Listed::default(),
         };
         listed.counts.extend(counts);
+        listed.objects.extend(objects);
         listed.is_over = rest.is_none() || listed.enough(elements) == Some(0);
         listed.rest = rest;
         let is_done = listed.is_over && listed.wanted(elements).is_empty();
@@ -361,7 +404,7 @@ impl Execution {
             panic!("a value was passed to an operation that asked for none")
         };
         listed.objects.push((key, value));
-        let is_last = listed.objects.len() == listed.wanted(elements).len();
+        let is_last = listed.wanted(elements).is_empty();
         self.done += usize::from(is_last);
         is_last
     }

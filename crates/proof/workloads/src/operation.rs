@@ -67,12 +67,14 @@ pub struct Elements {
     pub limit: Option<u32>,
     /// So many of the elements that were read first name objects that are read as well.
     pub objects: u32,
+    /// True if its elements are the keys of objects.
+    pub names_objects: bool,
 }
 
 impl Elements {
     /// All elements, and no objects.
     pub fn all(set: Key, from: End, page: u32) -> Self {
-        Elements { set, from, page, limit: None, objects: 0 }
+        Elements { set, from, page, limit: None, objects: 0, names_objects: false }
     }
 }
 

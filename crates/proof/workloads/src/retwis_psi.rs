@@ -11,6 +11,7 @@
 //! A post is an object of its author, so to write it is a fast commit where the author is at home.
 
 use quorate_core::Random;
+use quorate_core::command::End;
 
 use crate::operation::{Element, Elements, Operation, Plan, Spread};
 use crate::social::{List, Place, list, profile};
@@ -93,13 +94,7 @@ pub(crate) fn draw(
 }
 
 fn post(author: u64) -> Vec<Operation> {
-    let users = Elements {
-        set: list(author, List::Followers),
-        from: quorate_core::command::End::Least,
-        page: PAGE,
-        limit: None,
-        objects: 0,
-    };
+    let users = Elements::all(list(author, List::Followers), End::Least, PAGE);
     vec![
         Operation::Create { owner: author },
         add(list(author, List::Posts), 0),

@@ -7,10 +7,10 @@
 //! | `{u17}/profile` | a register: name, status and so on |
 //! | `{u17}/friends`, `{u17}/messages`, … | counting sets, see [`List`] |
 //! | `{u17}/album/2` | a counting set of photos |
-//! | `{u17}/o/0000000000070001` | an object: a message, an event, a photo. It is written once |
+//! | `0000000000070001@{u17}` | an object: a message, an event, a photo. It is written once |
 //!
-//! Sets of users hold their numbers. Sets of objects hold what the objects are called, `0000000000070001@17`: the number, by which
-//! they are ordered, and the owner.
+//! Sets of users hold their numbers. Sets of objects hold their keys, so that a set and the objects that it names are read at once. A key begins with the
+//! number of the object, so sets are ordered by it.
 //!
 //! Invariants, judged of all that one transaction has read ([`crate::Execution::violations`]):
 //!
@@ -72,14 +72,9 @@ pub fn list(user: u64, list: List) -> Key {
     Key::from(format!("{}/{name}", tag(user)))
 }
 
-/// An object.
+/// An object: its key, which is also its name in sets.
 pub fn object(owner: u64, number: i64) -> Key {
-    Key::from(format!("{}/o/{number:016x}", tag(owner)))
-}
-
-/// The name of an object in sets.
-pub fn object_name(owner: u64, number: i64) -> Key {
-    Key::from(format!("{number:016x}{OWNED}{owner}"))
+    Key::from(format!("{number:016x}{OWNED}{}", tag(owner)))
 }
 
 /// The name of a user in sets.
@@ -89,23 +84,28 @@ pub fn user_name(user: u64) -> Key {
 
 /// The subject of an element of a set: an object, or the profile of a user.
 pub(crate) fn named(element: &Key) -> Option<Key> {
-    if let Some(user) = user(element) {
-        return Some(profile(user));
-    }
-    let text = std::str::from_utf8(element).ok()?;
-    let (_, owner) = text.split_once(OWNED)?;
-    Some(object(owner.parse().ok()?, number_of(element)?))
+    user(element).map(profile).or_else(|| is_object(element).then(|| element.clone()))
 }
 
 /// True if a key is that of an object.
-fn is_object(key: &Key) -> bool {
-    std::str::from_utf8(key).is_ok_and(|key| key.contains("}/o/"))
+pub(crate) fn is_object(key: &Key) -> bool {
+    let is_tag = |owner: &str| owner.starts_with("{u") && owner.ends_with('}');
+    let text = std::str::from_utf8(key).ok();
+    text.and_then(|text| text.split_once(OWNED)).is_some_and(|(_, owner)| is_tag(owner))
+        && number_of(key).is_some()
 }
 
 /// The user that an element of a set names; none if it names an object.
 pub(crate) fn user(element: &Key) -> Option<u64> {
     let is_user = !element.contains(&(OWNED as u8));
     number_of(element).filter(|_| is_user).map(i64::cast_unsigned)
+}
+
+/// True if the elements of a set of a user are keys of objects.
+pub(crate) fn names_objects(set: &Key) -> bool {
+    let others = ["friends", "albums", "following", "followers"];
+    let name = std::str::from_utf8(set).ok().and_then(|set| set.split_once("}/"));
+    name.is_some_and(|(_, name)| !others.contains(&name))
 }
 
 /// The user whose set of this kind it is; none if it is another one.
@@ -242,10 +242,11 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_what_they_name() {
-        assert_eq!(named(&object_name(17, 7)), Some(object(17, 7)));
+        assert_eq!(named(&object(17, 7)), Some(object(17, 7)));
+        assert_eq!(quorate_core::topology::container_of(&object(17, 7)), b"u17");
         assert_eq!((user(&user_name(17)), named(&user_name(17))), (Some(17), Some(profile(17))));
-        assert_eq!((user(&object_name(17, 7)), named(&"x@y".into())), (None, None));
-        assert!(object_name(99, 7) < object_name(1, 8), "they are ordered by number");
+        assert_eq!((user(&object(17, 7)), named(&"x@y".into())), (None, None));
+        assert!(object(99, 7) < object(1, 8), "they are ordered by number");
         assert_eq!(list(3, List::Album(2)), "{u3}/album/2");
         assert_eq!(owner_of(&list(3, List::Friends), List::Friends), Some(3));
         assert_eq!(owner_of(&list(3, List::Events), List::Friends), None);

@@ -24,7 +24,7 @@ use quorate_core::command::End;
 use quorate_core::{Key, Random};
 
 use crate::operation::{Element, Elements, Operation, Plan};
-use crate::social::{List, Place, list, profile};
+use crate::social::{self, List, Place, list, profile};
 use crate::zipf::Distribution;
 
 /// The fewest users that a transaction needs to tell apart.
@@ -175,7 +175,8 @@ pub(crate) fn draw(
 /// The newest elements of a set, and as many of the objects that they name; or all elements.
 pub(crate) fn newest(set: Key, objects: u32, judged: bool) -> Operation {
     let limit = (!judged).then_some(SHOWN);
-    Operation::Elements(Elements { set, from: End::Greatest, page: 1_000, limit, objects })
+    let names_objects = social::names_objects(&set);
+    Operation::Elements(Elements { set, from: End::Greatest, page: 1_000, limit, objects, names_objects })
 }
 
 /// Adds the object that the operation at this place creates.

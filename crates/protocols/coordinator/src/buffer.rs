@@ -39,6 +39,11 @@ impl Buffer {
         !self.writes.is_empty()
     }
 
+    /// True if the transaction writes this key.
+    pub fn writes_key(&self, key: &Key) -> bool {
+        self.writes.contains_key(key)
+    }
+
     /// The greatest version that was read.
     pub fn greatest_version(&self) -> Timestamp {
         self.reads.values().map(|(version, _)| *version).max().unwrap_or(Timestamp::ZERO)

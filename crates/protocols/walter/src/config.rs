@@ -34,6 +34,9 @@ pub struct ReplicaConfig {
     pub resend_timeout: Duration,
     /// How long preferred sites have to vote before a slow commit is refused.
     pub vote_timeout: Duration,
+    /// For so long fast commits wait for the next attempt at a slow commit that was refused, the first time: about a round trip between sites, and what a
+    /// client needs between two attempts.
+    pub reservation_timeout: Duration,
     /// How long a lock is held before its coordinator is asked what became of the transaction.
     pub recovery_timeout: Duration,
     /// So long a request may wait for what its snapshot has to include.
@@ -68,6 +71,7 @@ impl ReplicaConfig {
             batch_bytes_max: 256 * 1024,
             resend_timeout: Duration::from_secs(1),
             vote_timeout: Duration::from_secs(2),
+            reservation_timeout: Duration::from_millis(300),
             recovery_timeout: Duration::from_secs(2),
             wait_timeout: Duration::from_secs(5),
             lease: None,

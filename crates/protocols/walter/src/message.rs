@@ -105,8 +105,34 @@ pub enum Wanted {
         /// At most so many.
         limit: u32,
     },
+    /// Elements of a set whose count is not zero, and the registers whose keys they are.
+    Members {
+        /// The set.
+        set: Key,
+        /// The elements in this range.
+        range: KeyRange,
+        /// From which end.
+        from: End,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Whether the version of a register may not have committed at every site yet (section 4.1: users may be shown it as *in flight*).
+    InFlight(Key),
     /// The preferred site of the objects of a container.
     Container(Key),
+}
+
+/// An element of a set, and the register whose key it is, in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The element.
+    pub element: Key,
+    /// Its count, which is not zero.
+    pub count: i64,
+    /// The transaction that wrote the register; none if it was never written, or destroyed long ago.
+    pub version: Option<VersionNumber>,
+    /// Its value, if it has one.
+    pub value: Option<Value>,
 }
 
 /// What a snapshot holds.
@@ -135,6 +161,15 @@ pub enum Found {
         /// True if the page is full and there are more.
         is_cut: bool,
     },
+    /// Elements of a set and the registers that they name.
+    Members {
+        /// In the order that was asked for.
+        members: Vec<Member>,
+        /// True if the page is full and there are more.
+        is_cut: bool,
+    },
+    /// False if the version has committed at every site.
+    InFlight(bool),
     /// A container.
     Container(Container),
 }
@@ -287,6 +322,26 @@ pub enum Message {
         transaction: TransactionId,
         /// The last transaction of that site that is kept.
         last: VersionNumber,
+    },
+    /// Leader to client: its session, or the snapshot of its transaction, includes transactions that their site never had. Nothing has been
+    /// done.
+    NeverCommitted {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The last transaction of that site, as far as it said so, at a time after the client had spoken.
+        last: VersionNumber,
+    },
+    /// Leader to leader: how many transactions have committed at the receiver's site? Clients of the sender's claim to have seen more than have come.
+    AskLast {
+        /// Tells this question from others.
+        question: u64,
+    },
+    /// The answer: so many, at least when the question came.
+    Last {
+        /// The question.
+        question: u64,
+        /// The number of the last one.
+        seqno: u64,
     },
     /// Leader to leader, while the ends of sites that were taken out are open: how far the sender had come when it went on without them.
     Frozen {

@@ -29,6 +29,8 @@ pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
 pub(crate) const NO_VOTE: &str = "no vote is waited for";
 /// The site is told again what it has said itself, or has been told.
 pub(crate) const KNOWN: &str = "known already";
+/// Nobody waits for the answer any more.
+pub(crate) const UNASKED: &str = "no such question is open";
 /// A site says that it has received what was never committed.
 pub(crate) const NONSENSE: &str = "the sender cannot know that";
 /// This site joins the others, and has not all that they have.

@@ -39,6 +39,10 @@ quorate_core::plants! {
         "a transaction is refused without a word in the log";
     EffectsFirst = "W25", "5.6", Hunt::ALL_FAULTS,
         "what was received takes effect although its causes are missing";
+    ClaimsBelieved = "W31", "5.1", Hunt::Scripted,
+        "a session that claims to have seen what a site never had is waited for";
+    StarvationIgnored = "W32", "5.5", Hunt::Scripted,
+        "fast commits do not wait for a slow one that was refused";
 }
 
 /// The rules that the machines of this crate follow.

@@ -9,7 +9,7 @@ use quorate_core::{Key, KeyRange};
 use crate::container::Container;
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
 use crate::histories::{Count, Placed, Read, Update};
-use crate::message::{Ending, Found, Message, Period, Snapshot, Wanted};
+use crate::message::{Ending, Found, Member, Message, Period, Snapshot, Wanted};
 use crate::removal::{End, Frozen, Removal};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
@@ -65,6 +65,13 @@ struct WantedContainer {
 
 message!(WantedContainer, "walter.Wanted.Container", { 1 name: KeyBytes });
 
+/// [`Wanted::InFlight`].
+struct WantedInFlight {
+    key: Key,
+}
+
+message!(WantedInFlight, "walter.Wanted.InFlight", { 1 key: KeyBytes });
+
 /// [`Wanted::Range`].
 struct WantedRange {
     range: KeyRange,
@@ -80,11 +87,13 @@ alternatives!(Wanted, "walter.Wanted",
     messages {
         3 Count { 1 set: KeyBytes, 2 element: KeyBytes }
         4 Elements { 1 set: KeyBytes, 2 range: Nested, 3 from: Varint, 4 limit: Varint }
+        10 Members { 1 set: KeyBytes, 2 range: Nested, 3 from: Varint, 4 limit: Varint }
     },
     through {
         1 Register: WantedRegister,
         2 Range: WantedRange,
         5 Container: WantedContainer,
+        11 InFlight: WantedInFlight,
     }
 );
 
@@ -98,6 +107,19 @@ impl Through<Wanted> for WantedRegister {
 
     fn restore(self) -> Result<Wanted, Fault> {
         Ok(Wanted::Register(self.key))
+    }
+}
+
+impl Through<Wanted> for WantedInFlight {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::InFlight(key) => WantedInFlight { key: key.clone() },
+            _ => unreachable!("others are other alternatives"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::InFlight(self.key))
     }
 }
 
@@ -132,12 +154,21 @@ alternatives!(Found, "walter.Found",
         1 Register { 1 version: Optional<Nested>, 2 value: Optional<ValueBytes> }
         2 Range { 1 entries: Repeated<Nested>, 2 next: Optional<BoundBytes> }
         4 Elements { 1 counts: Repeated<Nested>, 2 is_cut: Varint }
+        10 Members { 1 members: Repeated<Nested>, 2 is_cut: Varint }
     },
     fields {
         3 Count: Varint,
         5 Container: Nested,
+        11 InFlight: Varint,
     }
 );
+
+message!(Member, "walter.Member", {
+    1 element: KeyBytes,
+    2 count: Varint,
+    3 version: Optional<Nested>,
+    4 value: Optional<ValueBytes>,
+});
 
 message!(Read, "walter.Read", {
     1 key: KeyBytes,
@@ -195,6 +226,9 @@ alternatives!(Message, "walter.Message", messages {
     18 Expected { 1 floor: Nested }
     19 Fetch { 1 state: Varint, 2 number: Varint }
     22 State { 1 state: Varint, 2 number: Varint, 3 is_last: Varint, 4 page: Nested }
+    30 NeverCommitted { 1 transaction: Nested, 2 last: Nested }
+    31 AskLast { 1 question: Varint }
+    32 Last { 1 question: Varint, 2 seqno: Varint }
     20 AskMilestone { 1 transaction: Nested, 2 version: Nested, 3 milestone: Varint }
     21 MilestoneReply { 1 transaction: Nested, 2 milestone: Varint, 3 missing: Packed }
 });

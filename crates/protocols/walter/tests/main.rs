@@ -1,3 +1,4 @@
 //! Golden scripts: Walter as stories, message by message.
 
 mod scripts;
+mod starvation;

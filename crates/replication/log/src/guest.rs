@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::LogMachine;
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf};
-use quorate_core::{Address, ClockTime, Epoch};
+use quorate_core::seen::Seen;
+use quorate_core::{Address, Epoch};
 
 use crate::Part;
 use crate::member::MessageOf;
@@ -89,7 +90,7 @@ where
         self.machine.is_idle()
     }
 
-    fn seen(&self) -> ClockTime {
+    fn seen(&self) -> Seen {
         self.machine.seen()
     }
 }

@@ -9,6 +9,7 @@ use quorate_core::command::{Class, Command, Committed, Event, Failure, Invalid, 
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::{Effect, InputOf, OutboxOf};
+use quorate_core::seen::Seen;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId,
     Timestamp, TransactionId, Value,
@@ -105,8 +106,8 @@ impl HostedCoordinator for Interactive {
         self.executing.is_empty() && self.asked.is_empty()
     }
 
-    fn seen(&self) -> ClockTime {
-        self.one_round.seen()
+    fn seen(&self) -> Seen {
+        Seen::at(self.one_round.seen())
     }
 }
 
@@ -158,7 +159,11 @@ impl Interactive {
             Command::Recall { transaction, participants, not_before, patience } => {
                 self.on_recall(transaction, participants, not_before, patience, context, outbox);
             }
-            command @ (Command::Container { .. } | Command::Await { .. }) => {
+            command @ (Command::Container { .. }
+            | Command::GetMany { .. }
+            | Command::GetMarked { .. }
+            | Command::CatchUp { .. }
+            | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
             Command::Observe { timestamp } => {

@@ -166,7 +166,7 @@ impl SetIter<'_> {
 }
 
 impl Inner {
-    fn require_sets(&self) -> Result<()> {
+    pub(super) fn require_sets(&self) -> Result<()> {
         let isolation = self.keyspace.isolation;
         match self.keyspace.comparison.is_none() && isolation.stands_in_sites() {
             true => Ok(()),

@@ -228,3 +228,62 @@ async fn what_a_keyspace_lacks_is_refused_at_the_call() {
     let error = txn.set_add("", "x").unwrap_err();
     assert!(matches!(error, Error::Invalid(Invalid::Limit(_))), "{error}");
 }
+
+/// W14: a session goes on at another site.
+#[tokio::test]
+async fn sessions_go_on_at_other_sites_with_a_token() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    create(&db, 1).await;
+    let north = Options { site: Some("a".to_owned()), ..Options::default() };
+    let south =
+        Options { site: Some("b".to_owned()), deadline: Duration::from_secs(4), ..Options::default() };
+    let (north, south) = (cluster.connect_with(north).await, cluster.connect_with(south).await);
+    let writer = north.keyspace("accounts").await.unwrap();
+    let mut expected = String::new();
+    for number in 0..20 {
+        expected = number.to_string();
+        writer.put("alice", &expected).await.unwrap();
+        // What the client does not use yet is waited for when it does.
+        south.observe(&north.seen()).await.unwrap();
+        let reader = south.keyspace("accounts").await.unwrap();
+        assert_eq!(reader.get("alice").await.unwrap().unwrap(), expected);
+    }
+    // A token is handed on by a session that uses nothing of it.
+    let between = cluster.connect().await;
+    between.observe(&north.seen()).await.unwrap();
+    assert_eq!(between.seen().to_string(), north.seen().to_string());
+    // What the other site never had is refused, and counts for nothing.
+    let reader = south.keyspace("accounts").await.unwrap();
+    let (before, text) = (south.seen(), north.seen().to_string());
+    let (part, _) = text.rsplit_once('.').unwrap_or((&text, ""));
+    for far in [format!("{part}.99999999"), format!("{text}.7.7.7.7.7"), format!("{part}.{}", u64::MAX)] {
+        let begun = tokio::time::Instant::now();
+        let error = south.observe(&far.parse().unwrap()).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid(Invalid::NeverSeen { .. })), "{far}: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "it takes {:?} to refuse {far}", begun.elapsed());
+        assert_eq!(south.seen(), before);
+    }
+    let (words, numbers) = text.split_once('~').unwrap();
+    let (keyspace, numbers) = numbers.split_once('.').unwrap();
+    let (first, numbers) = numbers.split_once('.').unwrap();
+    let elsewhere = format!("{words}~{keyspace}.{first}0.{numbers}");
+    let error = south.observe(&elsewhere.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(Invalid::SeenElsewhere { .. })), "{error}");
+    let many: String = (100..100 + 300).map(|keyspace| format!("~{keyspace}.1.1")).collect();
+    assert!(format!("0{many}").parse::<quorate::Seen>().is_err());
+    assert_eq!(reader.get("alice").await.unwrap().unwrap(), expected);
+    // A site that is cut off is waited for until the deadline, and not by those that have not observed anything of it.
+    let receipt = put_at(&writer, NodeId(0)).await;
+    receipt.visible().await.unwrap();
+    cluster.crash(2);
+    let seen = north.seen();
+    let mut numbers: Vec<&str> = numbers.split('.').collect();
+    numbers.resize(3, "0");
+    numbers[2] = "9";
+    let ahead = format!("{words}~{keyspace}.{first}.{}", numbers.join("."));
+    let error = south.observe(&ahead.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    south.observe(&seen).await.unwrap();
+    assert!(reader.get("alice").await.unwrap().is_some());
+}

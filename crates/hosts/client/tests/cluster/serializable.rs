@@ -105,13 +105,13 @@ async fn sessions_go_on_at_other_clients() {
     let seen = writer.seen();
     assert_eq!(seen.to_string(), first.micros.to_string());
     let ahead: Seen = (first.micros + 5_000_000).to_string().parse().unwrap();
-    for seen in [ahead, seen] {
-        reader.observe(seen);
+    for seen in [&ahead, &seen] {
+        reader.observe(seen).await.unwrap();
         assert_eq!(reader.seen(), ahead, "nothing is forgotten");
     }
     let second = others.apply(Batch::new().increment("b", 1)).await.unwrap().receipt().unwrap().timestamp;
-    assert!(second.micros > first.micros + 5_000_000, "{second} is not after {ahead}");
-    writer.observe(reader.seen());
+    assert!(second.micros > first.micros + 5_000_000, "{second} is not after {first} and five seconds");
+    writer.observe(&reader.seen()).await.unwrap();
     let third = orders.apply(increment()).await.unwrap().receipt().unwrap().timestamp;
     assert!(third.micros > second.micros, "{third} is not after {second}");
 }

@@ -303,6 +303,25 @@ async fn a_user_who_changes_site_may_miss_her_own_write() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_user_who_changes_site_with_a_token_sees_her_own_write() -> Result<()> {
+    let network = Network::start().await?;
+    let (west, east) = (connect(&network.cluster, "west").await?, connect(&network.cluster, "east").await?);
+    let (db, west, east_db) = (west.clone(), west.keyspace("network").await?, east);
+    let east = east_db.keyspace("network").await?;
+    for number in 0..10 {
+        let new = Value::from(number.to_string());
+        // Page: a user changes site with a token
+        west.put("{bob}/draft", &new).await?;
+        let cookie = db.seen().to_string(); // some dozen bytes, for a cookie
+        // The next request of the same user comes to a server in the east.
+        east_db.observe(&cookie.parse()?).await?;
+        assert_eq!(east.get("{bob}/draft").await?, Some(new));
+        // Page ends.
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn no_update_is_lost() -> Result<()> {
     let network = Network::start().await?;
     let (west, east) = (&network.west, &network.east);

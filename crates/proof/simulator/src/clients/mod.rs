@@ -6,6 +6,7 @@ mod facts;
 mod homes;
 mod losses;
 mod milestones;
+mod moves;
 mod one_round;
 mod placing;
 mod promise;
@@ -37,6 +38,7 @@ use homes::parameters_at;
 use losses::Acknowledged;
 use milestones::Milestones;
 pub use milestones::Told;
+use moves::Moves;
 use promise::Promises;
 use puts::Puts;
 use script::{Manner, Scripted};
@@ -149,6 +151,8 @@ pub struct Clients {
     pub happened: BTreeMap<&'static str, u64>,
     /// The milestones that clients wait for.
     milestones: Milestones,
+    /// The sessions that are on their way to other clients.
+    moves: Moves,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
     /// What has become of promises that were broken.
@@ -186,6 +190,7 @@ impl Clients {
             told: Vec::new(),
             happened: BTreeMap::new(),
             milestones: Milestones::new(cluster.scenario.seed),
+            moves: Moves::new(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
@@ -352,6 +357,7 @@ impl Clients {
         self.slots[slot].is_alive = false;
         self.slots[slot].doom = None;
         self.milestones.bury(self.slots[slot].id);
+        self.moves.bury(self.slots[slot].id);
         if let Some(trade) = &mut self.trade {
             trade.bury(slot);
         }
@@ -423,18 +429,22 @@ impl Clients {
             return;
         }
         let slot = self.sessions[session].slot;
-        if !self.slots[slot].is_alive {
+        if !self.slots[slot].is_alive || self.moves.are_awaited_by(session) {
             return;
         }
         if self.sessions[session].current.is_none() {
             let Some((plan, manner)) = self.next_plan(session, cluster) else { return };
-            let slot = self.draw_move(session, cluster).unwrap_or(slot);
+            let token = self.draw_change_of_site(session, cluster);
+            let slot = self.draw_move(session, cluster).unwrap_or(self.sessions[session].slot);
             self.sessions[session].manner = manner;
             self.place_perhaps(slot, &plan, cluster);
             self.slots[slot].sequence += S::NUMBERS_APART;
             self.sessions[session].current = Some((plan, self.slots[slot].sequence, 0));
             self.sessions[session].begun += 1;
             self.tally.begun += 1;
+            if let Some(seen) = token {
+                return self.catch_up(session, seen, cluster);
+            }
         }
         self.begin_attempt(session, cluster);
     }
@@ -558,12 +568,12 @@ impl Clients {
                     let call = SetCall::Elements { set, range, from, limit };
                     Command::Set { transaction, call }
                 }
-                Step::GetMany(keys) => {
-                    for key in keys {
-                        cluster.world.command(client, Command::Get { transaction, key });
-                    }
-                    return;
+                Step::Members { set, range, from, limit } => {
+                    let call = SetCall::Members { set, range, from, limit };
+                    Command::Set { transaction, call }
                 }
+                // Only social networks read many keys, over sets, so their keyspaces read several at once.
+                Step::GetMany(keys) => Command::GetMany { transaction, keys },
                 Step::Get(key) => Command::Get { transaction, key },
                 Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
                 Step::Commit if attempt.manner.pause > Duration::ZERO => {
@@ -609,6 +619,9 @@ impl Clients {
                 }
                 self.drive(session, cluster);
             }
+            Event::Marked { transaction, .. } => {
+                self.nonsense.push(format!("{transaction} was told how far a key has come, unasked"));
+            }
             Event::Scanned { transaction, entries, next } => {
                 let Some(session) = self.session_of(transaction) else { return };
                 for (key, value) in &entries {
@@ -629,6 +642,13 @@ impl Clients {
                 for op in attempt.execution.discovered() {
                     self.recorder.attempt(attempt.recorded, op);
                 }
+                self.drive(session, cluster);
+            }
+            Event::Set { transaction, answer: SetAnswer::Members { members, rest, .. } } => {
+                let Some(session) = self.session_of(transaction) else { return };
+                let Some(attempt) = &mut self.sessions[session].attempt else { return };
+                attempt.execution.counted_with_objects(members, rest);
+                *self.happened.entry("set was read with the objects that it names").or_default() += 1;
                 self.drive(session, cluster);
             }
             Event::Located { transaction, .. } => {
@@ -686,6 +706,9 @@ impl Clients {
             if result.is_ok() {
                 *self.happened.entry("containers were found or placed").or_default() += 1;
             }
+            return;
+        }
+        if self.on_caught_up(transaction, &result, cluster) {
             return;
         }
         // Where commands wait for a processor, one may still have been on its way when the transaction ended.

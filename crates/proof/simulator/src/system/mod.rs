@@ -411,6 +411,8 @@ pub trait System:
 
     /// True if clients can place containers.
     const PLACES_CONTAINERS: bool = false;
+    /// True if what a session has seen is handed on with a token that another client catches up with.
+    const HANDS_ON_TOKENS: bool = false;
     /// True if clients can be told what transactions reach beyond their commit.
     const TELLS_MILESTONES: bool = false;
 

@@ -126,7 +126,8 @@ fn a_set_is_read_page_by_page_and_recorded_once() {
 #[test]
 fn the_newest_elements_lead_to_their_objects() {
     let set = || social::list(3, social::List::Messages);
-    let elements = Elements { set: set(), from: End::Greatest, page: 9, limit: Some(2), objects: 2 };
+    let all = Elements::all(set(), End::Greatest, 9);
+    let elements = Elements { limit: Some(2), objects: 2, ..all };
     let mut execution = execution(vec![Operation::Elements(elements)]);
     assert!(!execution.plan().is_judgeable());
     let asked = |execution: &mut Execution| match execution.next_step() {
@@ -135,13 +136,37 @@ fn the_newest_elements_lead_to_their_objects() {
     };
     assert_eq!(asked(&mut execution), (2, Some(2)));
     let rest = || Some(KeyRange { from: Key::default(), to: Some(key("x")) });
-    execution.counted(vec![(social::object_name(5, 9), 1)], rest());
+    execution.counted(vec![(social::object(5, 9), 1)], rest());
     assert_eq!(asked(&mut execution), (1, Some(1)));
-    execution.counted(vec![(social::object_name(5, 8), 0)], rest());
+    execution.counted(vec![(social::object(5, 8), 0)], rest());
     let object = social::object(5, 9);
     assert_eq!(execution.next_step(), Step::GetMany(vec![object.clone()]), "no count, no object");
     assert!(execution.reads_many() && execution.got_one(object, None) && !execution.reads_many());
     assert_eq!((execution.next_step(), execution.violations().len()), (Step::Commit, 1));
+}
+
+#[test]
+fn a_set_and_the_objects_that_it_names_are_read_together() {
+    let set = || social::list(3, social::List::Messages);
+    let all = Elements::all(set(), End::Greatest, 9);
+    let elements = Elements { objects: 2, names_objects: true, ..all };
+    let mut execution = execution(vec![Operation::Elements(elements)]);
+    let range = KeyRange { from: Key::default(), to: None };
+    let members = Step::Members { set: set(), range, from: End::Greatest, limit: 2 };
+    assert_eq!(execution.next_step(), members);
+    let value = Some(Content::Register(9).encode(0));
+    let member = |number, count, value| Member { element: social::object(5, number), count, value };
+    let rest = KeyRange { from: Key::default(), to: Some(social::object(5, 8)) };
+    execution.counted_with_objects(vec![member(9, 1, value), member(8, -1, None)], Some(rest.clone()));
+    // The rest of the set comes without objects, but for those that are wanted in place of what is not in the set.
+    let Step::Elements { range, .. } = execution.next_step() else { panic!("the rest is read") };
+    assert_eq!(range, rest);
+    execution.counted(vec![(social::object(5, 7), 1), (social::object(5, 6), 1)], None);
+    assert_eq!(execution.next_step(), Step::GetMany(vec![social::object(5, 7)]));
+    assert!(execution.got_one(social::object(5, 7), Some(Content::Register(7).encode(0))));
+    assert_eq!((execution.next_step(), execution.violations().len()), (Step::Commit, 0));
+    let reads = |number| MicroOp::Read(in_history(&social::object(5, number)), Observed::Register(number));
+    assert_eq!(execution.observed().unwrap()[1..], [reads(9), reads(7)]);
 }
 
 #[test]
@@ -160,7 +185,7 @@ fn a_post_is_added_to_the_timelines_of_those_who_follow() {
     assert_eq!(execution.discovered(), adds);
     assert!(execution.discovered().is_empty());
     for set in timelines {
-        let element = social::object_name(3, FIRST);
+        let element = social::object(3, FIRST);
         assert_eq!(execution.next_step(), Step::Change { set, element, by: 1 });
     }
     assert_eq!(execution.next_step(), Step::Commit);

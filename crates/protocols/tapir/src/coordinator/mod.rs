@@ -277,9 +277,12 @@ impl Coordinates for Coordinator {
                 self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
             }
             command @ (Command::Container { .. }
+            | Command::GetMany { .. }
+            | Command::GetMarked { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }
             | Command::Observe { .. }
+            | Command::CatchUp { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }

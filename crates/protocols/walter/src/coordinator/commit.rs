@@ -178,27 +178,6 @@ impl Coordinator {
         }
     }
 
-    /// The session has seen what was abandoned since. It is told once, and goes on without.
-    pub(super) fn on_abandoned(
-        &mut self,
-        from: ReplicaId,
-        id: TransactionId,
-        last: VersionNumber,
-        outbox: &mut Out,
-    ) {
-        if self.transactions.get(&id).is_none_or(|open| open.home != from.shard) {
-            return outbox.ignored(reasons::NOT_OPEN);
-        }
-        self.leaders.note_leading(from);
-        let Some(session) = self.session_of(id) else { return };
-        session.seen.exclude_above(last);
-        let shards = &session.routes.keyspace.shards;
-        let Some(shard) = shards.get(usize::from(last.site.0)).map(|shard| shard.id) else {
-            return outbox.ignored(reasons::MALFORMED);
-        };
-        self.fail(id, Failure::HistoryAbandoned { shard }, outbox);
-    }
-
     /// Nobody knows any more what became of a transaction.
     pub(super) fn on_forgotten(&mut self, from: ReplicaId, id: TransactionId, outbox: &mut Out) {
         let Some(open) = self.transactions.get(&id).filter(|open| open.home == from.shard) else {

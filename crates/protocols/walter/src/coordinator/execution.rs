@@ -8,6 +8,8 @@ use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
 
+use super::members::{self, Assembly};
+use super::sessions::CatchUp;
 use super::sets::{OwnChanges, Page};
 use super::{Coordinator, Out, Phase};
 use crate::histories::{Read, Update};
@@ -30,6 +32,8 @@ pub(super) struct Execution {
     pub(super) commits_when_read: bool,
     /// The call that changes a container once it is known where it is.
     pub(super) places: Option<ContainerCall>,
+    /// The transactions that the client catches up with, if it does that.
+    pub(super) catches_up: Option<CatchUp>,
 }
 
 /// A read that is not answered yet.
@@ -39,6 +43,17 @@ struct Pending {
     wanted: Vec<Wanted>,
     /// When it was sent; none as long as another one takes the snapshot.
     sent_at: Option<Instant>,
+    /// What its registers are for, if they were not asked for by the client.
+    completes: Option<Completes>,
+}
+
+/// What registers are for that the client has not asked for just so.
+#[derive(Debug)]
+pub(super) enum Completes {
+    /// Members of a set.
+    Members(Assembly),
+    /// A register that is marked if it is in flight.
+    Mark(Key),
 }
 
 impl Execution {
@@ -52,6 +67,7 @@ impl Execution {
             requests: 0,
             commits_when_read: false,
             places: None,
+            catches_up: None,
         }
     }
 
@@ -121,16 +137,67 @@ impl Coordinator {
         self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
     }
 
-    pub(super) fn on_get(&mut self, id: TransactionId, key: Key, context: &Context<'_>, outbox: &mut Out) {
+    /// Reads keys in one request.
+    pub(super) fn on_get(
+        &mut self,
+        id: TransactionId,
+        keys: Vec<Key>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
+        if let Some(limit) = keys.iter().find_map(|key| validate_key(key).err()) {
+            return self.fail_limit(id, limit, outbox);
+        }
+        let mut wanted = Vec::new();
+        for key in keys {
+            match execution.buffer.value(&key) {
+                Some(value) => outbox.emit(Event::Got { transaction: id, key, value }),
+                None => wanted.push(Wanted::Register(key)),
+            }
+        }
+        if !wanted.is_empty() {
+            self.want(id, wanted, context, outbox);
+        }
+    }
+
+    /// Reads a key, and whether its version may not be visible everywhere.
+    pub(super) fn on_get_marked(
+        &mut self,
+        id: TransactionId,
+        key: Key,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if self.execution_or_invalid(id, outbox).is_none() {
+            return;
+        }
         if let Err(limit) = validate_key(&key) {
             return self.fail_limit(id, limit, outbox);
         }
-        if let Some(value) = execution.buffer.value(&key) {
-            outbox.emit(Event::Got { transaction: id, key, value });
-            return;
-        }
-        self.want(id, vec![Wanted::Register(key)], context, outbox);
+        let wanted = vec![Wanted::Register(key.clone()), Wanted::InFlight(key.clone())];
+        self.want_for(id, wanted, Some(Completes::Mark(key)), context, outbox);
+    }
+
+    /// A snapshot has this of a register. What the transaction has written itself is in flight.
+    fn take_marked(
+        &mut self,
+        id: TransactionId,
+        key: Key,
+        answers: impl Iterator<Item = (Wanted, Found)>,
+        outbox: &mut Out,
+    ) -> Result<(), LimitExceeded> {
+        let Some(execution) = self.execution(id) else { return Ok(()) };
+        let answers: Vec<Found> = answers.map(|(_, found)| found).collect();
+        let [Found::Register { version, value }, Found::InFlight(is_in_flight)] = &answers[..] else {
+            outbox.ignored(reasons::MALFORMED);
+            return Ok(());
+        };
+        let version = version.map_or(Timestamp::ZERO, |version| version.timestamp());
+        let value = execution.buffer.read(&key, version, value.clone())?;
+        let is_in_flight = *is_in_flight || execution.buffer.writes_key(&key);
+        outbox.emit(Event::Marked { transaction: id, key, value, is_in_flight });
+        Ok(())
     }
 
     pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {
@@ -199,10 +266,22 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        self.want_for(id, wanted, None, context, outbox);
+    }
+
+    /// Asks for what the client has asked for; or for registers that complete something.
+    pub(super) fn want_for(
+        &mut self,
+        id: TransactionId,
+        wanted: Vec<Wanted>,
+        completes: Option<Completes>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let Some(execution) = self.execution(id) else { return };
         execution.requests += 1;
         let request = execution.requests;
-        execution.pending.push(Pending { request, wanted, sent_at: None });
+        execution.pending.push(Pending { request, wanted, sent_at: None, completes });
         self.send_reads(id, context.now, outbox);
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
@@ -225,7 +304,13 @@ impl Coordinator {
             let message = Message::Read {
                 transaction: id,
                 request: pending.request,
-                snapshot: taken.unwrap_or_else(|| Snapshot::New(session.seen.clone())),
+                snapshot: taken.unwrap_or_else(|| {
+                    let mut least = session.seen.clone();
+                    if let Some(catch_up) = &execution.catches_up {
+                        least.join(&catch_up.seen);
+                    }
+                    Snapshot::New(least)
+                }),
                 wanted: pending.wanted.clone(),
             };
             outbox.send(self.leaders.leader(home), message);
@@ -262,11 +347,17 @@ impl Coordinator {
             return outbox.ignored(reasons::MALFORMED);
         }
         execution.snapshot.get_or_insert_with(|| snapshot.clone());
-        let wanted = execution.pending.swap_remove(at).wanted;
-        for (wanted, found) in wanted.into_iter().zip(found) {
-            if let Err(limit) = self.take(id, wanted, found, context, outbox) {
-                return self.fail_limit(id, limit, outbox);
-            }
+        let Pending { wanted, completes, .. } = execution.pending.swap_remove(at);
+        let answers = wanted.into_iter().zip(found);
+        let taken = match completes {
+            Some(Completes::Members(assembly)) => self.complete(id, assembly, answers, outbox),
+            Some(Completes::Mark(key)) => self.take_marked(id, key, answers, outbox),
+            None => answers
+                .into_iter()
+                .try_for_each(|(wanted, found)| self.take(id, wanted, found, context, outbox)),
+        };
+        if let Err(limit) = taken {
+            return self.fail_limit(id, limit, outbox);
         }
         if let Some(session) = self.session_of(id) {
             session.seen.join(&snapshot);
@@ -300,6 +391,11 @@ impl Coordinator {
             (Wanted::Elements { set, range, from, limit }, Found::Elements { counts, is_cut }) => {
                 self.take_elements(id, set, Page { range, from, limit, counts, is_cut }, outbox);
             }
+            (Wanted::Members { set, range, from, limit }, Found::Members { members, is_cut }) => {
+                let (counts, registers) = members::divide(&set, members);
+                let page = Page { range, from, limit, counts, is_cut };
+                self.take_members(id, set, page, registers, context, outbox)?;
+            }
             (Wanted::Container(name), Found::Container(container)) => {
                 self.take_container(id, name, &container, context, outbox);
             }
@@ -310,7 +406,7 @@ impl Coordinator {
 
     fn commit_if_read(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(execution) = self.execution(id) else { return };
-        if execution.commits_when_read && execution.pending.is_empty() {
+        if execution.commits_when_read && execution.pending.is_empty() && !self.tell_abandoned(id, outbox) {
             self.on_commit(id, context, outbox);
         }
     }

@@ -14,14 +14,18 @@
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `sets` | counting sets, with the changes of the transaction itself |
+//! | `members` | sets and the registers that their elements name |
 //! | `containers` | containers are found and placed |
+//! | `sessions` | what another client has seen is included in what this one does |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
 //! | `milestones` | the local site is asked whether a transaction is durable, or visible everywhere |
 
 mod commit;
 mod containers;
 mod execution;
+mod members;
 mod milestones;
+mod sessions;
 mod sets;
 
 use std::collections::BTreeMap;
@@ -147,7 +151,12 @@ impl Coordinates for Coordinator {
                 self.note_period(transaction, from, period);
                 self.on_too_old(from, transaction, refused, &committed, period, context, outbox);
             }
-            Message::Abandoned { transaction, last } => self.on_abandoned(from, transaction, last, outbox),
+            Message::Abandoned { transaction, last } => {
+                self.on_abandoned(from, transaction, last, context, outbox);
+            }
+            Message::NeverCommitted { transaction, last } => {
+                self.on_never_committed(from, transaction, last, outbox);
+            }
             Message::Forgotten { transaction } => self.on_forgotten(from, transaction, outbox),
             Message::MilestoneReply { transaction, milestone, missing } => {
                 self.on_milestone(from, transaction, milestone, missing, outbox);
@@ -171,6 +180,8 @@ impl Coordinates for Coordinator {
             | Message::AskOutcome { .. }
             | Message::AskMilestone { .. }
             | Message::Propagate { .. }
+            | Message::AskLast { .. }
+            | Message::Last { .. }
             | Message::Frozen { .. }
             | Message::Relay { .. }
             | Message::Join {}
@@ -192,7 +203,9 @@ impl Coordinates for Coordinator {
             Command::Begin { transaction, keyspace, patience } => {
                 self.begin(transaction, keyspace, patience, context, outbox);
             }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Get { transaction, key } => self.on_get(transaction, vec![key], context, outbox),
+            Command::GetMarked { transaction, key } => self.on_get_marked(transaction, key, context, outbox),
+            Command::GetMany { transaction, keys } => self.on_get(transaction, keys, context, outbox),
             Command::Scan { transaction, range, limit } => {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
@@ -226,6 +239,11 @@ impl Coordinates for Coordinator {
             Command::Await { transaction, participants, timestamp, milestone, patience } => {
                 let deadline = context.now + patience;
                 self.on_await(transaction, &participants, timestamp, milestone, deadline, context, outbox);
+            }
+            Command::CatchUp { transaction, keyspace, seen, patience } => {
+                if self.begin(transaction, keyspace, patience, context, outbox) {
+                    self.catch_up(transaction, Vector::new(seen), context, outbox);
+                }
             }
             Command::Observe { .. } => {}
             Command::ReadOnly { .. }
@@ -270,7 +288,7 @@ impl Coordinates for Coordinator {
     }
 }
 
-quorate_coordinator::coordinator!(Coordinator);
+quorate_coordinator::coordinator!(inner Coordinator);
 
 impl Coordinator {
     fn learn(&mut self, routes: &Arc<Routes>) {

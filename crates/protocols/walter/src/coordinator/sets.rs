@@ -52,7 +52,7 @@ impl OwnChanges {
     pub(super) fn merge(&self, set: &Key, page: Page) -> (Vec<(Key, i64)>, Option<KeyRange>) {
         let Page { range, from, limit, counts, is_cut } = page;
         let last = counts.last().map(|count| count.element.clone()).filter(|_| is_cut);
-        let mut rest = last.map(|last| range_after(&range, from, last));
+        let mut rest = last.map(|last| range_after(&range, from, &last));
         let covered = |element: &Key| {
             range.contains(element) && !rest.as_ref().is_some_and(|rest| rest.contains(element))
         };
@@ -69,7 +69,7 @@ impl OwnChanges {
         };
         if counts.len() > limit as usize {
             counts.truncate(limit as usize);
-            rest = counts.last().map(|(last, _)| range_after(&range, from, last.clone()));
+            rest = counts.last().map(|(last, _)| range_after(&range, from, last));
         }
         (counts, rest)
     }
@@ -86,13 +86,10 @@ pub(super) struct Page {
 }
 
 /// The part of a range that lies behind an element.
-fn range_after(range: &KeyRange, from: End, last: Key) -> KeyRange {
+fn range_after(range: &KeyRange, from: End, last: &Key) -> KeyRange {
     match from {
-        End::Least => {
-            let successor = [last.as_slice(), &[0]].concat();
-            KeyRange { from: Key::copy_from_slice(&successor), to: range.to.clone() }
-        }
-        End::Greatest => KeyRange { from: range.from.clone(), to: Some(last) },
+        End::Least => range.after(last),
+        End::Greatest => range.before(last),
     }
 }
 
@@ -107,7 +104,7 @@ impl Coordinator {
         let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
         let (set, element) = match &call {
             SetCall::Add { set, element, .. } | SetCall::Count { set, element } => (set, Some(element)),
-            SetCall::Elements { set, .. } => (set, None),
+            SetCall::Elements { set, .. } | SetCall::Members { set, .. } => (set, None),
         };
         let checked = [Some(set), element].into_iter().flatten().try_for_each(|key| validate_key(key));
         let bytes = element.map_or(0, |element| element.len());
@@ -117,6 +114,9 @@ impl Coordinator {
             SetCall::Count { set, element } => Ok(Some(Wanted::Count { set, element })),
             SetCall::Elements { set, range, from, limit } => {
                 Ok(Some(Wanted::Elements { set, range, from, limit }))
+            }
+            SetCall::Members { set, range, from, limit } => {
+                Ok(Some(Wanted::Members { set, range, from, limit }))
             }
         });
         match noted {
@@ -137,6 +137,15 @@ impl Coordinator {
             Wanted::Elements { set, range, from, limit } => {
                 let limit = limit.min(page_max);
                 self.want(id, vec![Wanted::Elements { set, range, from, limit }], context, outbox);
+            }
+            Wanted::Members { set, range, limit, .. } if range.is_empty() || limit == 0 => {
+                let rest = (!range.is_empty()).then_some(range);
+                let answer = SetAnswer::Members { set, members: Vec::new(), rest };
+                outbox.emit(Event::Set { transaction: id, answer });
+            }
+            Wanted::Members { set, range, from, limit } => {
+                let limit = limit.min(page_max);
+                self.want(id, vec![Wanted::Members { set, range, from, limit }], context, outbox);
             }
             wanted => self.want(id, vec![wanted], context, outbox),
         }

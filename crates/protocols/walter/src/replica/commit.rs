@@ -86,6 +86,10 @@ impl Replica {
         if let Some(last) = self.abandoned(request.snapshot.least()) {
             return outbox.send(from, Message::Abandoned { transaction: id, last });
         }
+        if let Some(last) = self.never_committed(request.snapshot.least()) {
+            let reply = Message::NeverCommitted { transaction: id, last };
+            return self.send_if_leading(from, reply, context, log, outbox);
+        }
         if !self.has_committed(request.snapshot.least()) {
             let needs = request.snapshot.least().clone();
             let Request { id, snapshot, period, updates } = request;
@@ -99,6 +103,13 @@ impl Replica {
             let Request { id, snapshot, period, updates } = request;
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait(from, message, needs, context, outbox);
+        }
+        if holders.iter().all(|holder| *holder == Holder::Here)
+            && let Some(until) = self.reserved_until(registers(&request.updates), context.now)
+        {
+            let Request { id, snapshot, period, updates } = request;
+            let message = Message::Commit { transaction: id, snapshot, period, updates };
+            return self.wait_for_slow(from, message, until, context.now, outbox);
         }
         let snapshot = match request.snapshot {
             // However many zeros its client has written.

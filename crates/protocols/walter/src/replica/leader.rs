@@ -10,6 +10,7 @@ use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId}
 use super::joining::{Joining, Lent, Returning};
 use super::lag::Marks;
 use super::milestones::Awaited;
+use super::reservations::Reservations;
 use super::state::State;
 use crate::entry::{Commit, registers};
 use crate::histories::Update;
@@ -42,6 +43,10 @@ pub(super) struct Leader {
     leaving: BTreeSet<Key>,
     /// Requests that wait until this has committed here.
     pub(super) waiting: Vec<Waiting>,
+    /// The last question to other sites; none if none was asked.
+    pub(super) question: Option<u64>,
+    /// Registers that slow commits were refused for.
+    pub(super) reservations: Reservations,
     /// Reads that wait until it is sure that this replica leads.
     pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
     /// The other sites.
@@ -143,6 +148,10 @@ pub(super) struct Waiting {
     pub(super) message: Message,
     pub(super) needs: Vector,
     pub(super) since: Instant,
+    /// It waits until then, or is woken sooner, because of a reservation.
+    pub(super) until: Option<Instant>,
+    /// The first question to other sites that was asked since it waits.
+    pub(super) question: Option<u64>,
 }
 
 /// Another local site, as far as this leader knows.
@@ -214,6 +223,8 @@ impl Leader {
             holds: FixedMap::default(),
             leaving: BTreeSet::new(),
             waiting: Vec::new(),
+            question: None,
+            reservations: Reservations::default(),
             unconfirmed: VecDeque::new(),
             peers: sites.map(|(site, leader)| (site, Peer::new(leader, now))).collect(),
             receiving: state.histories.received().clone(),

@@ -25,7 +25,7 @@ impl Replica {
         id: TransactionId,
         keys: Vec<Key>,
         snapshot: Vector,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
@@ -63,6 +63,9 @@ impl Replica {
                 let message = Message::Prepare { transaction: id, keys, snapshot };
                 return self.wait(from.into(), message, needs, context, outbox);
             }
+            if is_here {
+                self.reserve(id, &keys, context.now);
+            }
             return outbox.send(from, Message::Vote { transaction: id, agrees: false });
         }
         let entry = Entry::Locked { transaction: id, origin, keys: keys.clone() };
@@ -78,6 +81,7 @@ impl Replica {
             }
             false => outbox.send(from, Message::Vote { transaction: id, agrees: true }),
         }
+        self.release_reserved(id, context, log, outbox);
     }
 
     /// LOCKED is stable: the vote stands.

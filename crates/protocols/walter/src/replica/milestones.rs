@@ -19,6 +19,7 @@ use quorate_core::log::Log;
 use quorate_core::topology::container_of;
 use quorate_core::{Address, ClientId, Context, Instant, Key, TransactionId};
 
+use super::leader::Leader;
 use super::{Out, Replica, WAITING_MAX};
 use crate::entry::{Commit, Entry};
 use crate::histories::Update;
@@ -130,6 +131,15 @@ impl Replica {
         // By the names of groups: the client may not know yet of all sites that have joined.
         let missing = missing.into_iter().map(|site| self.config.shard_of(site)).collect();
         outbox.send(from, Message::MilestoneReply { transaction: id, milestone, missing });
+    }
+
+    /// True if a transaction has committed at every site, as far as they have told this leader. It stays so unless another
+    /// site joins.
+    pub(super) fn is_everywhere(&self, version: VersionNumber) -> bool {
+        let everywhere = |leader: &Leader| leader.peers.values().all(|peer| peer.committed.includes(version));
+        let has_committed = self.state.committed.includes(version);
+        self.state.histories.floor().includes(version)
+            || (has_committed && self.leader.as_ref().is_some_and(everywhere))
     }
 
     /// The sites that keep a transaction of this site from a milestone.

@@ -5,9 +5,11 @@
 //! | `state` | what the entries of the log have led to | 5.2 |
 //! | `leader` | what only the leader knows, and loses with its leadership | |
 //! | `reads` | snapshots are taken and read | 5.3 |
+//! | `claims` | what clients claim to have seen and no site ever had is found out | 5.1 |
 //! | `commit` | fast and slow commits of this site's clients | 5.4, 5.5 |
 //! | `containers` | which site lets in what is written, and how that passes to another | 4.1 |
 //! | `locking` | locks for slow commits of other sites | 5.5 |
+//! | `reservations` | fast commits wait for slow ones that were refused | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
 //! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
 //! | `joining` | a site joins the others, among them one that comes back | 5.7 |
@@ -16,6 +18,7 @@
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
+mod claims;
 mod commit;
 mod containers;
 mod floor;
@@ -28,6 +31,7 @@ mod milestones;
 mod propagation;
 mod reads;
 mod removal;
+mod reservations;
 mod state;
 
 use quorate_core::hosted::Consultation;
@@ -70,6 +74,8 @@ pub enum ReplicaTimer {
     Attention,
     /// The leader tells the other sites what is new.
     Propagate,
+    /// A reservation ends that a fast commit waits for.
+    Reservations,
 }
 
 /// What a replica tells its host.
@@ -249,6 +255,12 @@ impl Replica {
             (Message::Progress { received, committed, oldest }, Address::Replica(from)) => {
                 self.on_progress_of(from, received, &committed, &oldest, context, log, outbox);
             }
+            (Message::AskLast { question }, Address::Replica(from)) => {
+                self.on_ask_last(from, question, context, log, outbox);
+            }
+            (Message::Last { question, seqno }, Address::Replica(from)) => {
+                self.on_last(from, question, seqno, context.now, outbox);
+            }
             (Message::Frozen { frozen, received }, Address::Replica(from)) => {
                 self.on_frozen(from, frozen, received, context, outbox);
             }
@@ -274,6 +286,8 @@ impl Replica {
                 | Message::Release { .. }
                 | Message::Propagate { .. }
                 | Message::Progress { .. }
+                | Message::AskLast { .. }
+                | Message::Last { .. }
                 | Message::Frozen { .. }
                 | Message::Relay { .. }
                 | Message::Join {}
@@ -288,6 +302,7 @@ impl Replica {
                 | Message::CommitReply { .. }
                 | Message::TooOld { .. }
                 | Message::Abandoned { .. }
+                | Message::NeverCommitted { .. }
                 | Message::Forgotten { .. }
                 | Message::MilestoneReply { .. },
                 _,
@@ -380,6 +395,7 @@ impl Replica {
         let (now, wait_timeout) = (context.now, self.config.wait_timeout);
         let Some(leader) = &mut self.leader else { return };
         leader.waiting.retain(|waiting| now - waiting.since < wait_timeout);
+        self.attend_claims(context, outbox);
         self.attend_sites(context, log, outbox);
         if !self.state.is_whole() {
             outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
@@ -441,6 +457,7 @@ impl LogMachine for Replica {
             Input::Message { from, message, .. } => self.on_message(from, message, context, log, outbox),
             Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
             Input::Timer(ReplicaTimer::Propagate) => self.on_propagate_timeout(outbox),
+            Input::Timer(ReplicaTimer::Reservations) => self.on_reservations_timeout(context, log, outbox),
             Input::Command(ReplicaCommand::ChangeGroups(groups)) => {
                 if groups.epoch > self.config.groups.epoch {
                     self.config.groups = groups;
@@ -509,6 +526,7 @@ impl LogMachine for Replica {
         if self.leader.take().is_some() {
             outbox.cancel_timer(ReplicaTimer::Attention);
             outbox.cancel_timer(ReplicaTimer::Propagate);
+            outbox.cancel_timer(ReplicaTimer::Reservations);
             outbox.emit(ReplicaEvent::Deposed);
         }
     }

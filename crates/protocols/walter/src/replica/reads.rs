@@ -6,18 +6,22 @@
 
 use std::ops::Bound;
 
+use quorate_core::command::End;
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
-use quorate_core::{Address, Context, TransactionId};
+use quorate_core::{Address, Context, Key, KeyRange, TransactionId, Value};
 
 use super::leader::Waiting;
 use super::{Out, Replica, WAITING_MAX};
 use crate::entry::Entry;
-use crate::histories::{Elements, TooOld};
-use crate::message::{Found, Message, Snapshot, Wanted};
+use crate::histories::{Count, Elements, TooOld};
+use crate::message::{Found, Member, Message, Snapshot, Wanted};
 use crate::reasons;
 use crate::rules::Plant;
 use crate::vector::Vector;
+
+/// A page of members ends once it has more bytes: each may be as large as a value.
+const MEMBERS_BYTES_MAX: usize = 1024 * 1024;
 
 impl Replica {
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -36,7 +40,9 @@ impl Replica {
             return outbox.ignored(reasons::FOREIGN);
         }
         // Ranges and elements are read one at a time, so that no client keeps a site busy for long.
-        let is_large = |wanted: &Wanted| matches!(wanted, Wanted::Range(..) | Wanted::Elements { .. });
+        let is_large = |wanted: &Wanted| {
+            matches!(wanted, Wanted::Range(..) | Wanted::Elements { .. } | Wanted::Members { .. })
+        };
         if wanted.len() > TRANSACTION_ENTRIES_MAX || (wanted.len() > 1 && wanted.iter().any(is_large)) {
             return outbox.ignored(reasons::MALFORMED);
         }
@@ -45,6 +51,10 @@ impl Replica {
         }
         if let Some(last) = self.abandoned(snapshot.least()) {
             return outbox.send(from, Message::Abandoned { transaction, last });
+        }
+        if let Some(last) = self.never_committed(snapshot.least()) {
+            let reply = Message::NeverCommitted { transaction, last };
+            return self.send_if_leading(from, reply, context, log, outbox);
         }
         if !self.has_committed(snapshot.least()) {
             let needs = snapshot.least().clone();
@@ -85,17 +95,49 @@ impl Replica {
                 Found::Count(self.state.histories.count(set, element, snapshot)?)
             }
             Wanted::Elements { set, range, from, limit } => {
-                let limit = self.config.scan_page_max.min(*limit as usize);
-                let between = (
-                    Bound::Included(&range.from),
-                    range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded),
-                );
-                let Elements { counts, is_cut } =
-                    self.state.histories.elements(set, between, *from, limit, snapshot)?;
+                let Elements { counts, is_cut } = self.elements(set, range, *from, *limit, snapshot)?;
                 Found::Elements { counts, is_cut }
+            }
+            Wanted::Members { set, range, from, limit } => {
+                let elements = self.elements(set, range, *from, *limit, snapshot)?;
+                self.members(elements, snapshot)?
+            }
+            Wanted::InFlight(key) => {
+                let written = self.state.histories.read(key, snapshot)?;
+                Found::InFlight(written.is_some_and(|written| !self.is_everywhere(written.version)))
             }
             Wanted::Container(name) => Found::Container(self.found(name, snapshot)),
         })
+    }
+
+    fn elements(
+        &self,
+        set: &Key,
+        range: &KeyRange,
+        from: End,
+        limit: u32,
+        snapshot: &Vector,
+    ) -> Result<Elements, TooOld> {
+        let limit = self.config.scan_page_max.min(limit as usize);
+        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.state.histories.elements(set, (Bound::Included(&range.from), to), from, limit, snapshot)
+    }
+
+    /// The registers whose keys these elements are, as many as fit into a page.
+    fn members(&self, elements: Elements, snapshot: &Vector) -> Result<Found, TooOld> {
+        let (mut members, mut bytes, mut is_cut) = (Vec::new(), 0, elements.is_cut);
+        for Count { element, count, .. } in elements.counts {
+            if bytes > MEMBERS_BYTES_MAX {
+                is_cut = true;
+                break;
+            }
+            let written = self.state.histories.read(&element, snapshot)?;
+            let version = written.map(|written| written.version);
+            let value = written.and_then(|written| written.value.clone());
+            bytes += element.len() + value.as_ref().map_or(0, Value::len);
+            members.push(Member { element, count, version, value });
+        }
+        Ok(Found::Members { members, is_cut })
     }
 
     /// True if all of this has committed here.
@@ -112,12 +154,18 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        let since = context.now;
+        self.wait_for(Waiting { from, message, needs, since, until: None, question: None }, outbox);
+    }
+
+    /// A request waits. One for which there is no room comes again.
+    pub(super) fn wait_for(&mut self, waits: Waiting, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
-        let of_client = leader.waiting.iter().filter(|waiting| waiting.from == from).count();
+        let of_client = leader.waiting.iter().filter(|waiting| waiting.from == waits.from).count();
         if leader.waiting.len() >= WAITING_MAX / 10 || of_client >= WAITING_MAX / 100 {
             return outbox.ignored(reasons::TOO_MANY);
         }
-        leader.waiting.push(Waiting { from, message, needs, since: context.now });
+        leader.waiting.push(waits);
     }
 
     /// Handles what has waited for what has committed since.
@@ -127,7 +175,8 @@ impl Replica {
             return;
         }
         let committed = &self.state.committed;
-        let is_ready = |waiting: &mut Waiting| committed.includes_all(&waiting.needs);
+        let is_over = |waiting: &Waiting| waiting.until.is_none_or(|until| context.now >= until);
+        let is_ready = |waiting: &mut Waiting| is_over(waiting) && committed.includes_all(&waiting.needs);
         let ready: Vec<Waiting> = leader.waiting.extract_if(.., is_ready).collect();
         for Waiting { from, message, .. } in ready {
             self.on_message(from, message, context, log, outbox);
@@ -135,7 +184,7 @@ impl Replica {
     }
 
     /// Sends an answer that is right only if this replica led when it was made.
-    fn send_if_leading(
+    pub(super) fn send_if_leading(
         &mut self,
         to: Address,
         reply: Message,

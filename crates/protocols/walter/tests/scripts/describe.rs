@@ -1,7 +1,7 @@
 //! Messages, entries and events in a few words.
 
 use quorate_core::TransactionId;
-use quorate_core::command::{Event, Failure, NotReached, Outcome, SetAnswer};
+use quorate_core::command::{Event, Failure, Invalid, NotReached, Outcome, SetAnswer};
 use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
 use quorate_walter::{Entry, Message, Page, Update};
@@ -69,8 +69,12 @@ pub(super) fn message(message: &Message) -> String {
             let wanted = wanted.iter().map(|wanted| match wanted {
                 Wanted::Register(key) => text(key),
                 Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
+                Wanted::InFlight(key) => format!("{} in flight?", text(key)),
                 Wanted::Container(name) => format!("the container {}", text(name)),
                 Wanted::Count { set, element } => format!("{}[{}]", text(set), text(element)),
+                Wanted::Members { set, range, from, limit } => {
+                    format!("{limit} of {}[{range:?}] and their registers from the {from:?}", text(set))
+                }
                 Wanted::Elements { set, range, from, limit } => {
                     format!("{limit} of {}[{range:?}] from the {from:?}", text(set))
                 }
@@ -92,7 +96,19 @@ pub(super) fn message(message: &Message) -> String {
                     let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
                     format!("[{}{next}]", entries.join(" "))
                 }
+                Found::Members { members, is_cut } => {
+                    let all = members.iter().map(|member| {
+                        let version = member.version.map_or(String::new(), |version| format!("@{version}"));
+                        let held = value(member.value.as_ref());
+                        format!("{}{:+}={held}{version}", text(&member.element), member.count)
+                    });
+                    let all: Vec<String> = all.collect();
+                    format!("[{}{}]", all.join(" "), if *is_cut { " …" } else { "" })
+                }
                 Found::Container(container) => format!("it at {}", container.preferred),
+                Found::InFlight(is_in_flight) => {
+                    if *is_in_flight { "in flight" } else { "everywhere" }.to_owned()
+                }
                 Found::Count(count) => format!("{count:+}"),
                 Found::Elements { counts, is_cut } => {
                     let counts = counts.iter().map(|count| (count.element.clone(), count.count));
@@ -128,6 +144,11 @@ pub(super) fn message(message: &Message) -> String {
         Message::Abandoned { transaction: id, last } => {
             format!("{} ABANDONED, all after {last}", transaction(*id))
         }
+        Message::NeverCommitted { transaction: id, last } => {
+            format!("{} NEVER-COMMITTED, nothing after {last}", transaction(*id))
+        }
+        Message::AskLast { .. } => "ASK-LAST".to_owned(),
+        Message::Last { seqno, .. } => format!("LAST {seqno}"),
         Message::Frozen { frozen, received } => format!(
             "FROZEN without {}, had received {} and committed {}, has received {received}",
             frozen.removals, frozen.received, frozen.seqno
@@ -225,6 +246,10 @@ pub(super) fn event(event: &Event) -> String {
         Event::Got { transaction, key, value: found } => {
             format!("{} got {} = {}", of(transaction), text(key), value(found.as_ref()))
         }
+        Event::Marked { transaction, key, value: found, is_in_flight } => {
+            let mark = if *is_in_flight { ", in flight" } else { ", everywhere" };
+            format!("{} got {} = {}{mark}", of(transaction), text(key), value(found.as_ref()))
+        }
         Event::Scanned { transaction, entries, next } => {
             let entries = entries.iter().map(|(key, value)| format!("{}={}", text(key), text(value)));
             let entries: Vec<String> = entries.collect();
@@ -241,6 +266,14 @@ pub(super) fn event(event: &Event) -> String {
             let rest = rest.as_ref().map_or(String::new(), |rest| format!(" … {rest:?}"));
             format!("{} finds {}: {}{rest}", of(transaction), text(set), elements(counts.iter().cloned()))
         }
+        Event::Set { transaction, answer: SetAnswer::Members { set, members, rest } } => {
+            let all = members.iter().map(|member| {
+                format!("{}{:+}={}", text(&member.element), member.count, value(member.value.as_ref()))
+            });
+            let all: Vec<String> = all.collect();
+            let rest = rest.as_ref().map_or(String::new(), |rest| format!(" … {rest:?}"));
+            format!("{} finds {} with: {}{rest}", of(transaction), text(set), all.join(" "))
+        }
         Event::Finished { transaction, result: Ok(committed) } => {
             format!("{} COMMITTED as {}", of(transaction), committed.timestamp)
         }
@@ -251,6 +284,9 @@ pub(super) fn event(event: &Event) -> String {
                 Failure::Unknown { .. } => "UNKNOWN".to_owned(),
                 Failure::HistoryAbandoned { .. } => "HISTORY ABANDONED".to_owned(),
                 Failure::TooOld { .. } => "TOO OLD".to_owned(),
+                Failure::Invalid(Invalid::NeverCommitted { position }) => {
+                    format!("has SEEN what s{position} never had")
+                }
                 other => format!("{other:?}"),
             };
             format!("{} {why}", of(transaction))

@@ -10,9 +10,13 @@
 //! | `cluster [sites=S] [replicas=N] [batches=B] [lease=MILLISECONDS]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
+//! | `mark c1 7 a` | a key is read, and whether it is in flight |
+//! | `get c1 7 a b` | the same of several keys at once |
+//! | `name c1 7 a b`, `unname c1 7 a b`, `members c1 7 a [LIMIT]`, `newest c1 7 a [LIMIT]` | the key `b` is added to a set, or taken out; the set is read with the keys that are in it, from either end |
 //! | `locate c1 7 a`, `place c1 7 a SITE`, `destroy c1 7 a` | where a container is, to move it, and to destroy it; each key is one |
 //! | `await c1 7 s0.3 durable [MILLISECONDS]` | a client waits until its transaction, which has committed as `s0.3`, is `durable` or `visible` |
 //! | `read c1 7 a b` | a read-only transaction |
+//! | `catch c1 7 3 0 1` | a client is told that another one has seen the first three transactions of the first site and the first of the third |
 //! | `moves c1 2` | a client finds that another site is nearer |
 //! | `remove SITE`, `join SITE [REPLACED]`, `settle`, `answer WHO` | the configuration service: an operator takes a site out, or lets one join; what was proposed last is settled; a replica that has asked hears how the sites have changed |
 //! | `show WHO` | what a replica holds |
@@ -40,7 +44,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 18] = [
+const PLANTED: [(&str, Plant, &str); 21] = [
     ("34_a_successor_waits", Plant::BarrierIgnored, "1/r0 → c1: c1.1 committed as s0.1 at ⟨0 1⟩"),
     ("36_a_lost_site_is_heard_no_more", Plant::LostSiteHeard, "1/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
     ("35_a_lease_ends", Plant::LeaseIgnored, "1/r0 has committed ⟨2⟩, received ⟨2⟩, floor ⟨⟩"),
@@ -56,6 +60,9 @@ const PLANTED: [(&str, Plant, &str); 18] = [
     ),
     ("13_lost_batches", Plant::NothingPropagatedAgain, "2/r0 has committed ⟨1⟩, received ⟨1⟩, floor ⟨⟩"),
     ("08_a_user_changes_site", Plant::SessionForgotten, "  c1.2 got a1 = nothing"),
+    ("61_a_session_catches_up", Plant::SessionForgotten, "  c2.1 COMMITTED as 1@0"),
+    ("66_a_slow_commit_does_not_starve", Plant::StarvationIgnored, "  c1.2 CONFLICT"),
+    ("60_claims_are_refuted", Plant::ClaimsBelieved, "  c2.1 has SEEN what s0 never had"),
     ("14_a_snapshot_that_is_too_old", Plant::SnapshotsKept, "  c1.1 TOO OLD"),
     ("22_what_was_received_counts", Plant::RemoteWritesIgnored, "  c2.1 CONFLICT"),
     ("03_slow_commit", Plant::LocksIgnored, "  c2.1 CONFLICT"),

@@ -273,6 +273,11 @@ impl World {
                 let patience = Duration::from_millis(millis.parse().unwrap());
                 Command::Begin { transaction, keyspace, patience }
             }
+            ("get", words @ [_, _, ..]) => {
+                let keys = words.iter().map(|word| key(word, sites)).collect();
+                Command::GetMany { transaction, keys }
+            }
+            ("mark", [word]) => Command::GetMarked { transaction, key: key(word, sites) },
             ("get", [word]) => Command::Get { transaction, key: key(word, sites) },
             ("put", [word, value]) => Command::Put {
                 transaction,
@@ -300,6 +305,17 @@ impl World {
                 let from = if verb == "elements" { End::Least } else { End::Greatest };
                 Command::Set { transaction, call: SetCall::Elements { set, range, from, limit } }
             }
+            ("name" | "unname", [set, word]) => {
+                let (set, element) = (key(set, sites), key(word, sites));
+                let by = if verb == "name" { 1 } else { -1 };
+                Command::Set { transaction, call: SetCall::Add { set, element, by } }
+            }
+            ("members" | "newest", [set, limit @ ..]) => {
+                let (set, range) = (key(set, sites), KeyRange { from: Key::default(), to: None });
+                let limit = limit.first().map_or(10, |limit| limit.parse().unwrap());
+                let from = if verb == "members" { End::Least } else { End::Greatest };
+                Command::Set { transaction, call: SetCall::Members { set, range, from, limit } }
+            }
             ("locate", [word]) => container(transaction, key(word, sites), ContainerCall::Locate),
             ("place", [word, site]) => {
                 let call = ContainerCall::Place(ShardId(site.parse().unwrap()));
@@ -310,6 +326,10 @@ impl World {
             ("read", words) => {
                 let keys = words.iter().map(|word| key(word, sites)).collect();
                 Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience }
+            }
+            ("catch", numbers) => {
+                let seen = numbers.iter().map(|number| number.parse().unwrap()).collect();
+                Command::CatchUp { transaction, keyspace, seen, patience }
             }
             ("abort", []) => Command::Abort { transaction },
             ("await", [version, milestone, wait @ ..]) => {

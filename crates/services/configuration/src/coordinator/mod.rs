@@ -184,9 +184,12 @@ impl Coordinates for Coordinator {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
             }
             command @ (Command::Container { .. }
+            | Command::GetMany { .. }
+            | Command::GetMarked { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }
             | Command::Observe { .. }
+            | Command::CatchUp { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }

@@ -368,7 +368,11 @@ mod tests {
             choices.guess_as(|pair| (pair.updater == TxnId(1)).then_some(false)),
             Some(vec![false, true, false])
         );
-        assert_eq!(choices.guess_as(|_| Some(true)), Some(vec![true, false, false]), "the sum leaves no more");
+        assert_eq!(
+            choices.guess_as(|_| Some(true)),
+            Some(vec![true, false, false]),
+            "the sum leaves no more"
+        );
         assert_eq!(choices.guess_as(|_| Some(false)), Some(vec![false, false, true]), "nor less");
     }
 }

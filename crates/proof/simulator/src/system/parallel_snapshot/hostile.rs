@@ -2,7 +2,7 @@
 //!
 //! It knows the ids of other clients' transactions, sends in its own name, and writes only keys of its own.
 
-use quorate_core::command::Milestone;
+use quorate_core::command::{End, Milestone};
 use quorate_core::{Key, Random, ShardId, TransactionId, Value};
 use quorate_walter::message::{Ending, Period, Snapshot, Wanted};
 use quorate_walter::{LocalSite, Message, Update, Vector, VersionNumber};
@@ -87,8 +87,11 @@ impl Hostile {
         let (transaction, snapshot) = (self.liar.next_id(), self.snapshot());
         let key = Key::copy_from_slice(&[HOSTILE_KEYS]);
         let range = quorate_core::KeyRange { from: key.clone(), to: Some(key.clone()) };
-        let wanted = match self.liar.random.below(3) {
+        let members =
+            |limit| Wanted::Members { set: key.clone(), range: range.clone(), from: End::Least, limit };
+        let wanted = match self.liar.random.below(4) {
             0 => vec![],
+            3 => vec![members(1), members(u32::MAX)],
             1 => vec![Wanted::Register(key); 1_000],
             _ => vec![Wanted::Range(range, u32::MAX)],
         };
@@ -146,6 +149,8 @@ impl Hostile {
             Message::Progress { received: u64::MAX, committed: vector.clone(), oldest: vector.clone() },
             Message::Prepare { transaction, keys, snapshot: vector },
             Message::NotLeading { transaction: None, leader: quorate_core::ReplicaIndex(200) },
+            Message::AskLast { question: 0 },
+            Message::Last { question: u64::MAX, seqno: 0 },
         ];
         let own = said[self.liar.random.index(said.len())].clone();
         self.liar.talk_like_a_replica(shard, cluster, &own);

@@ -95,6 +95,7 @@ impl System for ParallelSnapshot {
     const READS_THE_PAST: bool = false;
     const CHANGES_GROUPS: bool = false;
     const TELLS_MILESTONES: bool = true;
+    const HANDS_ON_TOKENS: bool = true;
     const STANDS_ON_LOG: bool = true;
     const PLACES_CONTAINERS: bool = true;
     const LOSES_SITES: bool = true;

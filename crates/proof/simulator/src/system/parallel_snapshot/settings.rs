@@ -42,6 +42,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         batch_bytes_max: [1, 2_000, 256 * 1024][random.index(3)],
         resend_timeout,
         vote_timeout,
+        reservation_timeout: 2 * round_trip + Duration::from_millis(2),
         recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
         wait_timeout: 4 * round_trip + Duration::from_millis(random.between(500, 5_000)),
         attention_interval,

@@ -41,7 +41,8 @@ fn of_own(message: &Message) -> Work {
         Message::Read { wanted, .. } => {
             let keys = |wanted: &Wanted| match wanted {
                 Wanted::Register(_) | Wanted::Count { .. } | Wanted::Container(_) => 1,
-                Wanted::Range(_, limit) | Wanted::Elements { limit, .. } => {
+                Wanted::InFlight(_) => 0,
+                Wanted::Range(_, limit) | Wanted::Elements { limit, .. } | Wanted::Members { limit, .. } => {
                     (*limit as usize).min(SCANNED_MAX)
                 }
             };
@@ -50,8 +51,10 @@ fn of_own(message: &Message) -> Work {
         Message::ReadReply { found, .. } => {
             let keys = |found: &Found| match found {
                 Found::Register { .. } | Found::Count(_) | Found::Container(_) => 1,
+                Found::InFlight(_) => 0,
                 Found::Range { entries, .. } => entries.len(),
                 Found::Elements { counts, .. } => counts.len(),
+                Found::Members { members, .. } => members.len(),
             };
             Work::new(Operation::Reply, found.iter().map(keys).sum())
         }
@@ -71,6 +74,9 @@ fn of_own(message: &Message) -> Work {
         | Message::Expected { .. }
         | Message::Fetch { .. }
         | Message::Abandoned { .. }
+        | Message::NeverCommitted { .. }
+        | Message::AskLast { .. }
+        | Message::Last { .. }
         | Message::Frozen { .. }
         | Message::NotLeading { .. }
         | Message::AskOutcome { .. }
@@ -97,7 +103,9 @@ fn of_entries(entries: &[quorate_log::Entry<Item<Replica>>]) -> Work {
 /// The work of a coordinator for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
-        Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
+        Command::ReadOnly { keys, .. } | Command::GetMany { keys, .. } => {
+            Work::new(Operation::Command, keys.len())
+        }
         Command::Route(_) | Command::Reachable { .. } => Work::new(Operation::Control, 0),
         _ => Work::new(Operation::Command, 1),
     }

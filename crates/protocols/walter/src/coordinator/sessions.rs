@@ -1,0 +1,137 @@
+//! A session goes on at another client, maybe at another site: that one catches up with what the session has seen (section 4.1, W14).
+//!
+//! ```text
+//!   CatchUp ─► READ nothing, of a new snapshot that includes it ─► the site has it: every later snapshot of this client includes it
+//!                  ├─ ABANDONED ─► again with what is left, and the client is told
+//!                  └─ NEVER-COMMITTED, or no answer in time ─► as if nobody had said anything
+//! ```
+//!
+//! The vector is not taken over before the site has all of it: a client that serves many users is held up by none of them, whatever they claim.
+
+use quorate_core::command::{Event, Failure, Invalid};
+use quorate_core::hosted::HostedCoordinator;
+use quorate_core::seen::{Seen, SeenPart};
+use quorate_core::{Context, ReplicaId, ShardId, TransactionId};
+
+use super::{Coordinator, Out, Session};
+use crate::reasons;
+use crate::vector::{Vector, VersionNumber};
+
+/// What a client is to include in its snapshots.
+#[derive(Debug)]
+pub(super) struct CatchUp {
+    /// The part of it that is not abandoned, as far as is known.
+    pub(super) seen: Vector,
+    /// A local site whose transactions were part of it and were abandoned.
+    pub(super) abandoned: Option<ShardId>,
+}
+
+impl Session {
+    /// All that its client has seen; none if that is nothing.
+    fn part(&self) -> Option<SeenPart> {
+        let numbers = self.seen.numbers().to_vec();
+        let first = self.routes.keyspace.shards.first()?.id;
+        (!numbers.is_empty()).then_some(SeenPart { first, numbers })
+    }
+}
+
+impl HostedCoordinator for Coordinator {
+    fn is_idle(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        for (keyspace, session) in &self.keyspaces {
+            if let Some(part) = session.part() {
+                seen.include(*keyspace, part);
+            }
+        }
+        seen
+    }
+}
+
+impl Coordinator {
+    pub(super) fn catch_up(
+        &mut self,
+        id: TransactionId,
+        seen: Vector,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(execution) = self.execution(id) else { return };
+        execution.commits_when_read = true;
+        execution.catches_up = Some(CatchUp { seen, abandoned: None });
+        self.want(id, Vec::new(), context, outbox);
+    }
+
+    /// The session has seen what was abandoned since. It is told once, and goes on without.
+    pub(super) fn on_abandoned(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        last: VersionNumber,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if !self.forget_above(from, id, last, outbox) {
+            return;
+        }
+        let Some(shard) = self.shard_of(id, last) else { return outbox.ignored(reasons::MALFORMED) };
+        if let Some(catch_up) = self.execution(id).and_then(|execution| execution.catches_up.as_mut()) {
+            catch_up.seen.exclude_above(last);
+            catch_up.abandoned = Some(shard);
+            self.forget_sent(id);
+            return self.send_reads(id, context.now, outbox);
+        }
+        self.fail(id, Failure::HistoryAbandoned { shard }, outbox);
+    }
+
+    /// The session has seen what was never there: its site has lost what it had promised to keep; or it was told so by others.
+    pub(super) fn on_never_committed(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        last: VersionNumber,
+        outbox: &mut Out,
+    ) {
+        if self.forget_above(from, id, last, outbox) {
+            let invalid = Invalid::NeverCommitted { position: last.site.0 };
+            self.fail(id, Failure::Invalid(invalid), outbox);
+        }
+    }
+
+    /// The session has not seen anything of a site after this. True if its local site says so about an open transaction.
+    fn forget_above(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        last: VersionNumber,
+        outbox: &mut Out,
+    ) -> bool {
+        if self.transactions.get(&id).is_none_or(|open| open.home != from.shard) {
+            outbox.ignored(reasons::NOT_OPEN);
+            return false;
+        }
+        self.leaders.note_leading(from);
+        if let Some(session) = self.session_of(id) {
+            session.seen.exclude_above(last);
+        }
+        true
+    }
+
+    /// The shard that is the local site of a version, in the keyspace of a transaction.
+    fn shard_of(&mut self, id: TransactionId, version: VersionNumber) -> Option<ShardId> {
+        let shards = &self.session_of(id)?.routes.keyspace.shards;
+        shards.get(usize::from(version.site.0)).map(|shard| shard.id)
+    }
+
+    /// Ends a catch-up of which something was abandoned. False if nothing was.
+    pub(super) fn tell_abandoned(&mut self, id: TransactionId, outbox: &mut Out) -> bool {
+        let catch_up = self.execution(id).and_then(|execution| execution.catches_up.as_ref());
+        let Some(shard) = catch_up.and_then(|catch_up| catch_up.abandoned) else { return false };
+        self.transactions.remove(&id);
+        outbox.emit(Event::Finished { transaction: id, result: Err(Failure::HistoryAbandoned { shard }) });
+        true
+    }
+}
