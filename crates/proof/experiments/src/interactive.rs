@@ -30,6 +30,8 @@ pub struct Transactions {
     pub timed: Option<&'static str>,
     /// True if a transaction that only reads, and knows its keys beforehand, is a read-only one.
     pub reads_at_once: bool,
+    /// True if every object is read by a request of its own.
+    pub reads_apart: bool,
     /// Which users the clients of each site serve, where they serve different ones; none if all serve all.
     pub places: Vec<Place>,
     /// True if users have followers and posts before anything begins, in a Twitter clone over counting sets.
@@ -50,6 +52,7 @@ impl Transactions {
             kind: None,
             timed: None,
             reads_at_once: true,
+            reads_apart: false,
             places: Vec::new(),
             is_populated: false,
             objects: None,
@@ -126,6 +129,7 @@ impl<P: Protocol<Client: Machine<Command = Command, Event = Event>>> Driver<P> f
         }
         let value_bytes_min = self.work.objects.as_ref().map_or(0, |objects| objects.value_bytes);
         let execution = Execution::new(Arc::clone(&running.plan), &mut self.unique, value_bytes_min);
+        let execution = if self.work.reads_apart { execution.reading_apart() } else { execution };
         running.execution = Some(execution);
         say(Command::Begin { transaction, keyspace, patience });
         running.step(transaction, say)
@@ -309,6 +313,10 @@ impl Running {
                 Step::Members { set, range, from, limit } => {
                     let call = SetCall::Members { set, range, from, limit };
                     (Command::Set { transaction, call }, Progress::Waits)
+                }
+                Step::GetMany(keys) if execution.reads_apart() => {
+                    keys.into_iter().for_each(|key| say(Command::Get { transaction, key }));
+                    return Progress::Waits;
                 }
                 // Only social networks read many keys, over sets, so their keyspaces read several at once.
                 Step::GetMany(keys) => (Command::GetMany { transaction, keys }, Progress::Waits),

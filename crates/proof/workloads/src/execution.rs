@@ -93,6 +93,8 @@ pub struct Execution {
     discovered: Vec<MicroOp>,
     /// How many operations are done.
     done: usize,
+    /// True if each object is read by itself, those that a set names too.
+    reads_apart: bool,
 }
 
 /// What an operation has read that was done together with all others.
@@ -160,7 +162,19 @@ impl Execution {
         let fresh = plan.operations.iter().map(|op| if op.writes() { unique.draw() } else { 0 }).collect();
         let seen = plan.operations.iter().map(|_| Seen::Nothing).collect();
         let (pending, queued, discovered) = (None, VecDeque::new(), Vec::new());
-        Execution { plan, value_bytes_min, fresh, seen, pending, queued, discovered, done: 0 }
+        let (done, reads_apart) = (0, false);
+        Execution { plan, value_bytes_min, fresh, seen, pending, queued, discovered, done, reads_apart }
+    }
+
+    /// The same, which reads each object by itself: a set first, and then the objects that it names.
+    #[must_use]
+    pub fn reading_apart(self) -> Self {
+        Execution { reads_apart: true, ..self }
+    }
+
+    /// True if it was [told to](Execution::reading_apart).
+    pub fn reads_apart(&self) -> bool {
+        self.reads_apart
     }
 
     /// The transaction.
@@ -235,7 +249,7 @@ impl Execution {
             return Step::GetMany(listed.wanted(elements));
         }
         let range = listed.rest.clone().unwrap_or(KeyRange { from: Key::default(), to: None });
-        if elements.objects > 0 && listed.rest.is_none() && elements.names_objects {
+        if !self.reads_apart && elements.objects > 0 && listed.rest.is_none() && elements.names_objects {
             // The first elements and the objects that they name come together.
             let limit =
                 listed.enough(elements).map_or(elements.objects, |enough| enough.min(elements.objects));

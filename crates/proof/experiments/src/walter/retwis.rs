@@ -94,6 +94,7 @@ impl Operations {
         let homes = Homes::Hashed(sites);
         let work = Transactions {
             reads_at_once: false,
+            reads_apart: true,
             places: (0..sites).map(|site| Place { homes, here: vec![site], away: 0.0 }).collect(),
             is_populated: true,
             sessions_per_client: SESSIONS,

@@ -90,6 +90,7 @@ impl Operations {
         let place = |site| Place { homes, here: vec![site], away: 0.0 };
         let work = Transactions {
             reads_at_once: false,
+            reads_apart: true,
             places: (0..SITES).map(place).collect(),
             sessions_per_client: sessions,
             ..Transactions::new(workload)

@@ -151,6 +151,8 @@ fn a_set_and_the_objects_that_it_names_are_read_together() {
     let all = Elements::all(set(), End::Greatest, 9);
     let elements = Elements { objects: 2, names_objects: true, ..all };
     let mut execution = execution(vec![Operation::Elements(elements)]);
+    let apart = execution.clone().reading_apart().next_step();
+    assert!(matches!(apart, Step::Elements { .. }), "{apart:?}");
     let range = KeyRange { from: Key::default(), to: None };
     let members = Step::Members { set: set(), range, from: End::Greatest, limit: 2 };
     assert_eq!(execution.next_step(), members);
