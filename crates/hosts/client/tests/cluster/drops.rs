@@ -29,7 +29,10 @@ async fn a_dropped_keyspace_serves_nobody_and_comes_back_with_its_data() {
     let patient = before.with_deadline(Duration::from_secs(60));
     let error = patient.get("alice").await.unwrap_err().to_string();
     assert!(error.contains("`quorate keyspace undrop accounts --id 1`"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "the client is told, and does not wait for its deadline");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "the client is told, and does not wait for its deadline"
+    );
     let error = db.keyspace("accounts").await.unwrap_err();
     assert!(error.to_string().contains("undrop accounts --id 1"), "{error}");
 
