@@ -8,7 +8,7 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
-        (&["bench", "tpcc-x"], "rmw, retwis, ycsb-t, lists"),
+        (&["bench", "tpcc-x"], "rmw, writes, retwis, ycsb-t, lists"),
         (&["bench", "rmw", "--clients", "0"], "at least 1"),
         (&["bench", "rmw", "--embedded", "--connect", "x:1"], "cannot be used with"),
         (&["bench", "rmw", "--embedded", "--replicas", "2"], "odd"),

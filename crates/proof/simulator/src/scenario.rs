@@ -596,7 +596,9 @@ fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random
     };
     let kind = choice.unwrap_or(drawn);
     let keys = match kind {
-        WorkloadKind::Rmw | WorkloadKind::YcsbT | WorkloadKind::Counters => random.between(3, 8),
+        WorkloadKind::Rmw | WorkloadKind::Writes | WorkloadKind::YcsbT | WorkloadKind::Counters => {
+            random.between(3, 8)
+        }
         WorkloadKind::Retwis => random.between(10, 30),
         WorkloadKind::Lists => random.between(8, 15),
         WorkloadKind::WaltSocial | WorkloadKind::RetwisPsi => random.between(8, 14),

@@ -15,6 +15,7 @@
 //! | workload | what | source |
 //! |---|---|---|
 //! | [`rmw`] | one key is read and written | TAPIR paper, section 7.3 |
+//! | [`writes`] | one key is written | what a commit costs by itself |
 //! | [`retwis`] | a social network: users, followers, posts, timelines | TAPIR paper, section 7.4 |
 //! | [`ycsb_t`] | a closed economy: balances are read, money is moved | YCSB+T (Dey et al., 2014) |
 //! | [`counters`] | increments, each transaction one batch | Granola paper, section 6 |
@@ -43,6 +44,7 @@ pub mod unique;
 pub mod value;
 pub mod waltsocial;
 pub mod workload;
+pub mod writes;
 pub mod ycsb_t;
 pub mod zipf;
 

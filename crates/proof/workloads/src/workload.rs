@@ -11,13 +11,15 @@ use crate::lists::{Lists, Mix};
 use crate::operation::Plan;
 use crate::social::{self, Place, profile};
 use crate::zipf::{Distribution, Popularity};
-use crate::{counters, retwis, retwis_psi, rmw, waltsocial, ycsb_t};
+use crate::{counters, retwis, retwis_psi, rmw, waltsocial, writes, ycsb_t};
 
 /// Which workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkloadKind {
     /// See [`rmw`].
     Rmw,
+    /// See [`writes`].
+    Writes,
     /// See [`retwis`].
     Retwis,
     /// See [`ycsb_t`].
@@ -34,8 +36,9 @@ pub enum WorkloadKind {
 
 impl WorkloadKind {
     /// Every workload.
-    pub const ALL: [WorkloadKind; 7] = [
+    pub const ALL: [WorkloadKind; 8] = [
         WorkloadKind::Rmw,
+        WorkloadKind::Writes,
         WorkloadKind::Retwis,
         WorkloadKind::YcsbT,
         WorkloadKind::Lists,
@@ -48,6 +51,7 @@ impl WorkloadKind {
     pub const fn name(self) -> &'static str {
         match self {
             WorkloadKind::Rmw => "rmw",
+            WorkloadKind::Writes => "writes",
             WorkloadKind::Retwis => "retwis",
             WorkloadKind::YcsbT => "ycsb-t",
             WorkloadKind::Lists => "lists",
@@ -61,6 +65,7 @@ impl WorkloadKind {
     pub const fn what(self) -> &'static str {
         match self {
             WorkloadKind::Rmw => "reads one key and writes it",
+            WorkloadKind::Writes => "writes one key, and reads nothing",
             WorkloadKind::Retwis => "a social network: 5% add user, 15% follow, 30% post, 50% timeline",
             WorkloadKind::YcsbT => "a closed economy: 90% read an account, 10% move money between two",
             WorkloadKind::Lists => {
@@ -147,7 +152,7 @@ impl Parameters {
     /// The defaults of a workload: a million keys and 100-byte values for benchmarks, a dozen keys for `lists`.
     pub fn new(kind: WorkloadKind) -> Self {
         let (keys, popularity, value_bytes_min) = match kind {
-            WorkloadKind::Rmw => (1_000_000, Popularity::Uniform, 100),
+            WorkloadKind::Rmw | WorkloadKind::Writes => (1_000_000, Popularity::Uniform, 100),
             WorkloadKind::Retwis => (1_000_000, Popularity::Zipf(0.6), 100),
             WorkloadKind::YcsbT => (1_000_000, Popularity::Zipf(0.99), 100),
             WorkloadKind::Lists => (12, Popularity::Zipf(0.6), 0),
@@ -219,7 +224,7 @@ impl Workload {
     pub fn new(parameters: Parameters) -> Self {
         let numbered = |keys| Shape::Numbered(Distribution::new(keys, parameters.popularity));
         let shape = match parameters.kind {
-            WorkloadKind::Rmw => numbered(parameters.keys.max(1)),
+            WorkloadKind::Rmw | WorkloadKind::Writes => numbered(parameters.keys.max(1)),
             WorkloadKind::Retwis => numbered(parameters.keys.max(retwis::KEYS_MIN)),
             WorkloadKind::YcsbT => numbered(parameters.keys.max(ycsb_t::KEYS_MIN)),
             WorkloadKind::Counters => numbered(parameters.keys.max(counters::KEYS_MIN)),
@@ -266,6 +271,7 @@ impl Workload {
             (Shape::Numbered(keys), WorkloadKind::Counters) => {
                 counters::draw(keys, self.parameters.two_percent, self.parameters.judged, random)
             }
+            (Shape::Numbered(keys), WorkloadKind::Writes) => writes::draw(keys, random),
             (Shape::Numbered(keys), _) => rmw::draw(keys, random),
         }
     }
