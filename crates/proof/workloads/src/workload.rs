@@ -334,7 +334,7 @@ mod tests {
         let error = "ycsb".parse::<WorkloadKind>().unwrap_err().to_string();
         assert!(
             error.contains("ycsb")
-                && error.contains("rmw, retwis, ycsb-t, lists, counters, waltsocial, retwis-psi"),
+                && error.contains("rmw, writes, retwis, ycsb-t, lists, counters, waltsocial, retwis-psi"),
             "{error}"
         );
     }
