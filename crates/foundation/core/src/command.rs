@@ -406,12 +406,17 @@ pub struct Member {
 }
 
 /// A call about a container (Walter, sections 2 and 4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerCall {
-    /// Find out its preferred site.
+    /// Find out its preferred site, and which sites hold its objects.
     Locate,
-    /// Create it, or move it: this local site lets in what is written to its registers from here on.
-    Place(ShardId),
+    /// Create it, or move it.
+    Place {
+        /// This local site lets in what is written to its registers from here on.
+        preferred: ShardId,
+        /// These local sites alone hold the values of its objects from here on, the preferred one among them; none leaves that as it is.
+        replicas: Option<Vec<ShardId>>,
+    },
     /// Destroy it: its objects are where the keyspace has them by itself.
     Destroy,
 }
@@ -514,6 +519,8 @@ pub enum Event {
         name: Key,
         /// Its preferred site.
         preferred: ShardId,
+        /// The local sites that hold the values of its objects, ascending.
+        replicas: Vec<ShardId>,
     },
     /// The answer to a read of a counting set.
     Set {
@@ -671,6 +678,43 @@ pub enum Failure {
     Invalid(Invalid),
 }
 
+/// Why the objects of a container cannot be at some sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicasError {
+    /// A container cannot have its preferred site, or a replica, where its objects are not.
+    #[error(
+        "the objects of the container are not at {0}: a container can only be placed at sites that have its objects, and sites only ever \
+         give them up"
+    )]
+    NoCopy(ShardId),
+    /// The preferred site of a container has its objects.
+    #[error(
+        "{0} is to be the preferred site of the container, and is none of the sites that are to have its objects"
+    )]
+    PreferredWithoutCopy(ShardId),
+    /// Too few sites would have the objects of a container.
+    #[error(
+        "{given} sites are too few for the objects of the container, which have to survive the loss of sites: at least {least} must have them"
+    )]
+    TooFew {
+        /// How many were named.
+        given: usize,
+        /// As many there have to be.
+        least: usize,
+    },
+    /// All sites that had the objects of a container were taken out.
+    #[error(
+        "the objects of the container are lost: all sites that had them were removed; nothing can be read of it or written to it any more, so use \
+         another one"
+    )]
+    Lost,
+    /// A container whose objects are not at all sites cannot become one that the keyspace places.
+    #[error(
+        "not all sites have the objects of the container, so it cannot be destroyed: place it at one that has them"
+    )]
+    Limited,
+}
+
 /// The mistake in a call, as users are told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
@@ -683,6 +727,9 @@ pub enum Invalid {
     /// A container cannot be placed where the keyspace is not.
     #[error("{0} is no site of this keyspace")]
     NoSuchSite(ShardId),
+    /// The objects of a container cannot be at these sites.
+    #[error(transparent)]
+    Replicas(#[from] ReplicasError),
     /// The protocol of the keyspace has no such transactions.
     #[error("the protocol of this keyspace has no such transactions: use a keyspace of another isolation")]
     Unsupported,

@@ -1,5 +1,8 @@
 //! Containers: where the objects of a `parallel-snapshot` keyspace are written first.
 
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
 use quorate_core::command::{ContainerCall, Outcome};
 use quorate_core::topology::{container_of, shard_position};
 use quorate_core::transaction::{LimitExceeded, validate_key};
@@ -9,6 +12,7 @@ use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::retry::Retries;
 use crate::transaction::{Transaction, clock_now};
+use crate::waiters::Located;
 
 /// The kind of an object, as its id says it. A register and a set of one key are two objects all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,31 +80,39 @@ impl Container {
     /// # Errors
     /// [`Invalid::Unsupported`] if the keyspace has no containers; else as [`Keyspace::read_only`].
     pub async fn preferred_site(&self) -> Result<String> {
-        let located = self.run(ContainerCall::Locate).await?;
-        let directory = self.keyspace.shared().places.directory();
-        let names = directory.sites_of(&self.keyspace.definition(), located.as_slice());
+        let located = self.locate().await?;
         let outdated = || Invalid::KeyspaceOutdated { name: self.keyspace.name().to_owned() };
-        names.into_iter().next().ok_or_else(|| outdated().into())
+        self.names(&[located.preferred]).into_iter().next().ok_or_else(|| outdated().into())
+    }
+
+    /// The names of the sites that hold the values of its objects, as the nearest site knows them: all sites of the keyspace, unless it was placed at some
+    /// of them alone ([`Placement::replicated_at`]).
+    ///
+    /// # Errors
+    /// As [`Container::preferred_site`].
+    pub async fn replica_sites(&self) -> Result<Vec<String>> {
+        Ok(self.names(&self.locate().await?.replicas))
     }
 
     /// Creates it with this preferred site, or moves it there: the site that has it lets in no more writes, and the other one begins as soon
     /// as it has all that was written. Returns once the site that had it has handed it over, durably.
     ///
     /// # Errors
-    /// [`Invalid::NoSuchSite`] or [`Invalid::NotInSite`] if the keyspace is not there; [`Error::Conflict`] if transactions wrote to it all the time until the
-    /// deadline; else as [`Keyspace::transact`].
+    /// [`Invalid::NoSuchSite`] or [`Invalid::NotInSite`] if the keyspace is not there; [`Invalid::Replicas`] if the container's objects are not there;
+    /// [`Error::Conflict`] if transactions wrote to it all the time until the deadline; else as [`Keyspace::transact`].
     pub async fn place_at(&self, site: &str) -> Result<()> {
-        let directory = self.keyspace.shared().places.directory();
-        let there = directory.local_sites(&self.keyspace.definition(), site)?;
-        // Containers spread over the local sites of one place.
-        let position = shard_position(&self.name, there.len());
-        self.run(ContainerCall::Place(there[position])).await.map(drop)
+        self.place(site).await
+    }
+
+    /// As [`Container::place_at`], and more can be said of it before it is awaited.
+    pub fn place(&self, site: &str) -> Placement {
+        Placement { container: self.clone(), site: site.to_owned(), replicas: None }
     }
 
     /// Destroys it: its preferred site is that which follows from its name. Its objects stay.
     ///
     /// # Errors
-    /// As [`Container::place_at`].
+    /// [`Invalid::Replicas`] if its objects are not at all sites; else as [`Container::place_at`].
     pub async fn destroy(&self) -> Result<()> {
         self.run(ContainerCall::Destroy).await.map(drop)
     }
@@ -131,7 +143,24 @@ impl Container {
         new_id(session.next_id(clock_now()), session.client(), kind, &self.name)
     }
 
-    async fn run(&self, call: ContainerCall) -> Result<Option<ShardId>> {
+    async fn locate(&self) -> Result<Located> {
+        let located = self.run(ContainerCall::Locate).await?;
+        let outdated = || Invalid::KeyspaceOutdated { name: self.keyspace.name().to_owned() };
+        located.ok_or_else(|| outdated().into())
+    }
+
+    fn names(&self, shards: &[ShardId]) -> Vec<String> {
+        self.keyspace.shared().places.directory().sites_of(&self.keyspace.definition(), shards)
+    }
+
+    /// The local site of a place that has the container, or would have it: containers spread over the local sites of one place.
+    fn local_site(&self, site: &str) -> Result<ShardId> {
+        let directory = self.keyspace.shared().places.directory();
+        let there = directory.local_sites(&self.keyspace.definition(), site)?;
+        Ok(there[shard_position(&self.name, there.len())])
+    }
+
+    async fn run(&self, call: ContainerCall) -> Result<Option<Located>> {
         if container_of(&self.name) != self.name.as_slice() {
             return Err(Invalid::from(LimitExceeded::ContainerName).into());
         }
@@ -141,7 +170,7 @@ impl Container {
             let (attempt, patience) = retries.begin();
             let id = TransactionId { attempt, ..first };
             let txn: Transaction = self.keyspace.open(id, patience).await?;
-            match txn.container(&self.name, call).await {
+            match txn.container(&self.name, call.clone()).await {
                 Ok(located) => return Ok(located),
                 Err(Error::Conflict) => {}
                 Err(Error::Unknown { token }) => {
@@ -157,6 +186,48 @@ impl Container {
                 return Err(Error::Conflict);
             }
         }
+    }
+}
+
+/// A container is about to be placed: [`Container::place`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is placed before it is awaited"]
+pub struct Placement {
+    container: Container,
+    site: String,
+    replicas: Option<Vec<String>>,
+}
+
+impl Placement {
+    /// Only these sites hold the values of its objects from here on, the preferred one among them. Clients at other sites read them at one of these, the
+    /// nearest that answers, and write as before.
+    ///
+    /// Sites only ever give up their copies: one that does not hold the objects any more cannot be named again. At least two sites have to be named,
+    /// where the keyspace has so many.
+    pub fn replicated_at<Sites>(mut self, sites: Sites) -> Self
+    where
+        Sites: IntoIterator,
+        Sites::Item: Into<String>,
+    {
+        self.replicas = Some(sites.into_iter().map(Into::into).collect());
+        self
+    }
+
+    async fn run(self) -> Result<()> {
+        let preferred = self.container.local_site(&self.site)?;
+        let sites = self.replicas.as_ref();
+        let replicas = sites.map(|sites| sites.iter().map(|site| self.container.local_site(site)).collect());
+        let call = ContainerCall::Place { preferred, replicas: replicas.transpose()? };
+        self.container.run(call).await.map(drop)
+    }
+}
+
+impl IntoFuture for Placement {
+    type Output = Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
     }
 }
 

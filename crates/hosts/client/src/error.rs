@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use quorate_core::command::Milestone;
+use quorate_core::command::{Milestone, ReplicasError};
 use quorate_core::seen::InvalidSeen;
 use quorate_core::topology::Isolation;
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
@@ -239,6 +239,16 @@ pub enum Invalid {
         name: String,
         /// Why.
         error: quorate_core::topology::RemovalError,
+    },
+    /// The objects of a container cannot be at these sites.
+    #[error("in the keyspace {name:?}: {}", copies(site.as_deref(), error))]
+    Replicas {
+        /// The keyspace.
+        name: String,
+        /// The site, if it is one.
+        site: Option<String>,
+        /// Why.
+        error: ReplicasError,
     },
     /// A site cannot join a keyspace.
     #[error("no site joins the keyspace {name:?}: {error}")]
@@ -542,6 +552,20 @@ fn advice(missing: &[MissingReplica]) -> String {
         return "try again when they are back".to_owned();
     }
     format!("an operator has to act: {}", problems.join("; "))
+}
+
+/// Why the objects of a container cannot be at some sites.
+fn copies(site: Option<&str>, error: &ReplicasError) -> String {
+    match (site, error) {
+        (Some(site), ReplicasError::NoCopy(_)) => format!(
+            "the objects of the container are not at the site {site:?}: it can only be placed at sites that have its objects, and sites only \
+             ever give them up"
+        ),
+        (Some(site), ReplicasError::PreferredWithoutCopy(_)) => format!(
+            "{site:?} is to be the preferred site of the container, and is none of the sites that are to have its objects: name it among them"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 fn none_or_list(names: &[String]) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::command::{Failure, Invalid as Mistake};
+use quorate_core::command::{Failure, Invalid as Mistake, ReplicasError};
 use quorate_core::topology::Keyspace as Definition;
 use quorate_core::{ReplicaId, ShardId};
 
@@ -39,8 +39,19 @@ impl Shared {
             Failure::Invalid(Mistake::NeverCommitted { position }) => {
                 self.never_seen(keyspace, position).into()
             }
+            Failure::Invalid(Mistake::Replicas(error)) => self.cannot_be_there(keyspace, error).into(),
             Failure::Invalid(mistake) => invalid(keyspace, mistake).into(),
         }
+    }
+
+    /// The objects of a container cannot be at some sites.
+    fn cannot_be_there(&self, keyspace: &Arc<Definition>, error: ReplicasError) -> Invalid {
+        let shard = match error {
+            ReplicasError::NoCopy(shard) | ReplicasError::PreferredWithoutCopy(shard) => Some(shard),
+            ReplicasError::TooFew { .. } | ReplicasError::Lost | ReplicasError::Limited => None,
+        };
+        let named = self.places.directory().sites_of(&self.places.latest(keyspace), shard.as_slice());
+        Invalid::Replicas { name: keyspace.name.clone(), site: named.into_iter().next(), error }
     }
 
     /// The session has seen transactions that were abandoned with this local site.
@@ -77,6 +88,7 @@ pub(crate) fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
         Mistake::UnknownKeyspace(_) => Invalid::KeyspaceDropped { name: name() },
         Mistake::Unsupported => Invalid::Unsupported { name: name(), isolation: keyspace.isolation },
         Mistake::NoSuchSite(_) => Invalid::KeyspaceOutdated { name: name() },
+        Mistake::Replicas(error) => Invalid::Replicas { name: name(), site: None, error },
         Mistake::NoClockBound(_) => Invalid::NoClockBound { name: name() },
         Mistake::ShardLost(shard) => Invalid::ShardLost { name: name(), shard },
         Mistake::NotOpen(_) => Invalid::TransactionOver,

@@ -82,7 +82,7 @@ mod waiters;
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
-pub use container::{Container, ObjectKind};
+pub use container::{Container, ObjectKind, Placement};
 pub use creating::ServingProgress;
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};

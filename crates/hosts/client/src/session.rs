@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::receipt::Receipt;
 use crate::waiters::{
-    ElementsAnswer, ExecutedAnswer, FinishAnswer, Marked, MembersAnswer, MilestoneAnswer, OpenError,
+    ElementsAnswer, ExecutedAnswer, FinishAnswer, Located, Marked, MembersAnswer, MilestoneAnswer, OpenError,
     OutcomeAnswer, ScanAnswer, Waiters,
 };
 
@@ -336,7 +336,7 @@ impl Session {
         name: &Key,
         call: ContainerCall,
         patience: Duration,
-    ) -> Option<(oneshot::Receiver<ShardId>, oneshot::Receiver<FinishAnswer>)> {
+    ) -> Option<(oneshot::Receiver<Located>, oneshot::Receiver<FinishAnswer>)> {
         let (located, receiver) = oneshot::channel();
         let mut located = Some(located);
         let finish = self.ask(
@@ -347,7 +347,7 @@ impl Session {
                 }
                 waiters.expect_finish(transaction, sender)
             },
-            || Command::Container { transaction, keyspace, name: name.clone(), call, patience },
+            || Command::Container { transaction, keyspace, name: name.clone(), call: call.clone(), patience },
         )?;
         Some((receiver, finish))
     }

@@ -19,7 +19,7 @@ use crate::footprint::Footprint;
 use crate::receipt::{Origin, Receipt};
 use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
-use crate::waiters::{FinishAnswer, Marked};
+use crate::waiters::{FinishAnswer, Located, Marked};
 
 pub use members::Members;
 pub use sets::SetIter;
@@ -197,14 +197,15 @@ impl Transaction {
     }
 
     /// Finds or changes where a container is, in this transaction, which is new, and ends it. Gives where it is, if that was asked for.
-    pub(crate) async fn container(self, name: &Key, call: ContainerCall) -> Result<Option<ShardId>> {
+    pub(crate) async fn container(self, name: &Key, call: ContainerCall) -> Result<Option<Located>> {
         let inner = &self.inner;
         inner.end()?;
         let patience = inner.deadline.saturating_duration_since(Instant::now());
         let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);
+        let is_question = call == ContainerCall::Locate;
         let asked = session.container(inner.id, keyspace, name, call, patience);
         let (located, finish) = asked.ok_or_else(|| inner.ended())?;
-        if call == ContainerCall::Locate {
+        if is_question {
             inner.ending_of_read_only(finish).await?;
             // It is told before the end is.
             return inner.answer(located).await.map(Some);

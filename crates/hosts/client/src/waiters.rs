@@ -23,6 +23,14 @@ pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
 /// A page of a counting set, as the coordinator gives it: elements and counts, and the range that is left.
 pub(crate) type ElementsAnswer = (Vec<(Key, i64)>, Option<KeyRange>);
 
+/// Where a container is.
+#[derive(Debug)]
+pub(crate) struct Located {
+    /// The preferred site.
+    pub(crate) preferred: ShardId,
+    /// The local sites that have its objects.
+    pub(crate) replicas: Vec<ShardId>,
+}
 /// A page of a counting set with the registers that its elements name, as the coordinator gives it, and the range that is left.
 pub(crate) type MembersAnswer = (Vec<Member>, Option<KeyRange>);
 
@@ -79,7 +87,7 @@ struct Slot {
     counts: Vec<(Key, Key, oneshot::Sender<i64>)>,
     elements: Option<oneshot::Sender<ElementsAnswer>>,
     members: Option<oneshot::Sender<MembersAnswer>>,
-    located: Option<oneshot::Sender<ShardId>>,
+    located: Option<oneshot::Sender<Located>>,
     finish: Option<oneshot::Sender<FinishAnswer>>,
     failure: Option<Failure>,
 }
@@ -298,7 +306,7 @@ impl Waiters {
     pub(crate) fn expect_located(
         &mut self,
         transaction: TransactionId,
-        sender: oneshot::Sender<ShardId>,
+        sender: oneshot::Sender<Located>,
     ) -> bool {
         self.live(transaction).map(|slot| slot.located = Some(sender)).is_some()
     }
@@ -371,9 +379,9 @@ impl Waiters {
                     let _ = sender.send((entries, next));
                 }
             }
-            Event::Located { transaction, preferred, .. } => {
+            Event::Located { transaction, preferred, replicas, .. } => {
                 if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.located.take()) {
-                    let _ = sender.send(preferred);
+                    let _ = sender.send(Located { preferred, replicas });
                 }
             }
             Event::Set { transaction, answer } => self.deliver_set(transaction, answer),

@@ -11,6 +11,7 @@ use quorate_core::hosted::{Consultation, HostedReplica};
 use quorate_core::topology::{Settlement, Shard, SiteChanges};
 use quorate_core::{Instant, Random, ShardId};
 
+use crate::clients::placing;
 use crate::cluster::{Alarm, Cluster};
 use crate::membership::MembershipStep;
 use crate::system::System;
@@ -111,7 +112,10 @@ impl<S: System> Cluster<S> {
         let can_go_on = |other: &ShardId| {
             *other != shard && !self.losses.has_lost(*other) && self.losses.changes.serves(*other)
         };
-        if !S::LOSES_SITES || self.losses.has_lost(shard) || !shards.iter().any(can_go_on) {
+        // Where objects are at few sites, no more are lost than leave a copy of each.
+        let limits = placing::limits(&self.scenario).and(S::copies_min(&self.scenario.settings));
+        let is_too_many = limits.is_some_and(|copies| self.losses.lost.len() + 1 >= copies);
+        if !S::LOSES_SITES || self.losses.has_lost(shard) || is_too_many || !shards.iter().any(can_go_on) {
             return false;
         }
         self.losses.lost.push(shard);

@@ -28,9 +28,11 @@ fn the_rules_survive_all_faults() {
         "false token was refused",
         // W16: parallel snapshot isolation permits them, so they have to occur.
         "long forks between transactions of two sites",
+        "objects were read at another site than the client's",
         "replicas of a shard compared",
         "session changed site with its token",
         "set was read with the objects that it names",
+        "sites had objects that another site had not",
         "transactions held locks of a preferred site at once",
         "transactions of other sites committed at a site",
     ];

@@ -11,7 +11,7 @@ use std::ops::Bound;
 use quorate_core::Key;
 use quorate_core::command::End;
 
-use crate::vector::{Vector, VersionNumber};
+use crate::vector::{LocalSite, Vector, VersionNumber};
 
 /// A counting set: the counts of everything below the floor, and of each later transaction by how much it has changed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +95,31 @@ impl CountingSet {
         before - self.changes.len()
     }
 
+    /// Drops the counts, the changes that the floor includes, and those of other sites: the site gives its copy up, or never had one. Other
+    /// sites may lack what is left.
+    pub(crate) fn give_up(&mut self, floor: &Vector, own: LocalSite) {
+        self.base.clear();
+        self.changes.retain(|(version, _)| version.site == own && !floor.includes(*version));
+    }
+
+    /// The changes of the transactions of a site that a snapshot includes, between two bounds.
+    ///
+    /// # Panics
+    /// As [`BTreeMap::range`], if the bounds are turned around.
+    pub(crate) fn changes_of(
+        &self,
+        site: LocalSite,
+        between: (Bound<&Key>, Bound<&Key>),
+        snapshot: &Vector,
+    ) -> impl Iterator<Item = (VersionNumber, &Key, i32)> {
+        let is_meant =
+            move |(version, _): &&(VersionNumber, _)| version.site == site && snapshot.includes(*version);
+        let changes = self.changes.iter().filter(is_meant);
+        changes.flat_map(move |(version, changes)| {
+            changes.range::<Key, _>(between).map(move |(element, by)| (*version, element, *by))
+        })
+    }
+
     /// Drops the changes of transactions that were abandoned. Gives how many there were.
     pub(crate) fn discard(&mut self, is_abandoned: impl Fn(VersionNumber) -> bool) -> usize {
         let before = self.changes.len();
@@ -144,7 +169,6 @@ fn merge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vector::LocalSite;
 
     const ALL: (Bound<&Key>, Bound<&Key>) = (Bound::Unbounded, Bound::Unbounded);
 
@@ -214,6 +238,22 @@ mod tests {
         let between = (Bound::Excluded(&a), Bound::Included(&d));
         let elements = counts.elements(between, End::Greatest, &Vector::new(vec![2]));
         assert_eq!(elements.collect::<Vec<_>>(), [(Key::from("d"), 1), (Key::from("c"), 1)]);
+    }
+
+    #[test]
+    fn of_a_set_that_was_given_up_the_own_changes_are_left_that_others_may_lack() {
+        let mut counts = set(&[(0, 1, "a", 1), (1, 1, "a", 1), (0, 2, "b", 1)]);
+        counts.fold(&Vector::new(vec![1]));
+        counts.give_up(&Vector::new(vec![1]), LocalSite(0));
+        let left =
+            |snapshot: &[u64]| counts.changes_of(LocalSite(0), ALL, &Vector::new(snapshot.to_vec())).count();
+        assert_eq!(
+            (told(&counts, End::Least, &[2, 1]), left(&[2, 1]), left(&[1, 1])),
+            ("b+1".to_owned(), 1, 0)
+        );
+        let mut all = counts.clone();
+        all.give_up(&Vector::new(vec![2]), LocalSite(0));
+        assert!(all.is_empty());
     }
 
     #[test]

@@ -42,7 +42,11 @@ impl Commit {
                 + match update {
                     Update::Write { key, value } => key.len() + value.as_ref().map_or(0, Value::len),
                     Update::Add { set, element, .. } => set.len() + element.len(),
-                    Update::Place { name, .. } => name.len(),
+                    Update::Place { name, container } => {
+                        name.len()
+                            + 8 * container.as_ref().map_or(0, |container| container.replicas.sites.len())
+                    }
+                    Update::Noted { object, .. } => object.len(),
                 }
         };
         FIXED + 8 * self.snapshot.numbers().len() + self.updates.iter().map(update).sum::<usize>()
@@ -52,8 +56,8 @@ impl Commit {
 /// The registers that updates write.
 pub(crate) fn registers(updates: &[Update]) -> impl Iterator<Item = &Key> {
     updates.iter().filter_map(|update| match update {
-        Update::Write { key, .. } => Some(key),
-        Update::Add { .. } | Update::Place { .. } => None,
+        Update::Write { key, .. } | Update::Noted { object: key, writes: true } => Some(key),
+        Update::Add { .. } | Update::Place { .. } | Update::Noted { .. } => None,
     })
 }
 
@@ -148,7 +152,7 @@ impl Count {
 impl Placed {
     /// Roughly how many bytes it takes.
     pub(crate) fn bytes(&self) -> usize {
-        FRAMING + self.name.len()
+        FRAMING + self.name.len() + 8 * self.container.replicas.sites.len()
     }
 }
 

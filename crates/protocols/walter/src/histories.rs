@@ -6,8 +6,13 @@
 //! A *container* holds the objects whose keys name it, and says which site their preferred one is. It is written like a register: one
 //! version after the other, each by the site that has the container then.
 //!
+//! Of a container that has no replica at its site, histories hold the versions of registers above the floor, without values, so that no
+//! write is concurrent with them that is let in here; and what transactions of this site have written, with values, as long as other sites may lack it.
+//!
 //! A *floor* is a vector that every snapshot includes which anybody may still read. What no such snapshot tells apart is folded: a register
 //! keeps its newest version below the floor, a set adds up its counts. A snapshot that does not include the floor is too old.
+
+mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -16,10 +21,10 @@ use quorate_core::command::End;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Key, KeyRange, Value};
 
-use crate::container::Container;
+use crate::container::{Container, Replicas};
 use crate::counting_set::CountingSet;
 use crate::register::{Register, Written};
-use crate::vector::{Vector, VersionNumber};
+use crate::vector::{LocalSite, Vector, VersionNumber};
 
 /// One update of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,13 @@ pub enum Update {
         /// Where its objects are from here on; none where the keyspace has them.
         container: Option<Container>,
     },
+    /// An update of an object that has no replica at the site which is told of it: all that this site knows. No client asks for it.
+    Noted {
+        /// The object.
+        object: Key,
+        /// True if a register was written, false if a set was changed.
+        writes: bool,
+    },
 }
 
 impl Update {
@@ -57,6 +69,7 @@ impl Update {
             Update::Write { key, .. } => key,
             Update::Add { set, .. } => set,
             Update::Place { name, .. } => name,
+            Update::Noted { object, .. } => object,
         }
     }
 
@@ -146,6 +159,8 @@ enum Kind {
 /// The histories of all objects.
 #[derive(Debug, Default)]
 pub struct Histories {
+    /// The site that has them.
+    site: LocalSite,
     registers: FixedMap<Key, Box<Kept<Register>>>,
     /// The keys of the registers that are known, for scans.
     ordered: BTreeSet<Key>,
@@ -159,6 +174,12 @@ pub struct Histories {
     foldable: VecDeque<(Kind, Key)>,
     /// How many of these, from the front, were not looked at since the floor was raised.
     unfolded: usize,
+    /// The replica sets that versions of containers name, but for those of all sites, each with the number of these versions.
+    limited: BTreeMap<Replicas, usize>,
+    /// Containers whose copies here were given up, for good.
+    given_up: BTreeSet<Key>,
+    /// Those of them whose objects are still here.
+    leaving: BTreeSet<Key>,
 }
 
 /// An object, and whether it waits to be folded.
@@ -169,6 +190,11 @@ struct Kept<T> {
 }
 
 impl Histories {
+    /// Empty histories of a site.
+    pub fn new(site: LocalSite) -> Self {
+        Histories { site, ..Histories::default() }
+    }
+
     /// The transactions that have taken effect here: of each site the first so many (the paper's *GotVTS*).
     pub fn received(&self) -> &Vector {
         &self.received
@@ -193,19 +219,33 @@ impl Histories {
                 Update::Write { key, value } => self.write(version, key, value.clone()),
                 Update::Add { set, element, by } => self.add(version, set, element.clone(), *by),
                 Update::Place { name, container } => self.place(version, name, container.clone()),
+                Update::Noted { object, writes: true } => self.note(version, object),
+                Update::Noted { writes: false, .. } => {}
             }
         }
     }
 
     fn place(&mut self, version: VersionNumber, name: &Key, container: Option<Container>) {
+        if let Some(Container { replicas, .. }) =
+            container.as_ref().filter(|container| !container.replicas.is_all())
+        {
+            *self.limited.entry(replicas.clone()).or_default() += 1;
+        }
         let kept = self.containers.entry(name.clone()).or_default();
         kept.object.write(version, container);
-        if kept.object.is_foldable() && !std::mem::replace(&mut kept.is_queued, true) {
+        let is_foldable = self.is_container_foldable(name);
+        if let Some(kept) = self.containers.get_mut(name)
+            && is_foldable
+            && !std::mem::replace(&mut kept.is_queued, true)
+        {
             self.foldable.push_back((Kind::Container, name.clone()));
         }
     }
 
     fn add(&mut self, version: VersionNumber, set: &Key, element: Key, by: i32) {
+        if version.site != self.site && !self.holds(set, &self.floor) {
+            return;
+        }
         let kept = self.sets.entry(set.clone()).or_default();
         kept.object.add(version, element, by);
         if !std::mem::replace(&mut kept.is_queued, true) {
@@ -219,7 +259,26 @@ impl Histories {
             self.ordered.insert(key.clone());
         }
         kept.object.write(version, value);
-        if kept.object.is_foldable() && !std::mem::replace(&mut kept.is_queued, true) {
+        let is_foldable = kept.object.is_foldable();
+        self.queue_register(key, is_foldable);
+    }
+
+    /// A register was written, and its value is at other sites.
+    fn note(&mut self, version: VersionNumber, key: &Key) {
+        let kept = self.registers.entry(key.clone()).or_default();
+        if kept.object.is_empty() {
+            self.ordered.insert(key.clone());
+        }
+        kept.object.note(version);
+        self.queue_register(key, true);
+    }
+
+    fn queue_register(&mut self, key: &Key, is_foldable: bool) {
+        let is_foldable = is_foldable || !self.holds(key, &self.floor);
+        if let Some(kept) = self.registers.get_mut(key.as_slice())
+            && is_foldable
+            && !std::mem::replace(&mut kept.is_queued, true)
+        {
             self.foldable.push_back((Kind::Register, key.clone()));
         }
     }
@@ -233,18 +292,32 @@ impl Histories {
         Ok(self.register(key).and_then(|register| register.at(snapshot)))
     }
 
-    /// At most so many registers of a range that have a value in a snapshot.
+    /// At most so many registers of a range that have a value in a snapshot, as far as they are wanted and have a replica here.
     ///
     /// # Errors
     /// The snapshot is too old.
-    pub fn scan(&self, range: &KeyRange, limit: usize, snapshot: &Vector) -> Result<Registers, TooOld> {
+    pub fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        snapshot: &Vector,
+        is_wanted: impl Fn(&Key) -> bool,
+    ) -> Result<Registers, TooOld> {
         self.check(snapshot)?;
         let mut found = Vec::new();
         for key in self.ordered.range::<Key, _>(&range.from..).take_while(|key| range.contains(key)) {
             if found.len() == limit {
                 return Ok((found, Some(key.clone())));
             }
-            found.extend(self.register(key).and_then(|register| read(key, register, snapshot)));
+            if self.holds(key, snapshot) && is_wanted(key) {
+                let register = self.register(key);
+                if register.and_then(|register| register.at(snapshot)).is_some_and(|known| known.is_elsewhere)
+                {
+                    // The copy is about to be given up, and this snapshot is one of the last to read it.
+                    return Err(self.too_old(snapshot));
+                }
+                found.extend(register.and_then(|register| read(key, register, snapshot)));
+            }
         }
         Ok((found, None))
     }
@@ -306,16 +379,18 @@ impl Histories {
         self.at(&self.floor)
     }
 
-    /// All objects as a snapshot reads them that includes the floor.
+    /// All objects that have a replica here, as a snapshot reads them that includes the floor.
     pub fn at(&self, snapshot: &Vector) -> Base {
-        let registers = self.ordered.iter().filter_map(|key| read(key, self.register(key)?, snapshot));
+        let ordered = self.ordered.iter().filter(|key| self.holds(key, snapshot));
+        let registers = ordered.filter_map(|key| read(key, self.register(key)?, snapshot));
         let all = (Bound::Unbounded, Bound::Unbounded);
-        let counts = self.sets.iter().flat_map(|(set, kept)| {
+        let sets = self.sets.iter().filter(|(set, _)| self.holds(set, snapshot));
+        let counts = sets.flat_map(|(set, kept)| {
             let elements = kept.object.elements(all, End::Least, snapshot);
             elements.map(|(element, count)| Count { set: set.clone(), element, count })
         });
         let containers = self.containers.iter().filter_map(|(name, kept)| {
-            let Written { version, value } = kept.object.at(snapshot)?.clone();
+            let Written { version, value, .. } = kept.object.at(snapshot)?.clone();
             Some(Placed { name: name.clone(), version, container: value? })
         });
         Base {
@@ -326,18 +401,25 @@ impl Histories {
         }
     }
 
-    /// Histories that hold this and nothing later.
-    pub fn from_base(base: Base) -> Self {
+    /// Histories of a site that hold this and nothing later. The base may be that of another site, which has objects that this one has not.
+    pub fn from_base(base: Base, site: LocalSite) -> Self {
         let mut histories =
-            Histories { received: base.floor.clone(), floor: base.floor, ..Histories::default() };
+            Histories { site, received: base.floor.clone(), floor: base.floor, ..Histories::default() };
+        for Placed { name, version, container } in base.containers {
+            if !container.replicas.has(site) {
+                histories.given_up.insert(name.clone());
+            }
+            histories.place(version, &name, Some(container));
+        }
         for Read { key, version, value } in base.registers {
-            histories.write(version, &key, Some(value));
+            if histories.holds(&key, &histories.floor) {
+                histories.write(version, &key, Some(value));
+            }
         }
         for Count { set, element, count } in base.counts {
-            histories.sets.entry(set).or_default().object.set_base(element, count);
-        }
-        for Placed { name, version, container } in base.containers {
-            histories.place(version, &name, Some(container));
+            if histories.holds(&set, &histories.floor) {
+                histories.sets.entry(set).or_default().object.set_base(element, count);
+            }
         }
         histories
     }
@@ -359,7 +441,7 @@ impl Histories {
         size
     }
 
-    /// Every version of every register, ascending by key, oldest first.
+    /// Every version of every register, ascending by key, oldest first, also those whose values are elsewhere.
     pub fn versions(&self) -> impl Iterator<Item = (&Key, &Written)> {
         let versions = |key: &Key| self.registers.get(key.as_slice()).map(|kept| kept.object.versions());
         self.ordered
@@ -387,16 +469,23 @@ impl Histories {
                 self.foldable.push_back((kind, key));
             }
         }
+        if self.unfolded == 0 {
+            self.leave();
+        }
         self.unfolded > 0
     }
 
     /// True if a higher floor makes more of the object superfluous.
     fn fold_object(&mut self, kind: Kind, key: &Key) -> bool {
+        let is_held = self.holds(key, &self.floor);
         match kind {
             Kind::Register => {
                 let Some(kept) = self.registers.get_mut(key.as_slice()) else { return false };
-                kept.object.fold(&self.floor);
-                kept.is_queued = kept.object.is_foldable();
+                match is_held {
+                    true => _ = kept.object.fold(&self.floor),
+                    false => kept.object.give_up(&self.floor),
+                }
+                kept.is_queued = !kept.object.is_empty() && (kept.object.is_foldable() || !is_held);
                 let is_queued = kept.is_queued;
                 if kept.object.is_empty() {
                     self.registers.remove(key.as_slice());
@@ -406,7 +495,10 @@ impl Histories {
             }
             Kind::Set => {
                 let Some(kept) = self.sets.get_mut(key) else { return false };
-                kept.object.fold(&self.floor);
+                match is_held {
+                    true => _ = kept.object.fold(&self.floor),
+                    false => kept.object.give_up(&self.floor, self.site),
+                }
                 kept.is_queued = kept.object.is_foldable();
                 let is_queued = kept.is_queued;
                 if kept.object.is_empty() {
@@ -414,16 +506,7 @@ impl Histories {
                 }
                 is_queued
             }
-            Kind::Container => {
-                let Some(kept) = self.containers.get_mut(key) else { return false };
-                kept.object.fold(&self.floor);
-                kept.is_queued = kept.object.is_foldable();
-                let is_queued = kept.is_queued;
-                if kept.object.is_empty() {
-                    self.containers.remove(key);
-                }
-                is_queued
-            }
+            Kind::Container => self.fold_container(key),
         }
     }
 
@@ -458,6 +541,7 @@ impl Histories {
             kept.object.discard(is_abandoned);
             !kept.object.is_empty()
         });
+        self.count_limited();
     }
 
     fn register(&self, key: &[u8]) -> Option<&Register> {
@@ -468,7 +552,11 @@ impl Histories {
         if snapshot.includes_all(&self.floor) {
             return Ok(());
         }
-        Err(TooOld { snapshot: snapshot.clone(), floor: self.floor.clone() })
+        Err(self.too_old(snapshot))
+    }
+
+    fn too_old(&self, snapshot: &Vector) -> TooOld {
+        TooOld { snapshot: snapshot.clone(), floor: self.floor.clone() }
     }
 }
 

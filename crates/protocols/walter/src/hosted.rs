@@ -67,7 +67,7 @@ impl HostedOnLog for Replica {
 
     fn admission(message: &Message) -> Admission {
         match message {
-            Message::Read { .. } => Admission::of(Urgency::Early),
+            Message::Read { .. } | Message::ReadCopy { .. } => Admission::of(Urgency::Early),
             // Nothing is held for a client for longer than votes take, so clients are not counted.
             Message::Commit { .. } => Admission::of(Urgency::Prepare),
             _ => Admission::of(Urgency::Always),
@@ -112,7 +112,7 @@ impl Holdings for Replica {
     }
 
     fn versions(&self) -> Vec<StoredVersion> {
-        let versions = self.histories().versions();
+        let versions = self.histories().versions().filter(|(_, known)| !known.is_elsewhere);
         versions.map(|(key, known)| (key.clone(), known.version.timestamp(), known.value.clone())).collect()
     }
 

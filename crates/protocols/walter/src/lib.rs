@@ -42,7 +42,7 @@ pub mod vector;
 mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig};
-pub use container::Container;
+pub use container::{Container, Replicas};
 pub use coordinator::Coordinator;
 pub use entry::{Entry, Page};
 pub use histories::{Base, Count, Elements, Histories, Placed, Read, Registers, TooOld, Update};

@@ -17,7 +17,17 @@
 //!     │                    all have committed it: globally visible           │
 //! ```
 //!
-//! A client may ask to be told of the last two (ASK-MILESTONE, MILESTONE-REPLY).
+//! An object need not be at every site. Its client reads it at one of those that have it, at the snapshot of its own site:
+//!
+//! ```text
+//!   client                  leader of its local site              leader of a site that has the object
+//!     ├─ READ ──────────────────────►│                                       │
+//!     │◄──────────── READ-REPLY ─────┤ the snapshot; elsewhere; what was written to it here
+//!     ├─ READ-COPY, at that snapshot ───────────────────────────────────────►│ has received all that it includes
+//!     │◄──────────────────────────────────────────────────────── COPY-REPLY ─┤ its value, and how many of the first site's transactions count
+//! ```
+//!
+//! A client may ask to be told of the last two milestones (ASK-MILESTONE, MILESTONE-REPLY).
 //!
 //! Before a transaction commits that writes registers whose preferred sites are others (*slow commit*), these lock them:
 //!
@@ -52,11 +62,11 @@ use quorate_core::command::{End, Milestone};
 use quorate_core::transaction::Value;
 use quorate_core::{Key, KeyRange, ReplicaIndex, ShardId, TransactionId};
 
-use crate::container::Container;
+use crate::container::{Container, Replicas};
 use crate::entry::{Commit, Page};
 use crate::histories::{Count, Read, Update};
 use crate::removal::Frozen;
-use crate::vector::{Vector, VersionNumber};
+use crate::vector::{LocalSite, Vector, VersionNumber};
 
 /// A stretch of the log of a local site, counted from one. The site remembers how each transaction has ended for as long as messages
 /// about it are accepted: those that name a period which is not over for long.
@@ -129,6 +139,8 @@ pub struct Member {
     pub element: Key,
     /// Its count, which is not zero.
     pub count: i64,
+    /// True if the register is at other sites, so that nothing is said of it.
+    pub is_elsewhere: bool,
     /// The transaction that wrote the register; none if it was never written, or destroyed long ago.
     pub version: Option<VersionNumber>,
     /// Its value, if it has one.
@@ -151,6 +163,9 @@ pub enum Found {
         entries: Vec<Read>,
         /// The first key that is not covered, if the page is full.
         next: Option<Key>,
+        /// The replica sets of all containers that have none at this site, as far as there are different ones: other registers of the range
+        /// may be there. None in the answer of another site than the client's.
+        elsewhere: Vec<Replicas>,
     },
     /// The count of an element.
     Count(i64),
@@ -171,7 +186,31 @@ pub enum Found {
     /// False if the version has committed at every site.
     InFlight(bool),
     /// A container.
-    Container(Container),
+    Container {
+        /// Where it is.
+        container: Container,
+        /// So many sites at least must have its objects.
+        copies_min: u32,
+    },
+    /// The object is at other sites.
+    Elsewhere {
+        /// These, but for those that were taken out, ascending.
+        sites: Vec<LocalSite>,
+        /// The changes of a set that transactions of this site have made, as far as the snapshot includes them and other sites may lack them, in the
+        /// order of their numbers.
+        own: Vec<Change>,
+    },
+}
+
+/// A change of a set, as the site has it whose transaction has made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The number of the transaction.
+    pub seqno: u64,
+    /// The element.
+    pub element: Key,
+    /// By how much its count was changed.
+    pub by: i32,
 }
 
 /// How a transaction has ended.
@@ -214,6 +253,30 @@ pub enum Message {
         found: Vec<Found>,
         /// The present period of the local site.
         period: Period,
+    },
+    /// Client to the leader of a site that has objects which its own has not.
+    ReadCopy {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Tells the reads of one transaction apart.
+        request: u32,
+        /// The snapshot, which the client's site has given it.
+        snapshot: Vector,
+        /// The client's site. Of its transactions the receiver need not have all that the snapshot includes.
+        home: LocalSite,
+        /// What.
+        wanted: Vec<Wanted>,
+    },
+    /// What was asked for, as far as the sender has received what the snapshot includes: of all sites but the client's everything.
+    CopyReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Which read is answered.
+        request: u32,
+        /// So many transactions of the client's site count in the answer, as far as the snapshot includes them.
+        included: u64,
+        /// In the order of the question.
+        found: Vec<Found>,
     },
     /// Client to the leader of its local site: commit this.
     Commit {

@@ -17,6 +17,8 @@ pub(crate) const NO_SITE: &str = "the sender is no other local site";
 pub(crate) const REMOVED: &str = "this site was removed";
 /// A site has not said yet how far it had come.
 pub(crate) const NOT_FROZEN: &str = "no site has said that there is so much";
+/// A client asks for objects that have no replica here.
+pub(crate) const NO_COPY: &str = "no replica of it is here";
 /// The transaction is on its way, and there will be an answer.
 pub(crate) const UNDER_WAY: &str = "under way already";
 /// As many requests wait as may.

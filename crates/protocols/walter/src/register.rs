@@ -11,6 +11,8 @@ pub struct Written<T = Value> {
     pub version: VersionNumber,
     /// The value; none destroys the register.
     pub value: Option<T>,
+    /// True if this site does not know the value: the register's container has no replica here.
+    pub is_elsewhere: bool,
 }
 
 /// The versions of a register.
@@ -33,8 +35,13 @@ impl<T> Register<T> {
     pub(crate) fn write(&mut self, version: VersionNumber, value: Option<T>) {
         match self.versions.last_mut().filter(|last| last.version == version) {
             Some(last) => last.value = value,
-            None => self.versions.push(Written { version, value }),
+            None => self.versions.push(Written { version, value, is_elsewhere: false }),
         }
+    }
+
+    /// Appends a version whose value is at other sites.
+    pub(crate) fn note(&mut self, version: VersionNumber) {
+        self.versions.push(Written { version, value: None, is_elsewhere: true });
     }
 
     /// The newest version that a snapshot includes.
@@ -58,9 +65,16 @@ impl<T> Register<T> {
         let Some(newest) = self.versions.iter().rposition(|known| floor.includes(known.version)) else {
             return 0;
         };
-        let superfluous = if self.versions[newest].value.is_none() { newest + 1 } else { newest };
+        let destroys = self.versions[newest].value.is_none() && !self.versions[newest].is_elsewhere;
+        let superfluous = if destroys { newest + 1 } else { newest };
         self.versions.drain(..superfluous);
         superfluous
+    }
+
+    /// Drops the versions that the floor includes: the site gives its copy up, or never had one. No snapshot that can be read lacks them, so nothing that
+    /// is written is concurrent with them.
+    pub(crate) fn give_up(&mut self, floor: &Vector) {
+        self.versions.retain(|known| !floor.includes(known.version));
     }
 
     /// Drops the versions of transactions that were abandoned. Gives how many there were.
@@ -145,6 +159,20 @@ mod tests {
         assert_eq!(read(&destroyed, &[1]).as_deref(), Some("a"));
         assert_eq!(destroyed.fold(&Vector::new(vec![2])), 2);
         assert!(destroyed.is_empty() && destroyed.last().is_none());
+    }
+
+    #[test]
+    fn a_register_that_was_given_up_keeps_what_may_be_concurrent() {
+        let mut given_up = register(&[(0, 1, "a"), (1, 2, "b")]);
+        given_up.note(version(2, 3));
+        given_up.give_up(&Vector::new(vec![1, 1]));
+        assert_eq!(
+            given_up.versions().map(|known| known.version).collect::<Vec<_>>(),
+            [version(1, 2), version(2, 3)]
+        );
+        assert!(given_up.last().is_some_and(|last| last.is_elsewhere));
+        given_up.give_up(&Vector::new(vec![1, 2, 3]));
+        assert!(given_up.is_empty());
     }
 
     #[test]

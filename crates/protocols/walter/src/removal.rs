@@ -29,6 +29,8 @@ pub struct Frozen {
     pub removals: u32,
     /// The transactions that it had received of the sites whose end is open.
     pub received: Vector,
+    /// Those of them that had committed at it.
+    pub committed: Vector,
     /// How many transactions had committed at it.
     pub seqno: u64,
 }

@@ -7,6 +7,12 @@ quorate_core::plants! {
         "a preferred site votes for a transaction before its locks are durable, and keeps them in memory";
     NumberBeforeVotes = "W2", "5.5", Hunt::ALL_FAULTS,
         "a slow commit takes its number before the votes, so that an abort leaves a gap";
+    OwnChangesCountTwice = "W3", "5.3", Hunt::ALL_FAULTS,
+        "what a site has added to a set that others hold counts once more, although these have received it";
+    StaleCopyMerged = "W4", "5.3", Hunt::Scripted,
+        "what another site said of a set before it had received something is merged with what the client's own site keeps of it since";
+    CopyReadEarly = "W5", "5.3", Hunt::under(&["partial-partitions", "delay-spikes"]),
+        "a site reads for a client of another one although it has not received what the snapshot includes";
     DurableWhenReceived = "W6", "5.6", Hunt::ALL_FAULTS,
         "a transaction counts as durable although its sets have not reached their preferred sites";
     BarrierIgnored = "W7", "5.7", Hunt::Scripted,

@@ -6,10 +6,10 @@ use quorate_codec::schema::Number;
 use quorate_codec::{Fault, Through, alternatives, list, message};
 use quorate_core::{Key, KeyRange};
 
-use crate::container::Container;
+use crate::container::{Container, Replicas};
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
 use crate::histories::{Count, Placed, Read, Update};
-use crate::message::{Ending, Found, Member, Message, Period, Snapshot, Wanted};
+use crate::message::{Change, Ending, Found, Member, Message, Period, Snapshot, Wanted};
 use crate::removal::{End, Frozen, Removal};
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
@@ -37,7 +37,18 @@ impl Scalar for Period {
     }
 }
 
-message!(Container, "walter.Container", { 1 preferred: Varint });
+message!(Replicas, "walter.Replicas", { 1 sites: Packed });
+
+message!(Container, "walter.Container", {
+    1 preferred: Varint,
+    2 replicas: Nested,
+});
+
+message!(Change, "walter.Change", {
+    1 seqno: Varint,
+    2 element: KeyBytes,
+    3 by: Varint,
+});
 
 message!(Vector, "walter.Vector", { 1 numbers: Packed });
 
@@ -152,13 +163,14 @@ impl Through<Wanted> for WantedRange {
 alternatives!(Found, "walter.Found",
     messages {
         1 Register { 1 version: Optional<Nested>, 2 value: Optional<ValueBytes> }
-        2 Range { 1 entries: Repeated<Nested>, 2 next: Optional<BoundBytes> }
+        2 Range { 1 entries: Repeated<Nested>, 2 next: Optional<BoundBytes>, 3 elsewhere: Repeated<Nested> }
         4 Elements { 1 counts: Repeated<Nested>, 2 is_cut: Varint }
+        5 Container { 1 container: Nested, 2 copies_min: Varint }
+        6 Elsewhere { 1 sites: Packed, 2 own: Repeated<Nested> }
         10 Members { 1 members: Repeated<Nested>, 2 is_cut: Varint }
     },
     fields {
         3 Count: Varint,
-        5 Container: Nested,
         11 InFlight: Varint,
     }
 );
@@ -168,6 +180,7 @@ message!(Member, "walter.Member", {
     2 count: Varint,
     3 version: Optional<Nested>,
     4 value: Optional<ValueBytes>,
+    5 is_elsewhere: Varint,
 });
 
 message!(Read, "walter.Read", {
@@ -186,6 +199,7 @@ alternatives!(Update, "walter.Update", messages {
     1 Write { 1 key: KeyBytes, 2 value: Optional<ValueBytes> }
     2 Add { 1 set: KeyBytes, 2 element: KeyBytes, 3 by: Varint }
     3 Place { 1 name: KeyBytes, 2 container: Optional<Nested> }
+    4 Noted { 1 object: KeyBytes, 2 writes: Varint }
 });
 
 message!(Placed, "walter.Placed", {
@@ -226,6 +240,14 @@ alternatives!(Message, "walter.Message", messages {
     18 Expected { 1 floor: Nested }
     19 Fetch { 1 state: Varint, 2 number: Varint }
     22 State { 1 state: Varint, 2 number: Varint, 3 is_last: Varint, 4 page: Nested }
+    23 ReadCopy {
+        1 transaction: Nested,
+        2 request: Varint,
+        3 snapshot: Nested,
+        4 home: Varint,
+        5 wanted: Repeated<Nested>,
+    }
+    24 CopyReply { 1 transaction: Nested, 2 request: Varint, 3 included: Varint, 4 found: Repeated<Nested> }
     30 NeverCommitted { 1 transaction: Nested, 2 last: Nested }
     31 AskLast { 1 question: Varint }
     32 Last { 1 question: Varint, 2 seqno: Varint }
@@ -273,6 +295,7 @@ message!(Frozen, "walter.Frozen", {
     1 removals: Varint,
     2 received: Nested,
     3 seqno: Varint,
+    4 committed: Nested,
 });
 
 list!(ShardList: Vec<quorate_core::ShardId>, "walter.Shards", Packed);

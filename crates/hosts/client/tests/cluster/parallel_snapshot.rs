@@ -85,6 +85,22 @@ async fn a_container_is_placed_where_it_is_written() {
     eventually(Some(2), async || north.get("{alice}/visits").await.unwrap().map(|value| number(&value)))
         .await;
     south.container("alice").destroy().await.unwrap();
+    // A container is at no fewer sites than survive the loss of one, and its preferred site is one of them.
+    let bob = north.container("bob");
+    for (sites, says) in [(vec!["a"], "at least 2"), (vec!["b", "c"], r#""a" is to be the preferred site"#)] {
+        let refused = bob.place("a").replicated_at(sites).await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::Replicas { .. })), "{refused}");
+        assert!(refused.to_string().contains(says), "{refused}");
+    }
+    bob.place("a").replicated_at(["a", "b"]).await.unwrap();
+    assert_eq!(bob.replica_sites().await.unwrap(), ["a", "b"]);
+    for (refused, says) in
+        [(bob.place_at("c").await, r#"not at the site "c""#), (bob.destroy().await, "destroyed")]
+    {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::Replicas { .. })), "{refused}");
+        assert!(refused.to_string().contains(says), "{refused}");
+    }
     let refused = south.container("alice").place_at("nowhere").await.unwrap_err();
     assert!(matches!(refused, Error::Invalid(Invalid::NoSuchSite { .. })), "{refused}");
     let refused = south.container("{alice}").place_at("a").await.unwrap_err();

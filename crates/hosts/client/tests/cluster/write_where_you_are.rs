@@ -143,6 +143,37 @@ async fn a_user_writes_at_home_without_waiting_for_other_sites() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_container_is_at_two_of_three_sites() -> Result<()> {
+    let network = Network::start().await?;
+    let (west, north) = (&network.west, &network.north);
+    network.settle(&[("{bob}/profile", "Bob")]).await?;
+    // Page: copies
+    let bob = west.container("bob");
+    bob.place("west").replicated_at(["west", "east"]).await?; // what is his need not be in the north
+    // Page ends.
+    eventually(vec!["east".to_owned(), "west".to_owned()], async || {
+        north.container("bob").replica_sites().await
+    })
+    .await?;
+    // The north reads from afar what was written since, and what it adds itself at once.
+    west.put("{bob}/profile", "Robert").await?;
+    eventually(Some(Value::from("Robert")), async || north.get("{bob}/profile").await).await?;
+    let begin = Instant::now();
+    assert_eq!(north.get("{bob}/profile").await?, Some("Robert".into()));
+    assert!(
+        begin.elapsed() >= Duration::from_millis(100),
+        "{:?} for what is not in the north",
+        begin.elapsed()
+    );
+    north.transact(async |txn| txn.set_add("{bob}/friends", "carol")).await?;
+    let friends = north.begin().await?.set_count("{bob}/friends", "carol").await?;
+    assert_eq!(friends, 1);
+    let page = north.scan("{bob}", "{bob~", 10).await?;
+    assert_eq!(page.entries.into_iter().map(|(_, value)| value).collect::<Vec<_>>(), [Value::from("Robert")]);
+    eventually(1, async || west.begin().await?.set_count("{bob}/friends", "carol").await).await
+}
+
+#[tokio::test]
 async fn a_set_is_changed_from_any_site() -> Result<()> {
     let network = Network::start().await?;
     let (west, east) = (&network.west, &network.east);

@@ -8,7 +8,7 @@ mod losses;
 mod milestones;
 mod moves;
 mod one_round;
-mod placing;
+pub(crate) mod placing;
 mod promise;
 mod puts;
 mod read_only;
@@ -24,7 +24,7 @@ use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
 use quorate_core::command::{
     Command, Committed, Event, Failure, Freshness, Invalid, Outcome, SetAnswer, SetCall,
 };
-use quorate_core::hash::{FixedMap, FixedSet};
+use quorate_core::hash::FixedMap;
 use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
@@ -39,6 +39,7 @@ use losses::Acknowledged;
 use milestones::Milestones;
 pub use milestones::Told;
 use moves::Moves;
+use placing::Placing;
 use promise::Promises;
 use puts::Puts;
 use script::{Manner, Scripted};
@@ -127,8 +128,7 @@ pub struct Clients {
     sessions: Vec<Session>,
     by_transaction: FixedMap<TransactionId, usize>,
     undecided: Vec<Undecided>,
-    /// Transactions that find or place a container, and are not over.
-    placing: FixedSet<TransactionId>,
+    placing: Placing,
     may_be_lost: Acknowledged,
     recorder: Recorder,
     /// Attempts that may have committed, and whose place among those of local sites their clients were not told.
@@ -175,7 +175,7 @@ impl Clients {
             sessions: Vec::new(),
             by_transaction: FixedMap::default(),
             undecided: Vec::new(),
-            placing: FixedSet::default(),
+            placing: Placing::new(&cluster.scenario),
             may_be_lost: Acknowledged::default(),
             recorder: Recorder::new(),
             unplaced: Vec::new(),
@@ -652,7 +652,7 @@ impl Clients {
                 self.drive(session, cluster);
             }
             Event::Located { transaction, .. } => {
-                if !self.placing.contains(&transaction) {
+                if !self.placing.open.contains(&transaction) {
                     self.nonsense
                         .push(format!("{transaction} has found a container, and has looked for none"));
                 }
@@ -702,7 +702,7 @@ impl Clients {
         result: Result<Committed, Failure>,
         cluster: &mut Cluster<S>,
     ) {
-        if self.placing.remove(&transaction) {
+        if self.placing.open.remove(&transaction) {
             if result.is_ok() {
                 *self.happened.entry("containers were found or placed").or_default() += 1;
             }

@@ -411,6 +411,12 @@ pub trait System:
 
     /// True if clients can place containers.
     const PLACES_CONTAINERS: bool = false;
+
+    /// So many local sites must hold the objects of a container, where clients can say which do; none where they cannot.
+    fn copies_min(_: &SettingsOf<Self>) -> Option<usize> {
+        None
+    }
+
     /// True if what a session has seen is handed on with a token that another client catches up with.
     const HANDS_ON_TOKENS: bool = false;
     /// True if clients can be told what transactions reach beyond their commit.

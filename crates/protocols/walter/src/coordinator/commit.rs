@@ -26,6 +26,14 @@ impl Asking {
         Asking { question: Question::Commit { snapshot, updates }, period, first_asked: now, asked_at: now }
     }
 
+    /// True if the snapshot of what is to be committed includes transactions of a site above this one.
+    pub(super) fn includes_above(&self, last: VersionNumber) -> bool {
+        match &self.question {
+            Question::Commit { snapshot, .. } => snapshot.least().of(last.site) > last.seqno,
+            Question::Ending => false,
+        }
+    }
+
     /// The question how a transaction has ended.
     fn ending(period: Period, now: Instant) -> Self {
         Asking { question: Question::Ending, period, first_asked: now, asked_at: now }
@@ -97,6 +105,7 @@ impl Coordinator {
             Some(Phase::Executing(_)) => {
                 self.forget_sent(id);
                 self.send_reads(id, context.now, outbox);
+                self.send_copies_again(id, context.now, outbox);
             }
             Some(Phase::Asking(_)) => self.ask(id, context, outbox),
             None => outbox.ignored(reasons::NOT_OPEN),
@@ -143,7 +152,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let surely_remembered = self.config.surely_remembered;
-        let Some(open) = self.transactions.get_mut(&id).filter(|open| open.home == from.shard) else {
+        let Some(open) = self.transactions.get_mut(&id).filter(|open| open.asks(from.shard)) else {
             return outbox.ignored(reasons::NOT_OPEN);
         };
         let named = match &open.phase {

@@ -1,20 +1,20 @@
 //! Containers are found and placed (section 4.1).
 //!
 //! ```text
-//!   Container ─► READ at the client's site: where is it? ─► located
+//!   Container ─► READ at the client's site: where is it? ─► located; or invalid: it cannot be where it is to be
 //!                  └─► COMMIT at the preferred site, which hands it over ─► committed; or conflict: it has gone on since, or is written to
 //! ```
 
 use std::time::Duration;
 
-use quorate_core::command::{ContainerCall, Event, Failure, Invalid};
+use quorate_core::command::{ContainerCall, Event, Failure, Invalid, ReplicasError};
 use quorate_core::topology::container_of;
 use quorate_core::transaction::{LimitExceeded, validate_key};
 use quorate_core::{Context, Key, KeyspaceId, ShardId, TransactionId};
 
 use super::commit::Asking;
 use super::{Coordinator, Open, Out, Phase};
-use crate::container::Container;
+use crate::container::{Container, Replicas};
 use crate::histories::Update;
 use crate::message::{Period, Snapshot, Wanted};
 use crate::reasons;
@@ -41,19 +41,14 @@ impl Coordinator {
             false => Err(LimitExceeded::ContainerName),
         };
         let Some(execution) = self.execution(id) else { return };
-        let invalid = match (checked, call) {
-            (Err(limit), _) => Some(Invalid::Limit(limit)),
-            (Ok(()), ContainerCall::Place(site)) if execution.site(site).is_none() => {
-                Some(Invalid::NoSuchSite(site))
-            }
-            _ => None,
-        };
+        let unknown = named(&call).find(|site| !execution.serves(*site));
+        let invalid = checked.err().map(Invalid::Limit).or(unknown.map(Invalid::NoSuchSite));
         if let Some(invalid) = invalid {
             return self.fail(id, Failure::Invalid(invalid), outbox);
         }
         match call {
             ContainerCall::Locate => execution.commits_when_read = true,
-            ContainerCall::Place(_) | ContainerCall::Destroy => execution.places = Some(call),
+            ContainerCall::Place { .. } | ContainerCall::Destroy => execution.places = Some(call),
         }
         self.want(id, vec![Wanted::Container(name)], context, outbox);
     }
@@ -64,6 +59,7 @@ impl Coordinator {
         id: TransactionId,
         name: Key,
         container: &Container,
+        copies_min: usize,
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
@@ -71,12 +67,23 @@ impl Coordinator {
         let Some(preferred) = execution.shard(container.preferred) else {
             return outbox.ignored(reasons::MALFORMED);
         };
-        let container = match execution.places {
+        let next = match execution.places.take() {
             None | Some(ContainerCall::Locate) => {
-                return outbox.emit(Event::Located { transaction: id, name, preferred });
+                let replicas = execution.sites_of(&container.replicas);
+                return outbox.emit(Event::Located { transaction: id, name, preferred, replicas });
             }
-            Some(ContainerCall::Destroy) => None,
-            Some(ContainerCall::Place(site)) => execution.site(site).map(|preferred| Container { preferred }),
+            Some(_) if execution.sites_of(&container.replicas).is_empty() => Err(ReplicasError::Lost),
+            Some(ContainerCall::Destroy) => match container.replicas.is_all() {
+                true => Ok(None),
+                false => Err(ReplicasError::Limited),
+            },
+            Some(ContainerCall::Place { preferred, replicas }) => {
+                execution.place(&container.replicas, copies_min, preferred, replicas)
+            }
+        };
+        let container = match next {
+            Ok(container) => container,
+            Err(error) => return self.fail(id, Failure::Invalid(Invalid::Replicas(error)), outbox),
         };
         let snapshot = Snapshot::New(execution.snapshot.clone().unwrap_or_default());
         let asking =
@@ -89,9 +96,63 @@ impl Coordinator {
     }
 }
 
+/// The sites that a call names.
+fn named(call: &ContainerCall) -> impl Iterator<Item = ShardId> {
+    let (preferred, replicas) = match call {
+        ContainerCall::Place { preferred, replicas } => (Some(*preferred), replicas.clone()),
+        ContainerCall::Locate | ContainerCall::Destroy => (None, None),
+    };
+    preferred.into_iter().chain(replicas.into_iter().flatten())
+}
+
 impl super::execution::Execution {
+    /// Where a container is to be, of which these sites have the objects now.
+    fn place(
+        &self,
+        present: &Replicas,
+        copies_min: usize,
+        preferred: ShardId,
+        replicas: Option<Vec<ShardId>>,
+    ) -> Result<Option<Container>, ReplicasError> {
+        let left = self.sites_of(&Replicas::ALL);
+        let next = match &replicas {
+            None => present.clone(),
+            Some(named) if named.is_empty() => return Err(ReplicasError::PreferredWithoutCopy(preferred)),
+            Some(named) if left.iter().all(|site| named.contains(site)) && present.is_all() => Replicas::ALL,
+            Some(named) => Replicas::of(named.iter().filter_map(|site| self.site(*site))),
+        };
+        let has =
+            |replicas: &Replicas, shard: ShardId| self.site(shard).is_some_and(|site| replicas.has(site));
+        if let Some(shard) =
+            [preferred].iter().chain(replicas.iter().flatten()).find(|shard| !has(present, **shard))
+        {
+            return Err(ReplicasError::NoCopy(*shard));
+        }
+        if !has(&next, preferred) {
+            return Err(ReplicasError::PreferredWithoutCopy(preferred));
+        }
+        // Fewer may be left where sites were taken out.
+        let (given, least) = (self.sites_of(&next).len(), copies_min.min(self.sites_of(present).len()));
+        if given < least {
+            return Err(ReplicasError::TooFew { given, least });
+        }
+        Ok(self.site(preferred).map(|preferred| Container { preferred, replicas: next }))
+    }
+
+    /// The sites among these that were not taken out, ascending.
+    fn sites_of(&self, replicas: &Replicas) -> Vec<ShardId> {
+        let keyspace = self.keyspace();
+        let left: Vec<ShardId> = keyspace.shards_that_serve().map(|shard| shard.id).collect();
+        left.into_iter().filter(|shard| self.site(*shard).is_some_and(|site| replicas.has(site))).collect()
+    }
+
+    /// True if a shard is a local site of the keyspace that clients may use.
+    fn serves(&self, shard: ShardId) -> bool {
+        self.keyspace().shards_that_serve().any(|known| known.id == shard)
+    }
+
     /// The local site that a shard of the keyspace is.
-    fn site(&self, shard: ShardId) -> Option<LocalSite> {
+    pub(super) fn site(&self, shard: ShardId) -> Option<LocalSite> {
         let position = self.keyspace().shards.iter().position(|known| known.id == shard)?;
         u16::try_from(position).ok().map(LocalSite)
     }

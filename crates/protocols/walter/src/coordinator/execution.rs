@@ -6,8 +6,9 @@ use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
 use quorate_core::command::{ContainerCall, Event, Failure, Invalid, Routes};
 use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
-use quorate_core::{Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
+use quorate_core::{Context, Instant, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
 
+use super::copies::Copies;
 use super::members::{self, Assembly};
 use super::sessions::CatchUp;
 use super::sets::{OwnChanges, Page};
@@ -15,7 +16,8 @@ use super::{Coordinator, Out, Phase};
 use crate::histories::{Read, Update};
 use crate::message::{Found, Message, Snapshot, Wanted};
 use crate::reasons;
-use crate::vector::Vector;
+use crate::rules::Plant;
+use crate::vector::{LocalSite, Vector};
 
 /// A transaction that reads and writes.
 #[derive(Debug)]
@@ -25,9 +27,9 @@ pub(super) struct Execution {
     pub(super) sets: OwnChanges,
     /// Its snapshot, once it has one.
     pub(super) snapshot: Option<Vector>,
-    pending: Vec<Pending>,
+    pub(super) pending: Vec<Pending>,
     /// Numbers the reads.
-    requests: u32,
+    pub(super) requests: u32,
     /// True if it is a read-only transaction that commits by itself once everything is read.
     pub(super) commits_when_read: bool,
     /// The call that changes a container once it is known where it is.
@@ -38,13 +40,15 @@ pub(super) struct Execution {
 
 /// A read that is not answered yet.
 #[derive(Debug)]
-struct Pending {
-    request: u32,
-    wanted: Vec<Wanted>,
+pub(super) struct Pending {
+    pub(super) request: u32,
+    pub(super) wanted: Vec<Wanted>,
     /// When it was sent; none as long as another one takes the snapshot.
     sent_at: Option<Instant>,
+    /// What other sites are asked for, once the client's site has answered that they have it.
+    pub(super) copies: Option<Copies>,
     /// What its registers are for, if they were not asked for by the client.
-    completes: Option<Completes>,
+    pub(super) completes: Option<Completes>,
 }
 
 /// What registers are for that the client has not asked for just so.
@@ -76,9 +80,17 @@ impl Execution {
         &self.routes.keyspace
     }
 
-    /// Since when a read waits that was sent.
+    /// Since when a read waits for the client's site.
     pub(super) fn waits_since(&self) -> Option<Instant> {
-        self.pending.iter().filter_map(|pending| pending.sent_at).min()
+        let at_home = self.pending.iter().filter(|pending| pending.copies.is_none());
+        at_home.filter_map(|pending| pending.sent_at).min()
+    }
+
+    /// Those of some sites that were not taken out, the nearest first.
+    pub(super) fn nearest(&self, sites: &[LocalSite]) -> Vec<ShardId> {
+        let positions = self.routes.order.iter();
+        let asked = positions.filter(|position| sites.iter().any(|site| usize::from(site.0) == **position));
+        asked.map(|position| self.routes.keyspace.shards[*position].id).collect()
     }
 
     /// The updates of the transaction.
@@ -104,7 +116,7 @@ impl Execution {
             version: read.version.timestamp(),
             value: Some(read.value),
         };
-        // A local site holds all objects, so one page stands for all shards.
+        // What all local sites hold was merged to one page, which stands for all shards.
         let mut page = Some(scan::Page { keys: entries.into_iter().map(version).collect(), next });
         let missing: Vec<usize> = scan.missing().collect();
         for shard in missing {
@@ -281,7 +293,7 @@ impl Coordinator {
         let Some(execution) = self.execution(id) else { return };
         execution.requests += 1;
         let request = execution.requests;
-        execution.pending.push(Pending { request, wanted, sent_at: None, completes });
+        execution.pending.push(Pending { request, wanted, sent_at: None, copies: None, completes });
         self.send_reads(id, context.now, outbox);
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
@@ -317,10 +329,12 @@ impl Coordinator {
         }
     }
 
-    /// All reads under way are to be sent again.
+    /// All reads under way that the client's site has not answered are to be sent again.
     pub(super) fn forget_sent(&mut self, id: TransactionId) {
+        let merges_stale = self.config.rules.has(Plant::StaleCopyMerged);
         if let Some(execution) = self.execution(id) {
-            execution.pending.iter_mut().for_each(|pending| pending.sent_at = None);
+            let unanswered = |pending: &&mut Pending| pending.copies.is_none() || merges_stale;
+            execution.pending.iter_mut().filter(unanswered).for_each(|pending| pending.sent_at = None);
         }
     }
 
@@ -336,6 +350,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let is_home = self.transactions.get(&id).is_some_and(|open| open.home == from.shard);
+        let merges_stale = self.config.rules.has(Plant::StaleCopyMerged);
         let Some(execution) = self.execution(id).filter(|_| is_home) else {
             return outbox.ignored(reasons::NOT_OPEN);
         };
@@ -346,24 +361,47 @@ impl Coordinator {
         if execution.pending[at].wanted.len() != found.len() {
             return outbox.ignored(reasons::MALFORMED);
         }
-        execution.snapshot.get_or_insert_with(|| snapshot.clone());
-        let Pending { wanted, completes, .. } = execution.pending.swap_remove(at);
-        let answers = wanted.into_iter().zip(found);
-        let taken = match completes {
-            Some(Completes::Members(assembly)) => self.complete(id, assembly, answers, outbox),
-            Some(Completes::Mark(key)) => self.take_marked(id, key, answers, outbox),
-            None => answers
-                .into_iter()
-                .try_for_each(|(wanted, found)| self.take(id, wanted, found, context, outbox)),
-        };
-        if let Err(limit) = taken {
-            return self.fail_limit(id, limit, outbox);
+        if let Some(copies) = &mut execution.pending[at].copies {
+            if merges_stale && matches!(found[..], [Found::Elsewhere { .. }]) {
+                copies.found = found;
+            }
+            return outbox.ignored(reasons::KNOWN);
         }
+        execution.snapshot.get_or_insert_with(|| snapshot.clone());
         if let Some(session) = self.session_of(id) {
             session.seen.join(&snapshot);
         }
+        if !self.read_copies(id, request, &found, context, outbox) {
+            let Some(execution) = self.execution(id) else { return };
+            let Pending { wanted, completes, .. } = execution.pending.swap_remove(at);
+            if !self.take_all(id, (wanted, completes), found, context, outbox) {
+                return;
+            }
+        }
         self.send_reads(id, context.now, outbox);
         self.commit_if_read(id, context, outbox);
+    }
+
+    /// Takes all that was read at once. False if that was too much for the transaction.
+    pub(super) fn take_all(
+        &mut self,
+        id: TransactionId,
+        (wanted, completes): (Vec<Wanted>, Option<Completes>),
+        found: Vec<Found>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> bool {
+        let mut answers = wanted.into_iter().zip(found);
+        let taken = match completes {
+            Some(Completes::Members(assembly)) => self.complete(id, assembly, answers, outbox),
+            Some(Completes::Mark(key)) => self.take_marked(id, key, answers, outbox),
+            None => answers.try_for_each(|(wanted, found)| self.take(id, wanted, found, context, outbox)),
+        };
+        if let Err(limit) = taken {
+            self.fail_limit(id, limit, outbox);
+            return false;
+        }
+        true
     }
 
     fn take(
@@ -381,7 +419,7 @@ impl Coordinator {
                 let value = execution.buffer.read(&key, version, value)?;
                 outbox.emit(Event::Got { transaction: id, key, value });
             }
-            (Wanted::Range(range, limit), Found::Range { entries, next }) => {
+            (Wanted::Range(range, limit), Found::Range { entries, next, .. }) => {
                 let (entries, next) = execution.merge_range(range, limit, entries, next)?;
                 outbox.emit(Event::Scanned { transaction: id, entries, next });
             }
@@ -396,15 +434,15 @@ impl Coordinator {
                 let page = Page { range, from, limit, counts, is_cut };
                 self.take_members(id, set, page, registers, context, outbox)?;
             }
-            (Wanted::Container(name), Found::Container(container)) => {
-                self.take_container(id, name, &container, context, outbox);
+            (Wanted::Container(name), Found::Container { container, copies_min }) => {
+                self.take_container(id, name, &container, copies_min as usize, context, outbox);
             }
             _ => outbox.ignored(reasons::MALFORMED),
         }
         Ok(())
     }
 
-    fn commit_if_read(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn commit_if_read(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(execution) = self.execution(id) else { return };
         if execution.commits_when_read && execution.pending.is_empty() && !self.tell_abandoned(id, outbox) {
             self.on_commit(id, context, outbox);

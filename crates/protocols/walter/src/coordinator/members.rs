@@ -1,7 +1,7 @@
 //! All objects whose ids are in a set (section 6): the elements of a set, and the registers whose keys they are, in one round trip.
 //!
 //! The transaction sees its own changes of the set and its own writes. A register whose key it has added to the set itself, and has not written, is
-//! asked for in a second request, at the same snapshot.
+//! asked for in a second request, at the same snapshot; so is one that is not at the client's site.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,14 @@ pub(super) struct Assembly {
     rest: Option<KeyRange>,
 }
 
-/// The counts of members, and their registers.
+/// The counts of members, and those of their registers that are known.
 pub(super) fn divide(set: &Key, members: Vec<message::Member>) -> (Vec<Count>, Registers) {
     let (mut counts, mut registers) = (Vec::with_capacity(members.len()), Registers::new());
-    for message::Member { element, count, version, value } in members {
+    for message::Member { element, count, is_elsewhere, version, value } in members {
         counts.push(Count { set: set.clone(), element: element.clone(), count });
-        registers.insert(element, (version, value));
+        if !is_elsewhere {
+            registers.insert(element, (version, value));
+        }
     }
     (counts, registers)
 }

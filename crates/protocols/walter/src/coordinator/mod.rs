@@ -13,6 +13,7 @@
 //! | file | role |
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
+//! | `copies` | objects that are not at the local site are read at another |
 //! | `sets` | counting sets, with the changes of the transaction itself |
 //! | `members` | sets and the registers that their elements name |
 //! | `containers` | containers are found and placed |
@@ -22,6 +23,7 @@
 
 mod commit;
 mod containers;
+mod copies;
 mod execution;
 mod members;
 mod milestones;
@@ -144,6 +146,9 @@ impl Coordinates for Coordinator {
                 self.note_period(transaction, from, period);
                 self.on_read_reply(from, transaction, request, snapshot, found, context, outbox);
             }
+            Message::CopyReply { transaction, request, included, found } => {
+                self.on_copy_reply(from, transaction, request, included, found, context, outbox);
+            }
             Message::CommitReply { transaction, ending } => {
                 self.on_ending(from, transaction, ending, outbox);
             }
@@ -173,6 +178,7 @@ impl Coordinates for Coordinator {
             }
             Message::NotLeading { transaction: None, .. }
             | Message::Read { .. }
+            | Message::ReadCopy { .. }
             | Message::Commit { .. }
             | Message::Prepare { .. }
             | Message::Vote { .. }
@@ -263,7 +269,9 @@ impl Coordinates for Coordinator {
             self.give_up(id, outbox);
             return None;
         }
-        let (deadline, home) = (open.deadline, open.home);
+        let (home, copies_at) = (open.home, self.attend_copies(id, context, outbox));
+        let open = self.transactions.get(&id)?;
+        let deadline = copies_at.map_or(open.deadline, |at| at.min(open.deadline));
         let waits = match &open.phase {
             Phase::Executing(execution) => execution.waits_since(),
             Phase::Asking(asking) => Some(asking.asked_at),
@@ -376,10 +384,7 @@ impl Coordinator {
     fn give_up(&mut self, id: TransactionId, outbox: &mut Out) {
         let Some(mut open) = self.transactions.remove(&id) else { return };
         match open.phase {
-            Phase::Executing(_) => {
-                let missing = vec![self.leaders.leader(open.home)];
-                finish(outbox, id, Err(Failure::Unavailable { missing }));
-            }
+            Phase::Executing(_) => self.give_up_reads(id, &open, outbox),
             Phase::Asking(asking) => {
                 if self.unknown.len() < UNKNOWN_MAX {
                     self.unknown.insert(id, asking.period);

@@ -13,7 +13,7 @@ use quorate_core::hosted::HostedCoordinator;
 use quorate_core::seen::{Seen, SeenPart};
 use quorate_core::{Context, ReplicaId, ShardId, TransactionId};
 
-use super::{Coordinator, Out, Session};
+use super::{Coordinator, Open, Out, Phase, Session};
 use crate::reasons;
 use crate::vector::{Vector, VersionNumber};
 
@@ -101,7 +101,7 @@ impl Coordinator {
         }
     }
 
-    /// The session has not seen anything of a site after this. True if its local site says so about an open transaction.
+    /// The session has not seen anything of a site after this. True if a site says so about an open transaction that is asked for it.
     fn forget_above(
         &mut self,
         from: ReplicaId,
@@ -109,11 +109,18 @@ impl Coordinator {
         last: VersionNumber,
         outbox: &mut Out,
     ) -> bool {
-        if self.transactions.get(&id).is_none_or(|open| open.home != from.shard) {
+        if self.transactions.get(&id).is_none_or(|open| !open.asks(from.shard)) {
             outbox.ignored(reasons::NOT_OPEN);
             return false;
         }
         self.leaders.note_leading(from);
+        if let Some(Open { phase: Phase::Asking(asking), .. }) = self.transactions.get(&id)
+            && !asking.includes_above(last)
+        {
+            // It is the answer to an earlier read: what was sent to be committed since includes nothing of that, and may commit.
+            outbox.ignored(reasons::KNOWN);
+            return false;
+        }
         if let Some(session) = self.session_of(id) {
             session.seen.exclude_above(last);
         }

@@ -58,7 +58,7 @@ fn a_scan_shows_the_registers_that_a_snapshot_has() {
     histories.apply(version(0, 2), &[write("{u}/a", ""), write("{u}/d", "4")]);
     let range = KeyRange { from: Key::from("{u}/"), to: Some(Key::from("{u}0")) };
     let keys = |snapshot: &[u64], limit| {
-        let (found, next) = histories.scan(&range, limit, &vector(snapshot)).unwrap();
+        let (found, next) = histories.scan(&range, limit, &vector(snapshot), |_| true).unwrap();
         (found.into_iter().map(|read| read.key).collect::<Vec<_>>(), next)
     };
     assert_eq!(keys(&[1], 9), (vec![Key::from("{u}/a"), Key::from("{u}/b")], None));
@@ -247,4 +247,83 @@ proptest! {
             }
         }
     }
+}
+
+fn place(name: &str, replicas: &[u16]) -> Update {
+    let replicas = Replicas::of(replicas.iter().copied().map(LocalSite));
+    Update::Place { name: Key::from(name), container: Some(Container { preferred: LocalSite(0), replicas }) }
+}
+
+fn noted(object: &str, writes: bool) -> Update {
+    Update::Noted { object: Key::from(object), writes }
+}
+
+fn fold(histories: &mut Histories, floor: &[u64]) {
+    histories.raise_floor(&vector(floor));
+    while histories.fold(1) {}
+}
+
+#[test]
+fn a_site_has_an_object_in_the_snapshots_that_say_so_and_gives_it_up_with_the_last() {
+    let mut histories = Histories::new(LocalSite(2));
+    histories.apply(version(0, 1), &[write("{a}/x", "1"), add("{a}/s", "e", 1), write("b", "2")]);
+    histories.apply(version(0, 2), &[place("a", &[0, 1])]);
+    histories.apply(version(1, 1), &[noted("{a}/x", true), noted("{a}/s", false)]);
+    assert!(histories.holds(b"{a}/x", &vector(&[1, 0])) && !histories.holds(b"{a}/x", &vector(&[2, 1])));
+    assert_eq!(text(&histories, "{a}/x", &[1]).as_deref(), Some("1"));
+    let range = KeyRange { from: Key::default(), to: None };
+    let keys = |histories: &Histories, snapshot: &[u64]| {
+        histories.scan(&range, 9, &vector(snapshot), |_| true).unwrap().0.len()
+    };
+    assert_eq!((keys(&histories, &[1]), keys(&histories, &[2, 1])), (2, 1));
+    assert!(!histories.is_unmodified(b"{a}/x", &vector(&[2])), "a write is known without its value");
+    fold(&mut histories, &[1]);
+    assert_eq!(counts(&histories, "{a}/s", &[1]), [(Key::from("e"), 1)]);
+    fold(&mut histories, &[2]);
+    assert!(text(&histories, "{a}/x", &[2]).is_none() && counts(&histories, "{a}/s", &[2]).is_empty());
+    assert!(!histories.is_unmodified(b"{a}/x", &vector(&[2])));
+    fold(&mut histories, &[2, 1]);
+    assert!(histories.is_unmodified(b"{a}/x", &vector(&[2, 1])));
+    assert_eq!(histories.size().0, 2, "a container, and what is everywhere");
+}
+
+#[test]
+fn of_an_object_that_is_elsewhere_the_own_updates_are_kept_up_to_the_floor() {
+    let mut histories = Histories::new(LocalSite(2));
+    histories.apply(version(0, 1), &[place("a", &[0, 1])]);
+    fold(&mut histories, &[1]);
+    histories.apply(version(2, 1), &[add("{a}/s", "e", 1), write("{a}/x", "1")]);
+    // It came with its values, from a site that had not heard of the container's version when it sent them.
+    histories.apply(version(0, 2), &[add("{a}/s", "e", 5)]);
+    let own = |histories: &Histories, snapshot: &[u64]| {
+        let own = histories.own_changes(&Key::from("{a}/s"), ALL, &vector(snapshot)).unwrap();
+        own.into_iter().map(|change| (change.seqno, change.by)).collect::<Vec<_>>()
+    };
+    assert_eq!((own(&histories, &[2, 0, 1]), own(&histories, &[2])), (vec![(1, 1)], vec![]));
+    assert_eq!(text(&histories, "{a}/x", &[1, 0, 1]).as_deref(), Some("1"));
+    let copy = Histories::from_base(histories.base(), LocalSite(2));
+    assert!(copy.size() == (1, 1) && copy.limited().count() == 1);
+    fold(&mut histories, &[1, 0, 1]);
+    assert!(own(&histories, &[2, 0, 1]).is_empty() && histories.size().0 == 1);
+}
+
+#[test]
+fn an_update_reaches_the_sites_that_its_snapshot_names_and_none_that_need_it_no_more() {
+    let mut histories = Histories::new(LocalSite(0));
+    histories.apply(version(0, 1), &[place("a", &[0, 1, 2])]);
+    histories.apply(version(0, 2), &[place("a", &[0, 1])]);
+    let reached = |histories: &Histories, snapshot: &[u64]| {
+        histories.reached(b"{a}/x", &vector(snapshot)).among((0..4).map(LocalSite)).len()
+    };
+    assert_eq!([&[][..], &[1], &[2]].map(|snapshot| reached(&histories, snapshot)), [4, 3, 2]);
+    fold(&mut histories, &[2]);
+    assert_eq!([&[][..], &[1], &[2]].map(|snapshot| reached(&histories, snapshot)), [2, 2, 2]);
+    assert_eq!(histories.limited().count(), 1);
+    histories.apply(version(0, 3), &[place("a", &[0])]);
+    assert_eq!(
+        (histories.limited().count(), reached(&histories, &[2]), reached(&histories, &[3])),
+        (2, 2, 1)
+    );
+    histories.abandon_above(version(0, 2));
+    assert_eq!((histories.limited().count(), reached(&histories, &[3])), (1, 2));
 }

@@ -104,7 +104,10 @@ impl Replica {
         };
         let refuted: Vec<Waiting> = leader.waiting.extract_if(.., is_refuted).collect();
         for Waiting { from, message, .. } in refuted {
-            if let Message::Read { transaction, .. } | Message::Commit { transaction, .. } = message {
+            if let Message::Read { transaction, .. }
+            | Message::ReadCopy { transaction, .. }
+            | Message::Commit { transaction, .. } = message
+            {
                 outbox.send(from, Message::NeverCommitted { transaction, last });
             }
         }

@@ -160,8 +160,11 @@ impl Replica {
                 _ => return self.refuse(id, Refusing::told(from), log, outbox),
             }
         }
-        if let [Update::Place { name, .. }] = &updates[..]
-            && !self.can_hand_over(name)
+        if !self.have_replicas(&updates) {
+            return self.refuse(id, Refusing::told(from), log, outbox);
+        }
+        if let [Update::Place { name, container }] = &updates[..]
+            && !(self.can_hand_over(name) && self.can_limit(name, container.as_ref()))
         {
             return self.refuse(id, Refusing::told(from), log, outbox);
         }
@@ -382,7 +385,10 @@ impl Replica {
     fn is_well_formed(&self, updates: &[Update]) -> bool {
         match updates {
             [Update::Place { name, container }] => {
-                let is_site = |container: &Container| self.sites().any(|site| site == container.preferred);
+                let sites = self.sites().count();
+                let is_site = |container: &Container| {
+                    usize::from(container.preferred.0) < sites && container.replicas.are_well_formed(sites)
+                };
                 validate_key(name).is_ok()
                     && container_of(name) == name.as_slice()
                     && container.as_ref().is_none_or(is_site)
@@ -402,13 +408,13 @@ fn are_well_formed(updates: &[Update]) -> bool {
         Update::Add { set, element, .. } => {
             (validate_key(set).is_ok() && validate_key(element).is_ok()).then_some(set.len() + element.len())
         }
-        Update::Place { .. } => None,
+        Update::Place { .. } | Update::Noted { .. } => None,
     };
     let Some(bytes) = updates.iter().map(bytes).sum::<Option<usize>>() else { return false };
     // The additions of a transaction to a count fit into an `i32`, whatever the order.
     let added = updates.iter().map(|update| match update {
         Update::Add { by, .. } => i64::from(by.unsigned_abs()),
-        Update::Write { .. } | Update::Place { .. } => 0,
+        Update::Write { .. } | Update::Place { .. } | Update::Noted { .. } => 0,
     });
     let added: i64 = added.sum();
     let mut written: FixedSet<&Key> = FixedSet::default();

@@ -4,7 +4,7 @@ use quorate_core::Key;
 use quorate_core::topology::container_of;
 
 use super::Replica;
-use crate::container::Container;
+use crate::container::{Container, EVERYWHERE, Replicas};
 use crate::histories::Update;
 use crate::register::Written;
 use crate::rules::Plant;
@@ -90,7 +90,8 @@ impl Replica {
         let placed = self.state.histories.container(name, Some(snapshot));
         let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
         let successor = self.state.successor(first);
-        Container { preferred: successor.map_or(first, |(site, _)| site) }
+        let replicas = self.state.histories.replicas(name, snapshot).clone();
+        Container { preferred: successor.map_or(first, |(site, _)| site), replicas }
     }
 
     /// The site that must have an update before it is durable: it lets in what comes after it.
@@ -100,8 +101,22 @@ impl Replica {
                 let first = self.preferred_of(name, container.as_ref());
                 self.state.successor(first).map(|(site, _)| site)
             }
-            Update::Write { .. } | Update::Add { .. } => self.preferred(update.object()),
+            Update::Write { .. } | Update::Add { .. } | Update::Noted { .. } => {
+                self.preferred(update.object())
+            }
         }
+    }
+
+    /// True if the objects of a container can be where its next version says: at sites that have them, and at enough of these. A site that still joins
+    /// may adopt the state of one that has not got them.
+    pub(super) fn can_limit(&self, name: &[u8], container: Option<&Container>) -> bool {
+        let present = self.state.histories.container(name, None).and_then(|placed| placed.value.as_ref());
+        let present = present.map_or(&EVERYWHERE, |container| &container.replicas);
+        let Some(Container { preferred, replicas }) = container else { return present.is_all() };
+        let are_ready = replicas.sites.iter().all(|site| self.counts(*site));
+        let copies = |replicas: &Replicas| replicas.among(self.sites_left()).len();
+        let are_enough = copies(replicas) >= self.durable_at().min(copies(present));
+        replicas.has(*preferred) && replicas.are_within(present) && are_ready && are_enough
     }
 
     /// True if this site can hand a container over now: it has it, and no transaction is under way that writes to it. What this site has let in

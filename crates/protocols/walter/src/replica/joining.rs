@@ -24,7 +24,7 @@ use quorate_core::{ClientId, Context, Instant, Key, ReplicaId, ShardId, Transact
 use super::leader::{Leader, Peer};
 use super::state::Frozen;
 use super::{Out, Replica};
-use crate::container::{Container, role};
+use crate::container::{Container, Replicas, role};
 use crate::entry::{Commit, Entry, Page};
 use crate::histories::Update;
 use crate::message::Message;
@@ -523,7 +523,7 @@ impl Replica {
         if leader.holds_any(is_meant) || self.state.locked().any(is_meant) {
             return;
         }
-        let container = Some(Container { preferred: to });
+        let container = Some(Container { preferred: to, replicas: Replicas::ALL });
         let updates = vec![Update::Place { name: role(of), container }];
         let sequence = leader.appended + 1;
         // No client has such a name. The number is taken once, so the transaction's name is new.

@@ -146,12 +146,22 @@ pub(super) struct Slow {
 pub(super) struct Waiting {
     pub(super) from: Address,
     pub(super) message: Message,
+    pub(super) awaits: Awaits,
     pub(super) needs: Vector,
     pub(super) since: Instant,
     /// It waits until then, or is woken sooner, because of a reservation.
     pub(super) until: Option<Instant>,
     /// The first question to other sites that was asked since it waits.
     pub(super) question: Option<u64>,
+}
+
+/// The state that transactions have to reach here before a request goes on that waits for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaits {
+    /// They have committed.
+    Committed,
+    /// They were received, durably.
+    Received,
 }
 
 /// Another local site, as far as this leader knows.
@@ -336,6 +346,6 @@ impl Leader {
 fn placed(updates: &[Update]) -> impl Iterator<Item = &Key> {
     updates.iter().filter_map(|update| match update {
         Update::Place { name, .. } => Some(name),
-        Update::Write { .. } | Update::Add { .. } => None,
+        Update::Write { .. } | Update::Add { .. } | Update::Noted { .. } => None,
     })
 }

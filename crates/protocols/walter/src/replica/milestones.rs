@@ -167,20 +167,16 @@ impl Replica {
         }
     }
 
-    /// The sites without whose copy a transaction of this site is not durable: those of its preferred sites that have none; and all that have none, as
-    /// long as too few have one.
+    /// The sites without whose copy a transaction of this site is not durable: those of its preferred sites that have none; and all that are to have one
+    /// and have none, as long as too few have one.
     fn lacking(&self, commit: &Commit) -> BTreeSet<LocalSite> {
         let has = |site: LocalSite| self.has_copy(site, commit.version.seqno);
-        let (copies, others): (Vec<LocalSite>, Vec<LocalSite>) = self.sites().partition(|site| has(*site));
-        let too_few = copies.len() < self.durable_at();
-        let is_left =
-            |site: &LocalSite| self.state.removal(*site).is_none_or(|removal| removal.end.is_none());
         // As long as the end of a lost site is open, it is what is missing.
         let open = self.state.open_removals().collect::<Vec<_>>();
         let guardians =
             self.guardians_of(commit).flat_map(|site| site.map_or(open.clone(), |site| vec![site]));
         let guardians: Vec<LocalSite> = guardians.filter(|site| !has(*site)).collect();
-        others.into_iter().filter(|site| too_few && is_left(site)).chain(guardians).collect()
+        self.lacking_copies(commit).into_iter().chain(guardians).collect()
     }
 
     /// True if a site has this transaction of this site, durably, as far as this leader knows. Nothing counts that has come to a site which still
@@ -202,12 +198,10 @@ impl Replica {
         objects.map(|update| self.guardian(update))
     }
 
-    /// So many sites have a transaction before it is disaster-safe durable. A site that was taken out counts until its end is settled.
+    /// So many sites at least hold an object, and have a transaction that updates it before that is disaster-safe durable. A site that was taken out
+    /// counts until its end is settled.
     pub(super) fn durable_at(&self) -> usize {
-        let is_left =
-            |site: &LocalSite| self.state.removal(*site).is_none_or(|removal| removal.end.is_none());
-        let left = self.sites().filter(is_left).count();
-        (self.config.sites_lost_max + 1).min(left)
+        (self.config.sites_lost_max + 1).min(self.sites_left().count())
     }
 
     /// Up to this number the transactions of this site are visible everywhere, as far as this leader knows. A site that joins is waited for: it is

@@ -8,10 +8,12 @@
 //! | `claims` | what clients claim to have seen and no site ever had is found out | 5.1 |
 //! | `commit` | fast and slow commits of this site's clients | 5.4, 5.5 |
 //! | `containers` | which site lets in what is written, and how that passes to another | 4.1 |
+//! | `copies` | which sites get the values that a transaction writes, and how many have them | 5.3, 5.6 |
 //! | `locking` | locks for slow commits of other sites | 5.5 |
 //! | `reservations` | fast commits wait for slow ones that were refused | 5.5 |
 //! | `propagation` | transactions reach other sites, become durable and commit there | 5.6 |
 //! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
+//! | `survival` | what is kept of such a site | 5.7 |
 //! | `joining` | a site joins the others, among them one that comes back | 5.7 |
 //! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
 //! | `lag` | how far other sites are behind, for operators | |
@@ -21,6 +23,7 @@
 mod claims;
 mod commit;
 mod containers;
+mod copies;
 mod floor;
 mod invariants;
 mod joining;
@@ -33,6 +36,7 @@ mod reads;
 mod removal;
 mod reservations;
 mod state;
+mod survival;
 
 use quorate_core::hosted::Consultation;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
@@ -123,6 +127,8 @@ pub struct Replica {
     changed: [usize; 4],
     /// Until then it is sure that this site was not taken out.
     leased_until: Instant,
+    /// How many answers it has given to clients of other sites.
+    copies_read: u64,
 }
 
 impl Replica {
@@ -139,6 +145,11 @@ impl Replica {
     /// What has committed at its site: the paper's *CommittedVTS*.
     pub fn committed(&self) -> &Vector {
         &self.state.committed
+    }
+
+    /// How often it has read for clients whose own sites lack the objects, since it began.
+    pub fn copies_read(&self) -> u64 {
+        self.copies_read
     }
 
     /// How many transactions of other sites have locked something here.
@@ -230,6 +241,9 @@ impl Replica {
             (Message::Read { transaction, request, snapshot, wanted }, _) => {
                 self.on_read(from, transaction, request, snapshot, wanted, context, log, outbox);
             }
+            (Message::ReadCopy { transaction, request, snapshot, home, wanted }, _) => {
+                self.on_read_copy(from, transaction, request, snapshot, home, wanted, context, log, outbox);
+            }
             (Message::Commit { transaction: id, snapshot, period, updates }, _) => {
                 let request = Request { id, snapshot, period, updates };
                 self.on_commit(from, request, context, log, outbox);
@@ -299,6 +313,7 @@ impl Replica {
             ) => outbox.ignored(reasons::CLIENT),
             (
                 Message::ReadReply { .. }
+                | Message::CopyReply { .. }
                 | Message::CommitReply { .. }
                 | Message::TooOld { .. }
                 | Message::Abandoned { .. }
@@ -438,6 +453,7 @@ impl LogMachine for Replica {
             joins: Vec::new(),
             changed: [0; 4],
             leased_until: Instant::START,
+            copies_read: 0,
         }
     }
 
@@ -485,7 +501,10 @@ impl LogMachine for Replica {
                 self.wake(context, log, outbox);
             }
             Entry::Refused(id) => self.on_refused(*id, outbox),
-            Entry::Received(_) => self.on_received(log, outbox),
+            Entry::Received(_) => {
+                self.on_received(log, outbox);
+                self.wake(context, log, outbox);
+            }
             Entry::Advance(_) => {
                 self.on_advanced(log, outbox);
                 self.wake(context, log, outbox);
@@ -560,7 +579,10 @@ impl LogMachine for Replica {
             Page::Containers(containers) => {
                 for Placed { name, version, container } in containers {
                     let stamps = [u64::from(version.site.0), version.seqno, u64::from(container.preferred.0)];
-                    digester.add(Item { space: Item::DATA, key: name, stamps: &stamps, value: None });
+                    let replicas: Vec<u8> =
+                        container.replicas.sites.iter().flat_map(|site| site.0.to_be_bytes()).collect();
+                    let value = (!replicas.is_empty()).then_some(replicas.as_slice());
+                    digester.add(Item { space: Item::DATA, key: name, stamps: &stamps, value });
                 }
             }
             Page::Bounds { .. }

@@ -49,26 +49,35 @@ impl Replica {
     fn propagate(&mut self, to: LocalSite, outbox: &mut Out) {
         let receiver = self.leader_of(to);
         let (last, floor) = (self.state.committed.of(self.site), self.state.histories.floor().of(self.site));
-        let Some(leader) = &mut self.leader else { return };
+        let Some(leader) = &self.leader else { return };
         let durable = leader.durable;
-        let Some(peer) = leader.peers.get_mut(&to) else { return };
+        let Some(peer) = leader.peers.get(&to) else { return };
         if peer.oldest.is_none() && !self.config.is_founder(to) {
             // A site that joins takes nothing before it has adopted the state of another one, and says so then.
             return;
         }
-        peer.sent = peer.sent.max(floor);
-        while peer.sent < last && peer.batches.len() < self.config.batches_max {
+        let (mut sent, mut room) =
+            (peer.sent.max(floor), self.config.batches_max.saturating_sub(peer.batches.len()));
+        let mut batches = Vec::new();
+        while sent < last && room > 0 {
             let (mut commits, mut bytes) = (Vec::new(), 0);
-            while peer.sent < last && bytes < self.config.batch_bytes_max {
-                let version = VersionNumber { site: self.site, seqno: peer.sent + 1 };
+            while sent < last && bytes < self.config.batch_bytes_max {
+                let version = VersionNumber { site: self.site, seqno: sent + 1 };
                 let commit = self.state.commit(version).expect("it is above the floor, and has committed");
+                let commit = self.for_site(commit, to);
                 bytes += commit.bytes();
-                commits.push(Arc::clone(commit));
-                peer.sent += 1;
+                commits.push(commit);
+                sent += 1;
             }
-            peer.batches.push_back(peer.sent);
-            peer.told_durable = durable;
+            room -= 1;
+            batches.push(sent);
             outbox.send(receiver, Message::Propagate { commits, durable });
+        }
+        let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&to)) else { return };
+        peer.sent = sent;
+        if !batches.is_empty() {
+            peer.told_durable = durable;
+            peer.batches.extend(batches);
         }
         if peer.told_durable < durable {
             peer.told_durable = durable;
@@ -119,7 +128,7 @@ impl Replica {
         let own = VersionNumber { site: self.site, seqno: self.state.committed.of(self.site) };
         let effects_first = self.config.rules.has(Plant::EffectsFirst);
         let all = self.sites();
-        let Some(leader) = &mut self.leader else { return };
+        let Some(leader) = &self.leader else { return };
         let mut receiving = leader.receiving.clone();
         receiving.include(own);
         let sites: Vec<LocalSite> = all.filter(|site| *site != self.site).collect();
@@ -127,12 +136,14 @@ impl Replica {
         loop {
             let before = ready.len();
             for site in &sites {
-                let next = |receiving: &Vector| (*site, receiving.of(*site) + 1);
-                while let Some(commit) = leader.early.get(&next(&receiving))
+                // Of a site that was taken out values come from several others.
+                let may_lack = self.is_frozen(*site);
+                while let Some(commit) = leader.early.get(&(*site, receiving.of(*site) + 1))
                     && (receiving.includes_all(&commit.snapshot) || effects_first)
+                    && (!may_lack || self.is_whole(commit))
                 {
-                    ready.extend(leader.early.remove(&next(&receiving)));
-                    receiving.include(VersionNumber { site: *site, seqno: receiving.of(*site) + 1 });
+                    ready.push(Arc::clone(commit));
+                    receiving.include(commit.version);
                 }
             }
             if ready.len() == before {
@@ -141,6 +152,10 @@ impl Replica {
         }
         if ready.is_empty() {
             return;
+        }
+        let Some(leader) = &mut self.leader else { return };
+        for commit in &ready {
+            leader.early.remove(&(commit.version.site, commit.version.seqno));
         }
         match log.append(Entry::Received(ready)) {
             Some(_) => leader.receiving.join(&receiving),
@@ -152,6 +167,8 @@ impl Replica {
     pub(super) fn on_received(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         leader.peers.values_mut().for_each(|peer| peer.is_owed = true);
+        // What it says of containers tells which values are still missing of others.
+        self.receive(log, outbox);
         self.advance(log, outbox);
         self.propagate_soon(outbox);
     }
@@ -255,11 +272,10 @@ impl Replica {
         self.propagate_soon(outbox);
     }
 
-    /// Finds out which transactions of this site are disaster-safe durable: f + 1 sites have them, and so have the preferred sites of all
-    /// that they update; and so it is with those before them.
+    /// Finds out which transactions of this site are disaster-safe durable: of the sites that hold what they update f + 1 have them, and so have the
+    /// preferred sites; and so it is with those before them.
     /// Clients that wait for that are told.
     pub(super) fn count_copies(&mut self, outbox: &mut Out) {
-        let needed = self.durable_at();
         let floor = self.state.histories.floor().of(self.site);
         let last = self.state.committed.of(self.site);
         let Some(leader) = &self.leader else { return };
@@ -268,8 +284,7 @@ impl Replica {
             let version = VersionNumber { site: self.site, seqno: durable + 1 };
             let has = |site: LocalSite| self.has_copy(site, version.seqno);
             let commit = self.state.commit(version).expect("it is above the floor, and has committed");
-            let copies = self.sites().filter(|site| has(*site)).count();
-            if copies < needed || !self.guardians_of(commit).all(|site| site.is_some_and(has)) {
+            if !self.is_copied(commit) || !self.guardians_of(commit).all(|site| site.is_some_and(has)) {
                 break;
             }
             durable = version.seqno;

@@ -3,6 +3,9 @@
 //! A new snapshot is a copy of what has committed at the site, made at once. It is right only if this replica still leads: else another
 //! one may have committed more. The leader knows that it leads while it holds a lease of the log; else it asks the others, and the answer
 //! waits for theirs.
+//!
+//! Objects that have no replica here are at other sites. A snapshot says all by itself what belongs into it, so any replica of them can read it that has
+//! received what it includes; and what was written at the client's own site goes along with the answer that they are elsewhere.
 
 use std::ops::Bound;
 
@@ -11,14 +14,29 @@ use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Address, Context, Key, KeyRange, TransactionId, Value};
 
-use super::leader::Waiting;
+use super::leader::{Awaits, Waiting};
 use super::{Out, Replica, WAITING_MAX};
 use crate::entry::Entry;
 use crate::histories::{Count, Elements, TooOld};
 use crate::message::{Found, Member, Message, Snapshot, Wanted};
 use crate::reasons;
+use crate::register::Written;
 use crate::rules::Plant;
-use crate::vector::Vector;
+use crate::vector::{LocalSite, Vector, VersionNumber};
+
+/// True if a client asks for no more than is moderate: ranges and elements are read one at a time, so that no client keeps a site busy for
+/// long.
+fn is_moderate(wanted: &[Wanted]) -> bool {
+    let is_large = |wanted: &Wanted| {
+        matches!(wanted, Wanted::Range(..) | Wanted::Elements { .. } | Wanted::Members { .. })
+    };
+    wanted.len() <= TRANSACTION_ENTRIES_MAX && (wanted.len() <= 1 || !wanted.iter().any(is_large))
+}
+
+/// The bounds of a range of elements.
+fn bounds(range: &KeyRange) -> (Bound<&Key>, Bound<&Key>) {
+    (Bound::Included(&range.from), range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded))
+}
 
 /// A page of members ends once it has more bytes: each may be as large as a value.
 const MEMBERS_BYTES_MAX: usize = 1024 * 1024;
@@ -39,11 +57,7 @@ impl Replica {
         if from != Address::Client(transaction.client) {
             return outbox.ignored(reasons::FOREIGN);
         }
-        // Ranges and elements are read one at a time, so that no client keeps a site busy for long.
-        let is_large = |wanted: &Wanted| {
-            matches!(wanted, Wanted::Range(..) | Wanted::Elements { .. } | Wanted::Members { .. })
-        };
-        if wanted.len() > TRANSACTION_ENTRIES_MAX || (wanted.len() > 1 && wanted.iter().any(is_large)) {
+        if !is_moderate(&wanted) {
             return outbox.ignored(reasons::MALFORMED);
         }
         if self.leader.is_none() {
@@ -66,7 +80,7 @@ impl Replica {
             Snapshot::New(_) => (self.state.committed.clone(), true),
         };
         let found: Result<Vec<Found>, TooOld> =
-            wanted.iter().map(|wanted| self.find(wanted, &snapshot)).collect();
+            wanted.iter().map(|wanted| self.find(wanted, &snapshot, None)).collect();
         let reply = match found {
             Ok(found) => {
                 Message::ReadReply { transaction, request, snapshot, found, period: self.state.period }
@@ -79,35 +93,140 @@ impl Replica {
         }
     }
 
-    fn find(&self, wanted: &Wanted, snapshot: &Vector) -> Result<Found, TooOld> {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_read_copy(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        request: u32,
+        snapshot: Vector,
+        home: LocalSite,
+        wanted: Vec<Wanted>,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if from != Address::Client(transaction.client) {
+            return outbox.ignored(reasons::FOREIGN);
+        }
+        // Elements are asked for without the registers that they name: these may be at other sites again.
+        let is_of_home = |wanted: &Wanted| matches!(wanted, Wanted::InFlight(_) | Wanted::Members { .. });
+        let is_site = self.sites().any(|site| site == home);
+        if !is_moderate(&wanted) || !is_site || wanted.iter().any(is_of_home) {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        if self.leader.is_none() {
+            return self.send_not_leading(from, Some(transaction), log, outbox);
+        }
+        if let Some(last) = self.abandoned(&snapshot) {
+            return outbox.send(from, Message::Abandoned { transaction, last });
+        }
+        if let Some(last) = self.never_committed(&snapshot) {
+            let reply = Message::NeverCommitted { transaction, last };
+            return self.send_if_leading(from, reply, context, log, outbox);
+        }
+        let mut needs = snapshot.clone();
+        if !wanted.iter().any(|wanted| matches!(wanted, Wanted::Range(..))) {
+            // What is missing of the client's site its answer has held. Of a range it has not: all pages are of the snapshot as it is.
+            needs.exclude_above(VersionNumber { site: home, seqno: 0 });
+        }
+        let received = self.state.histories.received();
+        if !received.includes_all(&needs) && !self.config.rules.has(Plant::CopyReadEarly) {
+            let message = Message::ReadCopy { transaction, request, snapshot, home, wanted };
+            let (since, awaits) = (context.now, Awaits::Received);
+            let waits = Waiting { from, message, awaits, needs, since, until: None, question: None };
+            return self.wait_for(waits, outbox);
+        }
+        // What is about to be given up other sites have as well, and may be left out of what comes here.
+        let keeps = |wanted: &Wanted| match wanted {
+            Wanted::Register(key) | Wanted::Count { set: key, .. } | Wanted::Elements { set: key, .. } => {
+                self.state.histories.keeps(key)
+            }
+            Wanted::Members { set: key, .. } => self.state.histories.keeps(key),
+            Wanted::Range(..) | Wanted::Container(_) | Wanted::InFlight(_) => true,
+        };
+        if !wanted.iter().all(keeps) {
+            return outbox.ignored(reasons::NO_COPY);
+        }
+        let included = received.of(home);
+        let found: Result<Vec<Found>, TooOld> =
+            wanted.iter().map(|wanted| self.find(wanted, &snapshot, Some(home))).collect();
+        match found {
+            Ok(found)
+                if found
+                    .iter()
+                    .any(|found| matches!(found, Found::Elsewhere { .. } | Found::Container { .. })) =>
+            {
+                outbox.ignored(reasons::NO_COPY);
+            }
+            Ok(found) => {
+                self.copies_read += 1;
+                outbox.send(from, Message::CopyReply { transaction, request, included, found });
+            }
+            Err(_) => self.send_too_old(from, transaction, None, outbox),
+        }
+    }
+
+    /// Finds something for a client of this site; or for one of another site, which has not got it.
+    fn find(&self, wanted: &Wanted, snapshot: &Vector, home: Option<LocalSite>) -> Result<Found, TooOld> {
+        let histories = &self.state.histories;
         Ok(match wanted {
             Wanted::Register(key) => {
-                let written = self.state.histories.read(key, snapshot)?;
+                let written = histories.read(key, snapshot)?;
+                if self.is_elsewhere(key, written, snapshot) {
+                    return Ok(Found::Elsewhere {
+                        sites: self.copies_elsewhere(key, snapshot),
+                        own: Vec::new(),
+                    });
+                }
                 let version = written.map(|written| written.version);
                 Found::Register { version, value: written.and_then(|written| written.value.clone()) }
             }
             Wanted::Range(range, limit) => {
                 let limit = self.config.scan_page_max.min(*limit as usize);
-                let (entries, next) = self.state.histories.scan(range, limit, snapshot)?;
-                Found::Range { entries, next }
+                let is_wanted =
+                    |key: &Key| home.is_none_or(|home| !histories.replicas(key, snapshot).has(home));
+                let (entries, next) = histories.scan(range, limit, snapshot, is_wanted)?;
+                let elsewhere = if home.is_none() { self.sets_elsewhere() } else { Vec::new() };
+                Found::Range { entries, next, elsewhere }
             }
-            Wanted::Count { set, element } => {
-                Found::Count(self.state.histories.count(set, element, snapshot)?)
+            Wanted::Count { set, element } if histories.holds(set, snapshot) => {
+                Found::Count(histories.count(set, element, snapshot)?)
             }
-            Wanted::Elements { set, range, from, limit } => {
+            Wanted::Elements { set, range, from, limit } if histories.holds(set, snapshot) => {
                 let Elements { counts, is_cut } = self.elements(set, range, *from, *limit, snapshot)?;
                 Found::Elements { counts, is_cut }
             }
-            Wanted::Members { set, range, from, limit } => {
+            Wanted::Members { set, range, from, limit } if histories.holds(set, snapshot) => {
                 let elements = self.elements(set, range, *from, *limit, snapshot)?;
                 self.members(elements, snapshot)?
             }
+            Wanted::Count { set, element } => {
+                self.set_elsewhere(set, (Bound::Included(element), Bound::Included(element)), snapshot)?
+            }
+            Wanted::Elements { set, range, .. } | Wanted::Members { set, range, .. } => {
+                self.set_elsewhere(set, bounds(range), snapshot)?
+            }
             Wanted::InFlight(key) => {
-                let written = self.state.histories.read(key, snapshot)?;
+                let written = histories.read(key, snapshot)?;
                 Found::InFlight(written.is_some_and(|written| !self.is_everywhere(written.version)))
             }
-            Wanted::Container(name) => Found::Container(self.found(name, snapshot)),
+            Wanted::Container(name) => {
+                let (container, copies_min) = (self.found(name, snapshot), self.durable_at() as u32);
+                Found::Container { container, copies_min }
+            }
         })
+    }
+
+    /// A set that has no replica here, with what this site has added to it.
+    fn set_elsewhere(
+        &self,
+        set: &Key,
+        between: (Bound<&Key>, Bound<&Key>),
+        snapshot: &Vector,
+    ) -> Result<Found, TooOld> {
+        let own = self.state.histories.own_changes(set, between, snapshot)?;
+        Ok(Found::Elsewhere { sites: self.copies_elsewhere(set, snapshot), own })
     }
 
     fn elements(
@@ -119,11 +238,10 @@ impl Replica {
         snapshot: &Vector,
     ) -> Result<Elements, TooOld> {
         let limit = self.config.scan_page_max.min(limit as usize);
-        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        self.state.histories.elements(set, (Bound::Included(&range.from), to), from, limit, snapshot)
+        self.state.histories.elements(set, bounds(range), from, limit, snapshot)
     }
 
-    /// The registers whose keys these elements are, as many as fit into a page.
+    /// The registers whose keys these elements are, as many as fit into a page, and as far as they have a replica here.
     fn members(&self, elements: Elements, snapshot: &Vector) -> Result<Found, TooOld> {
         let (mut members, mut bytes, mut is_cut) = (Vec::new(), 0, elements.is_cut);
         for Count { element, count, .. } in elements.counts {
@@ -132,12 +250,18 @@ impl Replica {
                 break;
             }
             let written = self.state.histories.read(&element, snapshot)?;
-            let version = written.map(|written| written.version);
+            let is_elsewhere = self.is_elsewhere(&element, written, snapshot);
+            let version = written.filter(|_| !is_elsewhere).map(|written| written.version);
             let value = written.and_then(|written| written.value.clone());
             bytes += element.len() + value.as_ref().map_or(0, Value::len);
-            members.push(Member { element, count, version, value });
+            members.push(Member { element, count, is_elsewhere, version, value });
         }
         Ok(Found::Members { members, is_cut })
+    }
+
+    /// True if the value of a register is not known here. A version that was written here is the newest one, wherever the others are.
+    fn is_elsewhere(&self, key: &Key, written: Option<&Written>, snapshot: &Vector) -> bool {
+        written.map_or(!self.state.histories.holds(key, snapshot), |written| written.is_elsewhere)
     }
 
     /// True if all of this has committed here.
@@ -154,8 +278,8 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        let since = context.now;
-        self.wait_for(Waiting { from, message, needs, since, until: None, question: None }, outbox);
+        let (since, awaits) = (context.now, Awaits::Committed);
+        self.wait_for(Waiting { from, message, awaits, needs, since, until: None, question: None }, outbox);
     }
 
     /// A request waits. One for which there is no room comes again.
@@ -168,15 +292,19 @@ impl Replica {
         leader.waiting.push(waits);
     }
 
-    /// Handles what has waited for what has committed since.
+    /// Handles what has waited for what has committed or was received since.
     pub(super) fn wake(&mut self, context: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         if leader.waiting.is_empty() {
             return;
         }
-        let committed = &self.state.committed;
+        let (committed, received) = (&self.state.committed, self.state.histories.received());
         let is_over = |waiting: &Waiting| waiting.until.is_none_or(|until| context.now >= until);
-        let is_ready = |waiting: &mut Waiting| is_over(waiting) && committed.includes_all(&waiting.needs);
+        let has_come = |waiting: &Waiting| match waiting.awaits {
+            Awaits::Committed => committed.includes_all(&waiting.needs),
+            Awaits::Received => received.includes_all(&waiting.needs),
+        };
+        let is_ready = |waiting: &mut Waiting| is_over(waiting) && has_come(waiting);
         let ready: Vec<Waiting> = leader.waiting.extract_if(.., is_ready).collect();
         for Waiting { from, message, .. } in ready {
             self.on_message(from, message, context, log, outbox);

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! All of that concerns the lost site alone; transactions among the others commit meanwhile. What each site says of itself in FROZEN stands in its log,
-//! so that all of them propose the same. The end is what the site had received that had most: nothing is abandoned that anybody else has, and so
-//! nothing that has committed at another site. A site whose lease has ended tells no client of a commit.
+//! so that all of them propose the same. The end is what the site had received that had most, as far as its values are at sites that are left: where all
+//! objects are at all sites nothing is abandoned that anybody else has, and nowhere anything that has committed at another site. A site whose lease has
+//! ended tells no client of a commit.
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use quorate_core::topology::{self, Settled, Settlement, SiteChanges};
 use quorate_core::{Address, Context, Instant, ReplicaId, ShardId};
 
 use super::leader::{Leasing, Unleased};
+use super::survival::combined;
 use super::{Out, Replica, ReplicaEvent, WAITING_MAX};
 use crate::entry::{Commit, Entry};
 use crate::message::Message;
@@ -243,6 +245,7 @@ impl Replica {
     /// Sends a site what it lacks of those that were taken out: of each of them something, since what it lacks of one may be the cause of what it lacks
     /// of another.
     fn relay(&self, to: ReplicaId, received: &Vector, outbox: &mut Out) {
+        let Some(receiver) = self.other_site(to.shard) else { return };
         let frozen = self.state.freeze.as_ref();
         let mut commits = Vec::new();
         for removal in &self.state.removals {
@@ -257,8 +260,9 @@ impl Replica {
                 }
                 // What is below the floor has committed everywhere.
                 let Some(commit) = self.state.commit(VersionNumber { site, seqno }) else { break };
+                let commit = self.for_site(commit, receiver);
                 bytes += commit.bytes();
-                commits.push(Arc::clone(commit));
+                commits.push(commit);
             }
         }
         if !commits.is_empty() {
@@ -287,14 +291,16 @@ impl Replica {
                 return outbox.ignored(reasons::NOT_FROZEN);
             }
             if seqno > leader.receiving.of(site) && leader.early.len() < WAITING_MAX {
-                leader.early.insert((site, seqno), commit);
+                let known = leader.early.get(&(site, seqno));
+                let known = known.map_or_else(|| Arc::clone(&commit), |known| combined(known, &commit));
+                leader.early.insert((site, seqno), known);
             }
         }
         self.receive(log, outbox);
     }
 
     /// The last transaction that any site is known to have of one that was taken out.
-    fn last_known(&self, site: LocalSite) -> u64 {
+    pub(super) fn last_known(&self, site: LocalSite) -> u64 {
         let settled = |removals: &[Removal]| {
             let removal = removals.iter().find(|removal| removal.site == site)?;
             removal.end.as_ref().map(|end| end.last)
@@ -327,21 +333,19 @@ impl Replica {
         }
         let mut barrier = Vector::default();
         barrier.include(VersionNumber { site: self.site, seqno: own.seqno });
+        let kept = self.ends()?;
         let is_left = |site: &LocalSite| {
             *site != self.site && self.state.removal(*site).is_none() && self.counts(*site)
         };
         let mut others = Vec::new();
         for site in self.sites().filter(is_left) {
             let (frozen, received) = leader.frozen.get(&site)?;
-            if frozen.removals as usize != removals {
-                return None;
-            }
             barrier.include(VersionNumber { site, seqno: frozen.seqno });
             others.push(received);
         }
         let mut ends = Vec::new();
         for site in open {
-            let last = self.last_known(site);
+            let last = *kept.get(&site)?;
             let has_all = |received: &Vector| received.of(site) >= last;
             if !has_all(self.state.histories.received()) || !others.iter().all(|received| has_all(received)) {
                 return None;

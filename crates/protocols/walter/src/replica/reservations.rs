@@ -20,7 +20,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::log::Log;
 use quorate_core::{Address, Context, Instant, Key, TransactionId};
 
-use super::leader::Waiting;
+use super::leader::{Awaits, Waiting};
 use super::{Out, Replica, ReplicaTimer};
 use crate::entry::Entry;
 use crate::message::Message;
@@ -139,7 +139,15 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let needs = Vector::default();
-        let waits = Waiting { from, message, needs, since: now, until: Some(until), question: None };
+        let waits = Waiting {
+            from,
+            message,
+            awaits: Awaits::Committed,
+            needs,
+            since: now,
+            until: Some(until),
+            question: None,
+        };
         self.wait_for(waits, outbox);
         self.attend_reservations(now, outbox);
     }

@@ -7,9 +7,10 @@ use quorate_core::hash::FixedMap;
 use quorate_core::log::divide;
 use quorate_core::{Instant, Key, ShardId, TransactionId};
 
+use super::survival::of_sites;
 use crate::container::role;
 use crate::entry::{Commit, Ended, Entry, Lock, Page};
-use crate::histories::{Base, Count, Histories, Placed, Read};
+use crate::histories::{Base, Count, Histories, Placed, Read, Update};
 use crate::message::{Ending, Period};
 use crate::removal::{self, End, Removal};
 use crate::rules::{Plant, Rules};
@@ -55,7 +56,7 @@ impl State {
         State {
             rules,
             site,
-            histories: Histories::default(),
+            histories: Histories::new(site),
             committed: Vector::default(),
             journals: BTreeMap::new(),
             locks: BTreeMap::new(),
@@ -213,14 +214,25 @@ impl State {
 
     /// A transaction of another site takes effect. Its causes have.
     fn receive(&mut self, commit: &Arc<Commit>) {
+        let effects_first = self.rules.has(Plant::EffectsFirst);
         assert!(commit.version.site != self.site, "{} is no transaction of another site", commit.version);
         assert!(
-            self.histories.received().includes_all(&commit.snapshot) || self.rules.has(Plant::EffectsFirst),
+            self.histories.received().includes_all(&commit.snapshot) || effects_first,
             "{} takes effect with {} and {} is here: causes come before effects",
             commit.version,
             commit.snapshot,
             self.histories.received()
         );
+        let is_lost = self.removal(commit.version.site).is_some();
+        for update in commit.updates.iter().filter(|update| matches!(update, Update::Noted { .. })) {
+            assert!(
+                !self.histories.needs(update.object(), &commit.snapshot) || is_lost || effects_first,
+                "{} takes effect at {} without the values of {:?}, which has a replica here",
+                commit.version,
+                self.site,
+                update.object()
+            );
+        }
         self.take_effect(commit);
     }
 
@@ -317,12 +329,10 @@ impl State {
 
     /// Notes how far this site is, going on without those that were taken out.
     fn note_freeze(&mut self) {
-        let mut received = Vector::default();
-        for site in self.open_removals() {
-            received.include(VersionNumber { site, seqno: self.histories.received().of(site) });
-        }
+        let received = of_sites(self.histories.received(), self.open_removals());
+        let committed = of_sites(&self.committed, self.open_removals());
         let (removals, seqno) = (self.removals.len() as u32, self.committed.of(self.site));
-        self.freeze = Some(removal::Frozen { removals, received, seqno });
+        self.freeze = Some(removal::Frozen { removals, received, committed, seqno });
     }
 
     /// The end of a site is settled.
@@ -486,7 +496,7 @@ impl State {
                 }
             }
         }
-        state.histories = Histories::from_base(base);
+        state.histories = Histories::from_base(base, site);
         state.replay(journals);
         state
     }

@@ -4,7 +4,7 @@ use quorate_core::TransactionId;
 use quorate_core::command::{Event, Failure, Invalid, NotReached, Outcome, SetAnswer};
 use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
-use quorate_walter::{Entry, Message, Page, Update};
+use quorate_walter::{Entry, LocalSite, Message, Page, Update};
 
 pub(super) fn transaction(id: TransactionId) -> String {
     let attempt = if id.attempt == 0 { String::new() } else { format!("/{}", id.attempt) };
@@ -19,12 +19,90 @@ fn value(value: Option<&bytes::Bytes>) -> String {
     value.map_or("nothing".to_owned(), |value| text(value))
 }
 
+/// The local site, and the replicas if they are not all.
+fn container(container: &quorate_walter::Container) -> String {
+    let all: Vec<LocalSite> = container.replicas.among((0..16).map(LocalSite));
+    match container.replicas.is_all() {
+        true => container.preferred.to_string(),
+        false => format!("{}, copies at {}", container.preferred, sites(&all)),
+    }
+}
+
+fn sites(sites: &[LocalSite]) -> String {
+    if sites.is_empty() {
+        return "no site".to_owned();
+    }
+    sites.iter().map(LocalSite::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn wanted(wanted: &[Wanted]) -> String {
+    let wanted = wanted.iter().map(|wanted| match wanted {
+        Wanted::Register(key) => text(key),
+        Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
+        Wanted::InFlight(key) => format!("{} in flight?", text(key)),
+        Wanted::Container(name) => format!("the container {}", text(name)),
+        Wanted::Count { set, element } => format!("{}[{}]", text(set), text(element)),
+        Wanted::Members { set, range, from, limit } => {
+            format!("{limit} of {}[{range:?}] and their registers from the {from:?}", text(set))
+        }
+        Wanted::Elements { set, range, from, limit } => {
+            format!("{limit} of {}[{range:?}] from the {from:?}", text(set))
+        }
+    });
+    wanted.collect::<Vec<_>>().join(" ")
+}
+
+fn found(found: &[Found]) -> String {
+    let found = found.iter().map(|found| match found {
+        Found::Register { version, value: found } => {
+            let version = version.map_or(String::new(), |version| format!("@{version}"));
+            format!("{}{version}", value(found.as_ref()))
+        }
+        Found::Range { entries, next, elsewhere } => {
+            let entries = entries
+                .iter()
+                .map(|read| format!("{}={}@{}", text(&read.key), text(&read.value), read.version));
+            let entries: Vec<String> = entries.collect();
+            let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
+            let others = elsewhere.iter().map(|replicas| sites(&replicas.among((0..16).map(LocalSite))));
+            let others: Vec<String> = others.map(|others| format!(", others at {others}")).collect();
+            format!("[{}{next}]{}", entries.join(" "), others.concat())
+        }
+        Found::Members { members, is_cut } => {
+            let all = members.iter().map(|member| {
+                let version = member.version.map_or(String::new(), |version| format!("@{version}"));
+                let held = match member.is_elsewhere {
+                    true => "elsewhere".to_owned(),
+                    false => value(member.value.as_ref()),
+                };
+                format!("{}{:+}={held}{version}", text(&member.element), member.count)
+            });
+            let all: Vec<String> = all.collect();
+            format!("[{}{}]", all.join(" "), if *is_cut { " …" } else { "" })
+        }
+        Found::InFlight(is_in_flight) => if *is_in_flight { "in flight" } else { "everywhere" }.to_owned(),
+        Found::Container { container: placed, .. } => format!("it at {}", container(placed)),
+        Found::Elsewhere { sites: at, own } => {
+            let own = own
+                .iter()
+                .map(|change| format!(", {:+} {} by {}", change.by, text(&change.element), change.seqno));
+            format!("it elsewhere: {}{}", sites(at), own.collect::<String>())
+        }
+        Found::Count(count) => format!("{count:+}"),
+        Found::Elements { counts, is_cut } => {
+            let counts = counts.iter().map(|count| (count.element.clone(), count.count));
+            format!("[{}{}]", elements(counts), if *is_cut { " …" } else { "" })
+        }
+    });
+    found.collect::<Vec<_>>().join(" ")
+}
+
 fn updates(updates: &[Update]) -> String {
     let update = |update: &Update| match update {
         Update::Write { key, value: written } => format!("{}={}", text(key), value(written.as_ref())),
-        Update::Place { name, container: Some(container) } => {
-            format!("{} to {}", text(name), container.preferred)
-        }
+        Update::Place { name, container: Some(placed) } => format!("{} to {}", text(name), container(placed)),
+        Update::Noted { object, writes: true } => format!("{}=elsewhere", text(object)),
+        Update::Noted { object, writes: false } => format!("{}[…] elsewhere", text(object)),
         Update::Place { name, container: None } => format!("{} to where it was", text(name)),
         Update::Add { set, element, by } => format!("{}[{}]{by:+}", text(set), text(element)),
     };
@@ -65,58 +143,17 @@ fn keys(keys: &[quorate_core::Key]) -> String {
 
 pub(super) fn message(message: &Message) -> String {
     match message {
-        Message::Read { transaction: id, snapshot: at, wanted, .. } => {
-            let wanted = wanted.iter().map(|wanted| match wanted {
-                Wanted::Register(key) => text(key),
-                Wanted::Range(range, limit) => format!("{limit} of {range:?}"),
-                Wanted::InFlight(key) => format!("{} in flight?", text(key)),
-                Wanted::Container(name) => format!("the container {}", text(name)),
-                Wanted::Count { set, element } => format!("{}[{}]", text(set), text(element)),
-                Wanted::Members { set, range, from, limit } => {
-                    format!("{limit} of {}[{range:?}] and their registers from the {from:?}", text(set))
-                }
-                Wanted::Elements { set, range, from, limit } => {
-                    format!("{limit} of {}[{range:?}] from the {from:?}", text(set))
-                }
-            });
-            let wanted: Vec<String> = wanted.collect();
-            format!("READ {} {} {}", transaction(*id), wanted.join(" "), snapshot(at))
+        Message::Read { transaction: id, snapshot: at, wanted: all, .. } => {
+            format!("READ {} {} {}", transaction(*id), wanted(all), snapshot(at))
         }
-        Message::ReadReply { transaction: id, snapshot, found, period, .. } => {
-            let found = found.iter().map(|found| match found {
-                Found::Register { version, value: found } => {
-                    let version = version.map_or(String::new(), |version| format!("@{version}"));
-                    format!("{}{version}", value(found.as_ref()))
-                }
-                Found::Range { entries, next } => {
-                    let entries = entries
-                        .iter()
-                        .map(|read| format!("{}={}@{}", text(&read.key), text(&read.value), read.version));
-                    let entries: Vec<String> = entries.collect();
-                    let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
-                    format!("[{}{next}]", entries.join(" "))
-                }
-                Found::Members { members, is_cut } => {
-                    let all = members.iter().map(|member| {
-                        let version = member.version.map_or(String::new(), |version| format!("@{version}"));
-                        let held = value(member.value.as_ref());
-                        format!("{}{:+}={held}{version}", text(&member.element), member.count)
-                    });
-                    let all: Vec<String> = all.collect();
-                    format!("[{}{}]", all.join(" "), if *is_cut { " …" } else { "" })
-                }
-                Found::Container(container) => format!("it at {}", container.preferred),
-                Found::InFlight(is_in_flight) => {
-                    if *is_in_flight { "in flight" } else { "everywhere" }.to_owned()
-                }
-                Found::Count(count) => format!("{count:+}"),
-                Found::Elements { counts, is_cut } => {
-                    let counts = counts.iter().map(|count| (count.element.clone(), count.count));
-                    format!("[{}{}]", elements(counts), if *is_cut { " …" } else { "" })
-                }
-            });
-            let found: Vec<String> = found.collect();
-            format!("{} reads {} at {snapshot}, period {}", transaction(*id), found.join(" "), period.0)
+        Message::ReadReply { transaction: id, snapshot, found: all, period, .. } => {
+            format!("{} reads {} at {snapshot}, period {}", transaction(*id), found(all), period.0)
+        }
+        Message::ReadCopy { transaction: id, snapshot, home, wanted: all, .. } => {
+            format!("READ-COPY {} {} at {snapshot} for {home}", transaction(*id), wanted(all))
+        }
+        Message::CopyReply { transaction: id, included, found: all, .. } => {
+            format!("{} reads the copy {}, with {included}", transaction(*id), found(all))
         }
         Message::Commit { transaction: id, snapshot: at, period, updates: all } => {
             format!("COMMIT {} {} {}, period {}", transaction(*id), updates(all), snapshot(at), period.0)
@@ -256,7 +293,7 @@ pub(super) fn event(event: &Event) -> String {
             let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
             format!("{} scanned {}{next}", of(transaction), entries.join(" "))
         }
-        Event::Located { transaction, name, preferred } => {
+        Event::Located { transaction, name, preferred, .. } => {
             format!("{} finds {} at {preferred}", of(transaction), text(name))
         }
         Event::Set { transaction, answer: SetAnswer::Count { set, element, count } } => {

@@ -7,13 +7,13 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster [sites=S] [replicas=N] [batches=B] [lease=MILLISECONDS]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
+//! | `cluster [sites=S] [replicas=N] [batches=B] [survives=F] [lease=MILLISECONDS] [lag=MILLISECONDS]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
 //! | `mark c1 7 a` | a key is read, and whether it is in flight |
 //! | `get c1 7 a b` | the same of several keys at once |
 //! | `name c1 7 a b`, `unname c1 7 a b`, `members c1 7 a [LIMIT]`, `newest c1 7 a [LIMIT]` | the key `b` is added to a set, or taken out; the set is read with the keys that are in it, from either end |
-//! | `locate c1 7 a`, `place c1 7 a SITE`, `destroy c1 7 a` | where a container is, to move it, and to destroy it; each key is one |
+//! | `locate c1 7 a`, `place c1 7 a SITE [at SITES]`, `destroy c1 7 a` | where a container is, to move it, and to destroy it; each key is one |
 //! | `await c1 7 s0.3 durable [MILLISECONDS]` | a client waits until its transaction, which has committed as `s0.3`, is `durable` or `visible` |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `catch c1 7 3 0 1` | a client is told that another one has seen the first three transactions of the first site and the first of the third |
@@ -44,7 +44,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 21] = [
+const PLANTED: [(&str, Plant, &str); 24] = [
     ("34_a_successor_waits", Plant::BarrierIgnored, "1/r0 → c1: c1.1 committed as s0.1 at ⟨0 1⟩"),
     ("36_a_lost_site_is_heard_no_more", Plant::LostSiteHeard, "1/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
     ("35_a_lease_ends", Plant::LeaseIgnored, "1/r0 has committed ⟨2⟩, received ⟨2⟩, floor ⟨⟩"),
@@ -72,6 +72,13 @@ const PLANTED: [(&str, Plant, &str); 21] = [
         "26_a_set_is_durable_at_its_preferred_site",
         Plant::DurableWhenReceived,
         "3/r0 has committed ⟨⟩, received ⟨0 1⟩, floor ⟨⟩",
+    ),
+    ("48_a_change_counts_once", Plant::OwnChangesCountTwice, "  c3.3 counts a4[e] = 1"),
+    ("49_a_copy_that_is_stale", Plant::StaleCopyMerged, "  c2.2 counts a1[e] = 1"),
+    (
+        "50_a_copy_waits_for_the_snapshot",
+        Plant::CopyReadEarly,
+        "1/r0 → c3: c3.1 reads the copy nothing, with 0",
     ),
     ("12_causes_before_effects", Plant::EffectsFirst, "3/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
 ];

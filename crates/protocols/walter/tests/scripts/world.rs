@@ -35,8 +35,12 @@ struct Cluster {
     rules: Rules,
     sites: u32,
     batches_max: usize,
+    /// What is durable survives the loss of so many sites.
+    sites_lost_max: usize,
     /// How long a site goes on after it has asked whether it was taken out.
     lease: Option<Duration>,
+    /// For how long snapshots can be read; none for as long as usual.
+    lag: Option<Duration>,
     /// The sites that have joined.
     joined: RefCell<Vec<ShardId>>,
     /// The last question of a site.
@@ -49,14 +53,17 @@ impl Play for Cluster {
 
     fn replica(&self, id: ReplicaId, groups: &Groups) -> Replica {
         let shards = Shards { first: ShardId(1), count: self.sites };
+        let usual = ReplicaConfig::new(id, groups.size, shards);
         Replica::new(ReplicaConfig {
             rules: self.rules,
             groups: groups.clone(),
             batches_max: self.batches_max,
+            sites_lost_max: self.sites_lost_max,
             lease: self.lease,
             joined: self.joined.borrow().clone(),
             lease_wait: self.lease.unwrap_or_default() + Duration::from_millis(100),
-            ..ReplicaConfig::new(id, groups.size, shards)
+            floor_lag: self.lag.unwrap_or(usual.floor_lag),
+            ..usual
         })
     }
 
@@ -140,19 +147,23 @@ impl World {
     }
 
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
-        let (mut sites, mut replicas, mut batches_max, mut lease) = (2, 1, 64, None);
+        let (mut sites, mut replicas, mut batches_max, mut lost) = (2, 1, 64, 1);
+        let (mut lease, mut lag) = (None, None);
         for setting in settings {
             match setting.split_once('=') {
                 Some(("sites", count)) => sites = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
                 Some(("batches", count)) => batches_max = count.parse().unwrap(),
+                Some(("survives", count)) => lost = count.parse().unwrap(),
+                Some(("lag", millis)) => lag = Some(Duration::from_millis(millis.parse().unwrap())),
                 Some(("lease", millis)) => lease = Some(Duration::from_millis(millis.parse().unwrap())),
                 _ => panic!("no such setting: {setting}"),
             }
         }
         let question = RefCell::default();
-        let joined = RefCell::default();
-        let cluster = Cluster { rules: self.rules, sites, batches_max, lease, joined, question };
+        let (rules, joined) = (self.rules, RefCell::default());
+        let cluster =
+            Cluster { rules, sites, batches_max, sites_lost_max: lost, lease, lag, joined, question };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for site in 1..=sites {
             stage.create_group(ShardId(site), told);
@@ -219,7 +230,7 @@ impl World {
             epoch: groups.epoch,
             clock_bound: None,
             comparison: None,
-            removals: Vec::new(),
+            removals: self.changes.removals().to_vec(),
             joins: self.changes.joins().iter().map(|join| Join { is_ready: true, ..join.clone() }).collect(),
         };
         let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
@@ -317,9 +328,11 @@ impl World {
                 Command::Set { transaction, call: SetCall::Members { set, range, from, limit } }
             }
             ("locate", [word]) => container(transaction, key(word, sites), ContainerCall::Locate),
-            ("place", [word, site]) => {
-                let call = ContainerCall::Place(ShardId(site.parse().unwrap()));
-                container(transaction, key(word, sites), call)
+            ("place", [word, site, copies @ ..]) => {
+                let preferred = ShardId(site.parse().unwrap());
+                let shard = |site: &&str| ShardId(site.parse().unwrap());
+                let replicas = copies.split_first().map(|(_, sites)| sites.iter().map(shard).collect());
+                container(transaction, key(word, sites), ContainerCall::Place { preferred, replicas })
             }
             ("destroy", [word]) => container(transaction, key(word, sites), ContainerCall::Destroy),
             ("commit", []) => Command::Commit { transaction },
@@ -374,8 +387,8 @@ impl World {
             told.push(format!("  {} {}", describe::transaction(id), describe::ending(&ending)));
         }
         for (key, written) in histories.versions() {
-            let value =
-                written.value.as_ref().map_or("nothing".into(), |value| String::from_utf8_lossy(value));
+            let none = if written.is_elsewhere { "elsewhere" } else { "nothing" };
+            let value = written.value.as_ref().map_or(none.into(), |value| String::from_utf8_lossy(value));
             told.push(format!("  {} = {value} @{}", String::from_utf8_lossy(key), written.version));
         }
     }

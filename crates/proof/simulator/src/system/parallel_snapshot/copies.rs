@@ -1,5 +1,5 @@
-//! The milestones that clients are told of are so: a durable transaction is at f + 1 local sites, the preferred ones of all that it updates among
-//! them, and a visible one has committed at every local site.
+//! The milestones that clients are told of are so: a durable transaction is at f + 1 of the local sites that hold what it updates, and at the preferred
+//! ones of all of that; and a visible one has committed at every local site.
 //!
 //! A site has the transactions that any of its replicas has applied, at some look: entries are applied once they are stable. A replica that has
 //! restarted since the last look may have applied something in between that no replica shows any more. Then nothing is known of its
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::command::Milestone;
 use quorate_core::{Key, ReplicaId};
-use quorate_walter::{LocalSite, Replica, Update, Vector, VersionNumber};
+use quorate_walter::{LocalSite, Replica, Replicas, Update, Vector, VersionNumber};
 
 use super::ParallelSnapshot;
 use crate::clients::Told;
@@ -91,9 +91,13 @@ impl Copies {
             Milestone::Visible => !lack.is_empty(),
             Milestone::Durable => {
                 let settings = &cluster.scenario.settings.replica.machine;
-                let needed = (settings.sites_lost_max + 1).min(self.sites.len());
-                let preferred = preferred(version, &self.placed, cluster);
-                self.sites.len() - lack.len() < needed || lack.iter().any(|site| preferred.contains(site))
+                let (preferred, holders) = updated(version, &self.placed, cluster);
+                let has_too_few = |holders: &Replicas| {
+                    let holders = holders.among(self.sites.keys().copied());
+                    let copies = holders.iter().filter(|site| !lack.contains(site)).count();
+                    copies < (settings.sites_lost_max + 1).min(holders.len())
+                };
+                holders.iter().any(has_too_few) || lack.iter().any(|site| preferred.contains(site))
             }
         };
         let sites = || lack.iter().map(LocalSite::to_string).collect::<Vec<_>>().join(", ");
@@ -114,17 +118,19 @@ impl Site {
     }
 }
 
-/// The preferred sites of all that a transaction updates, as far as a journal has it, and but for containers that were placed.
-fn preferred(
+/// The preferred sites of all that a transaction updates, but for containers that were placed, and the sites that hold each object; as far as a journal has
+/// it.
+fn updated(
     version: VersionNumber,
     placed: &BTreeSet<Key>,
     cluster: &Cluster<ParallelSnapshot>,
-) -> Vec<LocalSite> {
+) -> (Vec<LocalSite>, Vec<Replicas>) {
     let machine = |server: usize| cluster.world.server(server).map(|member| member.machine());
     let find = |replica: &Replica| {
         let commit = replica.journal().find(|commit| commit.version == version)?;
         let sites = replica.preferred_sites(commit).into_iter();
-        Some(sites.filter(|(name, _)| !placed.contains(name)).map(|(_, site)| site).collect())
+        let preferred = sites.filter(|(name, _)| !placed.contains(name)).map(|(_, site)| site).collect();
+        Some((preferred, replica.holders(commit)))
     };
     (0..cluster.world.servers()).filter_map(machine).find_map(find).unwrap_or_default()
 }

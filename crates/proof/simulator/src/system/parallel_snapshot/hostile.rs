@@ -95,6 +95,9 @@ impl Hostile {
             1 => vec![Wanted::Register(key); 1_000],
             _ => vec![Wanted::Range(range, u32::MAX)],
         };
+        let (home, at) = (LocalSite([0, 1, 2, u16::MAX][self.liar.random.index(4)]), self.vector());
+        let copy = Message::ReadCopy { transaction, request: 1, snapshot: at, home, wanted: wanted.clone() };
+        self.liar.send_each(shard, cluster, |_| copy.clone());
         let message = Message::Read { transaction, request: 1, snapshot, wanted };
         self.liar.send_each(shard, cluster, |_| message.clone());
     }

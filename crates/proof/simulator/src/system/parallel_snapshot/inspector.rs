@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::TransactionId;
 use quorate_core::command::{AtSite, SiteVersion};
-use quorate_walter::{LocalSite, Replica, Update, Vector, VersionNumber};
+use quorate_core::{Key, TransactionId};
+use quorate_walter::{Base, LocalSite, Replica, Update, Vector, VersionNumber};
 
 use super::ParallelSnapshot;
 use super::copies::Copies;
@@ -26,6 +26,17 @@ pub struct Inspector {
     forks: Forks,
     slow: u64,
     remote: u64,
+    copies_read: u64,
+    limited: u64,
+}
+
+/// What a replica holds in a snapshot, of all that one of another site holds, too.
+fn shared(replica: &Replica, other: &Replica, snapshot: &Vector) -> Base {
+    let mut base = replica.histories().at(snapshot);
+    let is_shared = |key: &Key| other.histories().holds(key, snapshot);
+    base.registers.retain(|read| is_shared(&read.key));
+    base.counts.retain(|count| is_shared(&count.set));
+    base
 }
 
 impl Inspector {
@@ -59,6 +70,8 @@ impl Inspector {
                     broken.push(Broken::new(Invariant::Agreement, "effect-before-cause", told));
                 }
             }
+            self.copies_read = self.copies_read.max(replica.copies_read());
+            self.limited = self.limited.max(replica.histories().limited().count() as u64);
             self.slow = self.slow.max(replica.locks() as u64);
             let own = replica.site();
             let remote = committed.numbers().iter().enumerate();
@@ -80,7 +93,8 @@ impl Inspector {
             replicas().filter(alike).find(|(_, replica)| replica.site() != first.site())?;
         self.compared = first.committed().clone();
         self.comparisons += 1;
-        let (ours, theirs) = (first.histories().at(&self.compared), other.histories().at(&self.compared));
+        // What both of them hold.
+        let (ours, theirs) = (shared(first, other, &self.compared), shared(other, first, &self.compared));
         (ours != theirs).then(|| {
             let name = cluster.replica(other_site);
             let told =
@@ -106,6 +120,8 @@ impl Inspector {
         vec![
             ("comparisons of sites", self.comparisons),
             ("containers were placed", self.moved.len() as u64),
+            ("objects were read at another site than the client's", self.copies_read),
+            ("sites had objects that another site had not", self.limited),
             ("transactions of other sites committed at a site", self.remote),
             ("transactions held locks of a preferred site at once", self.slow),
             ("long forks between transactions of two sites", self.forks.seen()),

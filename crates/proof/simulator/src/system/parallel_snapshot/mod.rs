@@ -109,6 +109,10 @@ impl System for ParallelSnapshot {
         settings::shrink(settings, round_trip, shrinks);
     }
 
+    fn copies_min(settings: &Settings) -> Option<usize> {
+        Some(settings.replica.machine.sites_lost_max + 1)
+    }
+
     fn kind(_: &Settings) -> SystemKind {
         SystemKind::Keyspace(Isolation::ParallelSnapshot)
     }

@@ -38,7 +38,7 @@ fn things_in(page: &Page) -> usize {
 
 fn of_own(message: &Message) -> Work {
     match message {
-        Message::Read { wanted, .. } => {
+        Message::Read { wanted, .. } | Message::ReadCopy { wanted, .. } => {
             let keys = |wanted: &Wanted| match wanted {
                 Wanted::Register(_) | Wanted::Count { .. } | Wanted::Container(_) => 1,
                 Wanted::InFlight(_) => 0,
@@ -48,9 +48,10 @@ fn of_own(message: &Message) -> Work {
             };
             Work::new(Operation::Read, wanted.iter().map(keys).sum())
         }
-        Message::ReadReply { found, .. } => {
+        Message::ReadReply { found, .. } | Message::CopyReply { found, .. } => {
             let keys = |found: &Found| match found {
-                Found::Register { .. } | Found::Count(_) | Found::Container(_) => 1,
+                Found::Register { .. } | Found::Count(_) | Found::Container { .. } => 1,
+                Found::Elsewhere { own, .. } => own.len(),
                 Found::InFlight(_) => 0,
                 Found::Range { entries, .. } => entries.len(),
                 Found::Elements { counts, .. } => counts.len(),
