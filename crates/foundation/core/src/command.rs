@@ -491,7 +491,7 @@ pub enum Event {
         /// Its value, if it is present.
         value: Option<Value>,
     },
-    /// What a key holds, and how far its version has come.
+    /// The value of a key, and how far its version has come.
     Marked {
         /// The transaction.
         transaction: TransactionId,
@@ -751,7 +751,7 @@ pub enum Invalid {
         /// How far ahead.
         ahead_micros: u64,
     },
-    /// What the session has seen of a local site was never there.
+    /// The session has seen transactions of a local site that were never there.
     #[error(
         "this session has seen transactions of local site {position} that it never had: the token is of another cluster, or of data that was lost"
     )]

@@ -27,13 +27,13 @@ pub const TEXT_BYTES_MAX: usize = 65_536;
 /// does no more than that it is refused, or waited for in vain by the session that observes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// What is executed from here on by keyspaces that go by timestamps comes after this.
+    /// Transactions of keyspaces that go by timestamps come after this if they are executed from here on.
     pub time: ClockTime,
-    /// What was seen of keyspaces in local sites.
+    /// The vectors that were seen of keyspaces in local sites.
     parts: BTreeMap<KeyspaceId, SeenPart>,
 }
 
-/// What a session has seen of a keyspace in local sites: a vector.
+/// The part of a token that is about a keyspace in local sites: a vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPart {
     /// The first shard of the keyspace, which tells it from one of the same number elsewhere.
@@ -50,7 +50,7 @@ pub enum InvalidSeen {
         "{text:?} does not say what a session has seen: it is to be the text of a token, as `Database::seen` has given it"
     )]
     Text {
-        /// What was given, shortened.
+        /// The text that was given, shortened.
         text: String,
     },
     /// There are too many parts.

@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) session: Session,
     pub(crate) options: Options,
     pub(crate) places: Places,
-    /// What was observed of keyspaces that this client does not use.
+    /// The parts of observed tokens that are about keyspaces which this client does not use.
     pub(crate) kept: Kept,
     /// The catalogue, as it was known first.
     pub(crate) system: Arc<Definition>,

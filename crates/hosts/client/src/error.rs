@@ -372,7 +372,7 @@ pub enum Invalid {
         /// How far it is ahead.
         ahead_micros: u64,
     },
-    /// What was seen is of another keyspace.
+    /// The token is of another keyspace.
     #[error(
         "what was seen is of another keyspace than {name:?}: the token is of another cluster; go on without it"
     )]
@@ -380,7 +380,7 @@ pub enum Invalid {
         /// The keyspace of the same number here.
         name: String,
     },
-    /// What this session has seen, or was told to have seen by [`observe`](crate::Database::observe), was never there.
+    /// The session has seen, or was told to have seen by [`observe`](crate::Database::observe), transactions that were never there.
     #[error(
         "of keyspace {name:?} something was seen that {site} never had: the token is of another cluster, or of data that was lost; the \
          session goes on without it"

@@ -87,7 +87,7 @@ impl Database {
         result
     }
 
-    /// What was observed of a keyspace before this client used it counts from here on.
+    /// A token that was observed before this client used the keyspace counts from here on.
     pub(crate) async fn observe_kept(&self, keyspace: &Keyspace) -> Result<()> {
         let id = keyspace.definition().id;
         let taken = self.shared().kept.parts().take(id);

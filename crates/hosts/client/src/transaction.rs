@@ -246,7 +246,7 @@ impl Transaction {
     }
 
     /// Reads a key as [`Transaction::get`] does, and tells whether its version is still *in flight*: has committed at its site and perhaps not yet at all
-    /// others. An application may show it as such. What the transaction has written itself is in flight. In keyspaces that are not
+    /// others. An application may show it as such. A version that the transaction has written itself is in flight. In keyspaces that are not
     /// `parallel-snapshot` nothing is.
     ///
     /// # Errors

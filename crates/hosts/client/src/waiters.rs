@@ -37,7 +37,7 @@ pub(crate) type MembersAnswer = (Vec<Member>, Option<KeyRange>);
 /// How a transaction ended, as the coordinator says.
 pub(crate) type FinishAnswer = Result<Committed, Failure>;
 
-/// What a key holds, and how far its version has come: see [`Transaction::get_marked`](crate::Transaction::get_marked).
+/// The value of a key, and how far its version has come: see [`Transaction::get_marked`](crate::Transaction::get_marked).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// The value; none if the key is absent.

@@ -264,10 +264,10 @@ pub enum Message {
         snapshot: Vector,
         /// The client's site. Of its transactions the receiver need not have all that the snapshot includes.
         home: LocalSite,
-        /// What.
+        /// The objects.
         wanted: Vec<Wanted>,
     },
-    /// What was asked for, as far as the sender has received what the snapshot includes: of all sites but the client's everything.
+    /// The answer, as far as the sender has received what the snapshot includes: of all sites but the client's everything.
     CopyReply {
         /// The transaction.
         transaction: TransactionId,

@@ -41,14 +41,7 @@ impl Transaction {
 
     /// Iterates over the elements of a counting set whose count is not zero, ascending; see [`SetIter`]. Sees the transaction's own changes.
     pub fn set_iter(&self, set: impl AsRef<[u8]>) -> SetIter<'_> {
-        SetIter {
-            inner: &self.inner,
-            set: Key::copy_from_slice(set.as_ref()),
-            from: End::Least,
-            rest: Some(key_range(&[], &[])),
-            page: VecDeque::new(),
-            left: usize::MAX,
-        }
+        SetIter { inner: &self.inner, pages: Pages::of(set.as_ref()) }
     }
 
     /// True if an element is in a counting set as in an ordinary one: its count is one or more.
@@ -107,31 +100,81 @@ fn in_one_change(by: i64) -> Result<i32> {
 #[derive(Debug)]
 pub struct SetIter<'a> {
     inner: &'a Inner,
-    set: Key,
-    from: End,
+    pages: Pages<(Key, i64)>,
+}
+
+/// A counting set that is read page by page.
+#[derive(Debug)]
+pub(super) struct Pages<T> {
+    pub(super) set: Key,
+    pub(super) from: End,
     /// The range that was not asked for; none once all was.
     rest: Option<KeyRange>,
-    page: VecDeque<(Key, i64)>,
+    page: VecDeque<T>,
     left: usize,
+}
+
+impl<T> Pages<T> {
+    pub(super) fn of(set: &[u8]) -> Self {
+        let rest = Some(key_range(&[], &[]));
+        Pages {
+            set: Key::copy_from_slice(set),
+            from: End::Least,
+            rest,
+            page: VecDeque::new(),
+            left: usize::MAX,
+        }
+    }
+
+    pub(super) fn from_greatest(self) -> Self {
+        Pages { from: End::Greatest, ..self }
+    }
+
+    pub(super) fn limit(self, left: usize) -> Self {
+        Pages { left, ..self }
+    }
+
+    pub(super) fn between(self, from: &[u8], to: &[u8]) -> Self {
+        Pages { rest: Some(key_range(from, to)), ..self }
+    }
+
+    /// The range to ask for before there is a next element, and how many of it; none if nothing has to be asked for.
+    pub(super) fn missing(&mut self) -> Option<(KeyRange, u32)> {
+        if self.left == 0 || !self.page.is_empty() {
+            return None;
+        }
+        Some((self.rest.take()?, u32::try_from(self.left).unwrap_or(PAGE).min(PAGE)))
+    }
+
+    /// A page has come, and this range is left.
+    pub(super) fn turn(&mut self, page: Vec<T>, rest: Option<KeyRange>) {
+        (self.page, self.rest) = (page.into(), rest);
+    }
+
+    /// The next element, if it is on the page.
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.left = self.left.checked_sub(1)?;
+        self.page.pop_front()
+    }
 }
 
 impl SetIter<'_> {
     /// From the greatest element on, backwards.
     #[must_use]
     pub fn from_greatest(self) -> Self {
-        SetIter { from: End::Greatest, ..self }
+        SetIter { pages: self.pages.from_greatest(), ..self }
     }
 
     /// At most so many elements.
     #[must_use]
     pub fn limit(self, elements: usize) -> Self {
-        SetIter { left: elements, ..self }
+        SetIter { pages: self.pages.limit(elements), ..self }
     }
 
     /// The elements from `from` (included) to `to` (excluded) only; an empty `to` means to the end.
     #[must_use]
     pub fn between(self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Self {
-        SetIter { rest: Some(key_range(from.as_ref(), to.as_ref())), ..self }
+        SetIter { pages: self.pages.between(from.as_ref(), to.as_ref()), ..self }
     }
 
     /// The next element and its count; none if there is no other.
@@ -139,17 +182,11 @@ impl SetIter<'_> {
     /// # Errors
     /// As [`Transaction::set_count`].
     pub async fn next(&mut self) -> Result<Option<(Key, i64)>> {
-        if self.left == 0 {
-            return Ok(None);
+        while let Some((range, limit)) = self.pages.missing() {
+            let (counts, rest) = self.inner.elements(&self.pages.set, range, self.pages.from, limit).await?;
+            self.pages.turn(counts, rest);
         }
-        while self.page.is_empty() {
-            let Some(range) = self.rest.take() else { return Ok(None) };
-            let limit = u32::try_from(self.left).unwrap_or(PAGE).min(PAGE);
-            let (counts, rest) = self.inner.elements(&self.set, range, self.from, limit).await?;
-            (self.page, self.rest) = (counts.into(), rest);
-        }
-        self.left -= 1;
-        Ok(self.page.pop_front())
+        Ok(self.pages.take())
     }
 
     /// All elements that are left, with their counts.

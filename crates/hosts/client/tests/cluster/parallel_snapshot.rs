@@ -260,7 +260,7 @@ async fn sessions_go_on_at_other_sites_with_a_token() {
     for number in 0..20 {
         expected = number.to_string();
         writer.put("alice", &expected).await.unwrap();
-        // What the client does not use yet is waited for when it does.
+        // A keyspace that the client does not use yet is waited for when it does.
         south.observe(&north.seen()).await.unwrap();
         let reader = south.keyspace("accounts").await.unwrap();
         assert_eq!(reader.get("alice").await.unwrap().unwrap(), expected);
@@ -269,7 +269,7 @@ async fn sessions_go_on_at_other_sites_with_a_token() {
     let between = cluster.connect().await;
     between.observe(&north.seen()).await.unwrap();
     assert_eq!(between.seen().to_string(), north.seen().to_string());
-    // What the other site never had is refused, and counts for nothing.
+    // A vector that the other site never had is refused, and counts for nothing.
     let reader = south.keyspace("accounts").await.unwrap();
     let (before, text) = (south.seen(), north.seen().to_string());
     let (part, _) = text.rsplit_once('.').unwrap_or((&text, ""));

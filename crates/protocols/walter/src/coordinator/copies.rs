@@ -5,7 +5,7 @@
 //!                                                                                └─ silent ─► READ-COPY at the next one
 //! ```
 //!
-//! What two sites say of a set is merged by version: a change that was made at the client's site counts if the other site had not received it. The client's site is
+//! The answers of two sites about a set are merged by version: a change that was made at the client's site counts if the other site had not received it. The client's site is
 //! asked first, and never again: what it says later may lack changes that have reached all sites since, and an earlier answer of another site lacks
 //! these, too (W4).
 
@@ -27,7 +27,7 @@ use crate::vector::LocalSite;
 /// The parts of one read that the client's site has not got.
 #[derive(Debug)]
 pub(super) struct Copies {
-    /// What the client's site has said, and other sites since.
+    /// The answers of the client's site, and of other sites since.
     pub(super) found: Vec<Found>,
     /// The questions that are not answered.
     asked: Vec<Asked>,
@@ -291,7 +291,7 @@ fn few_sites(questions: Vec<(Vec<ShardId>, Vec<usize>)>) -> Vec<(Vec<ShardId>, V
     few
 }
 
-/// What another site is asked for. The registers that elements name are asked for at the client's site, which knows where they are.
+/// The question to another site. The registers that elements name are asked for at the client's site, which knows where they are.
 fn elsewhere(wanted: &Wanted) -> Wanted {
     match wanted {
         Wanted::Members { set, range, from, limit } => {
@@ -301,7 +301,7 @@ fn elsewhere(wanted: &Wanted) -> Wanted {
     }
 }
 
-/// What the client's site and another one say of something; none if that makes no sense.
+/// The answers of the client's site and of another one in one; none if that makes no sense.
 fn merge(wanted: &Wanted, ours: &Found, theirs: Found, included: u64, rules: Rules) -> Option<Found> {
     // By version: what the other site has received stands in its answer.
     let is_missing = |change: &&Change| change.seqno > included || rules.has(Plant::OwnChangesCountTwice);

@@ -45,13 +45,13 @@ pub(super) struct Pending {
     pub(super) wanted: Vec<Wanted>,
     /// When it was sent; none as long as another one takes the snapshot.
     sent_at: Option<Instant>,
-    /// What other sites are asked for, once the client's site has answered that they have it.
+    /// The questions to other sites, once the client's site has answered that they have the objects.
     pub(super) copies: Option<Copies>,
-    /// What its registers are for, if they were not asked for by the client.
+    /// The call that its registers complete, if the client has not asked for them.
     pub(super) completes: Option<Completes>,
 }
 
-/// What registers are for that the client has not asked for just so.
+/// A call that is answered once registers are here.
 #[derive(Debug)]
 pub(super) enum Completes {
     /// Members of a set.
@@ -116,7 +116,7 @@ impl Execution {
             version: read.version.timestamp(),
             value: Some(read.value),
         };
-        // What all local sites hold was merged to one page, which stands for all shards.
+        // The answers of all local sites were merged to one page, which stands for all shards.
         let mut page = Some(scan::Page { keys: entries.into_iter().map(version).collect(), next });
         let missing: Vec<usize> = scan.missing().collect();
         for shard in missing {

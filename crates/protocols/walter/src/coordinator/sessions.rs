@@ -17,7 +17,7 @@ use super::{Coordinator, Open, Out, Phase, Session};
 use crate::reasons;
 use crate::vector::{Vector, VersionNumber};
 
-/// What a client is to include in its snapshots.
+/// The vector that a client is to include in its snapshots.
 #[derive(Debug)]
 pub(super) struct CatchUp {
     /// The part of it that is not abandoned, as far as is known.

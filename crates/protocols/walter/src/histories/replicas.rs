@@ -62,7 +62,7 @@ impl Histories {
         self.reached(key, snapshot).has(self.site) && self.keeps(key)
     }
 
-    /// What transactions of this site have changed in a set between two bounds, as far as a snapshot includes it and the floor does not.
+    /// The changes of a set between two bounds by transactions of this site, as far as a snapshot includes it and the floor does not.
     ///
     /// # Errors
     /// The snapshot is too old.

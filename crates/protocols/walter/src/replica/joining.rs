@@ -186,7 +186,7 @@ impl Replica {
         self.note_leader(site, from.index, context.now);
         let Some(leader) = &mut self.leader else { return };
         if let Some(peer) = leader.peers.get_mut(&site) {
-            // What it may have said before it had to begin anew counts no more.
+            // Its words from before it had to begin anew count no more.
             *peer = Peer::new(from.index, context.now);
         }
         if leader.raising {

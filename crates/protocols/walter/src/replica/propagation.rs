@@ -167,7 +167,7 @@ impl Replica {
     pub(super) fn on_received(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         leader.peers.values_mut().for_each(|peer| peer.is_owed = true);
-        // What it says of containers tells which values are still missing of others.
+        // The containers that it places tell which values are still missing of others.
         self.receive(log, outbox);
         self.advance(log, outbox);
         self.propagate_soon(outbox);

@@ -127,7 +127,7 @@ impl Replica {
         }
         let mut needs = snapshot.clone();
         if !wanted.iter().any(|wanted| matches!(wanted, Wanted::Range(..))) {
-            // What is missing of the client's site its answer has held. Of a range it has not: all pages are of the snapshot as it is.
+            // The answer of the client's site has held its own transactions. Of a range it has not: all pages are of the snapshot as it is.
             needs.exclude_above(VersionNumber { site: home, seqno: 0 });
         }
         let received = self.state.histories.received();
@@ -137,7 +137,7 @@ impl Replica {
             let waits = Waiting { from, message, awaits, needs, since, until: None, question: None };
             return self.wait_for(waits, outbox);
         }
-        // What is about to be given up other sites have as well, and may be left out of what comes here.
+        // A copy that is about to be given up is at other sites as well, and values of it may not come here any more.
         let keeps = |wanted: &Wanted| match wanted {
             Wanted::Register(key) | Wanted::Count { set: key, .. } | Wanted::Elements { set: key, .. } => {
                 self.state.histories.keeps(key)

@@ -9,7 +9,7 @@
 //!                             nothing for as long as the reservation stands ─► they go on
 //! ```
 //!
-//! What has been written before the reservation reaches the client meanwhile. Back-off makes attempts rarer, so reservations of one transaction become longer; and
+//! Versions from before the reservation reach the client meanwhile. Back-off makes attempts rarer, so reservations of one transaction become longer; and
 //! there are only so many. After a reservation as much time passes without one as it has stood, whichever transaction wants one: fast commits do not starve either.
 //! A reservation is a courtesy. It is lost with the leader, and nothing depends on it.
 

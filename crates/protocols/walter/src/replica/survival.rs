@@ -1,4 +1,4 @@
-//! What survives of a site that was taken out (section 5.7): the longest prefix of its transactions such that a site which is left has what each
+//! The transactions that survive a site that was taken out (section 5.7): the longest prefix of its transactions such that a site which is left has what each
 //! of them has written to each object, and all that each depends on is kept, too.
 //!
 //! Where every site holds all objects that is everything that any of them has. Otherwise a site may know of a transaction without its values, and the
@@ -112,7 +112,7 @@ impl Replica {
     }
 }
 
-/// What two sites have of one transaction.
+/// A transaction of which two sites have parts.
 pub(super) fn combined(one: &Commit, other: &Commit) -> Arc<Commit> {
     let mut updates = Vec::new();
     for update in &one.updates {

@@ -35,7 +35,7 @@ struct Cluster {
     rules: Rules,
     sites: u32,
     batches_max: usize,
-    /// What is durable survives the loss of so many sites.
+    /// A durable transaction survives the loss of so many sites.
     sites_lost_max: usize,
     /// How long a site goes on after it has asked whether it was taken out.
     lease: Option<Duration>,

@@ -30,7 +30,7 @@ pub struct Inspector {
     limited: u64,
 }
 
-/// What a replica holds in a snapshot, of all that one of another site holds, too.
+/// The objects that a replica holds in a snapshot, and one of another site holds, too.
 fn shared(replica: &Replica, other: &Replica, snapshot: &Vector) -> Base {
     let mut base = replica.histories().at(snapshot);
     let is_shared = |key: &Key| other.histories().holds(key, snapshot);
@@ -93,7 +93,7 @@ impl Inspector {
             replicas().filter(alike).find(|(_, replica)| replica.site() != first.site())?;
         self.compared = first.committed().clone();
         self.comparisons += 1;
-        // What both of them hold.
+        // Only the objects that both of them hold.
         let (ours, theirs) = (shared(first, other, &self.compared), shared(other, first, &self.compared));
         (ours != theirs).then(|| {
             let name = cluster.replica(other_site);
