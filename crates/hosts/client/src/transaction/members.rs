@@ -37,7 +37,7 @@ impl Members<'_> {
     /// From the greatest element on, backwards.
     #[must_use]
     pub fn from_greatest(self) -> Self {
-        Members { pages: self.pages.from_greatest(), ..self }
+        Members { pages: self.pages.backwards(), ..self }
     }
 
     /// At most so many members.

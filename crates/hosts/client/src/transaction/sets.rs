@@ -126,7 +126,7 @@ impl<T> Pages<T> {
         }
     }
 
-    pub(super) fn from_greatest(self) -> Self {
+    pub(super) fn backwards(self) -> Self {
         Pages { from: End::Greatest, ..self }
     }
 
@@ -162,7 +162,7 @@ impl SetIter<'_> {
     /// From the greatest element on, backwards.
     #[must_use]
     pub fn from_greatest(self) -> Self {
-        SetIter { pages: self.pages.from_greatest(), ..self }
+        SetIter { pages: self.pages.backwards(), ..self }
     }
 
     /// At most so many elements.

@@ -10,7 +10,7 @@
 //! ```
 
 use quorate_core::log::Log;
-use quorate_core::{Address, Context, Instant, ReplicaId};
+use quorate_core::{Address, Context, Instant, ReplicaId, TransactionId};
 
 use super::leader::Waiting;
 use super::{Out, Replica};
@@ -21,9 +21,29 @@ use crate::rules::Plant;
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
 impl Replica {
+    /// True if a session claims to have seen what was abandoned, or what this site never had: its client is told.
+    pub(super) fn denies(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        claimed: &Vector,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) -> bool {
+        if let Some(last) = self.abandoned(claimed) {
+            outbox.send(from, Message::Abandoned { transaction, last });
+            return true;
+        }
+        let Some(last) = self.never_committed(claimed) else { return false };
+        let reply = Message::NeverCommitted { transaction, last };
+        self.send_if_leading(from, reply, context, log, outbox);
+        true
+    }
+
     /// The last transaction of this site, or of one that does not exist, if a session claims to have seen later ones. True only if this replica
     /// leads: it has all that its predecessors have told clients.
-    pub(super) fn never_committed(&self, claimed: &Vector) -> Option<VersionNumber> {
+    fn never_committed(&self, claimed: &Vector) -> Option<VersionNumber> {
         if self.config.rules.has(Plant::ClaimsBelieved) {
             return None;
         }

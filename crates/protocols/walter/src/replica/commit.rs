@@ -83,12 +83,8 @@ impl Replica {
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait_for_lease(from, Unleased::Request(message), context.now, outbox);
         }
-        if let Some(last) = self.abandoned(request.snapshot.least()) {
-            return outbox.send(from, Message::Abandoned { transaction: id, last });
-        }
-        if let Some(last) = self.never_committed(request.snapshot.least()) {
-            let reply = Message::NeverCommitted { transaction: id, last };
-            return self.send_if_leading(from, reply, context, log, outbox);
+        if self.denies(from, id, request.snapshot.least(), context, log, outbox) {
+            return;
         }
         if !self.has_committed(request.snapshot.least()) {
             let needs = request.snapshot.least().clone();

@@ -63,12 +63,8 @@ impl Replica {
         if self.leader.is_none() {
             return self.send_not_leading(from, Some(transaction), log, outbox);
         }
-        if let Some(last) = self.abandoned(snapshot.least()) {
-            return outbox.send(from, Message::Abandoned { transaction, last });
-        }
-        if let Some(last) = self.never_committed(snapshot.least()) {
-            let reply = Message::NeverCommitted { transaction, last };
-            return self.send_if_leading(from, reply, context, log, outbox);
+        if self.denies(from, transaction, snapshot.least(), context, log, outbox) {
+            return;
         }
         if !self.has_committed(snapshot.least()) {
             let needs = snapshot.least().clone();
@@ -118,12 +114,8 @@ impl Replica {
         if self.leader.is_none() {
             return self.send_not_leading(from, Some(transaction), log, outbox);
         }
-        if let Some(last) = self.abandoned(&snapshot) {
-            return outbox.send(from, Message::Abandoned { transaction, last });
-        }
-        if let Some(last) = self.never_committed(&snapshot) {
-            let reply = Message::NeverCommitted { transaction, last };
-            return self.send_if_leading(from, reply, context, log, outbox);
+        if self.denies(from, transaction, &snapshot, context, log, outbox) {
+            return;
         }
         let mut needs = snapshot.clone();
         if !wanted.iter().any(|wanted| matches!(wanted, Wanted::Range(..))) {
