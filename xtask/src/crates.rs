@@ -399,7 +399,7 @@ pub(crate) const CRATES: [Crate; 35] = [
         package: CLUSTER,
         folder: "crates/proof/cluster",
         what: "clusters on this machine, of threads or of processes; whether the replicas of a cluster hold the same",
-        may_import: &[CORE, CLIENT, SERVER],
+        may_import: &[CORE, RUNTIME, CLIENT, SERVER],
         kind: Kind::Host,
     },
     Crate {

@@ -4,8 +4,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use ::quorate::{Rival, System};
+use quorate_cluster::free_addresses;
 
-use crate::{free_ports, quorate, run, run_with_input};
+use crate::{quorate, run, run_with_input};
 
 /// A `quorate dev` that is stopped at the end.
 struct Dev {
@@ -15,7 +16,7 @@ struct Dev {
 
 impl Dev {
     fn start(directory: &std::path::Path) -> Dev {
-        let address = free_ports(3).1.swap_remove(0);
+        let address = free_addresses(3).unwrap().swap_remove(0);
         let child = quorate()
             .args(["dev", "--listen", &address, "--dir"])
             .arg(directory)

@@ -13,7 +13,6 @@ mod usage;
 mod verifying;
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
 /// `quorate`, to be given arguments.
@@ -68,16 +67,4 @@ fn run_with_input(arguments: &[&str], input: &str) -> Run {
         assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "{error}");
     }
     child.wait_with_output().unwrap().into()
-}
-
-/// The first of so many neighbouring ports that are free at the moment, and the addresses of all of them.
-fn free_ports(count: u16) -> (u16, Vec<String>) {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = first.local_addr().unwrap().port();
-        let Some(end) = port.checked_add(count) else { continue };
-        if (port + 1..end).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
-            return (port, (port..end).map(|port| format!("127.0.0.1:{port}")).collect());
-        }
-    }
 }

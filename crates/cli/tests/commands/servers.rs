@@ -1,12 +1,15 @@
 //! A cluster of server processes that commands are given to.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Run, free_ports, quorate, run};
+use quorate_cluster::free_addresses;
+
+use crate::{Run, quorate, run};
 
 /// A process for each node, whose data is removed by whoever started it.
 pub(crate) struct Servers {
@@ -21,14 +24,15 @@ pub(crate) struct Servers {
 impl Servers {
     /// Starts a new cluster with a node in each of these sites. The first three hold the configuration service.
     pub(crate) fn start(directory: &Path, sites: &[&str]) -> Servers {
-        let (first, mut addresses) = free_ports(2 * sites.len() as u16);
+        let mut addresses = free_addresses(2 * sites.len()).unwrap();
         let http = addresses.split_off(sites.len());
+        let cluster = addresses[0].rsplit_once(':').unwrap().1.parse().unwrap();
         let config = |node: usize| {
             let data = directory.join(format!("node-{node}"));
             let mut text = format!(
                 "node = {node}\ndata_directory = {data:?}\nhttp = {:?}\nsites = {sites:?}\n[cluster]\nname = \"servers\"\nid = {}\n\
                  [system]\nreplicas = [0, 1, 2]\n",
-                http[node], first
+                http[node], cluster
             );
             for (site, address) in sites.iter().zip(&addresses) {
                 text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
@@ -39,7 +43,7 @@ impl Servers {
         };
         let configs: Vec<_> = (0..sites.len()).map(config).collect();
         let processes = configs.iter().map(|config| spawn(config, &["--initialise"])).collect();
-        let servers = Servers { configs, processes, addresses, http, cluster: first.into() };
+        let servers = Servers { configs, processes, addresses, http, cluster };
         servers.until("the cluster starts", |servers| servers.run(&["cluster", "status"]).code == 0);
         servers
     }
@@ -97,10 +101,16 @@ impl Servers {
     }
 }
 
+/// Where a node of this configuration file logs.
+fn log_of(config: &Path) -> PathBuf {
+    config.with_extension("log")
+}
+
 fn spawn(config: &Path, flags: &[&str]) -> Child {
     let mut command = quorate();
     command.arg("server").arg("--config").arg(config).args(flags);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    let log = File::options().create(true).append(true).open(log_of(config)).unwrap();
+    command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
 impl Drop for Servers {
@@ -108,6 +118,11 @@ impl Drop for Servers {
         for process in &mut self.processes {
             let _ = process.kill();
             let _ = process.wait();
+        }
+        if std::thread::panicking() {
+            for log in self.configs.iter().map(|config| log_of(config)) {
+                eprintln!("{}:\n{}", log.display(), std::fs::read_to_string(&log).unwrap_or_default());
+            }
         }
     }
 }

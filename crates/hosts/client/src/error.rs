@@ -266,14 +266,24 @@ pub enum Invalid {
         /// The site.
         site: String,
     },
-    /// No node of this site is ready to hold a replica.
+    /// No node of this site is up.
     #[error(
-        "no node of the site {site:?} is up, or one does not know the keyspaces yet: nothing was done; start its nodes, and look at \
-         `quorate cluster status`"
+        "no node of the site {site:?} is up: nothing was done; start its nodes, and look at `quorate cluster status`"
     )]
     NotUp {
         /// The site.
         site: String,
+    },
+    /// Nodes of this site do not know the keyspaces, and do not learn them in time.
+    #[error(
+        "{nodes:?} of the site {site:?} cannot read the catalogue of keyspaces: nothing was done; look at `quorate cluster status` \
+         and at what they log"
+    )]
+    NotReady {
+        /// The site.
+        site: String,
+        /// The nodes.
+        nodes: Vec<NodeId>,
     },
     /// The keyspace has no replicas in this site.
     #[error("the keyspace {name:?} is not in the site {site:?}: choose one of those that it was created in")]

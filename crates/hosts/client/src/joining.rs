@@ -45,8 +45,8 @@ impl Database {
     ///
     /// # Errors
     /// There is no such keyspace or site, [`Invalid::Unsupported`] if the keyspace's groups do not stand in sites, [`Invalid::InSite`] if it is there
-    /// already, [`Invalid::CannotJoin`] if another site joins, [`Invalid::Placement`] if there are too few nodes, [`Invalid::NotUp`] if they are
-    /// not ready.
+    /// already, [`Invalid::CannotJoin`] if another site joins, [`Invalid::Placement`] if there are too few nodes, [`Invalid::NotUp`] or
+    /// [`Invalid::NotReady`] if they cannot hold replicas at the moment.
     pub async fn add_site(
         &self,
         name: &str,
@@ -143,7 +143,11 @@ impl Database {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(Invalid::NotUp { site: site.to_owned() }.into());
+                let (site, nodes) = (site.to_owned(), Vec::from_iter(survey.waiting));
+                let is_up = !nodes.is_empty();
+                return Err(
+                    if is_up { Invalid::NotReady { site, nodes } } else { Invalid::NotUp { site } }.into()
+                );
             }
             tokio::time::sleep(POLL).await;
         }

@@ -20,6 +20,7 @@
 //! * [`conversation`]: a few questions to one node, for whoever has no transport yet.
 //! * [`wan`]: emulated wide-area delay between sites.
 //! * [`clock`]: the two kinds of time, read once per turn.
+//! * [`ports`]: where a cluster can listen that runs for a while.
 //!
 //! # One turn
 //! A reader task reads all that its socket has, decodes it and gives it to the host, which steps machines; what they
@@ -58,6 +59,7 @@
 
 pub mod clock;
 pub mod conversation;
+pub mod ports;
 pub mod transport;
 pub mod wan;
 

@@ -1,14 +1,12 @@
 //! A cluster of processes: the program `quorate`, once per node, as `quorate server`.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use quorate_runtime::ports;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Layout;
@@ -252,43 +250,13 @@ impl Drop for Processes {
     }
 }
 
-/// Where free ports are looked for: below those that systems give to whoever connects, of which one could be taken by a node that
-/// has started before the one that is to listen there.
-const PORTS: std::ops::Range<u16> = 10_000..32_000;
-
-/// The ports that this process has given away: a node that is down finds its own free when it comes back.
-static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-
-/// Addresses that are free at the moment, and that were not given before. Another process could take one before a server does; the
+/// The addresses of so many neighbouring ports that are free, and that were not given before. Another process could take one before a server does; the
 /// server says so then.
 ///
 /// # Errors
 /// If there are not so many.
 pub fn free_addresses(count: usize) -> Result<Vec<String>, Failure> {
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let drawn = getrandom::u64().map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
-    let start = (drawn % PORTS.len() as u64) as u16;
-    let ports = PORTS.map(|port| PORTS.start + (port - PORTS.start + start) % PORTS.len() as u16);
-    // All are held until the last is found, and none is given twice.
-    let free = ports.filter(|port| !given.contains(port));
-    let free = free.filter_map(|port| Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?)));
-    let free: Vec<_> = free.take(count).collect();
-    if free.len() < count {
-        return Err(Failure::failed(format!("there are no {count} free ports on 127.0.0.1 among {PORTS:?}")));
-    }
-    given.extend(free.iter().map(|(port, _)| port));
-    Ok(free.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn free_addresses_are_different_ones_that_nobody_is_given_who_connects() {
-        let addresses = free_addresses(20).unwrap();
-        let port = |address: &String| address.strip_prefix("127.0.0.1:").unwrap().parse::<u16>().unwrap();
-        let ports: BTreeSet<u16> = addresses.iter().map(port).collect();
-        assert!(ports.len() == 20 && ports.iter().all(|port| PORTS.contains(port)), "{addresses:?}");
-    }
+    let count = u16::try_from(count).map_err(|_| Failure::failed(format!("there are no {count} ports")))?;
+    ports::free_addresses(count)
+        .map_err(|error| Failure::failed(format!("cannot listen on 127.0.0.1: {error}")))
 }

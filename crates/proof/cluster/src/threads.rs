@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use quorate_runtime::ports::free_listeners;
 use quorate_server::{Initialise, Server, Sockets};
 
 use super::Layout;
@@ -22,19 +23,18 @@ impl Threads {
         Self::start_on(layout, (0..layout.nodes.len()).map(|_| None).collect())
     }
 
-    /// Fills in the addresses of the layout with ports of the system's choice, and starts every node.
+    /// Fills in the addresses of the layout with free ports, and starts every node.
     ///
     /// # Errors
     /// If there is no port, or a node cannot be started.
     pub fn start_anywhere(layout: &mut Layout) -> Result<Threads, Failure> {
         let failed = |error| Failure::failed(format!("cannot listen on 127.0.0.1: {error}"));
-        let mut listeners = Vec::with_capacity(layout.nodes.len());
-        for (_, address) in &mut layout.nodes {
-            let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let nodes = u16::try_from(layout.nodes.len()).map_err(Failure::failed)?;
+        let listeners = free_listeners(nodes).map_err(failed)?;
+        for ((_, address), listener) in layout.nodes.iter_mut().zip(&listeners) {
             *address = listener.local_addr().map_err(failed)?.to_string();
-            listeners.push(Some(listener));
         }
-        Self::start_on(layout, listeners)
+        Self::start_on(layout, listeners.into_iter().map(Some).collect())
     }
 
     fn start_on(layout: &Layout, listeners: Vec<Option<TcpListener>>) -> Result<Threads, Failure> {

@@ -303,3 +303,19 @@ async fn sessions_go_on_at_other_sites_with_a_token() {
     south.observe(&seen).await.unwrap();
     assert!(reader.get("alice").await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_site_joins_once_a_node_of_it_is_up() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c"]);
+    let db = cluster.connect().await;
+    let sites = ["a", "b"].map(str::to_owned).to_vec();
+    let options = KeyspaceOptions { sites, ..KeyspaceOptions::new(Isolation::ParallelSnapshot) };
+    db.create_keyspace("accounts", options).await.unwrap();
+    cluster.crash(2);
+    let error = db.add_site("accounts", "c", Duration::from_secs(1), |_| {}).await.unwrap_err();
+    let expected = Invalid::NotUp { site: "c".to_owned() };
+    assert!(matches!(&error, Error::Invalid(found) if *found == expected), "{error}");
+    cluster.restart(2);
+    let joined = db.add_site("accounts", "c", Duration::from_secs(60), |_| {}).await.unwrap();
+    assert!(joined.is_ready() && joined.definition.shards.len() == 3, "{joined:?}");
+}

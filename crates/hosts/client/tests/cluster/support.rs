@@ -1,11 +1,11 @@
 //! A cluster to test against.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
+use quorate_runtime::ports::free_listeners;
 use quorate_server::{Config, Initialise, Server, Sockets, Status};
 use tokio::task::JoinHandle;
 
@@ -32,7 +32,7 @@ impl Cluster {
 
     /// The same with more sections in the files of the nodes.
     pub(crate) fn start_with(sites: &[&'static str], more: &'static str) -> Cluster {
-        let listeners: Vec<_> = sites.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let listeners = free_listeners(sites.len() as u16).unwrap();
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
         let directory = tempfile::tempdir().unwrap();
         let mut cluster = Cluster { directory, sites: sites.to_vec(), addresses, servers: Vec::new(), more };

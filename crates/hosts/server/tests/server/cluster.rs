@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quorate_core::topology::{Durability, Keyspace, Shard};
 use quorate_core::{Epoch, KeyspaceId, NodeId, ShardId};
+use quorate_runtime::ports::free_listeners;
 use quorate_server::{Config, Initialise, Limits, Server, Sockets, print_config};
 
 use crate::client::Client;
@@ -31,7 +32,7 @@ impl Cluster {
 
     pub(crate) fn start_with(system: Durability, limits: Limits) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
-        let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let listeners = free_listeners(3).unwrap();
         let mut base = Config::parse(print_config()).unwrap();
         base.system.durability = system;
         base.limits = limits;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quorate_core::topology::{Durability, Node, Topology};
 use quorate_core::{NodeId, SiteId};
+use quorate_runtime::ports::free_listeners;
 use quorate_server::{Config, Initialise, Limits, Server, Sockets, StartError};
 use quorate_wire::Packet;
 
@@ -13,7 +14,7 @@ use crate::cluster::Cluster;
 
 /// A free port of this machine, and what is bound to it.
 fn listener() -> (TcpListener, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = free_listeners(1).unwrap().remove(0);
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
 }
