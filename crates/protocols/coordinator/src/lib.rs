@@ -15,6 +15,7 @@ pub mod buffer;
 pub mod clock;
 pub mod frame;
 pub mod leaders;
+mod plans;
 pub mod scan;
 pub mod transactions;
 

@@ -1,11 +1,11 @@
 //! The transactions that a coordinator has not forgotten, and when each wants attention: one timer for all of them.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::{Instant, TransactionId};
+
+use crate::plans::Plans;
 
 /// The state of each transaction, and when it is to be looked after.
 ///
@@ -15,14 +15,14 @@ use quorate_core::{Instant, TransactionId};
 pub struct Transactions<T> {
     known: FixedMap<TransactionId, (T, Option<Instant>)>,
     /// The next first.
-    plans: BinaryHeap<Reverse<(Instant, TransactionId)>>,
+    plans: Plans<(Instant, TransactionId)>,
     /// When the timer fires that was set last.
     timer: Option<Instant>,
 }
 
 impl<T> Default for Transactions<T> {
     fn default() -> Self {
-        Transactions { known: FixedMap::default(), plans: BinaryHeap::new(), timer: None }
+        Transactions { known: FixedMap::default(), plans: Plans::default(), timer: None }
     }
 }
 
@@ -74,7 +74,7 @@ impl<T> Transactions<T> {
         let Some((_, noted)) = self.known.get_mut(&id) else { return };
         if noted.is_none_or(|planned| at < planned) {
             *noted = Some(at);
-            self.plans.push(Reverse((at, id)));
+            self.plans.push((at, id));
         }
     }
 
@@ -93,7 +93,7 @@ impl<T> Transactions<T> {
     /// Takes a transaction that wants attention now.
     pub fn pop_due(&mut self, now: Instant) -> Option<TransactionId> {
         loop {
-            let Reverse((at, id)) = *self.plans.peek()?;
+            let (at, id) = *self.plans.peek()?;
             if at > now {
                 return None;
             }
@@ -109,7 +109,7 @@ impl<T> Transactions<T> {
 
     /// After how long the timer is to fire, if it has to be set anew. `other` is when something else wants attention.
     pub fn set_timer(&mut self, other: Option<Instant>, now: Instant) -> Option<Duration> {
-        let planned = self.plans.peek().map(|Reverse((next, _))| *next);
+        let planned = self.plans.peek().map(|(next, _)| *next);
         let next = planned.into_iter().chain(other).min()?;
         if self.timer.is_some_and(|timer| timer <= next) {
             return None;

@@ -3,23 +3,49 @@
 //! To add is to count up, to remove is to count down. Both commute, so no two updates conflict, and a set that has received the same
 //! transactions has the same counts, in whatever order they came.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::iter::Peekable;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use quorate_core::Key;
 use quorate_core::command::End;
 
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
-/// A counting set: the counts of everything below the floor, and of each later transaction by how much it has changed them.
+/// A counting set: of each element its count below the floor, and by how much each later transaction has changed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CountingSet {
-    /// No count is zero.
-    base: BTreeMap<Key, i64>,
-    /// In the order in which they took effect here, which differs between sites.
-    changes: Vec<(VersionNumber, BTreeMap<Key, i32>)>,
+    /// Those that have a count below the floor or were changed later.
+    elements: BTreeMap<Key, Counted>,
+    /// The later changes in the order in which they took effect here, which differs between sites; those of one transaction ascend by element.
+    changes: Vec<Change>,
+}
+
+/// An element.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    /// Its count below the floor.
+    base: i64,
+    /// By how much later transactions have changed it, in the order in which they took effect here.
+    later: Vec<(VersionNumber, i32)>,
+}
+
+/// By how much a transaction has changed the count of an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Change {
+    version: VersionNumber,
+    element: Key,
+    by: i32,
+}
+
+impl Counted {
+    fn count(&self, snapshot: &Vector) -> i64 {
+        let visible = self.later.iter().filter(|(version, _)| snapshot.includes(*version));
+        self.base + visible.map(|(_, by)| i64::from(*by)).sum::<i64>()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.base == 0 && self.later.is_empty()
+    }
 }
 
 impl CountingSet {
@@ -27,33 +53,40 @@ impl CountingSet {
     ///
     /// A transaction changes a count by no more than an `i32` holds, so no count that fewer than 2^32 transactions have changed overflows.
     pub(crate) fn add(&mut self, version: VersionNumber, element: Key, by: i32) {
-        if self.changes.last().is_none_or(|(last, _)| *last != version) {
-            self.changes.push((version, BTreeMap::new()));
+        let later = &mut self.elements.entry(element.clone()).or_default().later;
+        // Most transactions change an element once, and few change many of a set: from the back it is found at once.
+        let theirs = self.changes.iter().rev().take_while(|change| change.version == version);
+        let greater = theirs.take_while(|change| change.element > element).count();
+        let at = self.changes.len() - greater;
+        let known = self.changes[..at].last_mut().filter(|change| change.version == version);
+        match (known.filter(|change| change.element == element), later.last_mut()) {
+            (Some(known), Some((_, changed))) => {
+                known.by = known.by.checked_add(by).expect("a transaction has fewer updates than that");
+                *changed = known.by;
+            }
+            _ => {
+                later.push((version, by));
+                self.changes.insert(at, Change { version, element, by });
+            }
         }
-        let Some((_, changes)) = self.changes.last_mut() else {
-            unreachable!("it was pushed if it was missing")
-        };
-        let changed = changes.entry(element).or_default();
-        *changed = changed.checked_add(by).expect("a transaction has fewer updates than that");
     }
 
     /// Begins an element at this count, which the floor reads.
     pub(crate) fn set_base(&mut self, element: Key, count: i64) {
-        self.base.insert(element, count);
+        self.elements.entry(element).or_default().base = count;
     }
 
     /// How many counts and changes there are, and how many bytes their elements have.
     pub(crate) fn size(&self) -> (usize, u64) {
-        let changed = self.changes.iter().flat_map(|(_, changes)| changes.keys());
-        let elements = || self.base.keys().chain(changed.clone());
+        let counted =
+            self.elements.iter().filter(|(_, counted)| counted.base != 0).map(|(element, _)| element);
+        let elements = || counted.clone().chain(self.changes.iter().map(|change| &change.element));
         (elements().count(), elements().map(|element| 8 + element.len() as u64).sum())
     }
 
     /// The count of an element in a snapshot.
     pub(crate) fn count(&self, element: &Key, snapshot: &Vector) -> i64 {
-        let changed = |changes: &BTreeMap<Key, i32>| changes.get(element).map_or(0, |by| i64::from(*by));
-        let later: i64 = self.visible(snapshot).map(changed).sum();
-        self.base.get(element).copied().unwrap_or(0) + later
+        self.elements.get(element).map_or(0, |counted| counted.count(snapshot))
     }
 
     /// The elements between two bounds whose count in a snapshot is not zero, in order from one end, with their counts.
@@ -64,33 +97,29 @@ impl CountingSet {
         &'a self,
         between: (Bound<&Key>, Bound<&Key>),
         from: End,
-        snapshot: &Vector,
-    ) -> Box<dyn Iterator<Item = (Key, i64)> + 'a> {
-        let mut later: BTreeMap<Key, i64> = BTreeMap::new();
-        for (element, by) in self.visible(snapshot).flat_map(|changes| changes.range::<Key, _>(between)) {
-            *later.entry(element.clone()).or_default() += i64::from(*by);
-        }
-        let base = self.base.range::<Key, _>(between).map(|(element, count)| (element.clone(), *count));
-        let merged: Box<dyn Iterator<Item = (Key, i64)> + 'a> = match from {
-            End::Least => Box::new(merge(base.peekable(), later.into_iter().peekable(), |ordering| ordering)),
-            End::Greatest => {
-                Box::new(merge(base.rev().peekable(), later.into_iter().rev().peekable(), Ordering::reverse))
-            }
+        snapshot: &'a Vector,
+    ) -> impl Iterator<Item = (&'a Key, i64)> {
+        let mut elements = self.elements.range::<Key, _>(between);
+        let next = move || match from {
+            End::Least => elements.next(),
+            End::Greatest => elements.next_back(),
         };
-        Box::new(merged.filter(|(_, count)| *count != 0))
+        let counts = std::iter::from_fn(next).map(|(element, counted)| (element, counted.count(snapshot)));
+        counts.filter(|(_, count)| *count != 0)
     }
 
-    /// Adds the changes that the floor includes to the base. Gives how many transactions that were.
+    /// Adds the changes that the floor includes to the counts below it. Gives how many these were.
     pub(crate) fn fold(&mut self, floor: &Vector) -> usize {
         let before = self.changes.len();
-        for (_, changes) in self.changes.extract_if(.., |(version, _)| floor.includes(*version)) {
-            for (element, by) in changes {
-                let count = self.base.entry(element).or_default();
-                *count += i64::from(by);
+        for Change { version, element, by } in
+            self.changes.extract_if(.., |change| floor.includes(change.version))
+        {
+            let counted = self.elements.get_mut(&element).expect("an element that was changed is known");
+            counted.base += i64::from(by);
+            counted.later.retain(|(later, _)| *later != version);
+            if counted.is_empty() {
+                self.elements.remove(&element);
             }
-        }
-        if self.changes.len() < before {
-            self.base.retain(|_, count| *count != 0);
         }
         before - self.changes.len()
     }
@@ -98,72 +127,50 @@ impl CountingSet {
     /// Drops the counts, the changes that the floor includes, and those of other sites: the site gives its copy up, or never had one. Other
     /// sites may lack what is left.
     pub(crate) fn give_up(&mut self, floor: &Vector, own: LocalSite) {
-        self.base.clear();
-        self.changes.retain(|(version, _)| version.site == own && !floor.includes(*version));
+        for counted in self.elements.values_mut() {
+            counted.base = 0;
+        }
+        self.discard(|version| version.site != own || floor.includes(version));
     }
 
     /// The changes of the transactions of a site that a snapshot includes, between two bounds.
     ///
     /// # Panics
     /// As [`BTreeMap::range`], if the bounds are turned around.
-    pub(crate) fn changes_of(
-        &self,
+    pub(crate) fn changes_of<'a>(
+        &'a self,
         site: LocalSite,
-        between: (Bound<&Key>, Bound<&Key>),
-        snapshot: &Vector,
-    ) -> impl Iterator<Item = (VersionNumber, &Key, i32)> {
-        let is_meant =
-            move |(version, _): &&(VersionNumber, _)| version.site == site && snapshot.includes(*version);
-        let changes = self.changes.iter().filter(is_meant);
-        changes.flat_map(move |(version, changes)| {
-            changes.range::<Key, _>(between).map(move |(element, by)| (*version, element, *by))
-        })
+        between: (Bound<&'a Key>, Bound<&'a Key>),
+        snapshot: &'a Vector,
+    ) -> impl Iterator<Item = (VersionNumber, &'a Key, i32)> {
+        let is_meant = move |change: &&Change| {
+            change.version.site == site
+                && snapshot.includes(change.version)
+                && RangeBounds::<Key>::contains(&between, &change.element)
+        };
+        self.changes.iter().filter(is_meant).map(|change| (change.version, &change.element, change.by))
     }
 
-    /// Drops the changes of transactions that were abandoned. Gives how many there were.
+    /// Drops the changes of transactions that were abandoned. Gives how many these were.
     pub(crate) fn discard(&mut self, is_abandoned: impl Fn(VersionNumber) -> bool) -> usize {
         let before = self.changes.len();
-        self.changes.retain(|(version, _)| !is_abandoned(*version));
+        self.changes.retain(|change| !is_abandoned(change.version));
+        self.elements.retain(|_, counted| {
+            counted.later.retain(|(version, _)| !is_abandoned(*version));
+            !counted.is_empty()
+        });
         before - self.changes.len()
     }
 
     /// True if nothing is known of it, as of one that was never changed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.base.is_empty() && self.changes.is_empty()
+        self.elements.is_empty()
     }
 
     /// True if a higher floor makes something superfluous.
     pub(crate) fn is_foldable(&self) -> bool {
         !self.changes.is_empty()
     }
-
-    fn visible(&self, snapshot: &Vector) -> impl Iterator<Item = &BTreeMap<Key, i32>> {
-        let visible = move |(version, _): &&(VersionNumber, _)| snapshot.includes(*version);
-        self.changes.iter().filter(visible).map(|(_, changes)| changes)
-    }
-}
-
-/// Merges two sequences that are sorted the same way, and adds the counts of elements that are in both.
-fn merge(
-    mut one: Peekable<impl Iterator<Item = (Key, i64)>>,
-    mut other: Peekable<impl Iterator<Item = (Key, i64)>>,
-    order: fn(Ordering) -> Ordering,
-) -> impl Iterator<Item = (Key, i64)> {
-    std::iter::from_fn(move || {
-        let ordering = match (one.peek(), other.peek()) {
-            (Some((ours, _)), Some((theirs, _))) => order(ours.cmp(theirs)),
-            (Some(_), None) => Ordering::Less,
-            (None, _) => Ordering::Greater,
-        };
-        match ordering {
-            Ordering::Less => one.next(),
-            Ordering::Greater => other.next(),
-            Ordering::Equal => {
-                let ((element, ours), (_, theirs)) = (one.next()?, other.next()?);
-                Some((element, ours + theirs))
-            }
-        }
-    })
 }
 
 #[cfg(test)]
@@ -185,8 +192,9 @@ mod tests {
     }
 
     fn told(set: &CountingSet, from: End, snapshot: &[u64]) -> String {
-        let elements = set.elements(ALL, from, &Vector::new(snapshot.to_vec()));
-        let told = elements.map(|(element, count)| format!("{}{count:+}", String::from_utf8_lossy(&element)));
+        let snapshot = Vector::new(snapshot.to_vec());
+        let elements = set.elements(ALL, from, &snapshot);
+        let told = elements.map(|(element, count)| format!("{}{count:+}", String::from_utf8_lossy(element)));
         told.collect::<Vec<_>>().join(" ")
     }
 
@@ -225,7 +233,7 @@ mod tests {
         assert_eq!(told(&counts, End::Least, &[2, 1]), before);
         assert_eq!(told(&counts, End::Greatest, &[2, 2]), "b+1");
         assert_eq!(counts.fold(&Vector::new(vec![2, 2])), 2);
-        assert!(!counts.is_foldable() && counts.base.len() == 1, "no zero is kept");
+        assert!(!counts.is_foldable() && counts.elements.len() == 1, "no zero is kept");
     }
 
     #[test]
@@ -236,8 +244,9 @@ mod tests {
         counts.add(version(0, 2), Key::from("b"), -1);
         let (a, d) = (Key::from("a"), Key::from("d"));
         let between = (Bound::Excluded(&a), Bound::Included(&d));
-        let elements = counts.elements(between, End::Greatest, &Vector::new(vec![2]));
-        assert_eq!(elements.collect::<Vec<_>>(), [(Key::from("d"), 1), (Key::from("c"), 1)]);
+        let snapshot = Vector::new(vec![2]);
+        let elements = counts.elements(between, End::Greatest, &snapshot);
+        assert_eq!(elements.collect::<Vec<_>>(), [(&Key::from("d"), 1), (&Key::from("c"), 1)]);
     }
 
     #[test]
@@ -254,6 +263,18 @@ mod tests {
         let mut all = counts.clone();
         all.give_up(&Vector::new(vec![2]), LocalSite(0));
         assert!(all.is_empty());
+    }
+
+    #[test]
+    fn the_changes_of_a_transaction_are_one_of_each_element_in_their_order() {
+        let counts = set(&[(0, 1, "b", 1), (0, 2, "c", 1), (0, 2, "a", 1), (0, 2, "c", -3), (0, 2, "b", 1)]);
+        let snapshot = Vector::new(vec![2]);
+        let changes = counts.changes_of(LocalSite(0), ALL, &snapshot);
+        let changes = changes.map(|(version, element, by)| (version.seqno, element.clone(), by));
+        let expected = [(1, "b", 1), (2, "a", 1), (2, "b", 1), (2, "c", -2)];
+        let expected = expected.map(|(seqno, element, by)| (seqno, Key::from(element), by));
+        assert_eq!(changes.collect::<Vec<_>>(), expected);
+        assert_eq!(told(&counts, End::Greatest, &[2]), "c-2 b+2 a+1");
     }
 
     #[test]

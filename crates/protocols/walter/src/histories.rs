@@ -164,7 +164,7 @@ pub struct Histories {
     registers: FixedMap<Key, Box<Kept<Register>>>,
     /// The keys of the registers that are known, for scans.
     ordered: BTreeSet<Key>,
-    sets: BTreeMap<Key, Kept<CountingSet>>,
+    sets: FixedMap<Key, Kept<CountingSet>>,
     /// Those that were placed by themselves.
     containers: BTreeMap<Key, Kept<Register<Container>>>,
     /// The transactions that have taken effect: the paper's *GotVTS*.
@@ -369,7 +369,8 @@ impl Histories {
             return Ok(Elements::default());
         };
         let mut elements = kept.object.elements(between, from, snapshot);
-        let count = |(element, count)| Count { set: set.clone(), element, count };
+        let count =
+            |(element, count): (&Key, i64)| Count { set: set.clone(), element: element.clone(), count };
         let counts: Vec<Count> = elements.by_ref().take(limit).map(count).collect();
         Ok(Elements { counts, is_cut: elements.next().is_some() })
     }
@@ -384,10 +385,11 @@ impl Histories {
         let ordered = self.ordered.iter().filter(|key| self.holds(key, snapshot));
         let registers = ordered.filter_map(|key| read(key, self.register(key)?, snapshot));
         let all = (Bound::Unbounded, Bound::Unbounded);
-        let sets = self.sets.iter().filter(|(set, _)| self.holds(set, snapshot));
-        let counts = sets.flat_map(|(set, kept)| {
+        let mut sets: Vec<_> = self.sets.iter().filter(|(set, _)| self.holds(set, snapshot)).collect();
+        sets.sort_unstable_by_key(|(set, _)| *set);
+        let counts = sets.into_iter().flat_map(|(set, kept)| {
             let elements = kept.object.elements(all, End::Least, snapshot);
-            elements.map(|(element, count)| Count { set: set.clone(), element, count })
+            elements.map(|(element, count)| Count { set: set.clone(), element: element.clone(), count })
         });
         let containers = self.containers.iter().filter_map(|(name, kept)| {
             let Written { version, value, .. } = kept.object.at(snapshot)?.clone();

@@ -160,7 +160,9 @@ impl Histories {
                 self.foldable.push_back((Kind::Register, key));
             }
         }
-        for key in self.sets.keys().filter(is_leaving).cloned().collect::<Vec<_>>() {
+        let mut sets: Vec<Key> = self.sets.keys().filter(is_leaving).cloned().collect();
+        sets.sort_unstable();
+        for key in sets {
             let was_queued = self.sets.get(&key).is_some_and(|kept| kept.is_queued);
             let is_foldable = self.fold_object(Kind::Set, &key);
             if let Some(kept) = self.sets.get_mut(&key) {
