@@ -379,7 +379,7 @@ impl BenchArguments {
                 let share = |at: usize| self.clients * at as u64 / loaded as u64;
                 let (first_client, clients) = (share(at), share(at + 1) - share(at));
                 let load = Load { first_client, clients, ..load.clone() };
-                running.push(site.load(site.keyspace(&name).await?, &load).start());
+                running.push(site.load(site.keyspace(&name).await?, &load, self.social.away).start());
             }
         }
         let connections: Vec<&Database> = sites.iter().map(Site::db).collect();

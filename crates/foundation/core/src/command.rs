@@ -265,6 +265,14 @@ pub enum Command {
         /// By when the client wants an answer.
         patience: Duration,
     },
+    /// A transaction that was begun and has not read anything comes after another one of its client which was asked to commit: if that one commits, it
+    /// includes it, without waiting for the client to hear of that. Answered by nothing.
+    After {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The other one.
+        earlier: TransactionId,
+    },
     /// Be told when a transaction that has committed reaches a milestone. Answered by [`Event::Milestone`]; if it is asked for again
     /// before that, both are answered at once.
     Await {
@@ -297,6 +305,7 @@ impl Command {
             | Command::Commit { transaction }
             | Command::Container { transaction, .. }
             | Command::CatchUp { transaction, .. }
+            | Command::After { transaction, .. }
             | Command::ReadOnly { transaction, .. }
             | Command::ReadOnlyScan { transaction, .. }
             | Command::Abort { transaction } => Some(Event::Finished { transaction, result: Err(failure) }),
@@ -612,7 +621,7 @@ pub struct Committed {
     /// Its timestamp; names the versions that it wrote. For diagnosis and for the checker: timestamps of strict
     /// transactions do not follow real time.
     pub timestamp: Timestamp,
-    /// True if every shard decided on the fast path.
+    /// True if every shard decided on the fast path: where transactions commit at local sites, if no other site was asked.
     pub fast: bool,
     /// How many times it was prepared again at a higher timestamp.
     pub retries: u32,

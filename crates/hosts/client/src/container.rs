@@ -169,7 +169,7 @@ impl Container {
         loop {
             let (attempt, patience) = retries.begin();
             let id = TransactionId { attempt, ..first };
-            let txn: Transaction = self.keyspace.open(id, patience).await?;
+            let txn: Transaction = self.keyspace.open(id, None, patience).await?;
             match txn.container(&self.name, call.clone()).await {
                 Ok(located) => return Ok(located),
                 Err(Error::Conflict) => {}

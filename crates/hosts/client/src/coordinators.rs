@@ -320,6 +320,7 @@ impl Coordinators {
             | Command::Scan { transaction, .. }
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
+            | Command::After { transaction, .. }
             | Command::Commit { transaction }
             | Command::Abort { transaction } => {
                 self.open.get(transaction).copied().ok_or(Some(Invalid::NotOpen(*transaction)))

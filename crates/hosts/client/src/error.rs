@@ -293,6 +293,14 @@ pub enum Invalid {
         /// The site.
         site: String,
     },
+    /// The transaction is to come after one of another keyspace, or of another connection.
+    #[error(
+        "the commit to come after is not one of the keyspace {name:?} by this connection: wait for its receipt, and begin then"
+    )]
+    OtherKeyspace {
+        /// The keyspace.
+        name: String,
+    },
     /// There is no such keyspace.
     #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]
     NoSuchKeyspace {

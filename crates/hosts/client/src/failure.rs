@@ -72,9 +72,18 @@ impl Shared {
 
     /// These replicas do not answer.
     pub(crate) fn unavailable(&self, keyspace: &Arc<Definition>, missing: &[ReplicaId]) -> Error {
-        let mut described = self.places.directory().describe(&self.places.latest(keyspace), missing);
+        let directory = self.places.directory();
+        let mut described = directory.describe(&self.places.latest(keyspace), missing);
+        let home = directory.nearest_shard(keyspace).filter(|_| keyspace.isolation.stands_in_sites());
+        let waits_for = |shard: ShardId| home.is_some_and(|home| home != shard);
         for (replica, problem) in described.iter_mut().zip(self.session.problems(missing)) {
-            replica.problem = problem;
+            let site = &replica.site;
+            let lost = || {
+                format!(
+                    "what prefers the site {site:?} waits for it; if it is lost for good, `quorate cluster remove-site {site} --abandon`"
+                )
+            };
+            replica.problem = problem.or_else(|| waits_for(replica.replica.shard).then(lost));
         }
         Error::Unavailable { missing: described }
     }

@@ -110,7 +110,7 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Overloaded`] if the cluster wants no new work, [`Error::Invalid`] if too many transactions are open.
     pub async fn begin(&self) -> Result<Transaction> {
-        self.open(self.shared.session.next_transaction(), self.deadline).await
+        self.open(self.shared.session.next_transaction(), None, self.deadline).await
     }
 
     /// The container of the objects that have this tag in braces in their keys; see [`Container`].
@@ -118,12 +118,17 @@ impl Keyspace {
         Container::new(self.clone(), tag.as_ref())
     }
 
-    /// Opens a transaction.
-    pub(crate) async fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
+    /// Opens a transaction, which may come after another one of this client.
+    pub(crate) async fn open(
+        &self,
+        id: TransactionId,
+        after: Option<TransactionId>,
+        patience: Duration,
+    ) -> Result<Transaction> {
         let deadline = Instant::now() + patience;
         let open = |definition| {
             let patience = deadline.saturating_duration_since(Instant::now());
-            Transaction::open(Arc::clone(&self.shared), definition, self.writable, id, patience)
+            Transaction::open(Arc::clone(&self.shared), definition, self.writable, id, after, patience)
         };
         self.once_current(deadline, open).await
     }
@@ -193,7 +198,7 @@ impl Keyspace {
         let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
-            let mut txn = self.open(TransactionId { attempt, ..first }, patience).await?;
+            let mut txn = self.open(TransactionId { attempt, ..first }, None, patience).await?;
             match body(txn.share()).await {
                 Ok(value) => match txn.commit().await {
                     Ok(receipt) => return Ok((value, receipt)),
@@ -336,7 +341,7 @@ impl Keyspace {
         let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
-            let txn = self.open(TransactionId { attempt, ..first }, patience).await?;
+            let txn = self.open(TransactionId { attempt, ..first }, None, patience).await?;
             match read(txn).await {
                 Ok(read) => return Ok((read, retries.attempts())),
                 Err(Error::Conflict) => {}

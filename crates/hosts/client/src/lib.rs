@@ -107,7 +107,7 @@ pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use receipt::Receipt;
 pub use removal::SiteRemoval;
 pub use token::{InvalidToken, Token};
-pub use transaction::{Members, Page, SetIter, Transaction};
+pub use transaction::{Committing, Members, Page, SetIter, Transaction};
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
 };

@@ -31,7 +31,7 @@ pub struct Receipt {
     pub token: Token,
     /// Names the versions that it wrote. For diagnosis and for checkers: timestamps do not follow real time.
     pub timestamp: Timestamp,
-    /// True if every shard decided within one round trip.
+    /// True if every shard decided within one round trip; in `parallel-snapshot` keyspaces, if no other site was asked.
     pub fast: bool,
     /// How many attempts it took.
     pub attempts: u32,

@@ -2,6 +2,7 @@
 //! the limits of this client.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use quorate_core::{
     ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
 };
 use quorate_granola::Class;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::receipt::Receipt;
 use crate::waiters::{
@@ -67,7 +68,7 @@ pub(crate) struct Session {
     next_sequence: AtomicU64,
     /// The time of the last id that was given to an object, in microseconds.
     last_id: AtomicU64,
-    commits: Semaphore,
+    commits: Arc<Semaphore>,
     port: Box<dyn Port>,
 }
 
@@ -78,7 +79,7 @@ impl Session {
         commits_in_flight_max: usize,
         port: impl Port + 'static,
     ) -> Self {
-        let commits = Semaphore::new(commits_in_flight_max.clamp(1, Semaphore::MAX_PERMITS));
+        let commits = Arc::new(Semaphore::new(commits_in_flight_max.clamp(1, Semaphore::MAX_PERMITS)));
         Session {
             client,
             open_max,
@@ -111,8 +112,8 @@ impl Session {
     }
 
     /// Waits for a place in the window of commits that are in flight; none if the session is closed.
-    pub(crate) async fn commit_permit(&self) -> Option<SemaphorePermit<'_>> {
-        self.commits.acquire().await.ok()
+    pub(crate) async fn commit_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.commits).acquire_owned().await.ok()
     }
 
     /// Makes room for the answers to a transaction; gives the replicas that the shards of its keyspace cannot do without

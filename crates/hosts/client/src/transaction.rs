@@ -1,6 +1,7 @@
 //! One attempt at one transaction.
 
 mod members;
+mod pipeline;
 mod sets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use quorate_core::command::{Command, Committed, ContainerCall, Failure, Freshness, SetCall};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use crate::database::Shared;
@@ -22,6 +23,7 @@ use crate::token::Token;
 use crate::waiters::{FinishAnswer, Located, Marked};
 
 pub use members::Members;
+pub use pipeline::Committing;
 pub use sets::SetIter;
 
 /// An open transaction: reads see the newest versions, writes are kept back until [`Transaction::commit`], and commit
@@ -44,6 +46,8 @@ struct Inner {
     /// The shard that runs all of it, where one does whatever the keys are.
     home: Option<ShardId>,
     id: TransactionId,
+    /// The transaction of this client that it comes after.
+    after: Option<TransactionId>,
     /// The replicas that shards could not do without when it was opened, and that will not serve before an operator acts.
     unserved: Vec<ReplicaId>,
     /// The shards that take no writes for want of room, and what is said of it.
@@ -95,6 +99,15 @@ enum Read {
     Asked(oneshot::Receiver<Option<Value>>),
 }
 
+/// What the coordinator was asked to do at the end.
+#[derive(Debug)]
+enum Asked {
+    /// The transaction has done nothing.
+    Nothing,
+    /// To commit. The place in the window of commits in flight is kept until it has answered.
+    Commit { receiver: oneshot::Receiver<FinishAnswer>, _permit: OwnedSemaphorePermit },
+}
+
 /// When to try again if the window of commits in flight is full.
 pub(crate) const WINDOW_RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -127,6 +140,7 @@ impl Transaction {
         keyspace: Arc<quorate_core::topology::Keyspace>,
         writable: bool,
         id: TransactionId,
+        after: Option<TransactionId>,
         patience: Duration,
     ) -> Result<Self> {
         let unserved =
@@ -138,6 +152,7 @@ impl Transaction {
             writable,
             home: directory.and_then(|directory| directory.nearest_shard(&keyspace)),
             id,
+            after,
             unserved,
             without_space,
             began: clock_now(),
@@ -368,8 +383,10 @@ impl Inner {
             let patience = self.deadline.saturating_duration_since(Instant::now());
             Command::Begin { transaction, keyspace, patience }
         };
-        let begin = (stage == Stage::Idle).then(begin);
-        begin.into_iter().chain(untold.into_commands(transaction)).collect()
+        let is_new = stage == Stage::Idle;
+        let follow = self.after.filter(|_| is_new).map(|earlier| Command::After { transaction, earlier });
+        let begin = is_new.then(begin).into_iter().chain(follow);
+        begin.chain(untold.into_commands(transaction)).collect()
     }
 
     /// The same of a transaction that goes on: from here on the coordinator works on it. The progress stays locked until the coordinator
@@ -516,17 +533,18 @@ impl Inner {
     }
 
     async fn commit(&self) -> Result<Receipt> {
+        let asked = self.ask_to_commit().await?;
+        self.receipt(asked).await
+    }
+
+    /// Asks the coordinator to commit, once the window of commits in flight has room.
+    async fn ask_to_commit(&self) -> Result<Asked> {
         let (stage, untold) = self.end()?;
-        let receipt = |timestamp, fast| {
-            let attempts = self.id.attempt + 1;
-            let origin = Origin::of(&self.shared, &self.keyspace);
-            Ok(Receipt { token: self.token(), timestamp, fast, attempts, origin })
-        };
         if stage == Stage::Idle && untold.is_empty() {
-            return receipt(Timestamp::ZERO, true);
+            return Ok(Asked::Nothing);
         }
         let session = &self.shared.session;
-        let _permit = match tokio::time::timeout_at(self.deadline, session.commit_permit()).await {
+        let permit = match tokio::time::timeout_at(self.deadline, session.commit_permit()).await {
             Ok(Some(permit)) => permit,
             Ok(None) => return Err(Error::Closed),
             Err(_) => {
@@ -537,11 +555,22 @@ impl Inner {
             }
         };
         let receiver = session.commit(self.id, self.untold(stage, untold)).ok_or_else(|| self.ended())?;
-        match self.ending(receiver).await {
-            Some(Ok(committed)) => receipt(committed.timestamp, committed.fast),
-            Some(Err(failure)) => Err(self.error(failure)),
-            None => Err(Error::Unknown { token: self.token() }),
-        }
+        Ok(Asked::Commit { receiver, _permit: permit })
+    }
+
+    /// What came of that.
+    async fn receipt(&self, asked: Asked) -> Result<Receipt> {
+        let committed = match asked {
+            Asked::Nothing => Committed::at(Timestamp::ZERO),
+            Asked::Commit { receiver, _permit } => match self.ending(receiver).await {
+                Some(Ok(committed)) => committed,
+                Some(Err(failure)) => return Err(self.error(failure)),
+                None => return Err(Error::Unknown { token: self.token() }),
+            },
+        };
+        let Committed { timestamp, fast, .. } = committed;
+        let origin = Origin::of(&self.shared, &self.keyspace);
+        Ok(Receipt { token: self.token(), timestamp, fast, attempts: self.id.attempt + 1, origin })
     }
 
     async fn abort(&self) -> Result<()> {

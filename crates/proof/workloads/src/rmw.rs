@@ -2,11 +2,11 @@
 
 use quorate_core::Random;
 
-use crate::key::numbered;
 use crate::operation::{Operation, Plan};
+use crate::social::Place;
 use crate::zipf::Distribution;
 
 /// The next transaction: a read-modify-write of one key.
-pub fn draw(keys: &Distribution, random: &mut Random) -> Plan {
-    Plan { kind: "rmw", operations: vec![Operation::Update(numbered(keys.draw(random)))] }
+pub fn draw(keys: &Distribution, place: &Place, random: &mut Random) -> Plan {
+    Plan { kind: "rmw", operations: vec![Operation::Update(place.draw_key(keys, random))] }
 }

@@ -20,7 +20,7 @@
 use quorate_core::topology::shard_position;
 use quorate_core::{Key, Random, Value};
 
-use crate::key::{self, OWNED, number_of};
+use crate::key::{self, OWNED, number_of, numbered};
 use crate::zipf::Distribution;
 
 /// A counting set that every user has.
@@ -135,36 +135,54 @@ impl Homes {
             Homes::Dealt(sites) => (user % sites.max(1) as u64) as usize,
         }
     }
+
+    /// The position of the local site of a key that belongs to no user.
+    fn of_key(self, key: &Key) -> usize {
+        match self {
+            Homes::Anywhere | Homes::Dealt(_) => 0,
+            Homes::Hashed(sites) => shard_position(key, sites),
+        }
+    }
 }
 
-/// Where a client stands, and so which users it serves.
+/// Where a client stands, and so which users it serves, and which keys it writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    /// Where users are at home.
+    /// Where users and keys are at home.
     pub homes: Homes,
-    /// The positions of the local sites where it serves users at home; if there are none, it serves all users.
+    /// The positions of the local sites whose users and keys it takes; if there are none, it takes all.
     pub here: Vec<usize>,
     /// The share of the transactions that are of users who are at home elsewhere, or here.
     pub away: f64,
 }
 
-/// A user at home is looked for so often; where there are few, any user will do.
+/// A user or a key at home is looked for so often; where there are few, any will do.
 const LOOKS_MAX: u32 = 64;
 
 impl Place {
     /// The user that acts next.
     pub(crate) fn draw_user(&self, users: &Distribution, random: &mut Random) -> u64 {
-        let mut user = users.draw(random);
+        self.draw_at_home(users, random, |user| self.homes.of(user))
+    }
+
+    /// The next one of keys that belong to no user.
+    pub(crate) fn draw_key(&self, keys: &Distribution, random: &mut Random) -> Key {
+        numbered(self.draw_at_home(keys, random, |key| self.homes.of_key(&numbered(key))))
+    }
+
+    /// A number whose home is here, but for those that are to be away.
+    fn draw_at_home(&self, numbers: &Distribution, random: &mut Random, home: impl Fn(u64) -> usize) -> u64 {
+        let mut number = numbers.draw(random);
         if self.here.is_empty() || random.chance(self.away) {
-            return user;
+            return number;
         }
         for _ in 0..LOOKS_MAX {
-            if self.here.contains(&self.homes.of(user)) {
+            if self.here.contains(&home(number)) {
                 break;
             }
-            user = users.draw(random);
+            number = numbers.draw(random);
         }
-        user
+        number
     }
 
     /// The user that acts next, and so many others, whoever they are: so that two popular users are not concerned all the time.
@@ -250,6 +268,18 @@ mod tests {
         assert_eq!(list(3, List::Album(2)), "{u3}/album/2");
         assert_eq!(owner_of(&list(3, List::Friends), List::Friends), Some(3));
         assert_eq!(owner_of(&list(3, List::Events), List::Friends), None);
+    }
+
+    #[test]
+    fn clients_take_keys_at_home_but_for_those_that_are_away() {
+        let keys = Distribution::new(1_000, Popularity::Uniform);
+        let mut random = Random::new(1);
+        let mut at_home = |here: &[usize], away| {
+            let place = Place { homes: Homes::Hashed(2), here: here.to_vec(), away };
+            (0..500).filter(|_| shard_position(&place.draw_key(&keys, &mut random), 2) == 1).count()
+        };
+        assert_eq!((at_home(&[1], 0.0), at_home(&[0], 0.0)), (500, 0));
+        assert!((200..300).contains(&at_home(&[1], 1.0)) && (200..300).contains(&at_home(&[], 0.0)));
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub struct Parameters {
     pub two_percent: u64,
     /// Of those that have several mixes: which one, see [`WorkloadKind::mixes`].
     pub shares: &'static str,
-    /// Social networks over sets only: which users the client serves.
+    /// Where the client stands: which users of a social network over sets it serves, and which keys of `rmw` and `writes` it takes.
     pub place: Place,
 }
 
@@ -271,8 +271,8 @@ impl Workload {
             (Shape::Numbered(keys), WorkloadKind::Counters) => {
                 counters::draw(keys, self.parameters.two_percent, self.parameters.judged, random)
             }
-            (Shape::Numbered(keys), WorkloadKind::Writes) => writes::draw(keys, random),
-            (Shape::Numbered(keys), _) => rmw::draw(keys, random),
+            (Shape::Numbered(keys), WorkloadKind::Writes) => writes::draw(keys, place, random),
+            (Shape::Numbered(keys), _) => rmw::draw(keys, place, random),
         }
     }
 

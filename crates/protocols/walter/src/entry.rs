@@ -24,6 +24,8 @@ pub struct Commit {
     pub snapshot: Vector,
     /// What it updates.
     pub updates: Vec<Update>,
+    /// True if other sites have locked what it writes (*slow commit*).
+    pub is_slow: bool,
 }
 
 impl Commit {

@@ -385,6 +385,7 @@ impl Histories {
         let ordered = self.ordered.iter().filter(|key| self.holds(key, snapshot));
         let registers = ordered.filter_map(|key| read(key, self.register(key)?, snapshot));
         let all = (Bound::Unbounded, Bound::Unbounded);
+        // Any order: they are sorted next.
         let mut sets: Vec<_> = self.sets.iter().filter(|(set, _)| self.holds(set, snapshot)).collect();
         sets.sort_unstable_by_key(|(set, _)| *set);
         let counts = sets.into_iter().flat_map(|(set, kept)| {
@@ -535,6 +536,7 @@ impl Histories {
             self.registers.remove(key.as_slice());
             self.ordered.remove(&key);
         }
+        // Any order: what becomes of a set concerns no other.
         self.sets.retain(|_, kept| {
             kept.object.discard(is_abandoned);
             !kept.object.is_empty()

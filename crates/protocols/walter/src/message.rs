@@ -80,13 +80,28 @@ pub enum Snapshot {
     Taken(Vector),
     /// It takes the present one of the local site, which has to include this: what the session of its client has seen.
     New(Vector),
+    /// The same, once it is known there how an earlier transaction of the client has ended: if that has committed, the snapshot includes it.
+    After {
+        /// What the session has seen.
+        seen: Vector,
+        /// The earlier transaction, whose COMMIT was sent before.
+        earlier: TransactionId,
+    },
 }
 
 impl Snapshot {
     /// All that it includes at least.
     pub(crate) fn least(&self) -> &Vector {
-        let (Snapshot::Taken(vector) | Snapshot::New(vector)) = self;
+        let (Snapshot::Taken(vector) | Snapshot::New(vector) | Snapshot::After { seen: vector, .. }) = self;
         vector
+    }
+
+    /// The earlier transaction that it waits for.
+    pub(crate) fn earlier(&self) -> Option<TransactionId> {
+        match self {
+            Snapshot::After { earlier, .. } => Some(*earlier),
+            Snapshot::Taken(_) | Snapshot::New(_) => None,
+        }
     }
 }
 
@@ -222,6 +237,8 @@ pub enum Ending {
         version: VersionNumber,
         /// The snapshot.
         snapshot: Vector,
+        /// True if other sites were asked first (*slow commit*).
+        is_slow: bool,
     },
     /// It did not, and will not.
     Aborted,
@@ -295,6 +312,8 @@ pub enum Message {
         transaction: TransactionId,
         /// How.
         ending: Ending,
+        /// If it was aborted since they were silent, or nobody has taken over from them yet: the sites that let in what it writes.
+        silent: Vec<ShardId>,
     },
     /// The snapshot is older than what is kept, or the period is over for long: nothing has been done about it, unless that was long ago and is
     /// forgotten.

@@ -27,6 +27,8 @@ pub(crate) const TOO_MANY: &str = "too many requests wait";
 pub(crate) const NOT_LEADING: &str = "this replica does not lead";
 /// Nothing waits under this name: it has ended, or never began.
 pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
+/// A transaction is to come after one of another keyspace.
+pub(crate) const OTHER_KEYSPACE: &str = "it is of another keyspace";
 /// The votes are counted already, or the site has no vote.
 pub(crate) const NO_VOTE: &str = "no vote is waited for";
 /// The site is told again what it has said itself, or has been told.

@@ -49,6 +49,8 @@ quorate_core::plants! {
         "a session that claims to have seen what a site never had is waited for";
     StarvationIgnored = "W32", "5.5", Hunt::Scripted,
         "fast commits do not wait for a slow one that was refused";
+    EarlierIgnored = "W33", "4.1", Hunt::ALL_FAULTS,
+        "a transaction does not wait for the commit of its client that it comes after";
 }
 
 /// The rules that the machines of this crate follow.

@@ -57,10 +57,10 @@ message!(VersionNumber, "walter.Version", {
     2 seqno: Varint,
 });
 
-alternatives!(Snapshot, "walter.Snapshot", fields {
-    1 Taken: Nested,
-    2 New: Nested,
-});
+alternatives!(Snapshot, "walter.Snapshot",
+    messages { 3 After { 1 seen: Nested, 2 earlier: Nested } },
+    fields { 1 Taken: Nested, 2 New: Nested }
+);
 
 /// [`Wanted::Register`].
 struct WantedRegister {
@@ -209,7 +209,7 @@ message!(Placed, "walter.Placed", {
 });
 
 alternatives!(Ending, "walter.Ending", messages {
-    1 Committed { 1 version: Nested, 2 snapshot: Nested }
+    1 Committed { 1 version: Nested, 2 snapshot: Nested, 3 is_slow: Varint }
     2 Aborted {}
 });
 
@@ -223,7 +223,7 @@ alternatives!(Message, "walter.Message", messages {
         5 period: Varint,
     }
     3 Commit { 1 transaction: Nested, 2 snapshot: Nested, 3 period: Varint, 4 updates: Repeated<Nested> }
-    4 CommitReply { 1 transaction: Nested, 2 ending: Nested }
+    4 CommitReply { 1 transaction: Nested, 2 ending: Nested, 3 silent: Packed }
     5 TooOld { 1 transaction: Nested, 2 refused: Optional<Varint>, 3 committed: Nested, 4 period: Varint }
     6 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
     7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
@@ -260,6 +260,7 @@ message!(Commit, "walter.Commit", {
     2 version: Nested,
     3 snapshot: Nested,
     4 updates: Repeated<Nested>,
+    5 is_slow: Varint,
 });
 
 list!(ReceivedList: Vec<std::sync::Arc<Commit>>, "walter.Commits", Repeated<Nested>);

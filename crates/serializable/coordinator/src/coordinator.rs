@@ -163,6 +163,7 @@ impl Interactive {
             | Command::GetMany { .. }
             | Command::GetMarked { .. }
             | Command::CatchUp { .. }
+            | Command::After { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }

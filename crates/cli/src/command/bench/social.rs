@@ -1,8 +1,8 @@
 //! `quorate bench` at the sites of a `parallel-snapshot` keyspace: which of them are loaded, and the social networks that run there.
 //!
 //! ```text
-//!   clients at site 1 ──► users at home at site 1      each site has a connection and a load of its own, and what they
-//!   clients at site 2 ──► users at home at site 2      count is added up
+//!   clients at site 1 ──► users and keys at home there      each site has a connection and a load of its own, and what they
+//!   clients at site 2 ──► users and keys at home there      count is added up
 //! ```
 
 use clap::Args;
@@ -31,6 +31,10 @@ pub(super) struct SocialArguments {
     /// `parallel-snapshot` only: at how many of the sites there are clients; by default at all.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) loaded: Option<u64>,
+    /// `parallel-snapshot` only: of a hundred transactions so many take any user, or any key of `rmw` and `writes`; the others take those
+    /// that are at home at the client's site.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100), default_value = "0")]
+    pub(super) away: u64,
     /// `retwis-psi` only: run the same on the Redis at this address, which must be empty.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["connect", "embedded", "isolation", "baseline", "history", "samples"])]
     pub(super) redis: Option<String>,
@@ -81,6 +85,9 @@ impl SocialArguments {
         if (self.sites > 1 || self.loaded.is_some()) && !stands_in_sites {
             return Err(Failure::usage("--sites and --loaded are options of parallel-snapshot keyspaces"));
         }
+        if self.away > 0 && !stands_in_sites {
+            return Err(Failure::usage("--away is an option of parallel-snapshot keyspaces"));
+        }
         if self.loaded.is_some_and(|loaded| loaded > self.sites) {
             return Err(Failure::usage("--loaded is about some of the --sites"));
         }
@@ -130,7 +137,7 @@ impl Site {
         Ok(self.db.keyspace(name).await?)
     }
 
-    /// Which users are at home here.
+    /// Which users and keys are at home here.
     fn place(&self, keyspace: &Keyspace) -> Place {
         let (definition, topology) = (keyspace.definition(), self.db.topology());
         let site_of = |node: &quorate::NodeId| {
@@ -145,9 +152,9 @@ impl Site {
     }
 
     /// This load as clients of this site run it.
-    pub(super) fn load(&self, keyspace: Keyspace, load: &Load) -> Load {
+    pub(super) fn load(&self, keyspace: Keyspace, load: &Load, away: u64) -> Load {
         let mut parameters = load.parameters.clone();
-        parameters.place = self.place(&keyspace);
+        parameters.place = Place { away: away as f64 / 100.0, ..self.place(&keyspace) };
         Load { site: self.name.clone(), parameters, keyspace, ..load.clone() }
     }
 }

@@ -319,3 +319,57 @@ async fn a_site_joins_once_a_node_of_it_is_up() {
     let joined = db.add_site("accounts", "c", Duration::from_secs(60), |_| {}).await.unwrap();
     assert!(joined.is_ready() && joined.definition.shards.len() == 3, "{joined:?}");
 }
+
+#[tokio::test]
+async fn commits_of_a_session_are_pipelined() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    create(&db, 1).await;
+    let north = at(&cluster, "a").await;
+    north.container("mine").place_at("a").await.unwrap();
+    north.container("theirs").place_at("b").await.unwrap();
+    let mut under_way = Vec::new();
+    let mut first = north.begin().await.unwrap();
+    first.put("{mine}/1", "1").unwrap();
+    let mut earlier = first.commit_soon().await.unwrap();
+    for number in 2..=20 {
+        let mut txn = north.begin_after(&earlier).await.unwrap();
+        if number % 5 == 0 {
+            // Whatever it comes after is read.
+            assert!(txn.get(format!("{{mine}}/{}", number - 1)).await.unwrap().is_some(), "{number}");
+        }
+        txn.put(format!("{{mine}}/{number}"), "1").unwrap();
+        let later = txn.commit_soon().await.unwrap();
+        under_way.push(std::mem::replace(&mut earlier, later));
+    }
+    under_way.push(earlier);
+    for committing in under_way {
+        let token = committing.token();
+        let receipt = committing.receipt().await.unwrap();
+        assert!(receipt.fast && receipt.token == token, "one site decides alone");
+    }
+    // A slow commit waits for another site, and what comes after it waits for that.
+    let mut slow = north.begin().await.unwrap();
+    slow.put("{theirs}/1", "1").unwrap();
+    let slow = slow.commit_soon().await.unwrap();
+    let mut after = north.begin_after(&slow).await.unwrap();
+    assert!(after.get("{theirs}/1").await.unwrap().is_some());
+    after.abort().await.unwrap();
+    assert!(!slow.receipt().await.unwrap().fast);
+    // One that has done nothing is nothing to come after.
+    let nothing = north.begin().await.unwrap().commit_soon().await.unwrap();
+    north.begin_after(&nothing).await.unwrap().commit().await.unwrap();
+    nothing.receipt().await.unwrap();
+
+    let mut txn = north.begin().await.unwrap();
+    txn.put("{mine}/1", "2").unwrap();
+    let committing = txn.commit_soon().await.unwrap();
+    let south = at(&cluster, "b").await;
+    let error = south.begin_after(&committing).await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(Invalid::OtherKeyspace { .. })), "{error}");
+    let options = KeyspaceOptions::new(Isolation::Strict);
+    let strict = db.create_keyspace("strict", options).await.unwrap();
+    let error = strict.begin_after(&committing).await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(Invalid::Unsupported { .. })), "{error}");
+    committing.receipt().await.unwrap();
+}

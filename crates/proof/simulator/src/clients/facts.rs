@@ -1,10 +1,12 @@
 //! Facts of the servers about transactions, in histories: the place of each among those of the local sites.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use quorate_checker::RecordedTxn;
 use quorate_checker::history::RecordedFacts;
 use quorate_core::command::AtSite;
+use quorate_core::{Instant, TransactionId};
 
 use super::Clients;
 use crate::cluster::Cluster;
@@ -31,17 +33,26 @@ impl Clients {
             self.nonsense.push(format!("{id} of a client at {home} committed as {version:?}"));
         }
         self.recorder.facts(recorded, facts(at_site, cluster));
+        self.judge_pipeline(id, at_site);
         if let Some(attempt) = &mut self.sessions[session].attempt {
             attempt.place = Some(at_site.clone());
         }
     }
 
+    /// Nobody knows any more what became of a transaction: which makes no sense where nothing is forgotten. Of other systems than
+    /// Granola that is not promised: where a server gives timestamps, who asks cannot say since when a transaction may be known, and is told
+    /// so as soon as a leader has looked for its first floor.
+    pub(super) fn note_forgotten<S: System>(&mut self, transaction: TransactionId, cluster: &Cluster<S>) {
+        /// Who collects nothing first does so after a minute.
+        const NOTHING_BEFORE: Duration = Duration::from_secs(60);
+        let is_early = cluster.world.now() - Instant::START < NOTHING_BEFORE;
+        if S::RUNS_ONE_ROUND && is_early && !S::collects(&cluster.scenario.settings) {
+            self.nonsense.push(format!("{transaction} was forgotten, and nothing is forgotten here"));
+        }
+    }
+
     /// The end of an attempt was not told with its place, or is not known yet.
-    pub(super) fn note_unplaced<S: System>(
-        &mut self,
-        id: quorate_core::TransactionId,
-        recorded: RecordedTxn,
-    ) {
+    pub(super) fn note_unplaced<S: System>(&mut self, id: TransactionId, recorded: RecordedTxn) {
         if S::FACTS == Facts::Vectors {
             self.unplaced.push((id, recorded));
         }

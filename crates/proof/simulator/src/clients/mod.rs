@@ -8,6 +8,7 @@ mod losses;
 mod milestones;
 mod moves;
 mod one_round;
+mod pipelines;
 pub(crate) mod placing;
 mod promise;
 mod puts;
@@ -39,6 +40,7 @@ use losses::Acknowledged;
 use milestones::Milestones;
 pub use milestones::Told;
 use moves::Moves;
+use pipelines::Pipelines;
 use placing::Placing;
 use promise::Promises;
 use puts::Puts;
@@ -153,6 +155,8 @@ pub struct Clients {
     milestones: Milestones,
     /// The sessions that are on their way to other clients.
     moves: Moves,
+    /// The transactions that come after others of their clients.
+    pipelines: Pipelines,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
     /// What has become of promises that were broken.
@@ -191,6 +195,7 @@ impl Clients {
             happened: BTreeMap::new(),
             milestones: Milestones::new(cluster.scenario.seed),
             moves: Moves::new(cluster.scenario.seed),
+            pipelines: Pipelines::new(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
@@ -358,6 +363,7 @@ impl Clients {
         self.slots[slot].doom = None;
         self.milestones.bury(self.slots[slot].id);
         self.moves.bury(self.slots[slot].id);
+        self.pipelines.bury(self.slots[slot].id);
         if let Some(trade) = &mut self.trade {
             trade.bury(slot);
         }
@@ -520,6 +526,7 @@ impl Clients {
         }
         self.sessions[session].attempt = Some(attempt);
         cluster.world.command(client, Command::Begin { transaction: id, keyspace: KEYSPACE, patience });
+        self.follow_perhaps(session, cluster);
         self.drive(session, cluster);
     }
 
@@ -677,18 +684,6 @@ impl Clients {
                     None => self.on_undecided_forgotten(transaction),
                 }
             }
-        }
-    }
-
-    /// Nobody knows any more what became of a transaction: which makes no sense where nothing is forgotten. Of other systems than
-    /// Granola that is not promised: where a server gives timestamps, who asks cannot say since when a transaction may be known, and is told
-    /// so as soon as a leader has looked for its first floor.
-    fn note_forgotten<S: System>(&mut self, transaction: TransactionId, cluster: &Cluster<S>) {
-        /// Who collects nothing first does so after a minute.
-        const NOTHING_BEFORE: Duration = Duration::from_secs(60);
-        let is_early = cluster.world.now() - Instant::START < NOTHING_BEFORE;
-        if S::RUNS_ONE_ROUND && is_early && !S::collects(&cluster.scenario.settings) {
-            self.nonsense.push(format!("{transaction} was forgotten, and nothing is forgotten here"));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, KEYSPACE};
 use crate::scenario::Scenario;
 use crate::system::System;
 
-/// With this probability a container is placed before a transaction writes to it; with twice as much where sites are limited.
+/// With this probability a container is placed before a transaction writes to it; with four times as much where sites are limited.
 const SHARE: f64 = 0.06;
 
 /// In this share of the seeds clients limit the sites that hold the objects of containers.
@@ -43,7 +43,7 @@ impl Placing {
 impl Clients {
     /// Perhaps places a container that a transaction is about to write to.
     pub(super) fn place_perhaps<S: System>(&mut self, slot: usize, plan: &Plan, cluster: &mut Cluster<S>) {
-        let share = if self.placing.limits.is_some() { 2.0 * SHARE } else { SHARE };
+        let share = if self.placing.limits.is_some() { 4.0 * SHARE } else { SHARE };
         if !S::PLACES_CONTAINERS || !self.random.chance(share) {
             return;
         }

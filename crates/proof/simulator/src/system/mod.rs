@@ -419,6 +419,10 @@ pub trait System:
 
     /// True if what a session has seen is handed on with a token that another client catches up with.
     const HANDS_ON_TOKENS: bool = false;
+
+    /// True if a transaction can come after one of its client whose commit is under way.
+    const PIPELINES: bool = false;
+
     /// True if clients can be told what transactions reach beyond their commit.
     const TELLS_MILESTONES: bool = false;
 

@@ -4,6 +4,7 @@ use quorate_coordinator::{Wants, finish};
 use quorate_core::command::{AtSite, Committed, Event, Failure, Invalid, Outcome, SiteVersion};
 use quorate_core::{ClientId, Context, Instant, ReplicaId, ShardId, Timestamp, TransactionId};
 
+use super::execution::newest;
 use super::{Coordinator, Open, Out, Phase};
 use crate::histories::Update;
 use crate::message::{Ending, Message, Period, Snapshot};
@@ -53,11 +54,15 @@ impl Coordinator {
         if self.execution(id).is_none() {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         }
+        if self.fails_to_follow(id, outbox) {
+            return;
+        }
         let Some(Open { keyspace, home, phase: Phase::Executing(execution), deadline, wants }) =
             self.transactions.remove(&id)
         else {
             return;
         };
+        let after = execution.after.filter(|earlier| self.is_unheard(*earlier));
         let Some(session) = self.keyspaces.get(&keyspace) else { return };
         let taken = execution.snapshot.clone();
         let updates = execution.into_updates();
@@ -65,7 +70,7 @@ impl Coordinator {
             // It is a part of its snapshot, and nobody has to know of it.
             return finish(outbox, id, Ok(read_only(taken)));
         }
-        let snapshot = taken.map_or_else(|| Snapshot::New(session.seen.clone()), Snapshot::Taken);
+        let snapshot = taken.map_or_else(|| newest(session.seen.clone(), after), Snapshot::Taken);
         let asking = Asking::commit(snapshot, updates, session.period, context.now);
         let open = Open { keyspace, home, phase: Phase::Asking(Box::new(asking)), deadline, wants };
         self.insert_asking(id, open, context, outbox);
@@ -85,6 +90,7 @@ impl Coordinator {
     }
 
     fn ask(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        self.forget_earlier(id);
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Asking(asking) = &mut open.phase else { return };
         asking.asked_at = context.now;
@@ -97,6 +103,26 @@ impl Coordinator {
             Question::Ending => Message::AskOutcome { transaction: id, period, committed: 0 },
         };
         outbox.send(self.leaders.leader(open.home), message);
+    }
+
+    /// What is to be committed after an earlier transaction whose ending was heard of since waits for it no more: the session has seen it.
+    fn forget_earlier(&mut self, id: TransactionId) {
+        let Some(Open { keyspace, phase: Phase::Asking(asking), .. }) = self.transactions.get(&id) else {
+            return;
+        };
+        let Question::Commit { snapshot: Snapshot::After { earlier, .. }, .. } = &asking.question else {
+            return;
+        };
+        let (keyspace, earlier) = (*keyspace, *earlier);
+        if self.is_unheard(earlier) {
+            return;
+        }
+        let Some(seen) = self.keyspaces.get(&keyspace).map(|session| session.seen.clone()) else { return };
+        if let Some(Open { phase: Phase::Asking(asking), .. }) = self.transactions.get_mut(&id)
+            && let Question::Commit { snapshot, .. } = &mut asking.question
+        {
+            *snapshot = Snapshot::New(seen);
+        }
     }
 
     /// Sends again whatever a transaction waits for.
@@ -113,21 +139,35 @@ impl Coordinator {
     }
 
     /// A transaction has ended, durably.
-    pub(super) fn on_ending(&mut self, from: ReplicaId, id: TransactionId, ending: Ending, outbox: &mut Out) {
+    pub(super) fn on_ending(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        ending: Ending,
+        silent: &[ShardId],
+        outbox: &mut Out,
+    ) {
         let is_asked = |open: &Open| open.home == from.shard && matches!(open.phase, Phase::Asking(_));
         if !self.transactions.get(&id).is_some_and(is_asked) {
             return outbox.ignored(reasons::NOT_OPEN);
         }
         self.leaders.note_leading(from);
-        if let (Ending::Committed { version, snapshot }, Some(session)) = (&ending, self.session_of(id)) {
+        if let (Ending::Committed { version, snapshot, .. }, Some(session)) = (&ending, self.session_of(id)) {
             session.seen.join(snapshot);
             session.seen.include(*version);
         }
         self.unknown.remove(&id);
         let Some(Open { wants, .. }) = self.transactions.remove(&id) else { return };
         let result = match ending {
-            Ending::Committed { version, snapshot } => Ok(committed(version, &snapshot)),
-            Ending::Aborted => Err(Failure::Conflict),
+            Ending::Committed { version, snapshot, is_slow } => {
+                Ok(Committed { fast: !is_slow, ..committed(version, &snapshot) })
+            }
+            Ending::Aborted if silent.is_empty() => Err(Failure::Conflict),
+            Ending::Aborted => {
+                let known = silent.iter().filter(|shard| self.leaders.group(**shard).is_some());
+                let missing = known.map(|shard| self.leaders.leader(*shard)).collect();
+                Err(Failure::Unavailable { missing })
+            }
         };
         if wants.resolve_wanted {
             let committed = |committed: &Committed| Outcome::Committed(committed.timestamp);
@@ -172,7 +212,9 @@ impl Coordinator {
         match &asking.question {
             Question::Ending => self.on_forgotten(from, id, outbox),
             Question::Commit { .. } if !is_surely_not_accepted => self.give_up(id, outbox),
-            Question::Commit { snapshot: Snapshot::New(_), .. } if asking.period < period => {
+            Question::Commit { snapshot: Snapshot::New(_) | Snapshot::After { .. }, .. }
+                if asking.period < period =>
+            {
                 // Of what was sent with an earlier period nothing is accepted any more.
                 asking.period = period;
                 self.ask(id, context, outbox);

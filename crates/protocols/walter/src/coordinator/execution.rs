@@ -36,6 +36,8 @@ pub(super) struct Execution {
     pub(super) places: Option<ContainerCall>,
     /// The transactions that the client catches up with, if it does that.
     pub(super) catches_up: Option<CatchUp>,
+    /// The earlier transaction of the client that its snapshot includes, if that one commits.
+    pub(super) after: Option<TransactionId>,
 }
 
 /// A read that is not answered yet.
@@ -60,6 +62,14 @@ pub(super) enum Completes {
     Mark(Key),
 }
 
+/// A snapshot that is to be taken: after what its session has seen, and after an earlier transaction whose ending was not heard of yet.
+pub(super) fn newest(seen: Vector, after: Option<TransactionId>) -> Snapshot {
+    match after {
+        Some(earlier) => Snapshot::After { seen, earlier },
+        None => Snapshot::New(seen),
+    }
+}
+
 impl Execution {
     pub(super) fn new(routes: Arc<Routes>) -> Self {
         Execution {
@@ -72,6 +82,7 @@ impl Execution {
             commits_when_read: false,
             places: None,
             catches_up: None,
+            after: None,
         }
     }
 
@@ -300,6 +311,11 @@ impl Coordinator {
 
     /// Sends what can be sent and was not: one read as long as there is no snapshot, which takes it.
     pub(super) fn send_reads(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
+        if self.fails_to_follow(id, outbox) {
+            return;
+        }
+        let after = self.execution(id).and_then(|execution| execution.after);
+        let after = after.filter(|earlier| self.is_unheard(*earlier));
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let (keyspace, home) = (open.keyspace, open.home);
         let Phase::Executing(execution) = &mut open.phase else { return };
@@ -321,7 +337,7 @@ impl Coordinator {
                     if let Some(catch_up) = &execution.catches_up {
                         least.join(&catch_up.seen);
                     }
-                    Snapshot::New(least)
+                    newest(least, after)
                 }),
                 wanted: pending.wanted.clone(),
             };

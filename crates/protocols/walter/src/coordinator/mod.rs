@@ -149,8 +149,8 @@ impl Coordinates for Coordinator {
             Message::CopyReply { transaction, request, included, found } => {
                 self.on_copy_reply(from, transaction, request, included, found, context, outbox);
             }
-            Message::CommitReply { transaction, ending } => {
-                self.on_ending(from, transaction, ending, outbox);
+            Message::CommitReply { transaction, ending, silent } => {
+                self.on_ending(from, transaction, ending, &silent, outbox);
             }
             Message::TooOld { transaction, refused, committed, period } => {
                 self.note_period(transaction, from, period);
@@ -251,6 +251,7 @@ impl Coordinates for Coordinator {
                     self.catch_up(transaction, Vector::new(seen), context, outbox);
                 }
             }
+            Command::After { transaction, earlier } => self.follow(transaction, earlier, outbox),
             Command::Observe { .. } => {}
             Command::ReadOnly { .. }
             | Command::ReadOnlyScan { .. }

@@ -52,6 +52,41 @@ impl HostedCoordinator for Coordinator {
 }
 
 impl Coordinator {
+    /// A transaction comes after an earlier one of this client, which was asked to commit at its local site.
+    pub(super) fn follow(&mut self, id: TransactionId, earlier: TransactionId, outbox: &mut Out) {
+        let of_earlier = self.transactions.get(&earlier).map(|open| open.keyspace);
+        let has_begun = self
+            .execution(id)
+            .is_some_and(|execution| execution.snapshot.is_some() || !execution.pending.is_empty());
+        let Some(open) = self.transactions.get_mut(&id).filter(|_| id != earlier && !has_begun) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        // Each keyspace has snapshots of its own.
+        if of_earlier.is_some_and(|keyspace| keyspace != open.keyspace) {
+            return outbox.ignored(reasons::OTHER_KEYSPACE);
+        }
+        if let Phase::Executing(execution) = &mut open.phase {
+            execution.after = Some(earlier);
+        }
+    }
+
+    /// Ends a transaction that comes after one which another site was asked to commit, since the client has turned to this one meanwhile: it does not
+    /// know how that one ends.
+    pub(super) fn fails_to_follow(&mut self, id: TransactionId, outbox: &mut Out) -> bool {
+        let after = self.execution(id).filter(|execution| execution.snapshot.is_none());
+        let earlier = after.and_then(|execution| execution.after).and_then(|id| self.transactions.get(&id));
+        let asked = earlier.map(|earlier| earlier.home);
+        let home = self.transactions.get(&id).map(|open| open.home);
+        let Some(asked) = asked.filter(|asked| home != Some(*asked)) else { return false };
+        self.fail(id, Failure::Unavailable { missing: vec![self.leaders.leader(asked)] }, outbox);
+        true
+    }
+
+    /// True if the client was not told how a transaction has ended that was asked to commit: what its session has seen need not include it.
+    pub(super) fn is_unheard(&self, id: TransactionId) -> bool {
+        self.transactions.contains_key(&id) || self.unknown.contains_key(&id)
+    }
+
     pub(super) fn catch_up(
         &mut self,
         id: TransactionId,

@@ -24,10 +24,11 @@ use quorate_core::topology::container_of;
 use quorate_core::transaction::{
     TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, validate_key, validate_write,
 };
-use quorate_core::{Address, Context, Instant, Key, ReplicaId, TransactionId};
+use quorate_core::{Address, Context, Instant, Key, ReplicaId, ShardId, TransactionId};
 
 use super::containers::{Holder, awaited};
 use super::leader::{Refusing, Slow, Unleased};
+use super::reads::follows_its_own;
 use super::{Out, Replica};
 use crate::container::Container;
 use crate::entry::{Commit, Entry, registers};
@@ -46,6 +47,29 @@ pub(super) struct Request {
     pub(super) updates: Vec<Update>,
 }
 
+/// How a transaction commits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// The site decides alone.
+    Fast,
+    /// Other sites have locked what it writes.
+    Slow {
+        /// Its number, if it was taken before the votes.
+        number: Option<u64>,
+    },
+}
+
+/// What the preferred sites say of a slow commit.
+#[derive(Debug)]
+pub(super) enum Votes {
+    /// All agree.
+    Agreed,
+    /// One does not.
+    Refused,
+    /// These are silent, or were taken out.
+    Missing(BTreeSet<LocalSite>),
+}
+
 impl Replica {
     pub(super) fn on_commit(
         &mut self,
@@ -59,7 +83,7 @@ impl Replica {
         if from != Address::Client(id.client) {
             return outbox.ignored(reasons::FOREIGN);
         }
-        if !self.is_well_formed(&request.updates) {
+        if !self.is_well_formed(&request.updates) || !follows_its_own(id, &request.snapshot) {
             return outbox.ignored(reasons::MALFORMED);
         }
         let Some(leader) = &mut self.leader else {
@@ -107,16 +131,29 @@ impl Replica {
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait_for_slow(from, message, until, context.now, outbox);
         }
+        // What is appended here and about to commit is in the snapshot of what is appended after it.
+        let is_about_to = |earlier: &TransactionId| {
+            holders.iter().all(|holder| *holder == Holder::Here)
+                && self.leader.as_ref().is_some_and(|leader| leader.committing.contains_key(earlier))
+        };
+        if let Some(earlier) = self.awaited_ending(&request.snapshot).filter(|earlier| !is_about_to(earlier))
+        {
+            let Request { id, snapshot, period, updates } = request;
+            let message = Message::Commit { transaction: id, snapshot, period, updates };
+            return self.wait_for_ending(from, message, earlier, context.now, outbox);
+        }
         let snapshot = match request.snapshot {
             // However many zeros its client has written.
             Snapshot::Taken(snapshot) => Vector::new(snapshot.numbers().to_vec()),
             // It has read nothing, so it may come after everything that is about to commit here; unless other sites are asked: they must
             // never hear of a transaction that is not stable.
-            Snapshot::New(_) if holders.iter().any(|holder| *holder != Holder::Here) => {
+            Snapshot::New(_) | Snapshot::After { .. }
+                if holders.iter().any(|holder| *holder != Holder::Here) =>
+            {
                 self.state.committed.clone()
             }
             // All of it, and of the other sites, too: the snapshots of a site include each other.
-            Snapshot::New(_) => self.newest(),
+            Snapshot::New(_) | Snapshot::After { .. } => self.newest(),
         };
         if !snapshot.includes_all(self.state.histories.floor()) {
             return self.send_too_old(from, id, Some(request.period), outbox);
@@ -153,6 +190,10 @@ impl Replica {
                     elsewhere.entry(*site).or_default().insert(key.clone());
                 }
                 Holder::Here if self.is_free(key, id, &snapshot) => here.push(key.clone()),
+                Holder::Lost(site) => {
+                    let told = Refusing { silent: [*site].into(), ..Refusing::told(from) };
+                    return self.refuse(id, told, log, outbox);
+                }
                 _ => return self.refuse(id, Refusing::told(from), log, outbox),
             }
         }
@@ -165,7 +206,7 @@ impl Replica {
             return self.refuse(id, Refusing::told(from), log, outbox);
         }
         if elsewhere.is_empty() {
-            _ = self.append_commit(Some(from), id, snapshot, updates, None, log, outbox);
+            _ = self.append_commit(Some(from), id, snapshot, updates, Way::Fast, log, outbox);
             return;
         }
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
@@ -212,18 +253,22 @@ impl Replica {
         id: TransactionId,
         snapshot: Vector,
         updates: Vec<Update>,
-        number: Option<u64>,
+        way: Way,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) -> bool {
         let Some(leader) = &mut self.leader else { return false };
+        let (number, is_slow) = match way {
+            Way::Fast => (None, false),
+            Way::Slow { number } => (number, true),
+        };
         let seqno = number.unwrap_or(leader.appended + 1);
         let version = VersionNumber { site: self.site, seqno };
         assert!(
             !snapshot.includes(version),
             "a transaction is not in its own snapshot: {version} in {snapshot}"
         );
-        let commit = Arc::new(Commit { transaction: id, version, snapshot, updates });
+        let commit = Arc::new(Commit { transaction: id, version, snapshot, updates, is_slow });
         if log.append(Entry::Commit(Arc::clone(&commit))).is_none() {
             outbox.ignored(reasons::LOG_CLOSED);
             return false;
@@ -247,7 +292,8 @@ impl Replica {
         let Some(ending) = self.state.ending(id) else { return };
         let is_sure = *ending == Ending::Aborted || self.holds_lease(now);
         if is_sure || self.config.rules.has(Plant::LeaseNotCheckedAgain) {
-            return outbox.send(to, Message::CommitReply { transaction: id, ending: ending.clone() });
+            let ending = ending.clone();
+            return outbox.send(to, Message::CommitReply { transaction: id, ending, silent: Vec::new() });
         }
         self.wait_for_lease(to, Unleased::Ending(id), now, outbox);
     }
@@ -285,8 +331,10 @@ impl Replica {
     }
 
     fn tell_refused(&self, id: TransactionId, told: Refusing, outbox: &mut Out) {
+        let silent: Vec<ShardId> = told.silent.iter().map(|site| self.config.shard_of(*site)).collect();
         for client in told.clients {
-            outbox.send(client, Message::CommitReply { transaction: id, ending: Ending::Aborted });
+            let (ending, silent) = (Ending::Aborted, silent.clone());
+            outbox.send(client, Message::CommitReply { transaction: id, ending, silent });
         }
         for site in told.sites {
             outbox.send(self.leader_of(site), Message::Release { transaction: id });
@@ -321,7 +369,8 @@ impl Replica {
             return outbox.ignored(reasons::NO_VOTE);
         }
         if !agrees || slow.silent.is_empty() {
-            self.end_slow(id, agrees, log, outbox);
+            let votes = if agrees { Votes::Agreed } else { Votes::Refused };
+            self.end_slow(id, votes, log, outbox);
         }
     }
 
@@ -329,20 +378,26 @@ impl Replica {
     pub(super) fn end_slow(
         &mut self,
         id: TransactionId,
-        commits: bool,
+        votes: Votes,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
         let Some(leader) = &mut self.leader else { return };
         let Some(slow) = leader.slow.remove(&id) else { return };
         leader.let_go(id, registers(&slow.updates));
-        if commits {
+        let silent = match votes {
+            Votes::Agreed => None,
+            Votes::Refused => Some(BTreeSet::new()),
+            Votes::Missing(silent) => Some(silent),
+        };
+        let Some(silent) = silent else {
             let Slow { asker, snapshot, updates, number, .. } = slow;
-            _ = self.append_commit(Some(asker), id, snapshot, updates, number, log, outbox);
+            let way = Way::Slow { number };
+            _ = self.append_commit(Some(asker), id, snapshot, updates, way, log, outbox);
             return;
-        }
+        };
         // They hear it when it is durable: a later leader may still count the votes that stand until then.
-        let told = Refusing { sites: slow.participants, ..Refusing::told(slow.asker) };
+        let told = Refusing { sites: slow.participants, silent, ..Refusing::told(slow.asker) };
         self.refuse(id, told, log, outbox);
     }
 
@@ -351,12 +406,9 @@ impl Replica {
         let (now, config) = (context.now, &self.config);
         let (vote_timeout, resend_timeout) = (config.vote_timeout, config.resend_timeout);
         let Some(leader) = &mut self.leader else { return };
-        let overdue: Vec<TransactionId> = leader
-            .slow
-            .iter()
-            .filter(|(_, slow)| now - slow.began >= vote_timeout)
-            .map(|(id, _)| *id)
-            .collect();
+        let overdue = leader.slow.iter().filter(|(_, slow)| now - slow.began >= vote_timeout);
+        let overdue: Vec<(TransactionId, BTreeSet<LocalSite>)> =
+            overdue.map(|(id, slow)| (*id, slow.silent.keys().copied().collect())).collect();
         let mut silent = BTreeSet::new();
         let mut again = Vec::new();
         for (id, slow) in leader.slow.iter_mut().filter(|(_, slow)| now - slow.asked >= resend_timeout) {
@@ -364,8 +416,8 @@ impl Replica {
             silent.extend(slow.silent.keys().copied());
             again.push(*id);
         }
-        for id in overdue {
-            self.end_slow(id, false, log, outbox);
+        for (id, silent) in overdue {
+            self.end_slow(id, Votes::Missing(silent), log, outbox);
         }
         for site in silent {
             self.suspect(site);

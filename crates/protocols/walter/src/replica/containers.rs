@@ -18,9 +18,10 @@ pub(super) enum Holder {
     /// This one, once this has committed here: the transaction that hands the container over, or what the site has let in that was taken
     /// out.
     Soon(Vector),
-    /// No site, for now: a transaction that hands the container over is about to commit here, or the site was taken out and its end is open, or it still
-    /// joins.
+    /// No site, for now: a transaction that hands the container over is about to commit here, or the site still joins.
     Nobody,
+    /// No site, since this one was taken out and its end is open.
+    Lost(LocalSite),
     /// Another one, as far as is known here.
     Elsewhere(LocalSite),
 }
@@ -29,7 +30,7 @@ pub(super) enum Holder {
 pub(super) fn awaited(holders: &[Holder]) -> Option<&Vector> {
     holders.iter().find_map(|holder| match holder {
         Holder::Soon(needs) => Some(needs),
-        Holder::Here | Holder::Nobody | Holder::Elsewhere(_) => None,
+        Holder::Here | Holder::Nobody | Holder::Lost(_) | Holder::Elsewhere(_) => None,
     })
 }
 
@@ -42,9 +43,12 @@ impl Replica {
         }
         let placed = self.state.histories.container(name, None);
         let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
-        let Some((site, mut needs)) = self.state.successor(first) else { return Holder::Nobody };
-        if self.is_returning(first) || (self.is_frozen(site) && self.state.removal(site).is_none()) {
+        let Some((site, mut needs)) = self.state.successor(first) else { return Holder::Lost(first) };
+        if self.is_returning(first) {
             return Holder::Nobody;
+        }
+        if self.is_frozen(site) && self.state.removal(site).is_none() {
+            return Holder::Lost(site);
         }
         if site != self.site {
             return Holder::Elsewhere(site);

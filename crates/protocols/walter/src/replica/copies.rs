@@ -75,8 +75,9 @@ impl Replica {
                 updates.push(Update::Noted { object: object.0.clone(), writes: object.1 });
             }
         }
-        let Commit { transaction, version, snapshot, .. } = &**commit;
-        Arc::new(Commit { transaction: *transaction, version: *version, snapshot: snapshot.clone(), updates })
+        let Commit { transaction, version, is_slow, snapshot, .. } = &**commit;
+        let (transaction, version, is_slow, snapshot) = (*transaction, *version, *is_slow, snapshot.clone());
+        Arc::new(Commit { transaction, version, snapshot, updates, is_slow })
     }
 
     /// The sites that are to have what a transaction has done to each object.

@@ -21,6 +21,7 @@ use quorate_core::log::Log;
 use quorate_core::topology::{Join, Settlement};
 use quorate_core::{ClientId, Context, Instant, Key, ReplicaId, ShardId, TransactionId};
 
+use super::commit::Way;
 use super::leader::{Leader, Peer};
 use super::state::Frozen;
 use super::{Out, Replica};
@@ -530,7 +531,7 @@ impl Replica {
         let transaction =
             TransactionId { client: ClientId(u64::MAX - u64::from(of.0)), sequence, attempt: 0 };
         let snapshot = self.newest();
-        if self.append_commit(None, transaction, snapshot, updates, None, log, outbox)
+        if self.append_commit(None, transaction, snapshot, updates, Way::Fast, log, outbox)
             && let Some(returning) = self.leader.as_mut().and_then(|leader| leader.returning.as_mut())
         {
             returning.is_appended = true;

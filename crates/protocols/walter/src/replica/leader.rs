@@ -115,6 +115,8 @@ pub(super) struct Refusing {
     pub(super) clients: BTreeSet<Address>,
     /// Sites that may have locked something.
     pub(super) sites: BTreeSet<LocalSite>,
+    /// The sites for want of which it is refused, as clients are told.
+    pub(super) silent: BTreeSet<LocalSite>,
 }
 
 impl Refusing {
@@ -162,6 +164,8 @@ pub(super) enum Awaits {
     Committed,
     /// They were received, durably.
     Received,
+    /// They have committed, and it is known how this transaction has ended.
+    Ending(TransactionId),
 }
 
 /// Another local site, as far as this leader knows.

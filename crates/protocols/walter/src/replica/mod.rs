@@ -500,7 +500,10 @@ impl LogMachine for Replica {
                 self.advance(log, outbox);
                 self.wake(context, log, outbox);
             }
-            Entry::Refused(id) => self.on_refused(*id, outbox),
+            Entry::Refused(id) => {
+                self.on_refused(*id, outbox);
+                self.wake(context, log, outbox);
+            }
             Entry::Received(_) => {
                 self.on_received(log, outbox);
                 self.wake(context, log, outbox);

@@ -12,7 +12,7 @@ use std::ops::Bound;
 use quorate_core::command::End;
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
-use quorate_core::{Address, Context, Key, KeyRange, TransactionId, Value};
+use quorate_core::{Address, Context, Instant, Key, KeyRange, TransactionId, Value};
 
 use super::leader::{Awaits, Waiting};
 use super::{Out, Replica, WAITING_MAX};
@@ -31,6 +31,11 @@ fn is_moderate(wanted: &[Wanted]) -> bool {
         matches!(wanted, Wanted::Range(..) | Wanted::Elements { .. } | Wanted::Members { .. })
     };
     wanted.len() <= TRANSACTION_ENTRIES_MAX && (wanted.len() <= 1 || !wanted.iter().any(is_large))
+}
+
+/// True unless a snapshot waits for a transaction of another client, or for the one that takes it.
+pub(super) fn follows_its_own(transaction: TransactionId, snapshot: &Snapshot) -> bool {
+    snapshot.earlier().is_none_or(|earlier| earlier.client == transaction.client && earlier != transaction)
 }
 
 /// The bounds of a range of elements.
@@ -57,7 +62,7 @@ impl Replica {
         if from != Address::Client(transaction.client) {
             return outbox.ignored(reasons::FOREIGN);
         }
-        if !is_moderate(&wanted) {
+        if !is_moderate(&wanted) || !follows_its_own(transaction, &snapshot) {
             return outbox.ignored(reasons::MALFORMED);
         }
         if self.leader.is_none() {
@@ -71,9 +76,13 @@ impl Replica {
             let message = Message::Read { transaction, request, snapshot, wanted };
             return self.wait(from, message, needs, context, outbox);
         }
+        if let Some(earlier) = self.awaited_ending(&snapshot) {
+            let message = Message::Read { transaction, request, snapshot, wanted };
+            return self.wait_for_ending(from, message, earlier, context.now, outbox);
+        }
         let (snapshot, is_new) = match snapshot {
             Snapshot::Taken(snapshot) => (snapshot, false),
-            Snapshot::New(_) => (self.state.committed.clone(), true),
+            Snapshot::New(_) | Snapshot::After { .. } => (self.state.committed.clone(), true),
         };
         let found: Result<Vec<Found>, TooOld> =
             wanted.iter().map(|wanted| self.find(wanted, &snapshot, None)).collect();
@@ -274,6 +283,26 @@ impl Replica {
         self.wait_for(Waiting { from, message, awaits, needs, since, until: None, question: None }, outbox);
     }
 
+    /// The request is handled again once it is known how an earlier transaction of its client has ended.
+    pub(super) fn wait_for_ending(
+        &mut self,
+        from: Address,
+        message: Message,
+        earlier: TransactionId,
+        now: Instant,
+        outbox: &mut Out,
+    ) {
+        let (awaits, needs) = (Awaits::Ending(earlier), Vector::default());
+        let waits = Waiting { from, message, awaits, needs, since: now, until: None, question: None };
+        self.wait_for(waits, outbox);
+    }
+
+    /// The earlier transaction that a snapshot waits for; none once it is known how that has ended.
+    pub(super) fn awaited_ending(&self, snapshot: &Snapshot) -> Option<TransactionId> {
+        let is_open = |earlier: &TransactionId| self.state.ending(*earlier).is_none();
+        snapshot.earlier().filter(is_open).filter(|_| !self.config.rules.has(Plant::EarlierIgnored))
+    }
+
     /// A request waits. One for which there is no room comes again.
     pub(super) fn wait_for(&mut self, waits: Waiting, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
@@ -295,6 +324,7 @@ impl Replica {
         let has_come = |waiting: &Waiting| match waiting.awaits {
             Awaits::Committed => committed.includes_all(&waiting.needs),
             Awaits::Received => received.includes_all(&waiting.needs),
+            Awaits::Ending(earlier) => self.state.ending(earlier).is_some(),
         };
         let is_ready = |waiting: &mut Waiting| is_over(waiting) && has_come(waiting);
         let ready: Vec<Waiting> = leader.waiting.extract_if(.., is_ready).collect();

@@ -20,6 +20,7 @@ use quorate_core::log::Log;
 use quorate_core::topology::{self, Settled, Settlement, SiteChanges};
 use quorate_core::{Address, Context, Instant, ReplicaId, ShardId};
 
+use super::commit::Votes;
 use super::leader::{Leasing, Unleased};
 use super::survival::combined;
 use super::{Out, Replica, ReplicaEvent, WAITING_MAX};
@@ -189,7 +190,7 @@ impl Replica {
         let asks_it = |slow: &super::leader::Slow| slow.participants.iter().any(|site| lost.contains(site));
         let slow: Vec<_> = leader.slow.iter().filter(|(_, slow)| asks_it(slow)).map(|(id, _)| *id).collect();
         for id in slow {
-            self.end_slow(id, false, log, outbox);
+            self.end_slow(id, Votes::Missing(lost.iter().copied().collect()), log, outbox);
         }
     }
 

@@ -200,7 +200,8 @@ impl State {
         }
         self.take_effect(commit);
         self.committed.include(version);
-        let ending = Ending::Committed { version, snapshot: commit.snapshot.clone() };
+        let ending =
+            Ending::Committed { version, snapshot: commit.snapshot.clone(), is_slow: commit.is_slow };
         self.end(commit.transaction, ending);
         self.decided.0 += 1;
     }

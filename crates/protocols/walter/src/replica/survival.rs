@@ -132,8 +132,9 @@ pub(super) fn combined(one: &Commit, other: &Commit) -> Arc<Commit> {
             false => updates.extend(values.into_iter().cloned()),
         }
     }
-    let Commit { transaction, version, snapshot, .. } = one;
-    Arc::new(Commit { transaction: *transaction, version: *version, snapshot: snapshot.clone(), updates })
+    let Commit { transaction, version, is_slow, snapshot, .. } = one;
+    let (transaction, version, is_slow, snapshot) = (*transaction, *version, *is_slow, snapshot.clone());
+    Arc::new(Commit { transaction, version, snapshot, updates, is_slow })
 }
 
 /// How much of the transactions of some sites a vector has.
@@ -147,13 +148,14 @@ pub(super) fn of_sites(vector: &Vector, sites: impl Iterator<Item = LocalSite>) 
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{Key, TransactionId, Value};
+    use quorate_core::{Key, Value};
 
     use super::*;
 
     fn commit(updates: Vec<Update>) -> Commit {
         let version = VersionNumber { site: LocalSite(2), seqno: 1 };
-        Commit { transaction: TransactionId::default(), version, snapshot: Vector::default(), updates }
+        let (transaction, snapshot) = Default::default();
+        Commit { transaction, version, snapshot, updates, is_slow: false }
     }
 
     #[test]

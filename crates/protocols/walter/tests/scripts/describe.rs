@@ -113,12 +113,14 @@ fn snapshot(snapshot: &Snapshot) -> String {
     match snapshot {
         Snapshot::Taken(vector) => format!("at {vector}"),
         Snapshot::New(vector) => format!("after {vector}"),
+        Snapshot::After { seen, earlier } => format!("after {seen} and {}", transaction(*earlier)),
     }
 }
 
 fn commit(commit: &quorate_walter::entry::Commit) -> String {
-    let quorate_walter::entry::Commit { transaction: id, version, snapshot, updates: all } = commit;
-    format!("{version} {} at {snapshot} {}", transaction(*id), updates(all))
+    let quorate_walter::entry::Commit { transaction: id, version, snapshot, updates: all, is_slow } = commit;
+    let slow = if *is_slow { "slow " } else { "" };
+    format!("{version} {slow}{} at {snapshot} {}", transaction(*id), updates(all))
 }
 
 fn commits<'a>(all: impl IntoIterator<Item = &'a std::sync::Arc<quorate_walter::entry::Commit>>) -> String {
@@ -128,7 +130,10 @@ fn commits<'a>(all: impl IntoIterator<Item = &'a std::sync::Arc<quorate_walter::
 
 pub(super) fn ending(ending: &Ending) -> String {
     match ending {
-        Ending::Committed { version, snapshot } => format!("committed as {version} at {snapshot}"),
+        Ending::Committed { version, snapshot, is_slow } => {
+            let slow = if *is_slow { ", slow" } else { "" };
+            format!("committed as {version} at {snapshot}{slow}")
+        }
         Ending::Aborted => "aborted".to_owned(),
     }
 }
@@ -158,8 +163,9 @@ pub(super) fn message(message: &Message) -> String {
         Message::Commit { transaction: id, snapshot: at, period, updates: all } => {
             format!("COMMIT {} {} {}, period {}", transaction(*id), updates(all), snapshot(at), period.0)
         }
-        Message::CommitReply { transaction: id, ending: how } => {
-            format!("{} {}", transaction(*id), ending(how))
+        Message::CommitReply { transaction: id, ending: how, silent } => {
+            let silent: Vec<String> = silent.iter().map(|shard| format!(", {} is silent", shard.0)).collect();
+            format!("{} {}{}", transaction(*id), ending(how), silent.concat())
         }
         Message::TooOld { transaction: id, committed, period, .. } => {
             format!("{} TOO-OLD, {committed} has committed, period {}", transaction(*id), period.0)

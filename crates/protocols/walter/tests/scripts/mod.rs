@@ -16,6 +16,7 @@
 //! | `locate c1 7 a`, `place c1 7 a SITE [at SITES]`, `destroy c1 7 a` | where a container is, to move it, and to destroy it; each key is one |
 //! | `await c1 7 s0.3 durable [MILLISECONDS]` | a client waits until its transaction, which has committed as `s0.3`, is `durable` or `visible` |
 //! | `read c1 7 a b` | a read-only transaction |
+//! | `after c1 7 6` | a transaction comes after another one of its client |
 //! | `catch c1 7 3 0 1` | a client is told that another one has seen the first three transactions of the first site and the first of the third |
 //! | `moves c1 2` | a client finds that another site is nearer |
 //! | `remove SITE`, `join SITE [REPLACED]`, `settle`, `answer WHO` | the configuration service: an operator takes a site out, or lets one join; what was proposed last is settled; a replica that has asked hears how the sites have changed |
@@ -44,7 +45,8 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 24] = [
+const PLANTED: [(&str, Plant, &str); 25] = [
+    ("72_commits_are_pipelined", Plant::EarlierIgnored, "  c1.4 got b2 = nothing"),
     ("34_a_successor_waits", Plant::BarrierIgnored, "1/r0 → c1: c1.1 committed as s0.1 at ⟨0 1⟩"),
     ("36_a_lost_site_is_heard_no_more", Plant::LostSiteHeard, "1/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),
     ("35_a_lease_ends", Plant::LeaseIgnored, "1/r0 has committed ⟨2⟩, received ⟨2⟩, floor ⟨⟩"),

@@ -344,6 +344,7 @@ impl World {
                 let seen = numbers.iter().map(|number| number.parse().unwrap()).collect();
                 Command::CatchUp { transaction, keyspace, seen, patience }
             }
+            ("after", [earlier]) => Command::After { transaction, earlier: id(earlier) },
             ("abort", []) => Command::Abort { transaction },
             ("await", [version, milestone, wait @ ..]) => {
                 let version = version_named(version);

@@ -225,6 +225,7 @@ impl Coordinates for Coordinator {
             | Command::Recall { .. }
             | Command::Observe { .. }
             | Command::CatchUp { .. }
+            | Command::After { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }

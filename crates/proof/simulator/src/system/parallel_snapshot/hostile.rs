@@ -53,7 +53,11 @@ impl Hostile {
 
     fn snapshot(&mut self) -> Snapshot {
         let vector = self.vector();
-        if self.liar.random.chance(0.5) { Snapshot::Taken(vector) } else { Snapshot::New(vector) }
+        match self.liar.random.below(4) {
+            0 | 1 => Snapshot::Taken(vector),
+            2 => Snapshot::New(vector),
+            _ => Snapshot::After { seen: vector, earlier: self.liar.next_id() },
+        }
     }
 
     fn updates(&mut self) -> Vec<Update> {
@@ -116,7 +120,7 @@ impl Hostile {
                 period: Period(1),
                 updates: updates.clone(),
             },
-            _ => Message::CommitReply { transaction, ending: Ending::Aborted },
+            _ => Message::CommitReply { transaction, ending: Ending::Aborted, silent: vec![shard] },
         });
     }
 
@@ -145,6 +149,7 @@ impl Hostile {
             version,
             snapshot: Vector::default(),
             updates: self.updates(),
+            is_slow: false,
         };
         let keys = vec![Key::copy_from_slice(&[HOSTILE_KEYS])];
         let said = [

@@ -96,6 +96,7 @@ impl System for ParallelSnapshot {
     const CHANGES_GROUPS: bool = false;
     const TELLS_MILESTONES: bool = true;
     const HANDS_ON_TOKENS: bool = true;
+    const PIPELINES: bool = true;
     const STANDS_ON_LOG: bool = true;
     const PLACES_CONTAINERS: bool = true;
     const LOSES_SITES: bool = true;
