@@ -58,7 +58,8 @@ fn new_id(micros: u64, client: ClientId, kind: ObjectKind, tag: &[u8]) -> Result
 /// A container of a `parallel-snapshot` keyspace: all objects whose keys name it by their tag in braces, as `{alice}/profile` does.
 ///
 /// Its *preferred site* lets in what is written to its registers, so a transaction that is begun there commits without waiting for
-/// another site. Until a container is placed, its preferred site follows from its name. Sets are changed at every site alike.
+/// another site. Until a container is placed, its preferred site follows from its name, and passes to a site that writes the container much more often than
+/// all others. Sets are changed at every site alike.
 #[derive(Clone, Debug)]
 pub struct Container {
     keyspace: Keyspace,
@@ -95,7 +96,7 @@ impl Container {
     }
 
     /// Creates it with this preferred site, or moves it there: the site that has it lets in no more writes, and the other one begins as soon
-    /// as it has all that was written. Returns once the site that had it has handed it over, durably.
+    /// as it has all that was written. Returns once the site that had it has handed it over, durably. It stays there until it is placed elsewhere or destroyed.
     ///
     /// # Errors
     /// [`Invalid::NoSuchSite`] or [`Invalid::NotInSite`] if the keyspace is not there; [`Invalid::Replicas`] if the container's objects are not there;

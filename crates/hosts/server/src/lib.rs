@@ -28,7 +28,7 @@ mod node;
 mod process;
 mod server;
 
-pub use config::{Config, ConfigError, Limits, LogOptions, print_config};
+pub use config::{Config, ConfigError, ContainerOptions, Limits, LogOptions, print_config};
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{DiskStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus};

@@ -46,6 +46,8 @@ pub struct ReplicaConfig {
     /// So long after it has heard that a site was taken out another site goes on without it: longer than the lease, however fast its clock
     /// is.
     pub lease_wait: Duration,
+    /// When containers move by themselves to the site that writes them; none if they do not.
+    pub moves: Option<Moves>,
     /// How often the leader looks after what is old.
     pub attention_interval: Duration,
     /// For so long at least a snapshot can be read, and endings are remembered.
@@ -54,6 +56,15 @@ pub struct ReplicaConfig {
     pub scan_page_max: usize,
     /// Roughly how many bytes of state go into one page.
     pub page_bytes_max: usize,
+}
+
+/// When a container moves by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moves {
+    /// For so long the writes of containers are counted before it is decided which move.
+    pub window: Duration,
+    /// A site has to write a container so often in that time.
+    pub writes_min: u64,
 }
 
 impl ReplicaConfig {
@@ -76,6 +87,7 @@ impl ReplicaConfig {
             wait_timeout: Duration::from_secs(5),
             lease: None,
             lease_wait: Duration::from_secs(13),
+            moves: None,
             attention_interval: Duration::from_millis(500),
             floor_lag: Duration::from_secs(10),
             scan_page_max: 1_000,

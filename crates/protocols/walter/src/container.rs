@@ -13,6 +13,8 @@
 //! values. Which sites an update reaches with its values follows from the snapshot of its transaction: the set that the newest version of the
 //! container says which the snapshot includes. A version never names a site that the one before it did not, so every update is at all sites that any later
 //! version names; and a site gives its copy up once the floor includes the version that does not name it.
+//!
+//! A container that no client has placed moves by itself to the site that writes it, if other sites hardly do.
 
 use quorate_core::Key;
 
@@ -25,6 +27,8 @@ pub struct Container {
     pub preferred: LocalSite,
     /// The local sites that hold the values of its objects.
     pub replicas: Replicas,
+    /// True if a client has said where it is to be, so that it moves no more by itself.
+    pub stays: bool,
 }
 
 /// The local sites that hold the values of some objects.

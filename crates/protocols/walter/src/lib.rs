@@ -41,7 +41,7 @@ pub mod rules;
 pub mod vector;
 mod wire;
 
-pub use config::{CoordinatorConfig, ReplicaConfig};
+pub use config::{CoordinatorConfig, Moves, ReplicaConfig};
 pub use container::{Container, Replicas};
 pub use coordinator::Coordinator;
 pub use entry::{Entry, Page};

@@ -86,6 +86,8 @@ pub enum Snapshot {
         seen: Vector,
         /// The earlier transaction, whose COMMIT was sent before.
         earlier: TransactionId,
+        /// The period of the local site that its COMMIT names. Once that is over for long its ending is not known any more.
+        period: Period,
     },
 }
 
@@ -96,10 +98,10 @@ impl Snapshot {
         vector
     }
 
-    /// The earlier transaction that it waits for.
-    pub(crate) fn earlier(&self) -> Option<TransactionId> {
+    /// The earlier transaction that it waits for, and the period that its COMMIT names.
+    pub(crate) fn earlier(&self) -> Option<(TransactionId, Period)> {
         match self {
-            Snapshot::After { earlier, .. } => Some(*earlier),
+            Snapshot::After { earlier, period, .. } => Some((*earlier, *period)),
             Snapshot::Taken(_) | Snapshot::New(_) => None,
         }
     }
@@ -320,7 +322,7 @@ pub enum Message {
     TooOld {
         /// The transaction.
         transaction: TransactionId,
-        /// The period that the refused message names; none if it was a read.
+        /// The period that the refused message names; none if it was a read that comes after no other transaction.
         refused: Option<Period>,
         /// What has committed at the local site.
         committed: Vector,
@@ -347,6 +349,8 @@ pub enum Message {
     Vote {
         /// The transaction.
         transaction: TransactionId,
+        /// The registers. A later leader may ask for others: a container may have moved.
+        keys: Vec<Key>,
         /// True if it has.
         agrees: bool,
     },

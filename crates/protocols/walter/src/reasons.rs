@@ -27,6 +27,8 @@ pub(crate) const TOO_MANY: &str = "too many requests wait";
 pub(crate) const NOT_LEADING: &str = "this replica does not lead";
 /// Nothing waits under this name: it has ended, or never began.
 pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
+/// A transaction is to come after one that was sent long ago.
+pub(crate) const EARLIER_FORGOTTEN: &str = "the transaction that it comes after is forgotten";
 /// A transaction is to come after one of another keyspace.
 pub(crate) const OTHER_KEYSPACE: &str = "it is of another keyspace";
 /// The votes are counted already, or the site has no vote.

@@ -51,6 +51,8 @@ quorate_core::plants! {
         "fast commits do not wait for a slow one that was refused";
     EarlierIgnored = "W33", "4.1", Hunt::ALL_FAULTS,
         "a transaction does not wait for the commit of its client that it comes after";
+    OtherLocksVouch = "W34", "5.5", Hunt::Scripted,
+        "a lock that a transaction has of some registers vouches for others, which its site asks for by another leader";
 }
 
 /// The rules that the machines of this crate follow.

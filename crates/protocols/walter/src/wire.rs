@@ -42,6 +42,7 @@ message!(Replicas, "walter.Replicas", { 1 sites: Packed });
 message!(Container, "walter.Container", {
     1 preferred: Varint,
     2 replicas: Nested,
+    3 stays: Varint,
 });
 
 message!(Change, "walter.Change", {
@@ -58,7 +59,7 @@ message!(VersionNumber, "walter.Version", {
 });
 
 alternatives!(Snapshot, "walter.Snapshot",
-    messages { 3 After { 1 seen: Nested, 2 earlier: Nested } },
+    messages { 3 After { 1 seen: Nested, 2 earlier: Nested, 3 period: Varint } },
     fields { 1 Taken: Nested, 2 New: Nested }
 );
 
@@ -227,7 +228,7 @@ alternatives!(Message, "walter.Message", messages {
     5 TooOld { 1 transaction: Nested, 2 refused: Optional<Varint>, 3 committed: Nested, 4 period: Varint }
     6 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
     7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
-    8 Vote { 1 transaction: Nested, 2 agrees: Varint }
+    8 Vote { 1 transaction: Nested, 2 agrees: Varint, 3 keys: Repeated<KeyBytes> }
     9 Release { 1 transaction: Nested }
     10 AskOutcome { 1 transaction: Nested, 2 period: Varint, 3 committed: Varint }
     11 Forgotten { 1 transaction: Nested }

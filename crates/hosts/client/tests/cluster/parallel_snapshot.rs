@@ -373,3 +373,38 @@ async fn commits_of_a_session_are_pipelined() {
     assert!(matches!(error, Error::Invalid(Invalid::Unsupported { .. })), "{error}");
     committing.receipt().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_container_moves_to_the_site_that_writes_it() {
+    let options = "[containers]\nmove_window_ms = 500\nmove_writes_min = 5\n";
+    let cluster = Cluster::start_with(&["a", "b", "c"], options);
+    let db = cluster.connect().await;
+    create(&db, 1).await;
+    let south = at(&cluster, "b").await;
+    let write = async |tag: &str| {
+        let key = format!("{{{tag}}}/x");
+        let ((), receipt) = south.transact_with_receipt(async |txn| txn.put(&key, "1")).await.unwrap();
+        receipt.fast
+    };
+    south.container("stays").place_at("a").await.unwrap();
+    // Some of these names have their hash at another site.
+    let tags = ["ann", "ben", "cid", "dan", "eve", "fay"];
+    let mut slow = 0;
+    for tag in tags {
+        slow += u32::from(!write(tag).await);
+    }
+    assert!(slow > 0, "all of these prefer the site b");
+    eventually(true, async || {
+        let mut all = true;
+        for tag in tags {
+            all &= write(tag).await;
+        }
+        assert!(!write("stays").await, "a client has placed it at the site a");
+        all
+    })
+    .await;
+    for tag in tags {
+        assert_eq!(south.container(tag).preferred_site().await.unwrap(), "b", "{tag}");
+    }
+    assert_eq!(south.container("stays").preferred_site().await.unwrap(), "a");
+}

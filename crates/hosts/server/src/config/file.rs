@@ -14,7 +14,7 @@ use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD}
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, Limits, LogOptions};
+use super::{Config, ContainerOptions, Limits, LogOptions};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +64,8 @@ struct File {
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
+    containers: FileContainers,
+    #[serde(default)]
     log: FileLog,
 }
 
@@ -96,7 +98,7 @@ struct FileWan {
 }
 
 /// What is turned off by a zero.
-const MAY_BE_ZERO: [&str; 2] = ["free_bytes_low", "scrub_bytes_per_second"];
+const MAY_BE_ZERO: [&str; 3] = ["free_bytes_low", "scrub_bytes_per_second", "move_window_ms"];
 
 /// Declares a section once: the fields of the file, and how each one overrides a default.
 macro_rules! section {
@@ -141,6 +143,11 @@ section! { FileLimits of Limits {
     busy_retry_after_ms: u64 => busy_retry_after = Duration::from_millis;
     catalogue_interval_ms: u64 => catalogue_interval = Duration::from_millis;
     drain_timeout_ms: u64 => drain_timeout = Duration::from_millis;
+} }
+
+section! { FileContainers of ContainerOptions {
+    move_window_ms: u64 => move_window = Duration::from_millis;
+    move_writes_min: u64 => move_writes_min = u64::from;
 } }
 
 section! { FileLog of LogOptions {
@@ -212,6 +219,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         http: file.http.map(Spanned::into_inner),
         wan: file.wan.map(|wan| matrix(text, &wan.matrix, &topology)).transpose()?,
         limits: file.limits.apply(text)?,
+        containers: file.containers.apply(text)?,
         log: file.log.apply(text)?,
         topology,
     })

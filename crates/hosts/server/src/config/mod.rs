@@ -2,6 +2,7 @@
 //!
 //! A mistake is answered with the line it stands on and with what to write instead.
 
+mod containers;
 mod file;
 mod limits;
 mod log;
@@ -13,6 +14,7 @@ use quorate_core::NodeId;
 use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_runtime::wan::Matrix;
 
+pub use containers::ContainerOptions;
 pub use file::ConfigError;
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
@@ -44,6 +46,8 @@ pub struct Config {
     pub join: Vec<String>,
     /// The bounds of every queue.
     pub limits: Limits,
+    /// How the containers of `parallel-snapshot` keyspaces go by.
+    pub containers: ContainerOptions,
     /// How replicated logs go by.
     pub log: LogOptions,
 }

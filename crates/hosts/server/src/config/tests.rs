@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_core::topology::Durability;
 use quorate_core::{NodeId, SiteId};
 
-use super::{Config, Limits, LogOptions, print_config};
+use super::{Config, ContainerOptions, Limits, LogOptions, print_config};
 
 #[test]
 fn the_example_parses_back() {
@@ -28,6 +28,17 @@ fn the_limits_in_the_example_are_the_defaults_and_may_be_left_out() {
     assert_eq!(with.limits, Limits::default());
     let (without, _) = print_config().split_once("[limits]").unwrap();
     assert_eq!(Config::parse(without).unwrap().limits, Limits::default());
+}
+
+#[test]
+fn the_options_of_containers_in_the_example_are_the_defaults_and_may_be_left_out() {
+    assert_eq!(Config::parse(print_config()).unwrap().containers, ContainerOptions::default());
+    let (without, _) = print_config().split_once("[containers]").unwrap();
+    assert_eq!(Config::parse(without).unwrap().containers, ContainerOptions::default());
+    let options = "[containers]\nmove_window_ms = 0\nmove_writes_min = 3\n";
+    let ContainerOptions { move_window, move_writes_min } =
+        Config::parse(&format!("{without}{options}")).unwrap().containers;
+    assert_eq!((move_window.is_zero(), move_writes_min), (true, 3));
 }
 
 #[test]

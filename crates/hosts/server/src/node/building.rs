@@ -13,13 +13,15 @@ use quorate_runtime::transport::TurnWaker;
 use super::hosted::Hosted;
 use super::log::Logs;
 use super::workers::{Tray, Workers};
-use crate::config::LogOptions;
+use crate::config::{ContainerOptions, LogOptions};
 use crate::data::{DataDirectory, Placement};
 
 /// A replica that is to be built.
 pub(crate) struct Order {
     pub(crate) placement: Placement,
     pub(crate) origin: Origin,
+    /// How its containers go by, if it has some.
+    pub(crate) containers: ContainerOptions,
     /// How its replicated log goes by, if it stands on one.
     pub(crate) log: LogOptions,
     /// Feeds the randomness of its machine.
@@ -194,6 +196,7 @@ mod tests {
             self.builder.start(vec![Order {
                 placement,
                 origin: Origin::NewGroup,
+                containers: ContainerOptions::default(),
                 log: LogOptions::default(),
                 seed: 1,
             }]);

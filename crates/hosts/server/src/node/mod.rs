@@ -307,7 +307,13 @@ impl Node {
     /// What it takes to build a replica.
     fn order(&mut self, placement: Placement, origin: Origin) -> Order {
         self.routes.learn_shard(&placement.group);
-        Order { placement, origin, log: self.config.log, seed: self.seeds.next_u64() }
+        Order {
+            placement,
+            origin,
+            containers: self.config.containers,
+            log: self.config.log,
+            seed: self.seeds.next_u64(),
+        }
     }
 
     /// Takes in the replicas that have become ready, of which the catalogue may say something else by now.

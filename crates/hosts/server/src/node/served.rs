@@ -18,6 +18,7 @@ use quorate_wire::{ProtocolMessage, Wire};
 use super::building::Order;
 use super::hosted::{Running, Runs};
 use super::log::{LogError, Logs};
+use crate::config::ContainerOptions;
 use crate::data::{DataDirectory, Protocol};
 
 /// A replica that a node can host: its messages go over connections, and its records into logs.
@@ -66,8 +67,10 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             Running::<Member<Serializable>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Walter => {
+            let ContainerOptions { move_window: window, move_writes_min: writes_min } = order.containers;
             let config = quorate_walter::ReplicaConfig {
                 lease: Some(WALTER_LEASE),
+                moves: (!window.is_zero()).then_some(quorate_walter::Moves { window, writes_min }),
                 ..quorate_walter::ReplicaConfig::new(id, group, shards)
             };
             Running::<Member<Walter>>::build(on_log(order, config), order, data, logs)

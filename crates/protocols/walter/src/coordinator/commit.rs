@@ -57,12 +57,12 @@ impl Coordinator {
         if self.fails_to_follow(id, outbox) {
             return;
         }
+        let after = self.unheard_before(id);
         let Some(Open { keyspace, home, phase: Phase::Executing(execution), deadline, wants }) =
             self.transactions.remove(&id)
         else {
             return;
         };
-        let after = execution.after.filter(|earlier| self.is_unheard(*earlier));
         let Some(session) = self.keyspaces.get(&keyspace) else { return };
         let taken = execution.snapshot.clone();
         let updates = execution.into_updates();
@@ -90,7 +90,7 @@ impl Coordinator {
     }
 
     fn ask(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
-        self.forget_earlier(id);
+        self.renew_earlier(id);
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Asking(asking) = &mut open.phase else { return };
         asking.asked_at = context.now;
@@ -105,8 +105,9 @@ impl Coordinator {
         outbox.send(self.leaders.leader(open.home), message);
     }
 
-    /// What is to be committed after an earlier transaction whose ending was heard of since waits for it no more: the session has seen it.
-    fn forget_earlier(&mut self, id: TransactionId) {
+    /// What is to be committed after an earlier transaction waits for it as that was sent last; or no more, if its ending was heard of since: the session has
+    /// seen it.
+    fn renew_earlier(&mut self, id: TransactionId) {
         let Some(Open { keyspace, phase: Phase::Asking(asking), .. }) = self.transactions.get(&id) else {
             return;
         };
@@ -114,14 +115,12 @@ impl Coordinator {
             return;
         };
         let (keyspace, earlier) = (*keyspace, *earlier);
-        if self.is_unheard(earlier) {
-            return;
-        }
+        let after = self.unheard(earlier).map(|period| (earlier, period));
         let Some(seen) = self.keyspaces.get(&keyspace).map(|session| session.seen.clone()) else { return };
         if let Some(Open { phase: Phase::Asking(asking), .. }) = self.transactions.get_mut(&id)
             && let Question::Commit { snapshot, .. } = &mut asking.question
         {
-            *snapshot = Snapshot::New(seen);
+            *snapshot = newest(seen, after);
         }
     }
 
@@ -191,6 +190,16 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        if self.transactions.get(&id).is_some_and(|open| open.asks(from.shard))
+            && let (Some(refused), Some((_, period))) = (refused, self.unheard_before(id))
+        {
+            // The transaction that it comes after was refused as well, and sent again with a later period.
+            if period <= refused {
+                return outbox.ignored(reasons::KNOWN);
+            }
+            self.forget_sent(id);
+            return self.send_reads(id, context.now, outbox);
+        }
         let surely_remembered = self.config.surely_remembered;
         let Some(open) = self.transactions.get_mut(&id).filter(|open| open.asks(from.shard)) else {
             return outbox.ignored(reasons::NOT_OPEN);

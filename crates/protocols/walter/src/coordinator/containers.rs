@@ -136,7 +136,7 @@ impl super::execution::Execution {
         if given < least {
             return Err(ReplicasError::TooFew { given, least });
         }
-        Ok(self.site(preferred).map(|preferred| Container { preferred, replicas: next }))
+        Ok(self.site(preferred).map(|preferred| Container { preferred, replicas: next, stays: true }))
     }
 
     /// The sites among these that were not taken out, ascending.

@@ -14,7 +14,7 @@ use super::sessions::CatchUp;
 use super::sets::{OwnChanges, Page};
 use super::{Coordinator, Out, Phase};
 use crate::histories::{Read, Update};
-use crate::message::{Found, Message, Snapshot, Wanted};
+use crate::message::{Found, Message, Period, Snapshot, Wanted};
 use crate::reasons;
 use crate::rules::Plant;
 use crate::vector::{LocalSite, Vector};
@@ -63,9 +63,9 @@ pub(super) enum Completes {
 }
 
 /// A snapshot that is to be taken: after what its session has seen, and after an earlier transaction whose ending was not heard of yet.
-pub(super) fn newest(seen: Vector, after: Option<TransactionId>) -> Snapshot {
+pub(super) fn newest(seen: Vector, after: Option<(TransactionId, Period)>) -> Snapshot {
     match after {
-        Some(earlier) => Snapshot::After { seen, earlier },
+        Some((earlier, period)) => Snapshot::After { seen, earlier, period },
         None => Snapshot::New(seen),
     }
 }
@@ -314,8 +314,7 @@ impl Coordinator {
         if self.fails_to_follow(id, outbox) {
             return;
         }
-        let after = self.execution(id).and_then(|execution| execution.after);
-        let after = after.filter(|earlier| self.is_unheard(*earlier));
+        let after = self.unheard_before(id);
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let (keyspace, home) = (open.keyspace, open.home);
         let Phase::Executing(execution) = &mut open.phase else { return };

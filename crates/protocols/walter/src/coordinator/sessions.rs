@@ -14,6 +14,7 @@ use quorate_core::seen::{Seen, SeenPart};
 use quorate_core::{Context, ReplicaId, ShardId, TransactionId};
 
 use super::{Coordinator, Open, Out, Phase, Session};
+use crate::message::Period;
 use crate::reasons;
 use crate::vector::{Vector, VersionNumber};
 
@@ -82,9 +83,22 @@ impl Coordinator {
         true
     }
 
-    /// True if the client was not told how a transaction has ended that was asked to commit: what its session has seen need not include it.
-    pub(super) fn is_unheard(&self, id: TransactionId) -> bool {
-        self.transactions.contains_key(&id) || self.unknown.contains_key(&id)
+    /// The period that a transaction was sent with whose ending the client was not told: what its session has seen need not include it. None if it was.
+    pub(super) fn unheard(&self, id: TransactionId) -> Option<Period> {
+        match self.transactions.get(&id) {
+            Some(Open { phase: Phase::Asking(asking), .. }) => Some(asking.period),
+            Some(Open { phase: Phase::Executing(_), keyspace, .. }) => {
+                self.keyspaces.get(keyspace).map(|session| session.period)
+            }
+            None => self.unknown.get(&id).copied(),
+        }
+    }
+
+    /// The transaction that another one comes after, which has no snapshot yet, and the period that it was sent with; none if its ending was heard of.
+    pub(super) fn unheard_before(&mut self, id: TransactionId) -> Option<(TransactionId, Period)> {
+        let execution = self.execution(id).filter(|execution| execution.snapshot.is_none())?;
+        let earlier = execution.after?;
+        Some((earlier, self.unheard(earlier)?))
     }
 
     pub(super) fn catch_up(

@@ -251,7 +251,10 @@ proptest! {
 
 fn place(name: &str, replicas: &[u16]) -> Update {
     let replicas = Replicas::of(replicas.iter().copied().map(LocalSite));
-    Update::Place { name: Key::from(name), container: Some(Container { preferred: LocalSite(0), replicas }) }
+    Update::Place {
+        name: Key::from(name),
+        container: Some(Container { preferred: LocalSite(0), replicas, stays: true }),
+    }
 }
 
 fn noted(object: &str, writes: bool) -> Update {

@@ -132,12 +132,16 @@ impl Replica {
             return self.wait_for_slow(from, message, until, context.now, outbox);
         }
         // What is appended here and about to commit is in the snapshot of what is appended after it.
-        let is_about_to = |earlier: &TransactionId| {
+        let is_about_to = |(earlier, _): &(TransactionId, Period)| {
             holders.iter().all(|holder| *holder == Holder::Here)
                 && self.leader.as_ref().is_some_and(|leader| leader.committing.contains_key(earlier))
         };
-        if let Some(earlier) = self.awaited_ending(&request.snapshot).filter(|earlier| !is_about_to(earlier))
-        {
+        let awaited = self.awaited_ending(&request.snapshot);
+        if let Some((earlier, period)) = awaited.filter(|earlier| !is_about_to(earlier)) {
+            if period <= self.state.forgotten {
+                // If it is not one that comes late, it comes again with the period that the earlier one was sent with since.
+                return outbox.ignored(reasons::EARLIER_FORGOTTEN);
+            }
             let Request { id, snapshot, period, updates } = request;
             let message = Message::Commit { transaction: id, snapshot, period, updates };
             return self.wait_for_ending(from, message, earlier, context.now, outbox);
@@ -284,6 +288,7 @@ impl Replica {
             self.tell_ending(asker, commit.transaction, now, outbox);
         }
         self.note_returned(commit);
+        self.note_writer(commit);
         self.propagate_soon(outbox);
     }
 
@@ -355,7 +360,7 @@ impl Replica {
         &mut self,
         from: ReplicaId,
         id: TransactionId,
-        agrees: bool,
+        (keys, agrees): (&[Key], bool),
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -365,9 +370,11 @@ impl Replica {
         let Some(slow) = self.leader.as_mut().and_then(|leader| leader.slow.get_mut(&id)) else {
             return outbox.ignored(reasons::NO_VOTE);
         };
-        if slow.silent.remove(&site).is_none() {
+        let vouches = self.config.rules.has(Plant::OtherLocksVouch);
+        if slow.silent.get(&site).is_none_or(|asked| asked != keys && !vouches) {
             return outbox.ignored(reasons::NO_VOTE);
         }
+        slow.silent.remove(&site);
         if !agrees || slow.silent.is_empty() {
             let votes = if agrees { Votes::Agreed } else { Votes::Refused };
             self.end_slow(id, votes, log, outbox);

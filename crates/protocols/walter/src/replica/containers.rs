@@ -4,6 +4,7 @@ use quorate_core::Key;
 use quorate_core::topology::container_of;
 
 use super::Replica;
+use super::leader::Leader;
 use crate::container::{Container, EVERYWHERE, Replicas};
 use crate::histories::Update;
 use crate::register::Written;
@@ -18,7 +19,7 @@ pub(super) enum Holder {
     /// This one, once this has committed here: the transaction that hands the container over, or what the site has let in that was taken
     /// out.
     Soon(Vector),
-    /// No site, for now: a transaction that hands the container over is about to commit here, or the site still joins.
+    /// No site, for now: a transaction that hands the container over is about to commit here, or to be appended; or the site still joins.
     Nobody,
     /// No site, since this one was taken out and its end is open.
     Lost(LocalSite),
@@ -38,7 +39,8 @@ impl Replica {
     /// The site that lets in what is written to a register.
     pub(super) fn holder(&self, key: &[u8]) -> Holder {
         let name = container_of(key);
-        if self.leader.as_ref().is_some_and(|leader| leader.is_leaving(name)) {
+        let is_leaving = |leader: &Leader| leader.is_leaving(name) || leader.writers.is_moving(name);
+        if self.leader.as_ref().is_some_and(is_leaving) {
             return Holder::Nobody;
         }
         let placed = self.state.histories.container(name, None);
@@ -95,7 +97,8 @@ impl Replica {
         let first = self.preferred_of(name, placed.and_then(|placed| placed.value.as_ref()));
         let successor = self.state.successor(first);
         let replicas = self.state.histories.replicas(name, snapshot).clone();
-        Container { preferred: successor.map_or(first, |(site, _)| site), replicas }
+        let stays = placed.and_then(|placed| placed.value.as_ref()).is_some_and(|container| container.stays);
+        Container { preferred: successor.map_or(first, |(site, _)| site), replicas, stays }
     }
 
     /// The site that must have an update before it is durable: it lets in what comes after it.
@@ -116,7 +119,7 @@ impl Replica {
     pub(super) fn can_limit(&self, name: &[u8], container: Option<&Container>) -> bool {
         let present = self.state.histories.container(name, None).and_then(|placed| placed.value.as_ref());
         let present = present.map_or(&EVERYWHERE, |container| &container.replicas);
-        let Some(Container { preferred, replicas }) = container else { return present.is_all() };
+        let Some(Container { preferred, replicas, .. }) = container else { return present.is_all() };
         let are_ready = replicas.sites.iter().all(|site| self.counts(*site));
         let copies = |replicas: &Replicas| replicas.among(self.sites_left()).len();
         let are_enough = copies(replicas) >= self.durable_at().min(copies(present));

@@ -524,7 +524,7 @@ impl Replica {
         if leader.holds_any(is_meant) || self.state.locked().any(is_meant) {
             return;
         }
-        let container = Some(Container { preferred: to, replicas: Replicas::ALL });
+        let container = Some(Container { preferred: to, replicas: Replicas::ALL, stays: true });
         let updates = vec![Update::Place { name: role(of), container }];
         let sequence = leader.appended + 1;
         // No client has such a name. The number is taken once, so the transaction's name is new.

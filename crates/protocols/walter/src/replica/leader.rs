@@ -10,6 +10,7 @@ use quorate_core::{Address, ClientId, Instant, Key, ReplicaIndex, TransactionId}
 use super::joining::{Joining, Lent, Returning};
 use super::lag::Marks;
 use super::milestones::Awaited;
+use super::moving::Writers;
 use super::reservations::Reservations;
 use super::state::State;
 use crate::entry::{Commit, registers};
@@ -47,6 +48,8 @@ pub(super) struct Leader {
     pub(super) question: Option<u64>,
     /// Registers that slow commits were refused for.
     pub(super) reservations: Reservations,
+    /// Which sites write which containers.
+    pub(super) writers: Writers,
     /// Reads that wait until it is sure that this replica leads.
     pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
     /// The other sites.
@@ -239,6 +242,7 @@ impl Leader {
             waiting: Vec::new(),
             question: None,
             reservations: Reservations::default(),
+            writers: Writers::new(now),
             unconfirmed: VecDeque::new(),
             peers: sites.map(|(site, leader)| (site, Peer::new(leader, now))).collect(),
             receiving: state.histories.received().clone(),

@@ -43,8 +43,12 @@ impl Replica {
         if leader.locking.contains(&id) {
             return outbox.ignored(reasons::UNDER_WAY);
         }
-        if self.state.locks.contains_key(&id) {
-            return outbox.send(from, Message::Vote { transaction: id, agrees: true });
+        if let Some((lock, _)) = self.state.locks.get(&id) {
+            // An earlier leader may have asked for fewer, and a container may have moved here since. What is not locked was not looked at, and the
+            // transaction begins anew once its locks are gone.
+            let vouches = self.config.rules.has(Plant::OtherLocksVouch);
+            let agrees = vouches || keys.iter().all(|key| lock.keys.binary_search(key).is_ok());
+            return outbox.send(from, Message::Vote { transaction: id, keys, agrees });
         }
         let holders: Vec<Holder> = keys.iter().map(|key| self.holder(key)).collect();
         if let Some(needs) = awaited(&holders) {
@@ -66,7 +70,7 @@ impl Replica {
             if is_here {
                 self.reserve(id, &keys, context.now);
             }
-            return outbox.send(from, Message::Vote { transaction: id, agrees: false });
+            return outbox.send(from, Message::Vote { transaction: id, keys, agrees: false });
         }
         let entry = Entry::Locked { transaction: id, origin, keys: keys.clone() };
         let is_logged = !self.config.rules.has(Plant::LockNotLogged);
@@ -79,17 +83,19 @@ impl Replica {
             true => {
                 leader.locking.insert(id);
             }
-            false => outbox.send(from, Message::Vote { transaction: id, agrees: true }),
+            false => outbox.send(from, Message::Vote { transaction: id, keys, agrees: true }),
         }
         self.release_reserved(id, context, log, outbox);
     }
 
     /// LOCKED is stable: the vote stands.
     pub(super) fn on_locked(&mut self, id: TransactionId, origin: LocalSite, keys: &[Key], outbox: &mut Out) {
+        self.note_other_writer(origin, keys);
         let Some(leader) = &mut self.leader else { return };
         leader.let_go(id, keys);
         if leader.locking.remove(&id) {
-            outbox.send(self.leader_of(origin), Message::Vote { transaction: id, agrees: true });
+            let vote = Message::Vote { transaction: id, keys: keys.to_vec(), agrees: true };
+            outbox.send(self.leader_of(origin), vote);
         }
     }
 

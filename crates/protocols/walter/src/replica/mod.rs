@@ -15,6 +15,7 @@
 //! | `removal` | a site that is lost is taken out, and others go on without it | 5.7 |
 //! | `survival` | what is kept of such a site | 5.7 |
 //! | `joining` | a site joins the others, among them one that comes back | 5.7 |
+//! | `moving` | containers move to the sites that write them | |
 //! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
 //! | `lag` | how far other sites are behind, for operators | |
 //! | `floor` | what may be forgotten | 6 |
@@ -31,6 +32,7 @@ mod lag;
 mod leader;
 mod locking;
 mod milestones;
+mod moving;
 mod propagation;
 mod reads;
 mod removal;
@@ -129,6 +131,8 @@ pub struct Replica {
     leased_until: Instant,
     /// How many answers it has given to clients of other sites.
     copies_read: u64,
+    /// The containers that were moved.
+    moved: u64,
 }
 
 impl Replica {
@@ -257,8 +261,8 @@ impl Replica {
             (Message::Prepare { transaction, keys, snapshot }, Address::Replica(from)) => {
                 self.on_prepare(from, transaction, keys, snapshot, context, log, outbox);
             }
-            (Message::Vote { transaction, agrees }, Address::Replica(from)) => {
-                self.on_vote(from, transaction, agrees, context, log, outbox);
+            (Message::Vote { transaction, keys, agrees }, Address::Replica(from)) => {
+                self.on_vote(from, transaction, (&keys, agrees), context, log, outbox);
             }
             (Message::Release { transaction }, Address::Replica(from)) => {
                 self.on_release(from, transaction, log, outbox);
@@ -420,6 +424,7 @@ impl Replica {
         self.attend_locks(context, outbox);
         self.attend_floor(context, log, outbox);
         self.attend_peers(context, outbox);
+        self.attend_moves(now, log, outbox);
         self.attend_milestones(context);
         self.attend_marks(context.now);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
@@ -454,6 +459,7 @@ impl LogMachine for Replica {
             changed: [0; 4],
             leased_until: Instant::START,
             copies_read: 0,
+            moved: 0,
         }
     }
 
@@ -510,12 +516,16 @@ impl LogMachine for Replica {
             }
             Entry::Advance(_) => {
                 self.on_advanced(log, outbox);
+                self.go_on_moving(log, outbox);
                 self.wake(context, log, outbox);
             }
             Entry::Locked { transaction, origin, keys } => {
                 self.on_locked(*transaction, *origin, keys, outbox);
             }
-            Entry::Released(id) => self.on_released(*id),
+            Entry::Released(id) => {
+                self.on_released(*id);
+                self.go_on_moving(log, outbox);
+            }
             Entry::Join(joined) => self.on_joined(joined, context.now, outbox),
             Entry::Adopt { number, .. } => self.on_adopted(*number, context, log, outbox),
             Entry::Anew {} => self.on_anew(context, outbox),

@@ -18,7 +18,7 @@ use super::leader::{Awaits, Waiting};
 use super::{Out, Replica, WAITING_MAX};
 use crate::entry::Entry;
 use crate::histories::{Count, Elements, TooOld};
-use crate::message::{Found, Member, Message, Snapshot, Wanted};
+use crate::message::{Found, Member, Message, Period, Snapshot, Wanted};
 use crate::reasons;
 use crate::register::Written;
 use crate::rules::Plant;
@@ -35,7 +35,9 @@ fn is_moderate(wanted: &[Wanted]) -> bool {
 
 /// True unless a snapshot waits for a transaction of another client, or for the one that takes it.
 pub(super) fn follows_its_own(transaction: TransactionId, snapshot: &Snapshot) -> bool {
-    snapshot.earlier().is_none_or(|earlier| earlier.client == transaction.client && earlier != transaction)
+    snapshot
+        .earlier()
+        .is_none_or(|(earlier, _)| earlier.client == transaction.client && earlier != transaction)
 }
 
 /// The bounds of a range of elements.
@@ -76,7 +78,10 @@ impl Replica {
             let message = Message::Read { transaction, request, snapshot, wanted };
             return self.wait(from, message, needs, context, outbox);
         }
-        if let Some(earlier) = self.awaited_ending(&snapshot) {
+        if let Some((earlier, period)) = self.awaited_ending(&snapshot) {
+            if period <= self.state.forgotten {
+                return self.send_too_old(from, transaction, Some(period), outbox);
+            }
             let message = Message::Read { transaction, request, snapshot, wanted };
             return self.wait_for_ending(from, message, earlier, context.now, outbox);
         }
@@ -298,8 +303,8 @@ impl Replica {
     }
 
     /// The earlier transaction that a snapshot waits for; none once it is known how that has ended.
-    pub(super) fn awaited_ending(&self, snapshot: &Snapshot) -> Option<TransactionId> {
-        let is_open = |earlier: &TransactionId| self.state.ending(*earlier).is_none();
+    pub(super) fn awaited_ending(&self, snapshot: &Snapshot) -> Option<(TransactionId, Period)> {
+        let is_open = |(earlier, _): &(TransactionId, Period)| self.state.ending(*earlier).is_none();
         snapshot.earlier().filter(is_open).filter(|_| !self.config.rules.has(Plant::EarlierIgnored))
     }
 

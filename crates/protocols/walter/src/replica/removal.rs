@@ -13,6 +13,7 @@
 //! objects are at all sites nothing is abandoned that anybody else has, and nowhere anything that has committed at another site. A site whose lease has
 //! ended tells no client of a commit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quorate_core::hosted::Consultation;
@@ -187,10 +188,12 @@ impl Replica {
         leader.early.retain(|(site, _), _| !lost.contains(site));
         leader.frozen.clear();
         // What has its consent and is not appended commits no more.
-        let asks_it = |slow: &super::leader::Slow| slow.participants.iter().any(|site| lost.contains(site));
-        let slow: Vec<_> = leader.slow.iter().filter(|(_, slow)| asks_it(slow)).map(|(id, _)| *id).collect();
-        for id in slow {
-            self.end_slow(id, Votes::Missing(lost.iter().copied().collect()), log, outbox);
+        let missing = |slow: &super::leader::Slow| -> BTreeSet<LocalSite> {
+            slow.participants.iter().filter(|site| lost.contains(site)).copied().collect()
+        };
+        let slow = leader.slow.iter().map(|(id, slow)| (*id, missing(slow)));
+        for (id, missing) in slow.filter(|(_, missing)| !missing.is_empty()).collect::<Vec<_>>() {
+            self.end_slow(id, Votes::Missing(missing), log, outbox);
         }
     }
 

@@ -113,7 +113,7 @@ fn snapshot(snapshot: &Snapshot) -> String {
     match snapshot {
         Snapshot::Taken(vector) => format!("at {vector}"),
         Snapshot::New(vector) => format!("after {vector}"),
-        Snapshot::After { seen, earlier } => format!("after {seen} and {}", transaction(*earlier)),
+        Snapshot::After { seen, earlier, .. } => format!("after {seen} and {}", transaction(*earlier)),
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::Prepare { transaction: id, keys: all, snapshot } => {
             format!("PREPARE {} {} at {snapshot}", transaction(*id), keys(all))
         }
-        Message::Vote { transaction: id, agrees } => {
+        Message::Vote { transaction: id, agrees, .. } => {
             format!("VOTE {} {}", transaction(*id), if *agrees { "yes" } else { "no" })
         }
         Message::Release { transaction: id } => format!("RELEASE {}", transaction(*id)),

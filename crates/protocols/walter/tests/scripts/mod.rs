@@ -7,7 +7,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster [sites=S] [replicas=N] [batches=B] [survives=F] [lease=MILLISECONDS] [lag=MILLISECONDS]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
+//! | `cluster [sites=S] [replicas=N] [batches=B] [survives=F] [lease=MILLISECONDS] [lag=MILLISECONDS] [moves=WRITES]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
 //! | `mark c1 7 a` | a key is read, and whether it is in flight |
@@ -45,7 +45,8 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 25] = [
+const PLANTED: [(&str, Plant, &str); 26] = [
+    ("74_a_lock_vouches_for_what_it_locks", Plant::OtherLocksVouch, "  c1.1 CONFLICT"),
     ("72_commits_are_pipelined", Plant::EarlierIgnored, "  c1.4 got b2 = nothing"),
     ("34_a_successor_waits", Plant::BarrierIgnored, "1/r0 → c1: c1.1 committed as s0.1 at ⟨0 1⟩"),
     ("36_a_lost_site_is_heard_no_more", Plant::LostSiteHeard, "1/r0 has committed ⟨⟩, received ⟨⟩, floor ⟨⟩"),

@@ -15,7 +15,7 @@ use quorate_core::{
 };
 use quorate_testscripts::stage::{Play, Stage};
 use quorate_walter::{
-    Coordinator, CoordinatorConfig, Entry, LocalSite, Message, Replica, ReplicaCommand, ReplicaConfig,
+    Coordinator, CoordinatorConfig, Entry, LocalSite, Message, Moves, Replica, ReplicaCommand, ReplicaConfig,
     ReplicaEvent, Rules, VersionNumber,
 };
 
@@ -41,6 +41,8 @@ struct Cluster {
     lease: Option<Duration>,
     /// For how long snapshots can be read; none for as long as usual.
     lag: Option<Duration>,
+    /// How often a site has to write a container in a second, so that it moves there; none if none moves.
+    moves: Option<u64>,
     /// The sites that have joined.
     joined: RefCell<Vec<ShardId>>,
     /// The last question of a site.
@@ -63,6 +65,7 @@ impl Play for Cluster {
             joined: self.joined.borrow().clone(),
             lease_wait: self.lease.unwrap_or_default() + Duration::from_millis(100),
             floor_lag: self.lag.unwrap_or(usual.floor_lag),
+            moves: self.moves.map(|writes_min| Moves { window: Duration::from_secs(1), writes_min }),
             ..usual
         })
     }
@@ -148,7 +151,7 @@ impl World {
 
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
         let (mut sites, mut replicas, mut batches_max, mut lost) = (2, 1, 64, 1);
-        let (mut lease, mut lag) = (None, None);
+        let (mut lease, mut lag, mut moves) = (None, None, None);
         for setting in settings {
             match setting.split_once('=') {
                 Some(("sites", count)) => sites = count.parse().unwrap(),
@@ -156,6 +159,7 @@ impl World {
                 Some(("batches", count)) => batches_max = count.parse().unwrap(),
                 Some(("survives", count)) => lost = count.parse().unwrap(),
                 Some(("lag", millis)) => lag = Some(Duration::from_millis(millis.parse().unwrap())),
+                Some(("moves", writes)) => moves = Some(writes.parse().unwrap()),
                 Some(("lease", millis)) => lease = Some(Duration::from_millis(millis.parse().unwrap())),
                 _ => panic!("no such setting: {setting}"),
             }
@@ -163,7 +167,7 @@ impl World {
         let question = RefCell::default();
         let (rules, joined) = (self.rules, RefCell::default());
         let cluster =
-            Cluster { rules, sites, batches_max, sites_lost_max: lost, lease, lag, joined, question };
+            Cluster { rules, sites, batches_max, sites_lost_max: lost, lease, lag, moves, joined, question };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for site in 1..=sites {
             stage.create_group(ShardId(site), told);

@@ -56,7 +56,11 @@ impl Hostile {
         match self.liar.random.below(4) {
             0 | 1 => Snapshot::Taken(vector),
             2 => Snapshot::New(vector),
-            _ => Snapshot::After { seen: vector, earlier: self.liar.next_id() },
+            _ => Snapshot::After {
+                seen: vector,
+                earlier: self.liar.next_id(),
+                period: Period(self.liar.random.below(20)),
+            },
         }
     }
 
@@ -113,7 +117,10 @@ impl Hostile {
         let (snapshot, updates) = (self.snapshot(), self.updates());
         self.liar.send_each(shard, cluster, |liar| match liar.random.below(4) {
             0 => Message::Release { transaction },
-            1 => Message::Vote { transaction, agrees: liar.random.chance(0.5) },
+            1 => {
+                let keys = vec![Key::copy_from_slice(&[HOSTILE_KEYS])];
+                Message::Vote { transaction, keys, agrees: liar.random.chance(0.5) }
+            }
             2 => Message::Commit {
                 transaction,
                 snapshot: snapshot.clone(),

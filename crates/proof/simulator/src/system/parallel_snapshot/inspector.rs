@@ -27,6 +27,7 @@ pub struct Inspector {
     slow: u64,
     remote: u64,
     copies_read: u64,
+    moved_by_themselves: u64,
     limited: u64,
 }
 
@@ -71,6 +72,7 @@ impl Inspector {
                 }
             }
             self.copies_read = self.copies_read.max(replica.copies_read());
+            self.moved_by_themselves = self.moved_by_themselves.max(replica.moved());
             self.limited = self.limited.max(replica.histories().limited().count() as u64);
             self.slow = self.slow.max(replica.locks() as u64);
             let own = replica.site();
@@ -121,6 +123,7 @@ impl Inspector {
             ("comparisons of sites", self.comparisons),
             ("containers were placed", self.moved.len() as u64),
             ("objects were read at another site than the client's", self.copies_read),
+            ("containers moved by themselves", self.moved_by_themselves),
             ("sites had objects that another site had not", self.limited),
             ("transactions of other sites committed at a site", self.remote),
             ("transactions held locks of a preferred site at once", self.slow),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorate_core::{ClientId, Random};
 use quorate_log::member::Config;
-use quorate_walter::{CoordinatorConfig, ReplicaConfig, Rules};
+use quorate_walter::{CoordinatorConfig, Moves, ReplicaConfig, Rules};
 
 use crate::system::{Sketch, on_log, shrink_to};
 
@@ -51,6 +51,11 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ..initial
     };
+    let moves = Moves {
+        window: 2 * round_trip + Duration::from_millis(random.between(100, 2_000)),
+        writes_min: random.between(1, 4),
+    };
+    let replica = ReplicaConfig { moves: random.chance(0.5).then_some(moves), ..replica };
     let coordinator = CoordinatorConfig {
         rules,
         resend_timeout: Duration::from_millis(10) + ask_again,
