@@ -23,6 +23,7 @@ fn the_rules_survive_all_faults() {
         "client was told that its transaction is visible everywhere",
         "client was told which sites keep its transaction from a milestone",
         "comparisons of sites",
+        "containers moved by themselves",
         "containers were found or placed",
         "containers were placed",
         "false token was refused",
@@ -33,6 +34,7 @@ fn the_rules_survive_all_faults() {
         "session changed site with its token",
         "set was read with the objects that it names",
         "sites had objects that another site had not",
+        "transaction came after a commit under way",
         "transactions held locks of a preferred site at once",
         "transactions of other sites committed at a site",
     ];
