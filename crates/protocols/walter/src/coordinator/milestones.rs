@@ -35,6 +35,8 @@ struct Awaiting {
     missing: Vec<ShardId>,
     /// True if the site has answered since it was asked last.
     is_answered: bool,
+    /// How often it was asked again since a replica has named another one, since it was time to ask.
+    redirects: u32,
     wakes_at: Instant,
 }
 
@@ -58,6 +60,9 @@ impl Milestones {
         }
     }
 }
+
+/// A milestone is asked for so often at most since replicas name each other, until it is time to ask again.
+const REDIRECTS_MAX: u32 = 3;
 
 impl Coordinator {
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
@@ -85,10 +90,12 @@ impl Coordinator {
             deadline,
             missing: vec![home],
             is_answered: true,
+            redirects: 0,
             wakes_at: deadline,
         });
         // A client that asks twice is answered once, and the longer patience counts.
         awaiting.deadline = awaiting.deadline.max(deadline);
+        awaiting.redirects = 0;
         self.ask_milestone(goal, context, outbox);
     }
 
@@ -133,7 +140,8 @@ impl Coordinator {
         }
     }
 
-    /// Another replica leads the site of a transaction. True if that was asked for milestones of it, which it is again.
+    /// Another replica leads the site of a transaction. True if that was asked for milestones of it, which it is again; but a few times only until it is
+    /// time to ask again anyway: replicas may name each other for a while, and each answer would lead to a question for both milestones.
     pub(super) fn ask_milestones_again(
         &mut self,
         id: TransactionId,
@@ -143,7 +151,13 @@ impl Coordinator {
         let awaited = Milestone::ALL.map(|milestone| (id, milestone));
         let awaited = awaited.into_iter().filter(|goal| self.milestones.goals.contains_key(goal));
         let awaited: Vec<Goal> = awaited.collect();
-        awaited.iter().for_each(|goal| self.ask_milestone(*goal, context, outbox));
+        for goal in &awaited {
+            let Some(awaiting) = self.milestones.goals.get_mut(goal) else { continue };
+            awaiting.redirects += 1;
+            if awaiting.redirects <= REDIRECTS_MAX {
+                self.ask_milestone(*goal, context, outbox);
+            }
+        }
         !awaited.is_empty()
     }
 
@@ -152,7 +166,8 @@ impl Coordinator {
         while let Some((_, goal)) =
             self.milestones.wakeups.first().copied().filter(|(at, _)| *at <= context.now)
         {
-            let Some(awaiting) = self.milestones.goals.get(&goal) else { return };
+            let Some(awaiting) = self.milestones.goals.get_mut(&goal) else { return };
+            awaiting.redirects = 0;
             let (home, is_answered) = (awaiting.home, awaiting.is_answered);
             if awaiting.deadline <= context.now {
                 if let Some(awaiting) = self.milestones.remove(goal) {
