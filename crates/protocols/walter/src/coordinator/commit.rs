@@ -90,7 +90,6 @@ impl Coordinator {
     }
 
     fn ask(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
-        self.renew_earlier(id);
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Asking(asking) = &mut open.phase else { return };
         asking.asked_at = context.now;
@@ -105,8 +104,13 @@ impl Coordinator {
         outbox.send(self.leaders.leader(open.home), message);
     }
 
-    /// What is to be committed after an earlier transaction waits for it as that was sent last; or no more, if its ending was heard of since: the session has
-    /// seen it.
+    fn ask_again(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        self.renew_earlier(id);
+        self.ask(id, context, outbox);
+    }
+
+    /// A transaction that comes after an earlier one names the period that this was sent with last; or waits for it no more, if its ending was heard of since:
+    /// the session has seen it.
     fn renew_earlier(&mut self, id: TransactionId) {
         let Some(Open { keyspace, phase: Phase::Asking(asking), .. }) = self.transactions.get(&id) else {
             return;
@@ -132,7 +136,7 @@ impl Coordinator {
                 self.send_reads(id, context.now, outbox);
                 self.send_copies_again(id, context.now, outbox);
             }
-            Some(Phase::Asking(_)) => self.ask(id, context, outbox),
+            Some(Phase::Asking(_)) => self.ask_again(id, context, outbox),
             None => outbox.ignored(reasons::NOT_OPEN),
         }
     }
@@ -226,13 +230,13 @@ impl Coordinator {
             {
                 // Of what was sent with an earlier period nothing is accepted any more.
                 asking.period = period;
-                self.ask(id, context, outbox);
+                self.ask_again(id, context, outbox);
             }
             Question::Commit { snapshot: Snapshot::Taken(snapshot), .. }
                 if asking.period < period && present.includes_all(snapshot) =>
             {
                 asking.period = period;
-                self.ask(id, context, outbox);
+                self.ask_again(id, context, outbox);
             }
             Question::Commit { .. } => self.fail(id, Failure::TooOld { oldest }, outbox),
         }

@@ -47,6 +47,14 @@ pub(super) struct Request {
     pub(super) updates: Vec<Update>,
 }
 
+impl Request {
+    /// The message that brought it, to be handled again later.
+    fn message(self) -> Message {
+        let Request { id, snapshot, period, updates } = self;
+        Message::Commit { transaction: id, snapshot, period, updates }
+    }
+}
+
 /// How a transaction commits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
@@ -59,7 +67,7 @@ pub(super) enum Way {
     },
 }
 
-/// What the preferred sites say of a slow commit.
+/// The votes of the preferred sites on a slow commit.
 #[derive(Debug)]
 pub(super) enum Votes {
     /// All agree.
@@ -103,35 +111,27 @@ impl Replica {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
         if !self.holds_lease(context.now) && !self.config.rules.has(Plant::LeaseIgnored) {
-            let Request { id, snapshot, period, updates } = request;
-            let message = Message::Commit { transaction: id, snapshot, period, updates };
-            return self.wait_for_lease(from, Unleased::Request(message), context.now, outbox);
+            return self.wait_for_lease(from, Unleased::Request(request.message()), context.now, outbox);
         }
         if self.denies(from, id, request.snapshot.least(), context, log, outbox) {
             return;
         }
         if !self.has_committed(request.snapshot.least()) {
             let needs = request.snapshot.least().clone();
-            let Request { id, snapshot, period, updates } = request;
-            let message = Message::Commit { transaction: id, snapshot, period, updates };
-            return self.wait(from, message, needs, context, outbox);
+            return self.wait(from, request.message(), needs, context, outbox);
         }
         // The holder of each register that is written, in their order.
         let holders: Vec<Holder> = registers(&request.updates).map(|key| self.holder(key)).collect();
         if let Some(needs) = awaited(&holders) {
             let needs = needs.clone();
-            let Request { id, snapshot, period, updates } = request;
-            let message = Message::Commit { transaction: id, snapshot, period, updates };
-            return self.wait(from, message, needs, context, outbox);
+            return self.wait(from, request.message(), needs, context, outbox);
         }
         if holders.iter().all(|holder| *holder == Holder::Here)
             && let Some(until) = self.reserved_until(registers(&request.updates), context.now)
         {
-            let Request { id, snapshot, period, updates } = request;
-            let message = Message::Commit { transaction: id, snapshot, period, updates };
-            return self.wait_for_slow(from, message, until, context.now, outbox);
+            return self.wait_for_slow(from, request.message(), until, context.now, outbox);
         }
-        // What is appended here and about to commit is in the snapshot of what is appended after it.
+        // A commit that is appended here and not yet stable is in the snapshot of every one that is appended after it.
         let is_about_to = |(earlier, _): &(TransactionId, Period)| {
             holders.iter().all(|holder| *holder == Holder::Here)
                 && self.leader.as_ref().is_some_and(|leader| leader.committing.contains_key(earlier))
@@ -142,9 +142,7 @@ impl Replica {
                 // If it is not one that comes late, it comes again with the period that the earlier one was sent with since.
                 return outbox.ignored(reasons::EARLIER_FORGOTTEN);
             }
-            let Request { id, snapshot, period, updates } = request;
-            let message = Message::Commit { transaction: id, snapshot, period, updates };
-            return self.wait_for_ending(from, message, earlier, context.now, outbox);
+            return self.wait_for_ending(from, request.message(), earlier, context.now, outbox);
         }
         let snapshot = match request.snapshot {
             // However many zeros its client has written.
