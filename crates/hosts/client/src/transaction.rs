@@ -99,7 +99,7 @@ enum Read {
     Asked(oneshot::Receiver<Option<Value>>),
 }
 
-/// What the coordinator was asked to do at the end.
+/// The last request of a transaction to its coordinator.
 #[derive(Debug)]
 enum Asked {
     /// The transaction has done nothing.
@@ -558,7 +558,7 @@ impl Inner {
         Ok(Asked::Commit { receiver, _permit: permit })
     }
 
-    /// What came of that.
+    /// Waits for the answer of the coordinator.
     async fn receipt(&self, asked: Asked) -> Result<Receipt> {
         let committed = match asked {
             Asked::Nothing => Committed::at(Timestamp::ZERO),

@@ -1,7 +1,7 @@
 //! Ports of this machine on which the nodes of a cluster can listen that is started for a while: in tests, benchmarks and demos.
 //!
-//! A node that restarts wants its port again. So none is taken from those that systems give to whoever connects, of which any connection could take
-//! one while the node is down.
+//! A node that restarts wants its port again. So nodes get none of those that systems give to connections: any connection could take the port of a node
+//! that is down.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,8 +24,10 @@ pub fn free_listeners(count: u16) -> io::Result<Vec<TcpListener>> {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let start = PORTS.start + (getrandom::u64().map_err(io::Error::other)? % PORTS.len() as u64) as u16;
     let mut found: Vec<(u16, TcpListener)> = Vec::new();
-    let wanted = if usize::from(count) <= PORTS.len() { usize::from(count) } else { 0 };
-    for port in (start..PORTS.end).chain(PORTS.start..start) {
+    let wanted = usize::from(count);
+    // Nothing is bound if there are surely too few.
+    let ports = (start..PORTS.end).chain(PORTS.start..start).filter(|_| wanted <= PORTS.len());
+    for port in ports {
         if wanted == found.len() {
             break;
         }
@@ -38,7 +40,7 @@ pub fn free_listeners(count: u16) -> io::Result<Vec<TcpListener>> {
             None => found.clear(),
         }
     }
-    if found.len() < usize::from(count) {
+    if found.len() < wanted {
         let reason = format!("there are no {count} free neighbouring ports on 127.0.0.1 among {PORTS:?}");
         return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
     }

@@ -82,7 +82,7 @@ pub enum Snapshot {
     New(Vector),
     /// The same, once it is known there how an earlier transaction of the client has ended: if that has committed, the snapshot includes it.
     After {
-        /// What the session has seen.
+        /// The transactions that the session has seen.
         seen: Vector,
         /// The earlier transaction, whose COMMIT was sent before.
         earlier: TransactionId,

@@ -50,7 +50,7 @@ impl Transaction {
     /// let mut count = posts.begin_after(&post).await?;
     /// count.put("{alice}/last", "1")?;
     /// let count = count.commit_soon().await?;
-    /// // Whoever sees the second sees the first.
+    /// // A transaction that sees the second sees the first.
     /// post.receipt().await?;
     /// count.receipt().await?;
     /// # Ok(())

@@ -43,7 +43,7 @@ impl Clients {
     /// Granola that is not promised: where a server gives timestamps, who asks cannot say since when a transaction may be known, and is told
     /// so as soon as a leader has looked for its first floor.
     pub(super) fn note_forgotten<S: System>(&mut self, transaction: TransactionId, cluster: &Cluster<S>) {
-        /// Who collects nothing first does so after a minute.
+        /// A system that collects nothing at first begins after a minute.
         const NOTHING_BEFORE: Duration = Duration::from_secs(60);
         let is_early = cluster.world.now() - Instant::START < NOTHING_BEFORE;
         if S::RUNS_ONE_ROUND && is_early && !S::collects(&cluster.scenario.settings) {

@@ -44,8 +44,8 @@ impl Replica {
             return outbox.ignored(reasons::UNDER_WAY);
         }
         if let Some((lock, _)) = self.state.locks.get(&id) {
-            // An earlier leader may have asked for fewer, and a container may have moved here since. What is not locked was not looked at, and the
-            // transaction begins anew once its locks are gone.
+            // An earlier leader may have asked for fewer registers, and a container may have moved here since. Registers that are not locked were not looked
+            // at; the transaction begins anew once its locks are gone.
             let vouches = self.config.rules.has(Plant::OtherLocksVouch);
             let agrees = vouches || keys.iter().all(|key| lock.keys.binary_search(key).is_ok());
             return outbox.send(from, Message::Vote { transaction: id, keys, agrees });

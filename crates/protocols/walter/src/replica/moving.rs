@@ -101,7 +101,7 @@ impl Writers {
         }
     }
 
-    /// Begins the next window. What the last one has shown moves next.
+    /// Begins the next window. The containers that the last one has shown to be written elsewhere move next.
     fn begin_window(&mut self, now: Instant, writes_min: u64) {
         self.began = now;
         let counted = std::mem::take(&mut self.counts).into_iter();
