@@ -126,6 +126,9 @@ impl Replica {
             let needs = needs.clone();
             return self.wait(from, request.message(), needs, context, outbox);
         }
+        if holders.iter().any(|holder| matches!(holder, Holder::Lost(_))) && self.settles_soon(context.now) {
+            return self.wait_for_ends(from, request.message(), context.now, outbox);
+        }
         if holders.iter().all(|holder| *holder == Holder::Here)
             && let Some(until) = self.reserved_until(registers(&request.updates), context.now)
         {

@@ -169,6 +169,8 @@ pub(super) enum Awaits {
     Received,
     /// They have committed, and it is known how this transaction has ended.
     Ending(TransactionId),
+    /// They have committed, and the end of every site that was taken out is settled here.
+    Ends,
 }
 
 /// Another local site, as far as this leader knows.

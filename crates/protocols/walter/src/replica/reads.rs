@@ -302,6 +302,12 @@ impl Replica {
         self.wait_for(waits, outbox);
     }
 
+    /// The request is handled again once the ends of all sites that were taken out are settled here.
+    pub(super) fn wait_for_ends(&mut self, from: Address, message: Message, now: Instant, outbox: &mut Out) {
+        let (awaits, needs) = (Awaits::Ends, Vector::default());
+        self.wait_for(Waiting { from, message, awaits, needs, since: now, until: None, question: None }, outbox);
+    }
+
     /// The earlier transaction that a snapshot waits for; none once it is known how that has ended.
     pub(super) fn awaited_ending(&self, snapshot: &Snapshot) -> Option<(TransactionId, Period)> {
         let is_open = |(earlier, _): &(TransactionId, Period)| self.state.ending(*earlier).is_none();
@@ -330,6 +336,7 @@ impl Replica {
             Awaits::Committed => committed.includes_all(&waiting.needs),
             Awaits::Received => received.includes_all(&waiting.needs),
             Awaits::Ending(earlier) => self.state.ending(earlier).is_some(),
+            Awaits::Ends => leader.freezing.len() <= self.state.removals.len() && self.state.are_settled(),
         };
         let is_ready = |waiting: &mut Waiting| is_over(waiting) && has_come(waiting);
         let ready: Vec<Waiting> = leader.waiting.extract_if(.., is_ready).collect();

@@ -49,6 +49,13 @@ impl Replica {
             || self.leader.as_ref().is_some_and(|leader| leader.freezing.contains(&site))
     }
 
+    /// True if the ends that are open are about to be settled: all sites that are left are expected to agree on them by themselves. If they have not after a
+    /// while, another one is silent.
+    pub(super) fn settles_soon(&self, now: Instant) -> bool {
+        let is_known = self.known.len() >= self.state.removals.len();
+        !is_known || now - self.learned < self.config.lease_wait + self.config.wait_timeout
+    }
+
     /// The local site of another replica of the keyspace, unless it was taken out.
     pub(super) fn other_site(&self, shard: ShardId) -> Option<LocalSite> {
         let heard = self.config.rules.has(Plant::LostSiteHeard);
@@ -210,7 +217,7 @@ impl Replica {
         for Removal { site, .. } in &self.state.removals {
             received.include(VersionNumber { site: *site, seqno: self.state.histories.received().of(*site) });
         }
-        let is_open = self.state.open_removals().next().is_some();
+        let is_open = !self.state.are_settled();
         let Some(leader) = self.leader.as_ref().filter(|_| is_open) else { return };
         for site in leader.peers.keys().filter(|site| !self.is_frozen(**site)) {
             let (frozen, received) = (frozen.clone(), received.clone());

@@ -121,6 +121,11 @@ impl State {
         self.removals.iter().filter(|removal| removal.end.is_none()).map(|removal| removal.site)
     }
 
+    /// True if the end of every site that was taken out is settled.
+    pub(super) fn are_settled(&self) -> bool {
+        self.open_removals().next().is_none()
+    }
+
     /// The site that lets in what one let in at first, and what must have committed there before; none as long as an end is open.
     pub(super) fn successor(&self, site: LocalSite) -> Option<(LocalSite, Vector)> {
         let (mut site, mut barrier) = self.entrusted(site);
