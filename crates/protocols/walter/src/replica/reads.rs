@@ -305,7 +305,10 @@ impl Replica {
     /// The request is handled again once the ends of all sites that were taken out are settled here.
     pub(super) fn wait_for_ends(&mut self, from: Address, message: Message, now: Instant, outbox: &mut Out) {
         let (awaits, needs) = (Awaits::Ends, Vector::default());
-        self.wait_for(Waiting { from, message, awaits, needs, since: now, until: None, question: None }, outbox);
+        self.wait_for(
+            Waiting { from, message, awaits, needs, since: now, until: None, question: None },
+            outbox,
+        );
     }
 
     /// The earlier transaction that a snapshot waits for; none once it is known how that has ended.
