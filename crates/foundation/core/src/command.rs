@@ -661,6 +661,8 @@ pub enum Failure {
     Conflict,
     /// The client aborted it.
     Aborted,
+    /// It would have taken more from a counter than the counter has, as far as the client's site knows. Surely not committed.
+    BelowZero,
     /// The session has seen transactions of a site that were abandoned when the site was taken out. Surely not committed. The session goes on
     /// without them: what it does next sees what is left.
     HistoryAbandoned {

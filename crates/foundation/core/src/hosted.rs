@@ -172,6 +172,15 @@ pub struct Consultation {
     pub settlement: Option<Settlement>,
 }
 
+/// The things that a replica of a local site has handed to other sites, as far as it led its site then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Containers that have moved by themselves.
+    pub containers: u64,
+    /// Shares of counters.
+    pub shares: u64,
+}
+
 /// The distance of another local site of a keyspace, as the leader of one knows it: how many transactions that have committed here have not come
 /// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,6 +276,11 @@ pub trait HostedReplica: Machine {
         Vec::new()
     }
 
+    /// What the replica has handed to other sites since it began, where it is one of a local site.
+    fn handed_over(&self) -> Option<HandedOver> {
+        None
+    }
+
     /// The command for a replica when an operator compares the data of replicas; none if the protocol knows no point at which they are
     /// alike.
     fn verify(request: Request) -> Option<Self::Command>;
@@ -341,6 +355,11 @@ pub trait HostedOnLog: LogMachine {
     fn lags(&self, now: Instant) -> Vec<SiteLag> {
         let _ = now;
         Vec::new()
+    }
+
+    /// As [`HostedReplica::handed_over`].
+    fn handed_over(&self) -> Option<HandedOver> {
+        None
     }
 
     /// As [`HostedReplica::consultation`].

@@ -14,6 +14,7 @@
 pub mod bound;
 pub mod command;
 pub mod comparison;
+pub mod counter;
 pub mod hash;
 pub mod hosted;
 pub mod id;

@@ -72,6 +72,9 @@ pub enum LimitExceeded {
         "a container is named by what stands in braces in the keys of its objects, or by a whole key that has none"
     )]
     ContainerName,
+    /// A counting set is named as a counter is.
+    #[error("the names of counting sets do not begin with a zero byte: that marks counters")]
+    CounterName,
     /// The transaction adds too much to counts.
     #[error("the transaction would change counts by {added} in all; the limit is {max}", max = i32::MAX)]
     Added {

@@ -28,6 +28,12 @@ pub enum Error {
     /// Another transaction was in the way. Surely not committed.
     #[error("another transaction was in the way, and nothing was committed: run the transaction again")]
     Conflict,
+    /// The transaction takes more from a counter than the counter has, as far as its site knows. Surely not committed.
+    #[error(
+        "nothing was committed: the transaction takes more from a counter than the counter has, as far as this site knows; what other sites have added \
+         since may be on its way"
+    )]
+    BelowZero,
     /// Too few replicas serve or can be reached. Surely not committed: no prepare had left.
     #[error(
         "too few replicas {}, and nothing was committed; missing: {}: {}",
@@ -620,6 +626,7 @@ mod tests {
         let lost = MissingReplica { problem, ..missing.clone() };
         let table = [
             (Error::Conflict, vec!["nothing was committed", "again"]),
+            (Error::BelowZero, vec!["nothing was committed", "counter", "this site knows"]),
             (Error::Unavailable { missing: vec![missing] }, vec!["shard3/r1 at 10.0.0.2:7400 (eu)", "again"]),
             (
                 Error::Unavailable { missing: vec![lost.clone(), lost] },
@@ -650,6 +657,7 @@ mod tests {
     fn only_what_surely_did_not_commit_may_simply_be_run_again() {
         let token: Token = "a.1.0.1.1".parse().unwrap();
         assert!(Error::Conflict.is_retryable());
+        assert!(!Error::BelowZero.is_retryable(), "it would fail again at once");
         assert!(!Error::Unknown { token: token.clone() }.is_retryable());
         let too_old = Error::TooOld { token, retention: Duration::from_secs(24 * 3600) };
         assert!(!too_old.is_retryable());

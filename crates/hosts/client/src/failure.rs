@@ -31,6 +31,7 @@ impl Shared {
     ) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
+            Failure::BelowZero => Error::BelowZero,
             Failure::Aborted => Invalid::TransactionOver.into(),
             Failure::HistoryAbandoned { shard } => self.abandoned(keyspace, shard),
             Failure::Unavailable { missing } => self.unavailable(keyspace, &missing),

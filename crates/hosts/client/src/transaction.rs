@@ -1,5 +1,6 @@
 //! One attempt at one transaction.
 
+mod counters;
 mod members;
 mod pipeline;
 mod sets;

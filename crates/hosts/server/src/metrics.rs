@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::node::{LagStatus, ReplicaStatus, Status};
+use crate::node::{HandedOverStatus, LagStatus, ReplicaStatus, Status};
 
 /// Renders a status in the text format of Prometheus.
 pub(crate) fn render(status: &Status) -> String {
@@ -151,6 +151,18 @@ pub(crate) fn render(status: &Status) -> String {
         "1 if the other site keeps transactions from being visible everywhere.",
         |lag| f64::from(u8::from(lag.holds_up)),
     );
+    page.each_at_site(
+        status,
+        "containers_moved_total",
+        "Containers that the replica has moved to the sites that write them.",
+        |handed_over| handed_over.containers,
+    );
+    page.each_at_site(
+        status,
+        "counter_shares_given_total",
+        "Shares of counters that the replica has given to other sites.",
+        |handed_over| handed_over.shares,
+    );
     page.text
 }
 
@@ -199,6 +211,28 @@ impl Page {
                     "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",other=\"{other}\"}} {value}"
                 ));
             }
+        }
+    }
+
+    /// A count of each replica of a local site.
+    fn each_at_site(
+        &mut self,
+        status: &Status,
+        name: &str,
+        help: &str,
+        value: impl Fn(&HandedOverStatus) -> u64,
+    ) {
+        let sites =
+            || status.replicas.iter().filter_map(|replica| Some((replica, replica.handed_over.as_ref()?)));
+        if sites().next().is_none() {
+            return;
+        }
+        self.head(name, "counter", help);
+        for (ReplicaStatus { keyspace, shard, index, .. }, handed_over) in sites() {
+            let (keyspace, value) = (escaped(keyspace), value(handed_over));
+            self.line(format_args!(
+                "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"}} {value}"
+            ));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quorate_checker::{MicroOp, Observed};
 use quorate_core::command::{End, Member};
 use quorate_core::transaction::readable;
-use quorate_core::{Key, KeyRange, Value};
+use quorate_core::{Key, KeyRange, Value, counter};
 
 use crate::key::{self, in_history, number_of};
 use crate::operation::{Element, Elements, Operation, Plan, Scan, Spread};
@@ -265,6 +265,7 @@ impl Execution {
         match element {
             Element::Fresh => (key::element(self.fresh[at]), self.fresh[at]),
             Element::Numbered(number) => (key::element(number), number),
+            Element::Value => (Key::copy_from_slice(counter::VALUE), key::VALUE),
             Element::Created(object) => self.created(object),
         }
     }
@@ -428,7 +429,7 @@ impl Execution {
         std::mem::take(&mut self.discovered)
     }
 
-    /// The breach of a promise of the workload about its data that was read, in words: see [`crate::social`].
+    /// The breaches of promises about data that was read, in words: those of the workload, see [`crate::social`], and that no counter is below zero.
     pub fn violations(&self) -> Vec<String> {
         let mut read = Vec::new();
         for (operation, seen) in self.plan.operations.iter().zip(&self.seen) {
@@ -437,7 +438,12 @@ impl Execution {
                 read.push(ReadSet { set, counts, objects, is_complete: listed.rest.is_none() });
             }
         }
-        social::violations(&read)
+        let below = read.iter().filter(|read| counter::is_counter(read.set));
+        let below = below.filter(|read| read.counts.iter().any(|(_, count)| *count < 0));
+        let mut violations: Vec<String> =
+            below.map(|read| format!("{} is below zero: {:?}", readable(read.set), read.counts)).collect();
+        violations.extend(social::violations(&read));
+        violations
     }
 
     /// What each operation does, with the fresh value that it writes, if it writes one: for whoever does all of them at once.

@@ -1,7 +1,7 @@
 //! How keys are named.
 
 use bytes::BufMut;
-use quorate_core::Key;
+use quorate_core::{Key, counter};
 
 /// The key with this number of a workload over numbered keys: `k` and ten digits, so that names sort like numbers.
 pub fn numbered(number: u64) -> Key {
@@ -27,8 +27,14 @@ pub(crate) fn element(number: i64) -> Key {
     Key::from(format!("{:016x}", number.cast_unsigned()))
 }
 
+/// The number of the value of a counter in a history. No other element has it.
+pub(crate) const VALUE: i64 = 0;
+
 /// The number of an element; none if no workload has named it. What an object is called goes on with its owner.
 pub(crate) fn number_of(element: &Key) -> Option<i64> {
+    if element == counter::VALUE {
+        return Some(VALUE);
+    }
     let (digits, owner) = std::str::from_utf8(element).ok()?.split_at_checked(16)?;
     if !owner.is_empty() && !owner.starts_with(OWNED) {
         return None;
@@ -39,10 +45,16 @@ pub(crate) fn number_of(element: &Key) -> Option<i64> {
 /// The separator of the number of an object and its owner.
 pub(crate) const OWNED: char = '@';
 
-/// The key as a history spells it.
+/// The key as a history spells it; a counter after a mark.
 pub fn in_history(key: &Key) -> quorate_checker::Key {
-    quorate_checker::Key::from(String::from_utf8_lossy(key).into_owned())
+    let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+    quorate_checker::Key::from(
+        counter::name_of(key).map_or_else(|| text(key), |name| format!("{COUNTER}{}", text(name))),
+    )
 }
+
+/// The names of counters begin with it in a history.
+pub const COUNTER: char = '#';
 
 fn put_digits(name: &mut Vec<u8>, number: u64, width: u32) {
     let mut divisor = 10u64.pow(width - 1);

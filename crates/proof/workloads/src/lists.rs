@@ -34,8 +34,12 @@
 //! | `roll` | reads 1 or 2 sets | the same |
 //! | `post` | adds an element of its own to a set, and appends to a list | sets and lists that are torn apart |
 //! | `view` | reads a set and a list | the same |
+//! | `stock` | adds to a counter, or takes from it | counters that fall below zero |
+//! | `sell` | takes from a counter, and appends to a list | the same, and counters and lists that are torn apart |
+//! | `stocks` | reads 1 or 2 counters | the same |
 
 use quorate_core::command::End;
+use quorate_core::counter::set_of;
 use quorate_core::{Key, KeyRange, Random};
 
 use crate::key::slotted;
@@ -45,6 +49,7 @@ use crate::zipf::{Distribution, Popularity};
 const LIST: u8 = b'l';
 const REGISTER: u8 = b'r';
 const SET: u8 = b's';
+const COUNTER: u8 = b'c';
 
 /// How often a client works on the generation after its current one, so that generations overlap and first writes race.
 const AHEAD_PROBABILITY: f64 = 0.05;
@@ -103,10 +108,11 @@ impl Lists {
         lists.chain((0..self.registers.count()).map(|slot| slotted(REGISTER, generation, slot))).collect()
     }
 
-    /// Every set that was or will be changed in a generation, ascending.
+    /// Every set that was or will be changed in a generation, counters among them, ascending.
     pub fn sets(&self, generation: u64) -> Vec<Key> {
         let count = if self.mix == Mix::Sets { self.registers.count() } else { 0 };
-        (0..count).map(|slot| slotted(SET, generation, slot)).collect()
+        let counters = (0..count).map(|slot| counter(generation, slot));
+        counters.chain((0..count).map(|slot| slotted(SET, generation, slot))).collect()
     }
 
     /// The next transaction.
@@ -116,7 +122,8 @@ impl Lists {
         let draw = Draw { lists: self, generation };
         let (kind, operations) = match (self.mix, random.below(100)) {
             (Mix::Broad, drawn) => draw.of_everything(drawn, random),
-            (Mix::Sets, 0..45) => draw.of_sets(random),
+            (Mix::Sets, 0..38) => draw.of_sets(random),
+            (Mix::Sets, 38..52) => draw.of_counters(random),
             (Mix::Sets, _) => draw.of_everything(random.below(100), random),
             (Mix::Relay, 0..30) => ("hop", draw.appends(1, 1, random)),
             (Mix::Relay, 30..45) => ("look", draw.look()),
@@ -173,6 +180,35 @@ impl Draw<'_> {
                 let set = self.some_sets(1, random).into_iter().map(|set| elements(set, random)).collect();
                 let lists = self.some_lists(1, 1, random).into_iter().map(Operation::Get);
                 ("view", Vec::into_iter(set).chain(lists).collect())
+            }
+        }
+    }
+
+    /// Counters that do not fall below zero. Only few of their changes, so that it can be told which of them a reader has seen.
+    fn of_counters(&self, random: &mut Random) -> (&'static str, Vec<Operation>) {
+        let slots =
+            |wanted: u64, random: &mut Random| self.lists.registers.draw_distinct(random, wanted as usize);
+        let change = |slot, by| {
+            let set = counter(self.generation, slot);
+            Operation::Change { set, element: Element::Value, by }
+        };
+        match random.below(4) {
+            0 => {
+                let by = [3, 2, 1, 2, -1, -2][random.index(6)];
+                ("stock", slots(1, random).into_iter().map(|slot| change(slot, by)).collect())
+            }
+            1 | 2 => {
+                let sold = slots(1, random).into_iter().map(|slot| change(slot, -1));
+                let lists = self.some_lists(0, 1, random).into_iter().map(Operation::Append);
+                ("sell", sold.chain(lists).collect())
+            }
+            _ => {
+                let wanted = random.between(1, 2);
+                let read = |slot| Elements::all(counter(self.generation, slot), End::Least, 1_000);
+                (
+                    "stocks",
+                    slots(wanted, random).into_iter().map(|slot| Operation::Elements(read(slot))).collect(),
+                )
             }
         }
     }
@@ -264,6 +300,11 @@ impl Draw<'_> {
     }
 }
 
+/// A counter, as a set.
+fn counter(generation: u64, slot: u64) -> Key {
+    set_of(&slotted(COUNTER, generation, slot))
+}
+
 /// Adds an element that nobody else adds.
 fn add(set: Key) -> Operation {
     Operation::Change { set, element: Element::Fresh, by: 1 }
@@ -289,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_drawn_and_judgeable() {
-        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4), (Mix::Sets, 13)] {
+        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4), (Mix::Sets, 16)] {
             let (_, plans) = drawn(1_000, mix);
             let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
             for plan in &plans {

@@ -52,6 +52,8 @@ pub enum Element {
     Numbered(i64),
     /// The name of the object that the operation at this place of the plan creates.
     Created(usize),
+    /// The value of a counter that does not fall below zero.
+    Value,
 }
 
 /// The elements of a counting set, page by page.

@@ -89,6 +89,18 @@ impl CountingSet {
         self.elements.get(element).map_or(0, |counted| counted.count(snapshot))
     }
 
+    /// The count of an element in a snapshot, less what later transactions have taken from it.
+    pub(crate) fn untaken(&self, element: &Key, snapshot: &Vector) -> i64 {
+        let Some(counted) = self.elements.get(element) else { return 0 };
+        let taken = counted.later.iter().filter(|(version, by)| *by < 0 && !snapshot.includes(*version));
+        counted.count(snapshot) + taken.map(|(_, by)| i64::from(*by)).sum::<i64>()
+    }
+
+    /// The sum of all counts in a snapshot.
+    pub(crate) fn sum(&self, snapshot: &Vector) -> i64 {
+        self.elements.values().map(|counted| counted.count(snapshot)).sum()
+    }
+
     /// The elements between two bounds whose count in a snapshot is not zero, in order from one end, with their counts.
     ///
     /// # Panics
@@ -215,6 +227,26 @@ mod tests {
         assert_eq!(counts.count(&Key::from("x"), &Vector::new(vec![1])), -1);
         counts.add(version(1, 1), Key::from("x"), 1);
         assert_eq!(told(&counts, End::Least, &[1, 1]), "");
+    }
+
+    /// Whatever has come since does not help, and whatever was taken since is gone.
+    #[test]
+    fn nothing_is_left_in_a_snapshot_of_what_was_taken_since() {
+        let mut counts = set(&[(0, 1, "s0", 5), (0, 2, "s0", -2), (1, 1, "s0", 4), (0, 3, "s1", 7)]);
+        let share = Key::from("s0");
+        for (snapshot, untaken, sum) in
+            [(&[][..], -2, 0), (&[1], 3, 5), (&[2], 3, 3), (&[1, 1], 7, 9), (&[3, 1], 7, 14)]
+        {
+            let snapshot = Vector::new(snapshot.to_vec());
+            assert_eq!(
+                (counts.untaken(&share, &snapshot), counts.sum(&snapshot)),
+                (untaken, sum),
+                "{snapshot}"
+            );
+        }
+        counts.fold(&Vector::new(vec![2]));
+        assert_eq!(counts.untaken(&share, &Vector::new(vec![2])), 3);
+        assert_eq!(counts.untaken(&Key::from("s9"), &Vector::new(vec![2])), 0);
     }
 
     #[test]

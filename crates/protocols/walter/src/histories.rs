@@ -15,9 +15,10 @@
 mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use quorate_core::command::End;
+use quorate_core::counter::{self, is_counter};
 use quorate_core::hash::FixedMap;
 use quorate_core::{Key, KeyRange, Value};
 
@@ -343,16 +344,34 @@ impl Histories {
         self.last(key).is_none_or(|last| snapshot.includes(last))
     }
 
-    /// The count of an element of a set in a snapshot.
+    /// The count of an element of a set in a snapshot, as clients see it: of a counter its value.
     ///
     /// # Errors
     /// The snapshot is too old.
     pub fn count(&self, set: &Key, element: &Key, snapshot: &Vector) -> Result<i64, TooOld> {
         self.check(snapshot)?;
-        Ok(self.sets.get(set).map_or(0, |kept| kept.object.count(element, snapshot)))
+        let Some(kept) = self.sets.get(set) else { return Ok(0) };
+        Ok(match is_counter(set) {
+            true if element == counter::VALUE => kept.object.sum(snapshot),
+            true => 0,
+            false => kept.object.count(element, snapshot),
+        })
     }
 
-    /// The elements of a set in a snapshot between two bounds, from one end, at most so many.
+    /// A share of a counter in a snapshot, less what was taken from it since.
+    pub(crate) fn untaken(&self, counter: &Key, share: &Key, snapshot: &Vector) -> i64 {
+        self.sets.get(counter).map_or(0, |kept| kept.object.untaken(share, snapshot))
+    }
+
+    /// All shares of a counter in a snapshot that are not zero.
+    pub(crate) fn shares(&self, counter: &Key, snapshot: &Vector) -> Vec<(Key, i64)> {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let Some(kept) = self.sets.get(counter) else { return Vec::new() };
+        let shares = kept.object.elements(all, End::Least, snapshot);
+        shares.map(|(share, count)| (share.clone(), count)).collect()
+    }
+
+    /// The elements of a set in a snapshot between two bounds, from one end, at most so many, as clients see them: a counter has one.
     ///
     /// # Errors
     /// The snapshot is too old.
@@ -368,6 +387,9 @@ impl Histories {
         let (Some(kept), true) = (self.sets.get(set), is_some_between(between)) else {
             return Ok(Elements::default());
         };
+        if is_counter(set) {
+            return Ok(value_of(set, &kept.object, between, limit, snapshot));
+        }
         let mut elements = kept.object.elements(between, from, snapshot);
         let count =
             |(element, count): (&Key, i64)| Count { set: set.clone(), element: element.clone(), count };
@@ -568,6 +590,21 @@ impl Histories {
 fn read(key: &Key, register: &Register, snapshot: &Vector) -> Option<Read> {
     let written = register.at(snapshot)?;
     Some(Read { key: key.clone(), version: written.version, value: written.value.clone()? })
+}
+
+/// A counter as clients see it, between two bounds.
+fn value_of(
+    set: &Key,
+    counter: &CountingSet,
+    between: (Bound<&Key>, Bound<&Key>),
+    limit: usize,
+    snapshot: &Vector,
+) -> Elements {
+    let element = Key::copy_from_slice(counter::VALUE);
+    let count = Count { set: set.clone(), element, count: counter.sum(snapshot) };
+    let is_there = count.count != 0 && between.contains(&count.element);
+    let counts: Vec<Count> = Vec::from_iter(is_there.then_some(count)).into_iter().take(limit).collect();
+    Elements { is_cut: is_there && counts.is_empty(), counts }
 }
 
 /// False if no element lies between two bounds, whatever the elements are.

@@ -2,7 +2,7 @@
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
-    Admission, Consultation, Held, Holdings, HostedOnLog, Seat, SiteLag, StoredVersion, Urgency,
+    Admission, Consultation, HandedOver, Held, Holdings, HostedOnLog, Seat, SiteLag, StoredVersion, Urgency,
 };
 use quorate_core::topology::SiteChanges;
 use quorate_core::{ClientId, ClockTime, Groups, Instant, Timestamp, TransactionId};
@@ -52,6 +52,10 @@ impl HostedOnLog for Replica {
 
     fn lags(&self, now: Instant) -> Vec<SiteLag> {
         self.lags(now)
+    }
+
+    fn handed_over(&self) -> Option<HandedOver> {
+        Some(HandedOver { containers: self.moved(), shares: self.shares_given() })
     }
 
     fn consultation(event: &ReplicaEvent) -> Option<&Consultation> {

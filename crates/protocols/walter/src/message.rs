@@ -316,6 +316,8 @@ pub enum Message {
         ending: Ending,
         /// If it was aborted since they were silent, or nobody has taken over from them yet: the sites that let in what it writes.
         silent: Vec<ShardId>,
+        /// True if it was aborted since it would take more from a counter than any site is known to have.
+        is_short: bool,
     },
     /// The snapshot is older than what is kept, or the period is over for long: nothing has been done about it, unless that was long ago and is
     /// forgotten.
@@ -416,6 +418,13 @@ pub enum Message {
         transaction: TransactionId,
         /// The last transaction of that site, as far as it said so, at a time after the client had spoken.
         last: VersionNumber,
+    },
+    /// Leader to leader: the sender's site lacks a share of a counter.
+    AskShare {
+        /// The counter, as a set.
+        counter: Key,
+        /// How much is missing.
+        wanted: u64,
     },
     /// Leader to leader: how many transactions have committed at the receiver's site? Clients of the sender's claim to have seen more than have come.
     AskLast {

@@ -27,6 +27,12 @@ pub(crate) const TOO_MANY: &str = "too many requests wait";
 pub(crate) const NOT_LEADING: &str = "this replica does not lead";
 /// Nothing waits under this name: it has ended, or never began.
 pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
+/// A site is asked for a share of a counter that it lacks itself.
+pub(crate) const LACKS_ITSELF: &str = "this site lacks a share itself";
+/// A site is asked for a share of a counter, and has none.
+pub(crate) const NO_SHARE: &str = "there is no share to give";
+/// A site cannot be sure that it was not taken out.
+pub(crate) const NO_LEASE: &str = "this site may have been removed";
 /// A transaction is to come after one that was sent long ago.
 pub(crate) const EARLIER_FORGOTTEN: &str = "the transaction that it comes after is forgotten";
 /// A transaction is to come after one of another keyspace.

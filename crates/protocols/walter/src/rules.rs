@@ -53,6 +53,10 @@ quorate_core::plants! {
         "a transaction does not wait for the commit of its client that it comes after";
     OtherLocksVouch = "W34", "5.5", Hunt::Scripted,
         "a lock that a transaction has of some registers vouches for others, which its site asks for by another leader";
+    SharesIgnored = "W35", "beyond", Hunt::ALL_FAULTS,
+        "a site takes from a counter without a look at its share";
+    SharesTooEarly = "W36", "beyond", Hunt::Scripted,
+        "a site takes from a share of a counter that its transaction's snapshot lacks";
 }
 
 /// The rules that the machines of this crate follow.

@@ -224,7 +224,7 @@ alternatives!(Message, "walter.Message", messages {
         5 period: Varint,
     }
     3 Commit { 1 transaction: Nested, 2 snapshot: Nested, 3 period: Varint, 4 updates: Repeated<Nested> }
-    4 CommitReply { 1 transaction: Nested, 2 ending: Nested, 3 silent: Packed }
+    4 CommitReply { 1 transaction: Nested, 2 ending: Nested, 3 silent: Packed, 4 is_short: Varint }
     5 TooOld { 1 transaction: Nested, 2 refused: Optional<Varint>, 3 committed: Nested, 4 period: Varint }
     6 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
     7 Prepare { 1 transaction: Nested, 2 keys: Repeated<KeyBytes>, 3 snapshot: Nested }
@@ -251,6 +251,7 @@ alternatives!(Message, "walter.Message", messages {
     24 CopyReply { 1 transaction: Nested, 2 request: Varint, 3 included: Varint, 4 found: Repeated<Nested> }
     30 NeverCommitted { 1 transaction: Nested, 2 last: Nested }
     31 AskLast { 1 question: Varint }
+    33 AskShare { 1 counter: KeyBytes, 2 wanted: Varint }
     32 Last { 1 question: Varint, 2 seqno: Varint }
     20 AskMilestone { 1 transaction: Nested, 2 version: Nested, 3 milestone: Varint }
     21 MilestoneReply { 1 transaction: Nested, 2 milestone: Varint, 3 missing: Packed }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use quorate_core::command::{End, SetCall};
+use quorate_core::counter::validate_element;
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{Key, KeyRange};
 
@@ -211,8 +212,9 @@ impl Inner {
         }
     }
 
-    fn change_count(&self, set: &[u8], element: &[u8], by: i32) -> Result<()> {
+    pub(super) fn change_count(&self, set: &[u8], element: &[u8], by: i32) -> Result<()> {
         self.require_sets()?;
+        validate_element(set, Some(element)).map_err(Invalid::from)?;
         let (set, element) = (Key::copy_from_slice(set), Key::copy_from_slice(element));
         let shard = self.shard_of(&set);
         if let Some((_, reason)) = self.without_space.iter().find(|(without, _)| *without == shard) {
@@ -226,8 +228,9 @@ impl Inner {
         Ok(())
     }
 
-    async fn count(&self, set: &[u8], element: &[u8]) -> Result<i64> {
+    pub(super) async fn count(&self, set: &[u8], element: &[u8]) -> Result<i64> {
         self.require_sets()?;
+        validate_element(set, Some(element)).map_err(Invalid::from)?;
         let (set, element) = (Key::copy_from_slice(set), Key::copy_from_slice(element));
         let shard = self.shard_of(&set);
         self.require_served(std::iter::once(shard))?;

@@ -216,6 +216,49 @@ async fn a_set_is_changed_from_any_site() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_stock_is_sold_from_any_site_and_no_more_than_there_is() -> Result<()> {
+    let network = Network::start().await?;
+    let (west, east) = (&network.west, &network.east);
+    // Page: stock
+    west.transact(async |txn| txn.counter_add("{tea}/stock", 10)).await?; // ten have come
+    west.transact(async |txn| {
+        txn.counter_add("{tea}/stock", -2)?;
+        txn.set_add("{tea}/orders", "order 17") // in one transaction, or not at all
+    })
+    .await?;
+    // Page ends.
+    let stock = async |site: &Keyspace| site.begin().await?.counter_get("{tea}/stock").await;
+    for site in network.everywhere() {
+        eventually(8, async || stock(site).await).await?;
+    }
+    // Page: sold out
+    let sale = east.transact(async |txn| txn.counter_add("{tea}/stock", -9)).await;
+    assert!(matches!(sale, Err(Error::BelowZero)), "there are eight: {sale:?}");
+    // Page ends.
+    // The east asks the west for a share once, and sells from it afterwards.
+    for _ in 0..4 {
+        east.transact(async |txn| txn.counter_add("{tea}/stock", -1)).await?;
+    }
+    west.transact(async |txn| txn.counter_add("{tea}/stock", -4)).await?;
+    for site in network.everywhere() {
+        eventually(0, async || stock(site).await).await?;
+    }
+    let mut txn = west.begin().await?;
+    txn.counter_add("{tea}/stock", 3)?;
+    assert_eq!(txn.counter_get("{tea}/stock").await?, 3, "a transaction sees its own changes");
+    assert_eq!(
+        txn.set_count("{tea}/stock", "value").await?,
+        0,
+        "a counter and a set of one name are two things"
+    );
+    txn.abort().await?;
+    let wrong = west.begin().await?.set_add(b"\0{tea}/stock", "x");
+    assert!(matches!(&wrong, Err(Error::Invalid(_))), "{wrong:?}");
+    assert!(wrong.unwrap_err().to_string().contains("zero byte"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn write_skew_is_permitted() -> Result<()> {
     let network = Network::start().await?;
     let (west, east) = (&network.west, &network.east);

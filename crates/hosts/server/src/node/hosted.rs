@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quorate_core::hosted::{Consultation, Health, News, Seat, SiteLag};
+use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
@@ -114,6 +114,9 @@ pub(crate) trait Runs: Send {
 
     /// How far other sites are behind what has committed at this one, where the machine leads a local site.
     fn lags(&self, now: Instant) -> Vec<SiteLag>;
+
+    /// What the machine has handed to other sites, where it is one of a local site.
+    fn handed_over(&self) -> Option<HandedOver>;
 
     /// What is known of the replica beside the machine.
     fn facts(&self) -> Facts<'_>;
@@ -429,6 +432,10 @@ impl<M: Served> Runs for Running<M> {
 
     fn lags(&self, now: Instant) -> Vec<SiteLag> {
         self.driver.machine().lags(now)
+    }
+
+    fn handed_over(&self) -> Option<HandedOver> {
+        self.driver.machine().handed_over()
     }
 
     fn facts(&self) -> Facts<'_> {

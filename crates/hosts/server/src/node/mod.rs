@@ -72,7 +72,9 @@ use loading::Loader;
 use log::LogError;
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
-pub use status::{DiskStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus};
+pub use status::{
+    DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus,
+};
 
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;

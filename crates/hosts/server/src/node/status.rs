@@ -1,7 +1,7 @@
 //! What operators, `bench` and dashboards are told.
 
 use quorate_core::Instant;
-use quorate_core::hosted::{self, Health, SiteLag};
+use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
 use quorate_runtime::Turn;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
@@ -174,6 +174,19 @@ pub struct ReplicaStatus {
     pub log_lag_bytes: u64,
     /// How far other local sites are behind, if it leads one.
     pub lags: Vec<LagStatus>,
+    /// Containers that it has moved to the sites that write them, and shares of counters that it has given to others, since this process started; absent where
+    /// there are no local sites.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handed_over: Option<HandedOverStatus>,
+}
+
+/// The things that a replica of a local site has handed to other sites.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HandedOverStatus {
+    /// Containers.
+    pub containers: u64,
+    /// Shares of counters.
+    pub shares: u64,
 }
 
 /// How far another local site of a keyspace is behind what has committed at one.
@@ -367,6 +380,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str, now: Instant) -
         held: 0,
         log_lag_bytes: 0,
         lags: Vec::new(),
+        handed_over: None,
     };
     let State::Running(running) = &hosted.state else { return base };
     let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
@@ -393,6 +407,9 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str, now: Instant) -
         held,
         log_lag_bytes,
         lags: running.lags(now).iter().map(LagStatus::from).collect(),
+        handed_over: running
+            .handed_over()
+            .map(|HandedOver { containers, shares }| HandedOverStatus { containers, shares }),
         ..base
     }
 }

@@ -753,6 +753,7 @@ impl Clients {
             }
             Err(
                 Failure::Conflict
+                | Failure::BelowZero
                 | Failure::Unavailable { .. }
                 | Failure::HistoryAbandoned { .. }
                 | Failure::TooOld { .. }

@@ -5,6 +5,7 @@
 //! | I1 | the isolation level holds on what clients saw | the history |
 //! | I1 | the consistency conditions of TPC-C hold, where that runs beside the workload | what the replicas hold at the end |
 //! | I1 | friendship is mutual, and every id in a set has its object (where the workload is a social network over sets) | what committed transactions read |
+//! | I1 | no counter is below zero (where there are counters that may not) | what committed transactions read |
 //! | I2 | commit timestamps explain every read, and order versions as lists do | the history with timestamps |
 //! | I2 | snapshots and places at local sites explain every read (where transactions have them) | the history with both |
 //! | I2 | the timestamps of no group run ahead of right clocks (where leaders choose them) | the replicas while it runs |

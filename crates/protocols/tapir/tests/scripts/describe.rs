@@ -337,6 +337,7 @@ pub(super) fn event(event: &Event) -> String {
                 }
                 Err(Failure::Conflict) => "CONFLICT".to_owned(),
                 Err(Failure::Aborted) => "ABORTED".to_owned(),
+                Err(Failure::BelowZero) => "BELOW ZERO".to_owned(),
                 Err(Failure::HistoryAbandoned { shard }) => format!("{shard} ABANDONED"),
                 Err(Failure::TooOld { oldest }) => format!("TOO OLD, oldest {}", at(*oldest)),
                 Err(Failure::Unavailable { missing }) => format!("UNAVAILABLE, missing {missing:?}"),

@@ -147,7 +147,7 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         ending: Ending,
-        silent: &[ShardId],
+        (silent, is_short): (&[ShardId], bool),
         outbox: &mut Out,
     ) {
         let is_asked = |open: &Open| open.home == from.shard && matches!(open.phase, Phase::Asking(_));
@@ -165,6 +165,7 @@ impl Coordinator {
             Ending::Committed { version, snapshot, is_slow } => {
                 Ok(Committed { fast: !is_slow, ..committed(version, &snapshot) })
             }
+            Ending::Aborted if is_short => Err(Failure::BelowZero),
             Ending::Aborted if silent.is_empty() => Err(Failure::Conflict),
             Ending::Aborted => {
                 let known = silent.iter().filter(|shard| self.leaders.group(**shard).is_some());

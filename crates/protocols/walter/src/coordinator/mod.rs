@@ -149,8 +149,8 @@ impl Coordinates for Coordinator {
             Message::CopyReply { transaction, request, included, found } => {
                 self.on_copy_reply(from, transaction, request, included, found, context, outbox);
             }
-            Message::CommitReply { transaction, ending, silent } => {
-                self.on_ending(from, transaction, ending, &silent, outbox);
+            Message::CommitReply { transaction, ending, silent, is_short } => {
+                self.on_ending(from, transaction, ending, (&silent, is_short), outbox);
             }
             Message::TooOld { transaction, refused, committed, period } => {
                 self.note_period(transaction, from, period);
@@ -187,6 +187,7 @@ impl Coordinates for Coordinator {
             | Message::AskMilestone { .. }
             | Message::Propagate { .. }
             | Message::AskLast { .. }
+            | Message::AskShare { .. }
             | Message::Last { .. }
             | Message::Frozen { .. }
             | Message::Relay { .. }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::command::{End, Event, Failure, Invalid, SetAnswer, SetCall};
+use quorate_core::counter::validate_element;
 use quorate_core::transaction::{LimitExceeded, validate_key};
 use quorate_core::{Context, Key, KeyRange, TransactionId};
 
@@ -107,6 +108,7 @@ impl Coordinator {
             SetCall::Elements { set, .. } | SetCall::Members { set, .. } => (set, None),
         };
         let checked = [Some(set), element].into_iter().flatten().try_for_each(|key| validate_key(key));
+        let checked = checked.and_then(|()| validate_element(set, element.map(Key::as_slice)));
         let bytes = element.map_or(0, |element| element.len());
         let charged = checked.and_then(|()| execution.buffer.charge(set, bytes));
         let noted = charged.and_then(|()| match call {

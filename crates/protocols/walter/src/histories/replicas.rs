@@ -7,6 +7,7 @@
 use std::ops::Bound;
 
 use quorate_core::Key;
+use quorate_core::counter::is_counter;
 use quorate_core::topology::container_of;
 
 use super::{Histories, Kept, Kind, TooOld, is_some_between};
@@ -16,9 +17,9 @@ use crate::register::{Register, Written};
 use crate::vector::{Vector, VersionNumber};
 
 impl Histories {
-    /// The sites that have the values of an object in a snapshot that includes the floor.
+    /// The sites that have the values of an object in a snapshot that includes the floor. A counter is at all sites, so that each can have a share.
     pub fn replicas(&self, key: &[u8], snapshot: &Vector) -> &Replicas {
-        if self.limited.is_empty() {
+        if self.limited.is_empty() || is_counter(key) {
             return &EVERYWHERE;
         }
         let placed = self.container(container_of(key), Some(snapshot));
@@ -53,7 +54,7 @@ impl Histories {
     /// True if this site has an object as far as it knows, whatever a snapshot says: no version of its container was received that does not name it.
     pub fn keeps(&self, key: &[u8]) -> bool {
         let last = self.container(container_of(key), None).and_then(|placed| placed.value.as_ref());
-        last.is_none_or(|container| container.replicas.has(self.site))
+        is_counter(key) || last.is_none_or(|container| container.replicas.has(self.site))
     }
 
     /// True if this site is to have the values that a transaction with this snapshot writes to an object. Other sites may have raised the floor

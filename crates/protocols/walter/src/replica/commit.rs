@@ -29,6 +29,7 @@ use quorate_core::{Address, Context, Instant, Key, ReplicaId, ShardId, Transacti
 use super::containers::{Holder, awaited};
 use super::leader::{Refusing, Slow, Unleased};
 use super::reads::follows_its_own;
+use super::shares::{Lack, are_open_to_clients};
 use super::{Out, Replica};
 use crate::container::Container;
 use crate::entry::{Commit, Entry, registers};
@@ -147,7 +148,7 @@ impl Replica {
             }
             return self.wait_for_ending(from, request.message(), earlier, context.now, outbox);
         }
-        let snapshot = match request.snapshot {
+        let snapshot = match &request.snapshot {
             // However many zeros its client has written.
             Snapshot::Taken(snapshot) => Vector::new(snapshot.numbers().to_vec()),
             // It has read nothing, so it may come after everything that is about to commit here; unless other sites are asked: they must
@@ -163,7 +164,32 @@ impl Replica {
         if !snapshot.includes_all(self.state.histories.floor()) {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
-        self.begin_commit(from, id, snapshot, (request.updates, &holders), context, log, outbox);
+        let silent = match self.lack(&request.updates, &snapshot) {
+            None => {
+                return self.begin_commit(
+                    from,
+                    id,
+                    snapshot,
+                    (request.updates, &holders),
+                    context,
+                    log,
+                    outbox,
+                );
+            }
+            Some(Lack::Elsewhere { counter, missing }) => {
+                match self.ask_for_share((&counter, missing), context.now, log, outbox) {
+                    Ok(()) => return self.wait_for_share(from, request.message(), context.now, outbox),
+                    Err(silent) => silent,
+                }
+            }
+            Some(Lack::Later) => None,
+            Some(Lack::Nowhere) => {
+                let told = Refusing { is_short: true, ..Refusing::told(from) };
+                return self.refuse(id, told, log, outbox);
+            }
+        };
+        let told = Refusing { silent: silent.into_iter().collect(), ..Refusing::told(from) };
+        self.refuse(id, told, log, outbox);
     }
 
     /// All that has committed here, or is about to.
@@ -210,6 +236,7 @@ impl Replica {
         {
             return self.refuse(id, Refusing::told(from), log, outbox);
         }
+        let updates = self.of_shares(updates);
         if elsewhere.is_empty() {
             _ = self.append_commit(Some(from), id, snapshot, updates, Way::Fast, log, outbox);
             return;
@@ -217,6 +244,7 @@ impl Replica {
         let takes_early = self.config.rules.has(Plant::NumberBeforeVotes);
         let Some(leader) = &mut self.leader else { return };
         leader.hold(id, &here);
+        leader.shares.take(&updates);
         if takes_early {
             leader.appended += 1;
         }
@@ -299,7 +327,8 @@ impl Replica {
         let is_sure = *ending == Ending::Aborted || self.holds_lease(now);
         if is_sure || self.config.rules.has(Plant::LeaseNotCheckedAgain) {
             let ending = ending.clone();
-            return outbox.send(to, Message::CommitReply { transaction: id, ending, silent: Vec::new() });
+            let (silent, is_short) = (Vec::new(), false);
+            return outbox.send(to, Message::CommitReply { transaction: id, ending, silent, is_short });
         }
         self.wait_for_lease(to, Unleased::Ending(id), now, outbox);
     }
@@ -339,8 +368,8 @@ impl Replica {
     fn tell_refused(&self, id: TransactionId, told: Refusing, outbox: &mut Out) {
         let silent: Vec<ShardId> = told.silent.iter().map(|site| self.config.shard_of(*site)).collect();
         for client in told.clients {
-            let (ending, silent) = (Ending::Aborted, silent.clone());
-            outbox.send(client, Message::CommitReply { transaction: id, ending, silent });
+            let (ending, silent, is_short) = (Ending::Aborted, silent.clone(), told.is_short);
+            outbox.send(client, Message::CommitReply { transaction: id, ending, silent, is_short });
         }
         for site in told.sites {
             outbox.send(self.leader_of(site), Message::Release { transaction: id });
@@ -393,6 +422,7 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return };
         let Some(slow) = leader.slow.remove(&id) else { return };
         leader.let_go(id, registers(&slow.updates));
+        leader.shares.settle(&slow.updates);
         let silent = match votes {
             Votes::Agreed => None,
             Votes::Refused => Some(BTreeSet::new()),
@@ -479,5 +509,6 @@ fn are_well_formed(updates: &[Update]) -> bool {
         && updates.len() <= TRANSACTION_ENTRIES_MAX
         && bytes <= TRANSACTION_BYTES_MAX
         && is_written_once
+        && are_open_to_clients(updates)
         && added <= i64::from(i32::MAX)
 }

@@ -12,6 +12,7 @@ use super::lag::Marks;
 use super::milestones::Awaited;
 use super::moving::Writers;
 use super::reservations::Reservations;
+use super::shares::Shares;
 use super::state::State;
 use crate::entry::{Commit, registers};
 use crate::histories::Update;
@@ -48,6 +49,8 @@ pub(super) struct Leader {
     pub(super) question: Option<u64>,
     /// Registers that slow commits were refused for.
     pub(super) reservations: Reservations,
+    /// Shares of counters that are on their way.
+    pub(super) shares: Shares,
     /// Which sites write which containers.
     pub(super) writers: Writers,
     /// Reads that wait until it is sure that this replica leads.
@@ -120,6 +123,8 @@ pub(super) struct Refusing {
     pub(super) sites: BTreeSet<LocalSite>,
     /// The sites for want of which it is refused, as clients are told.
     pub(super) silent: BTreeSet<LocalSite>,
+    /// True if it is refused since it would take a counter below zero.
+    pub(super) is_short: bool,
 }
 
 impl Refusing {
@@ -169,6 +174,8 @@ pub(super) enum Awaits {
     Received,
     /// They have committed, and it is known how this transaction has ended.
     Ending(TransactionId),
+    /// They have committed, and a share of a counter has come since there were so many.
+    Share(u64),
     /// They have committed, and the end of every site that was taken out is settled here.
     Ends,
 }
@@ -244,6 +251,7 @@ impl Leader {
             waiting: Vec::new(),
             question: None,
             reservations: Reservations::default(),
+            shares: Shares::default(),
             writers: Writers::new(now),
             unconfirmed: VecDeque::new(),
             peers: sites.map(|(site, leader)| (site, Peer::new(leader, now))).collect(),
@@ -332,6 +340,7 @@ impl Leader {
     pub(super) fn note_appended(&mut self, commit: &Commit, asker: Option<Address>) {
         self.appended = commit.version.seqno;
         self.committing.insert(commit.transaction, asker);
+        self.shares.take(&commit.updates);
         for key in commit.registers() {
             self.writing.insert(key.clone(), commit.version.seqno);
         }
@@ -347,6 +356,9 @@ impl Leader {
         }
         for name in placed(&commit.updates) {
             self.leaving.remove(name);
+        }
+        if self.committing.contains_key(&commit.transaction) {
+            self.shares.settle(&commit.updates);
         }
         self.committing.remove(&commit.transaction).flatten()
     }

@@ -16,6 +16,7 @@
 //! | `survival` | what is kept of such a site | 5.7 |
 //! | `joining` | a site joins the others, among them one that comes back | 5.7 |
 //! | `moving` | containers move to the sites that write them | |
+//! | `shares` | counters that do not fall below zero | |
 //! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
 //! | `lag` | how far other sites are behind, for operators | |
 //! | `floor` | what may be forgotten | 6 |
@@ -37,6 +38,7 @@ mod propagation;
 mod reads;
 mod removal;
 mod reservations;
+mod shares;
 mod state;
 mod survival;
 
@@ -133,6 +135,8 @@ pub struct Replica {
     copies_read: u64,
     /// The containers that were moved.
     moved: u64,
+    /// The shares of counters that were given to other sites.
+    shares_given: u64,
 }
 
 impl Replica {
@@ -279,6 +283,9 @@ impl Replica {
             (Message::Last { question, seqno }, Address::Replica(from)) => {
                 self.on_last(from, question, seqno, context.now, outbox);
             }
+            (Message::AskShare { counter, wanted }, Address::Replica(from)) => {
+                self.on_ask_share(from, &counter, wanted, context, log, outbox);
+            }
             (Message::Frozen { frozen, received }, Address::Replica(from)) => {
                 self.on_frozen(from, frozen, received, context, outbox);
             }
@@ -305,6 +312,7 @@ impl Replica {
                 | Message::Propagate { .. }
                 | Message::Progress { .. }
                 | Message::AskLast { .. }
+                | Message::AskShare { .. }
                 | Message::Last { .. }
                 | Message::Frozen { .. }
                 | Message::Relay { .. }
@@ -425,6 +433,7 @@ impl Replica {
         self.attend_floor(context, log, outbox);
         self.attend_peers(context, outbox);
         self.attend_moves(now, log, outbox);
+        self.attend_shares(now, log, outbox);
         self.attend_milestones(context);
         self.attend_marks(context.now);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
@@ -460,6 +469,7 @@ impl LogMachine for Replica {
             leased_until: Instant::START,
             copies_read: 0,
             moved: 0,
+            shares_given: 0,
         }
     }
 
@@ -503,6 +513,7 @@ impl LogMachine for Replica {
         match entry {
             Entry::Commit(commit) => {
                 self.on_committed(commit, context.now, outbox);
+                self.note_shares();
                 self.advance(log, outbox);
                 self.wake(context, log, outbox);
             }
@@ -516,6 +527,7 @@ impl LogMachine for Replica {
             }
             Entry::Advance(_) => {
                 self.on_advanced(log, outbox);
+                self.note_shares();
                 self.go_on_moving(log, outbox);
                 self.wake(context, log, outbox);
             }

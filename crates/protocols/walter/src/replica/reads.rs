@@ -302,6 +302,16 @@ impl Replica {
         self.wait_for(waits, outbox);
     }
 
+    /// The request is handled again once a share of a counter has come.
+    pub(super) fn wait_for_share(&mut self, from: Address, message: Message, now: Instant, outbox: &mut Out) {
+        let Some(leader) = &self.leader else { return };
+        let (awaits, needs) = (Awaits::Share(leader.shares.come), Vector::default());
+        self.wait_for(
+            Waiting { from, message, awaits, needs, since: now, until: None, question: None },
+            outbox,
+        );
+    }
+
     /// The request is handled again once the ends of all sites that were taken out are settled here.
     pub(super) fn wait_for_ends(&mut self, from: Address, message: Message, now: Instant, outbox: &mut Out) {
         let (awaits, needs) = (Awaits::Ends, Vector::default());
@@ -339,6 +349,7 @@ impl Replica {
             Awaits::Committed => committed.includes_all(&waiting.needs),
             Awaits::Received => received.includes_all(&waiting.needs),
             Awaits::Ending(earlier) => self.state.ending(earlier).is_some(),
+            Awaits::Share(come) => leader.shares.come > come,
             Awaits::Ends => leader.freezing.len() <= self.state.removals.len() && self.state.are_settled(),
         };
         let is_ready = |waiting: &mut Waiting| is_over(waiting) && has_come(waiting);

@@ -2,6 +2,7 @@
 
 use quorate_core::TransactionId;
 use quorate_core::command::{Event, Failure, Invalid, NotReached, Outcome, SetAnswer};
+use quorate_core::counter::name_of;
 use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
 use quorate_walter::{Entry, LocalSite, Message, Page, Update};
@@ -11,8 +12,12 @@ pub(super) fn transaction(id: TransactionId) -> String {
     format!("c{}.{}{attempt}", id.client.0, id.sequence)
 }
 
+/// Keys, elements and values; the name of a counter after a mark.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    match name_of(bytes) {
+        Some(counter) => format!("#{}", text(counter)),
+        None => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 fn value(value: Option<&bytes::Bytes>) -> String {
@@ -163,9 +168,10 @@ pub(super) fn message(message: &Message) -> String {
         Message::Commit { transaction: id, snapshot: at, period, updates: all } => {
             format!("COMMIT {} {} {}, period {}", transaction(*id), updates(all), snapshot(at), period.0)
         }
-        Message::CommitReply { transaction: id, ending: how, silent } => {
+        Message::CommitReply { transaction: id, ending: how, silent, is_short } => {
             let silent: Vec<String> = silent.iter().map(|shard| format!(", {} is silent", shard.0)).collect();
-            format!("{} {}{}", transaction(*id), ending(how), silent.concat())
+            let short = if *is_short { ", below zero" } else { "" };
+            format!("{} {}{}{short}", transaction(*id), ending(how), silent.concat())
         }
         Message::TooOld { transaction: id, committed, period, .. } => {
             format!("{} TOO-OLD, {committed} has committed, period {}", transaction(*id), period.0)
@@ -190,6 +196,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::NeverCommitted { transaction: id, last } => {
             format!("{} NEVER-COMMITTED, nothing after {last}", transaction(*id))
         }
+        Message::AskShare { counter, wanted } => format!("ASK-SHARE {wanted} of {}", text(counter)),
         Message::AskLast { .. } => "ASK-LAST".to_owned(),
         Message::Last { seqno, .. } => format!("LAST {seqno}"),
         Message::Frozen { frozen, received } => format!(
@@ -325,6 +332,7 @@ pub(super) fn event(event: &Event) -> String {
                 Failure::Conflict => "CONFLICT".to_owned(),
                 Failure::Aborted => "ABORTED".to_owned(),
                 Failure::Unknown { .. } => "UNKNOWN".to_owned(),
+                Failure::BelowZero => "BELOW ZERO".to_owned(),
                 Failure::HistoryAbandoned { .. } => "HISTORY ABANDONED".to_owned(),
                 Failure::TooOld { .. } => "TOO OLD".to_owned(),
                 Failure::Invalid(Invalid::NeverCommitted { position }) => {

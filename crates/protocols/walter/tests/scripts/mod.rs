@@ -10,6 +10,7 @@
 //! | `cluster [sites=S] [replicas=N] [batches=B] [survives=F] [lease=MILLISECONDS] [lag=MILLISECONDS] [moves=WRITES]` | first; keys `a…` have their preferred site at the first, keys `b…` at the second, and so on; the client `c1` is at the first site, `c2` at the second |
 //! | `begin c1 7 [MILLISECONDS]`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7 SITE` | a client's commands; `7/2` is the attempt after the second |
 //! | `add c1 7 a x`, `remove c1 7 a x`, `count c1 7 a x`, `elements c1 7 a [LIMIT]`, `backwards c1 7 a [LIMIT]` | the same of counting sets |
+//! | `gain c1 7 a 5`, `take c1 7 a 3`, `value c1 7 a` | the same of counters that do not fall below zero |
 //! | `mark c1 7 a` | a key is read, and whether it is in flight |
 //! | `get c1 7 a b` | the same of several keys at once |
 //! | `name c1 7 a b`, `unname c1 7 a b`, `members c1 7 a [LIMIT]`, `newest c1 7 a [LIMIT]` | the key `b` is added to a set, or taken out; the set is read with the keys that are in it, from either end |
@@ -45,7 +46,9 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 26] = [
+const PLANTED: [(&str, Plant, &str); 28] = [
+    ("77_a_counter_does_not_fall_below_zero", Plant::SharesIgnored, "  c1.3 BELOW ZERO"),
+    ("78_a_share_comes_after_the_snapshot", Plant::SharesTooEarly, "  c2.1 CONFLICT"),
     ("74_a_lock_vouches_for_what_it_locks", Plant::OtherLocksVouch, "  c1.1 CONFLICT"),
     ("72_commits_are_pipelined", Plant::EarlierIgnored, "  c1.4 got b2 = nothing"),
     ("34_a_successor_waits", Plant::BarrierIgnored, "1/r0 → c1: c1.1 committed as s0.1 at ⟨0 1⟩"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::command::{Command, ContainerCall, End, Event, Freshness, Milestone, Routes, SetCall};
+use quorate_core::counter::{VALUE, set_of};
 use quorate_core::hosted::{Consultation, Shards};
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Join, Keyspace, Shard, SiteChanges, shard_position};
@@ -309,6 +310,15 @@ impl World {
                 let (set, element) = (key(set, sites), Key::from(*element));
                 let by = if verb == "add" { 1 } else { -1 };
                 Command::Set { transaction, call: SetCall::Add { set, element, by } }
+            }
+            ("gain" | "take", [counter, by]) => {
+                let (set, by) = (set_of(&key(counter, sites)), by.parse::<i32>().unwrap());
+                let (element, by) = (Key::copy_from_slice(VALUE), if verb == "gain" { by } else { -by });
+                Command::Set { transaction, call: SetCall::Add { set, element, by } }
+            }
+            ("value", [counter]) => {
+                let (set, element) = (set_of(&key(counter, sites)), Key::copy_from_slice(VALUE));
+                Command::Set { transaction, call: SetCall::Count { set, element } }
             }
             ("count", [set, element]) => {
                 let (set, element) = (key(set, sites), Key::from(*element));

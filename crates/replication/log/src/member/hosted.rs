@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
-    Admission, Consultation, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat, SiteLag,
-    StoredVersion, Urgency,
+    Admission, Consultation, HandedOver, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat,
+    SiteLag, StoredVersion, Urgency,
 };
 use quorate_core::log::LogMachine;
 use quorate_core::topology::SiteChanges;
@@ -99,6 +99,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn lags(&self, now: Instant) -> Vec<SiteLag> {
         self.machine().lags(now)
+    }
+
+    fn handed_over(&self) -> Option<HandedOver> {
+        self.machine().handed_over()
     }
 
     fn verify(request: Request) -> Option<<Self as Machine>::Command> {

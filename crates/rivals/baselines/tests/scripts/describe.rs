@@ -199,6 +199,7 @@ pub(super) fn event(event: &Event) -> String {
                 Ok(committed) => format!("COMMITTED at {}", at(committed.timestamp)),
                 Err(Failure::Conflict) => "CONFLICT".to_owned(),
                 Err(Failure::Aborted) => "ABORTED".to_owned(),
+                Err(Failure::BelowZero) => "BELOW ZERO".to_owned(),
                 Err(Failure::HistoryAbandoned { shard }) => format!("{shard} ABANDONED"),
                 Err(Failure::TooOld { .. }) => "TOO OLD".to_owned(),
                 Err(Failure::Unavailable { missing }) => format!("UNAVAILABLE, missing {missing:?}"),

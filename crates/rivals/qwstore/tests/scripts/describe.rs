@@ -171,6 +171,7 @@ fn failed(failure: &Failure) -> String {
     match failure {
         Failure::Conflict => "CONFLICT".to_owned(),
         Failure::Aborted => "ABORTED".to_owned(),
+        Failure::BelowZero => "BELOW ZERO".to_owned(),
         Failure::HistoryAbandoned { shard } => format!("{shard} ABANDONED"),
         Failure::TooOld { .. } => "TOO OLD".to_owned(),
         Failure::Unavailable { missing } => format!("UNAVAILABLE: {missing:?}"),

@@ -3,6 +3,7 @@
 //! It knows the ids of other clients' transactions, sends in its own name, and writes only keys of its own.
 
 use quorate_core::command::{End, Milestone};
+use quorate_core::counter::{VALUE, set_of};
 use quorate_core::{Key, Random, ShardId, TransactionId, Value};
 use quorate_walter::message::{Ending, Period, Snapshot, Wanted};
 use quorate_walter::{LocalSite, Message, Update, Vector, VersionNumber};
@@ -69,11 +70,17 @@ impl Hostile {
         let write = Update::Write { key: key.clone(), value: Some(Value::from_static(b"mine")) };
         let other = Key::copy_from_slice(&[HOSTILE_KEYS, self.liar.random.below(256) as u8]);
         let add = Update::Add { set: other.clone(), element: key, by: i32::MAX };
-        match self.liar.random.below(5) {
+        let counter = set_of(&other);
+        let element = [VALUE, b"s0", b"s1"][self.liar.random.index(3)];
+        let by = [1, -1, 1_000_000, i32::MIN][self.liar.random.index(4)];
+        let change = Update::Add { set: counter, element: Key::copy_from_slice(element), by };
+        match self.liar.random.below(7) {
             0 => vec![],
             1 => vec![write.clone(), write],
             2 => vec![add.clone(), add],
-            3 => vec![write, Update::Write { key: other, value: None }, add],
+            3 => vec![change],
+            4 => vec![change.clone(), change],
+            5 => vec![write, Update::Write { key: other, value: None }, add],
             _ => vec![write],
         }
     }
@@ -127,7 +134,12 @@ impl Hostile {
                 period: Period(1),
                 updates: updates.clone(),
             },
-            _ => Message::CommitReply { transaction, ending: Ending::Aborted, silent: vec![shard] },
+            _ => Message::CommitReply {
+                transaction,
+                ending: Ending::Aborted,
+                silent: vec![shard],
+                is_short: true,
+            },
         });
     }
 
@@ -165,6 +177,7 @@ impl Hostile {
             Message::Prepare { transaction, keys, snapshot: vector },
             Message::NotLeading { transaction: None, leader: quorate_core::ReplicaIndex(200) },
             Message::AskLast { question: 0 },
+            Message::AskShare { counter: set_of(b"hostile"), wanted: u64::MAX },
             Message::Last { question: u64::MAX, seqno: 0 },
         ];
         let own = said[self.liar.random.index(said.len())].clone();

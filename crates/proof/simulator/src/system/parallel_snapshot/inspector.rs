@@ -28,6 +28,7 @@ pub struct Inspector {
     remote: u64,
     copies_read: u64,
     moved_by_themselves: u64,
+    shares_given: u64,
     limited: u64,
 }
 
@@ -73,6 +74,7 @@ impl Inspector {
             }
             self.copies_read = self.copies_read.max(replica.copies_read());
             self.moved_by_themselves = self.moved_by_themselves.max(replica.moved());
+            self.shares_given = self.shares_given.max(replica.shares_given());
             self.limited = self.limited.max(replica.histories().limited().count() as u64);
             self.slow = self.slow.max(replica.locks() as u64);
             let own = replica.site();
@@ -124,6 +126,7 @@ impl Inspector {
             ("containers were placed", self.moved.len() as u64),
             ("objects were read at another site than the client's", self.copies_read),
             ("containers moved by themselves", self.moved_by_themselves),
+            ("shares of counters were given to another site", self.shares_given),
             ("sites had objects that another site had not", self.limited),
             ("transactions of other sites committed at a site", self.remote),
             ("transactions held locks of a preferred site at once", self.slow),

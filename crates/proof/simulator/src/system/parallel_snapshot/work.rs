@@ -77,6 +77,7 @@ fn of_own(message: &Message) -> Work {
         | Message::Abandoned { .. }
         | Message::NeverCommitted { .. }
         | Message::AskLast { .. }
+        | Message::AskShare { .. }
         | Message::Last { .. }
         | Message::Frozen { .. }
         | Message::NotLeading { .. }
