@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     let begin = Instant::now();
     let mut summary = Vec::new();
     let mut last_words = Vec::new();
-    let mut failed = 0;
+    let mut failed: Vec<&str> = Vec::new();
     for stage in STAGES.iter().filter(|stage| names.is_empty() || names.contains(&stage.name)) {
         println!("\n── {}: {}", stage.name, stage.what);
         let begin = Instant::now();
@@ -79,16 +79,19 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
         println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
         summary.push(line(stage.name, outcome.verdict, seconds, stage.budget, &outcome.note));
         last_words.extend(outcome.last_words);
-        failed += usize::from(outcome.verdict == Verdict::Failed);
+        failed.extend((outcome.verdict == Verdict::Failed).then_some(stage.name));
     }
     println!("\n── summary\n{}", summary.join("\n"));
     if !last_words.is_empty() {
         println!("\n{}\n", last_words.join("\n"));
     }
-    let verdict = if failed == 0 { Verdict::Passed } else { Verdict::Failed };
-    let note = if failed == 0 { String::new() } else { format!("{failed} of {} stages", summary.len()) };
+    let verdict = if failed.is_empty() { Verdict::Passed } else { Verdict::Failed };
+    let note = match failed.is_empty() {
+        true => String::new(),
+        false => format!("{} of {} stages: {}", failed.len(), summary.len(), failed.join(", ")),
+    };
     println!("{}", line("check", verdict, begin.elapsed().as_secs_f64(), BUDGET, &note));
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A line of the summary. A machine that is busy may take longer than the budget, which fails nothing.
