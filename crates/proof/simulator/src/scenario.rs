@@ -212,7 +212,10 @@ impl<S: System> Scenario<S> {
         if relays {
             relay(&mut scenario);
         }
-        // Under overload, when everything is concurrent, counts would leave too much open.
+        // Under overload, when everything is concurrent, counts would leave too much open, those of counters above all.
+        if scenario.has(Fault::Overload) && scenario.workload.mix == Mix::Counters {
+            scenario.workload.mix = Mix::Sets;
+        }
         let may_draw = !scenario.has(Fault::Overload) && options.workload.is_none();
         let is_asked = options.workload.is_some_and(WorkloadKind::needs_sets);
         if S::ISOLATION.stands_in_sites() && (may_draw || is_asked) {
@@ -566,7 +569,7 @@ fn draw_misfortunes(faults: &[Fault], random: &mut Random) -> Misfortunes {
 /// Where there are counting sets, most seeds use them.
 fn draw_mix<S: System>(random: &mut Random) -> Mix {
     let has_sets = S::ISOLATION.stands_in_sites() && random.chance(0.7);
-    if has_sets { Mix::Sets } else { Mix::Broad }
+    if has_sets { Mix::Counters } else { Mix::Broad }
 }
 
 /// Some seeds run a social network over counting sets instead, with few users.

@@ -34,6 +34,11 @@
 //! | `roll` | reads 1 or 2 sets | the same |
 //! | `post` | adds an element of its own to a set, and appends to a list | sets and lists that are torn apart |
 //! | `view` | reads a set and a list | the same |
+//!
+//! [`Mix::Counters`] has counters that do not fall below zero besides, one for each register:
+//!
+//! | transaction | operations | looks for |
+//! |---|---|---|
 //! | `stock` | adds to a counter, or takes from it | counters that fall below zero |
 //! | `sell` | takes from a counter, and appends to a list | the same, and counters and lists that are torn apart |
 //! | `stocks` | reads 1 or 2 counters | the same |
@@ -70,6 +75,8 @@ pub enum Mix {
     Relay,
     /// Counting sets, and some of everything.
     Sets,
+    /// Counting sets, counters that do not fall below zero, and some of everything.
+    Counters,
 }
 
 /// The judged workload, as one client draws it.
@@ -110,9 +117,10 @@ impl Lists {
 
     /// Every set that was or will be changed in a generation, counters among them, ascending.
     pub fn sets(&self, generation: u64) -> Vec<Key> {
-        let count = if self.mix == Mix::Sets { self.registers.count() } else { 0 };
-        let counters = (0..count).map(|slot| counter(generation, slot));
-        counters.chain((0..count).map(|slot| slotted(SET, generation, slot))).collect()
+        let slots = |has_them| if has_them { 0..self.registers.count() } else { 0..0 };
+        let counters = slots(self.mix == Mix::Counters).map(|slot| counter(generation, slot));
+        let sets = slots(matches!(self.mix, Mix::Sets | Mix::Counters));
+        counters.chain(sets.map(|slot| slotted(SET, generation, slot))).collect()
     }
 
     /// The next transaction.
@@ -122,9 +130,9 @@ impl Lists {
         let draw = Draw { lists: self, generation };
         let (kind, operations) = match (self.mix, random.below(100)) {
             (Mix::Broad, drawn) => draw.of_everything(drawn, random),
-            (Mix::Sets, 0..38) => draw.of_sets(random),
-            (Mix::Sets, 38..52) => draw.of_counters(random),
-            (Mix::Sets, _) => draw.of_everything(random.below(100), random),
+            (Mix::Sets, 0..45) | (Mix::Counters, 0..38) => draw.of_sets(random),
+            (Mix::Counters, 38..52) => draw.of_counters(random),
+            (Mix::Sets | Mix::Counters, _) => draw.of_everything(random.below(100), random),
             (Mix::Relay, 0..30) => ("hop", draw.appends(1, 1, random)),
             (Mix::Relay, 30..45) => ("look", draw.look()),
             (Mix::Relay, 45..92) => ("pair", draw.appends(2, 2, random)),
@@ -330,7 +338,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_drawn_and_judgeable() {
-        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4), (Mix::Sets, 16)] {
+        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4), (Mix::Sets, 13), (Mix::Counters, 16)] {
             let (_, plans) = drawn(1_000, mix);
             let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
             for plan in &plans {

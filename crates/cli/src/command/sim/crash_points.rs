@@ -1,6 +1,6 @@
 //! `quorate sim --crash-points`: crashes at every step of small clusters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,6 @@ use quorate_simulator::crash_points::{
     self, Case, Configuration, ConfigurationReport, CrashPointReport, Task, TaskReport, run_task,
 };
 use quorate_simulator::{Planted, TraceText};
-use quorate_tapir::Plant;
 
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
@@ -22,15 +21,25 @@ const PRINTED_MAX: usize = 20;
 
 /// Executes a share of the cases of every configuration. Good if nothing is violated.
 pub(super) fn run(plant: Option<&Planted>, share: Share, json: bool) -> Outcome {
-    let plant = rule_of(plant)?;
-    let tasks = Configuration::ALL.into_iter().flat_map(|of| crash_points::tasks(of, plant));
+    let is_meant = |of: &Configuration| plant.is_none_or(|plant| plant.system == of.system);
+    if !Configuration::ALL.iter().any(is_meant) {
+        return Err(plant.map_or_else(|| Failure::usage("there is no small cluster"), no_cluster));
+    }
+    let configurations = Configuration::ALL.into_iter().filter(is_meant);
+    let tasks = configurations.flat_map(|of| crash_points::tasks(of, plant));
     let tasks: Vec<Task> = share.of(tasks).collect();
     tell(&run_all(&tasks), json)
 }
 
 /// Executes one case, and writes its trace if that is wanted.
 pub(super) fn run_case(mut case: Case, plant: Option<&Planted>, trace: Option<&Path>, json: bool) -> Outcome {
-    case.plant = rule_of(plant)?;
+    if let Some(plant) = plant.filter(|plant| plant.system != case.configuration.system) {
+        return Err(no_cluster(plant));
+    }
+    case.plant = plant.cloned();
+    if let Some(reason) = crash_points::misplaced(&case) {
+        return Err(Failure::usage(reason));
+    }
     let text = trace.map(|_| TraceText::default());
     let report = crash_points::run_case(&case, text.clone());
     if let (Some(path), Some(text)) = (trace, text) {
@@ -40,13 +49,16 @@ pub(super) fn run_case(mut case: Case, plant: Option<&Planted>, trace: Option<&P
     tell(&report, json)
 }
 
-/// The rule that a plant breaks: these clusters are strict ones.
-fn rule_of(plant: Option<&Planted>) -> Result<Option<Plant>, Failure> {
-    let Some(plant) = plant else { return Ok(None) };
-    let rule = Plant::ALL.into_iter().find(|rule| rule.id() == plant.id);
-    rule.map(Some).ok_or_else(|| {
-        Failure::usage(format!("{} is a bug of {}; --crash-points is about strict", plant.id, plant.system))
-    })
+/// A bug is planted where its system does not run.
+fn no_cluster(plant: &Planted) -> Failure {
+    let systems: BTreeSet<&str> = Configuration::ALL.iter().map(|of| of.system.name()).collect();
+    let systems: Vec<&str> = systems.into_iter().collect();
+    Failure::usage(format!(
+        "{} is a bug of {}, which runs in no small cluster that is meant; they run {}",
+        plant.id,
+        plant.system,
+        systems.join(", ")
+    ))
 }
 
 /// Executes tasks on all processors, and reports on them in their order.

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use quorate_core::topology::UnknownName;
-use quorate_tapir::{Plant, Rules};
 
 use super::configuration::Configuration;
+use crate::system::Planted;
 use crate::world::disk::Crash;
 
 /// What becomes of a machine after its crash.
@@ -72,20 +72,15 @@ pub struct Case {
     /// The cluster.
     pub configuration: Configuration,
     /// The bug that is planted, if one is: not part of the name.
-    pub plant: Option<Plant>,
+    pub plant: Option<Planted>,
     /// The crashes, ascending.
     pub crashes: Vec<CrashPoint>,
 }
 
 impl Case {
-    /// The rules that machines follow in it.
-    pub fn rules(&self) -> Rules {
-        self.plant.map_or(Rules::EXCLUSIVE, Rules::planted)
-    }
-
     /// The arguments of `quorate sim` that repeat it.
     pub fn repeat_arguments(&self) -> String {
-        let plant = self.plant.map(|plant| format!(" --plant {}", plant.id()));
+        let plant = self.plant.as_ref().map(|plant| format!(" --plant {}", plant.id));
         format!("sim --crash-case {self}{}", plant.unwrap_or_default())
     }
 }

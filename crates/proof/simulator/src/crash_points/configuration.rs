@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::hash::FixedMap;
+use quorate_core::rules::Plants;
 use quorate_core::topology::{Durability, shard_position};
-use quorate_core::{ClientId, GroupSize, Key, KeyRange, Random};
-use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
+use quorate_core::{GroupSize, Key, KeyRange, Random};
 use quorate_workloads::key::numbered;
 use quorate_workloads::{Operation, Parameters, Plan, Popularity, Scan, WorkloadKind};
 
+use crate::amnesia::HostPlant;
 use crate::clients::script::{Manner, Scripted};
+use crate::options::{Faults, Options};
 use crate::scenario::{Distance, SITES, Scenario};
-use crate::system::Settings;
-use crate::system::strict::Strict;
+use crate::system::{Planted, Sketch, System, SystemKind};
 use crate::world::costs::SyncTime;
 use crate::world::network::Misfortunes;
 
@@ -24,7 +25,9 @@ pub struct Configuration {
     pub name: &'static str,
     /// What is special about it, in a few words.
     pub what: &'static str,
-    /// Shards of the keyspace.
+    /// The system that runs on it.
+    pub system: SystemKind,
+    /// Shards of the keyspace. Where groups stand in sites, one in each.
     pub shards: usize,
     /// Replicas of each shard.
     pub replicas: usize,
@@ -36,10 +39,11 @@ pub struct Configuration {
 
 impl Configuration {
     /// Every configuration.
-    pub const ALL: [Configuration; 4] = [
+    pub const ALL: [Configuration; 7] = [
         Configuration {
             name: "one-shard",
             what: "everything in one shard, whose old records are collected all the time",
+            system: SystemKind::STRICT,
             shards: 1,
             replicas: 3,
             lacks_node: false,
@@ -48,6 +52,7 @@ impl Configuration {
         Configuration {
             name: "two-shards",
             what: "transactions over two shards",
+            system: SystemKind::STRICT,
             shards: 2,
             replicas: 3,
             lacks_node: false,
@@ -56,6 +61,7 @@ impl Configuration {
         Configuration {
             name: "slow-path",
             what: "transactions over two shards, of which each lacks a replica",
+            system: SystemKind::STRICT,
             shards: 2,
             replicas: 3,
             lacks_node: true,
@@ -64,8 +70,36 @@ impl Configuration {
         Configuration {
             name: "five-replicas",
             what: "one shard with five replicas",
+            system: SystemKind::STRICT,
             shards: 1,
             replicas: 5,
+            lacks_node: false,
+            collects: false,
+        },
+        Configuration {
+            name: "serializable",
+            what: "transactions over two shards, each on a replicated log",
+            system: SystemKind::SERIALIZABLE,
+            shards: 2,
+            replicas: 3,
+            lacks_node: false,
+            collects: false,
+        },
+        Configuration {
+            name: "local-sites",
+            what: "two local sites of one replica each, and transactions that write keys of both",
+            system: SystemKind::PARALLEL_SNAPSHOT,
+            shards: 2,
+            replicas: 1,
+            lacks_node: false,
+            collects: true,
+        },
+        Configuration {
+            name: "replicated-sites",
+            what: "the same with three replicas in each local site",
+            system: SystemKind::PARALLEL_SNAPSHOT,
+            shards: 2,
+            replicas: 3,
             lacks_node: false,
             collects: false,
         },
@@ -87,21 +121,47 @@ impl Configuration {
     /// How far ahead the clock of the first client is: whoever comes after it has to choose a higher timestamp.
     pub const FAST_CLOCK_MICROS: i64 = 20_000;
 
+    /// True if servers go on with what clients have left behind, each as a backup coordinator.
+    pub fn has_backups(&self) -> bool {
+        self.system == SystemKind::STRICT
+    }
+
+    /// Within so long after a crash, and after a server has come back, whatever a server holds is free again: two recovery time-outs; one more for each
+    /// backup coordinator that is asked and cannot answer; and one for each node that is down, because without its vote it can take a view change to
+    /// tell whether a transaction may have committed. On replicated logs the next leader comes first, and then its questions to other groups.
+    pub fn free_within(&self, dead_backups: usize) -> Duration {
+        let time_outs = match self.has_backups() {
+            true => 2 + dead_backups + self.nodes_lacking(),
+            false => 10,
+        };
+        Self::RECOVERY_TIMEOUT.saturating_mul(time_outs as u32)
+    }
+
     /// The cluster, its clients and what they run. All that is drawn in it is drawn from a fixed seed.
-    pub fn scenario(&self, rules: Rules) -> Scenario<Strict> {
+    pub fn scenario<S: System>(&self, plant: Option<&Planted>) -> Scenario<S> {
         let group = match GroupSize::new(self.replicas) {
             Ok(group) => group,
             Err(error) => unreachable!("{error}"),
         };
         let script = self.script();
-        let site_delays = vec![vec![Duration::from_micros(300); SITES]; SITES];
+        let stands_in_sites = S::ISOLATION.stands_in_sites();
+        let sites = if stands_in_sites { self.shards } else { SITES };
+        let site_delays = vec![vec![Duration::from_micros(300); sites]; sites];
         let workload = Parameters { keys: KEYS, judged: true, ..Parameters::new(WorkloadKind::Rmw) };
-        let checkpoint = if self.collects { Duration::from_millis(15) } else { Duration::from_secs(3_600) };
+        let options = Options {
+            system: self.system,
+            faults: Faults::None,
+            plant: plant.cloned(),
+            variants: false,
+            ..Options::new(1..=1)
+        };
+        let round_trip = 2 * site_delays[0][0];
+        let sketch = Sketch { seed: 1, options: &options, group, round_trip };
         Scenario {
             seed: 1,
             shards: self.shards,
             group,
-            server_nodes: self.replicas,
+            server_nodes: if stands_in_sites { sites * self.replicas } else { self.replicas },
             clients: script.len(),
             sessions_per_client: 1,
             durability: Durability::Sync,
@@ -128,27 +188,9 @@ impl Configuration {
             strike_interval: Duration::from_secs(3_600),
             hints: false,
             service_time: Duration::ZERO,
-            settings: Settings {
-                coordinator: CoordinatorConfig {
-                    rules,
-                    read_timeout: Duration::from_millis(4),
-                    fast_path_timeout: Duration::from_millis(3),
-                    resend_timeout: Duration::from_millis(12),
-                    retries_max: 3,
-                    abandon_after: Duration::from_millis(500),
-                    ..CoordinatorConfig::new(ClientId::default())
-                },
-                replica: ReplicaConfig {
-                    rules,
-                    recovery_timeout: Self::RECOVERY_TIMEOUT,
-                    view_change_timeout: Duration::from_millis(30),
-                    checkpoint_interval: checkpoint,
-                    checkpoint_lag: checkpoint,
-                    ..ReplicaConfig::new(Default::default(), group, Boot::Initialise)
-                },
-            },
+            settings: S::settings_for_crashes(&sketch, self.collects),
             clock_bound: None,
-            host_plant: None,
+            host_plant: options.plant_id().and_then(HostPlant::with_id),
             random: Random::new(1),
         }
     }

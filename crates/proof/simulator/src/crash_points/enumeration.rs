@@ -1,11 +1,10 @@
 //! Every case of a configuration.
 
-use quorate_tapir::Plant;
-
 use super::case::{Aftermath, Case, CrashPoint};
 use super::configuration::Configuration;
 use super::execution::execute;
 use super::report::{CrashPointReport, TaskReport};
+use crate::system::Planted;
 use crate::world::steps::{Moment, Party, Step};
 use crate::world::trace::TraceText;
 
@@ -21,8 +20,8 @@ pub struct Task {
 }
 
 /// Every first crash of a configuration.
-pub fn tasks(configuration: Configuration, plant: Option<Plant>) -> Vec<Task> {
-    let calm = Case { configuration, plant, crashes: Vec::new() };
+pub fn tasks(configuration: Configuration, plant: Option<&Planted>) -> Vec<Task> {
+    let calm = Case { configuration, plant: plant.cloned(), crashes: Vec::new() };
     let mut tasks = Vec::new();
     for step in distinct(execute(&calm, true, None).steps) {
         let aftermaths: &[Aftermath] = match step.party {
@@ -33,7 +32,8 @@ pub fn tasks(configuration: Configuration, plant: Option<Plant>) -> Vec<Task> {
         };
         for &aftermath in aftermaths {
             // A read leaves nothing to settle, and neither does a message that has not been sent.
-            let leaves_work = step.coordinates && step.moment == Moment::AfterSend;
+            let leaves_work =
+                configuration.has_backups() && step.coordinates && step.moment == Moment::AfterSend;
             let then_backups = aftermath == Aftermath::Stays && leaves_work;
             let crashes = vec![CrashPoint { step: step.number, aftermath }];
             let case = Case { crashes, ..calm.clone() };
@@ -78,6 +78,33 @@ pub fn run_task(task: &Task) -> TaskReport {
         }
     }
     report
+}
+
+/// Why a case cannot be executed: a crash of it is at no step of its execution, or has the aftermath of the other kind of machine.
+pub fn misplaced(case: &Case) -> Option<String> {
+    case.crashes.iter().enumerate().find_map(|(before, point)| {
+        let until = Case { crashes: case.crashes[..before].to_vec(), ..case.clone() };
+        let steps = execute(&until, true, None).steps;
+        let Some(step) = steps.iter().find(|step| step.number == point.step) else {
+            return Some(format!(
+                "{until} takes no step {}; its last one is {}",
+                point.step,
+                steps.len().saturating_sub(1)
+            ));
+        };
+        let is_of_client = matches!(point.aftermath, Aftermath::Stays | Aftermath::Returns);
+        let (party, is_client) = match step.party {
+            Party::Client(client) => (format!("client {client}"), true),
+            Party::Server(server) => (format!("server {server}"), false),
+        };
+        let choices = match is_client {
+            true => [Aftermath::Stays, Aftermath::Returns],
+            false => [Aftermath::Restarts, Aftermath::LosesPower],
+        };
+        let choices = choices.map(Aftermath::name).join(" or ");
+        (is_client != is_of_client)
+            .then(|| format!("{party} takes step {} of {until}: it {choices}", point.step))
+    })
 }
 
 /// Executes one case and reports on it alone.

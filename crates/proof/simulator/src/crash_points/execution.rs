@@ -11,8 +11,7 @@ use crate::cluster::Cluster;
 use crate::invariants::{self, Broken, Invariant};
 use crate::report::SeedReport;
 use crate::run::{Simulation, empty_report, note, panic_message};
-use crate::system::System;
-use crate::system::strict::Strict;
+use crate::system::{ForSystem, System};
 use crate::world::disk::Crash;
 use crate::world::steps::{Party, Step, Steps};
 use crate::world::trace::TraceText;
@@ -38,15 +37,24 @@ impl Executed {
 /// The crashes of a case that are still to come, and what is watched meanwhile.
 #[derive(Debug)]
 pub(crate) struct Ordeal {
-    /// So many nodes, the first ones, are down all the time.
-    nodes_lacking: usize,
+    configuration: Configuration,
     crashes: std::vec::IntoIter<CrashPoint>,
     pub(crate) watch: Watch,
 }
 
 /// Executes a case; `notes` asks for its steps.
 pub fn execute(case: &Case, notes: bool, trace: Option<TraceText>) -> Executed {
-    match catch_unwind(AssertUnwindSafe(|| Simulation::of_case(case, notes, trace).run_case(case))) {
+    struct Execute<'a>(&'a Case, bool, Option<TraceText>);
+    impl ForSystem for Execute<'_> {
+        type Output = Executed;
+
+        fn run<S: System>(self) -> Executed {
+            let Execute(case, notes, trace) = self;
+            Simulation::<S>::of_case(case, notes, trace).run_case(case)
+        }
+    }
+    let execute = Execute(case, notes, trace);
+    match catch_unwind(AssertUnwindSafe(|| case.configuration.system.visit(execute))) {
         Ok(executed) => executed,
         Err(panic) => {
             let mut report = empty_report(0);
@@ -60,21 +68,22 @@ pub fn execute(case: &Case, notes: bool, trace: Option<TraceText>) -> Executed {
 impl Ordeal {
     /// Looks at what servers hold.
     pub(crate) fn look<S: System>(&mut self, cluster: &Cluster<S>) {
-        self.watch.look(cluster, self.nodes_lacking);
+        self.watch.look(cluster, &self.configuration);
     }
 }
 
-impl Simulation<Strict> {
+impl<S: System> Simulation<S> {
     fn of_case(case: &Case, notes: bool, trace: Option<TraceText>) -> Self {
         let crashes = case.crashes.iter().map(|point| (point.step, point.aftermath.crash()));
         let steps = Steps::new(crashes, notes);
-        let mut simulation = Simulation::new(case.configuration.scenario(case.rules()), trace, Some(steps));
+        let configuration = case.configuration;
+        let scenario = configuration.scenario(case.plant.as_ref());
+        let mut simulation = Simulation::new(scenario, trace, Some(steps));
         let crashes = case.crashes.clone().into_iter();
-        let nodes_lacking = case.configuration.nodes_lacking();
-        simulation.ordeal = Some(Ordeal { nodes_lacking, crashes, watch: Watch::default() });
+        simulation.ordeal = Some(Ordeal { configuration, crashes, watch: Watch::default() });
         let fast = simulation.cluster.client_node(0);
         simulation.cluster.world.clock(fast).jump(Configuration::FAST_CLOCK_MICROS);
-        for node in 0..nodes_lacking {
+        for node in 0..configuration.nodes_lacking() {
             simulation.cluster.crash_node(node, Crash::Process);
         }
         simulation
@@ -87,7 +96,7 @@ impl Simulation<Strict> {
             simulation.ordeal.as_ref().is_some_and(|ordeal| {
                 ordeal.watch.is_over(cluster.world.now())
                     && clients.are_done(cluster)
-                    && cluster.is_quiet_on(|node| node >= ordeal.nodes_lacking)
+                    && cluster.is_quiet_on(|node| node >= ordeal.configuration.nodes_lacking())
             })
         });
         let steps = self.cluster.world.count_steps(None).unwrap_or_default();
@@ -101,9 +110,7 @@ impl Simulation<Strict> {
         let executed = self.conclude();
         Executed { report: executed.report, steps: steps.into_noted(), held_max }
     }
-}
 
-impl<S: System> Simulation<S> {
     /// A machine has met the crash of this case that was next.
     pub(crate) fn on_crashed(&mut self, party: Party, crash: Crash) {
         let now = self.cluster.world.now();

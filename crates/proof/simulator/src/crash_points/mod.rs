@@ -23,9 +23,8 @@ mod watch;
 
 pub use case::{Aftermath, Case, CrashPoint};
 pub use configuration::Configuration;
-pub use enumeration::{Task, run_case, run_task, tasks};
+pub use enumeration::{Task, misplaced, run_case, run_task, tasks};
 pub(crate) use execution::Ordeal;
 pub use execution::{Executed, execute};
 pub use report::{ConfigurationReport, CrashPointReport, CrashPointViolation, TaskReport};
 pub(crate) use watch::Watch;
-pub use watch::free_within;

@@ -8,7 +8,6 @@ use super::case::Case;
 use super::configuration::Configuration;
 use super::enumeration::Task;
 use super::execution::Executed;
-use super::watch::free_within;
 use crate::world::steps::{Party, Step};
 use crate::world::trace::TraceHash;
 
@@ -153,8 +152,8 @@ impl CrashPointReport {
                 client_cases: 0,
                 server_cases: 0,
                 pair_cases: 0,
-                free_within_ms: millis(free_within(lacking, lacking)),
-                pair_free_within_ms: millis(free_within(lacking + 1, lacking)),
+                free_within_ms: millis(configuration.free_within(lacking)),
+                pair_free_within_ms: millis(configuration.free_within(lacking + 1)),
                 client_held_max_ms: 0.0,
                 server_held_max_ms: 0.0,
                 pair_held_max_ms: 0.0,

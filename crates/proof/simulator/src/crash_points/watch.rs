@@ -11,13 +11,6 @@ use crate::cluster::Cluster;
 use crate::invariants::{self, Finding};
 use crate::system::System;
 
-/// Within so long after a crash, and after a server has come back, whatever a server holds is free again: two recovery
-/// time-outs; one more for each backup coordinator that is asked and cannot answer; and one for each node that is down,
-/// because without its vote it can take a view change to tell whether a transaction may have committed.
-pub const fn free_within(dead_backups: usize, nodes_lacking: usize) -> Duration {
-    Configuration::RECOVERY_TIMEOUT.saturating_mul(2 + dead_backups as u32 + nodes_lacking as u32)
-}
-
 /// Looks again and again at what servers hold.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -49,10 +42,10 @@ impl Watch {
     }
 
     /// Looks at all servers.
-    pub(crate) fn look<S: System>(&mut self, cluster: &Cluster<S>, nodes_lacking: usize) {
+    pub(crate) fn look<S: System>(&mut self, cluster: &Cluster<S>, configuration: &Configuration) {
         let now = cluster.world.now();
-        let dead_backups = nodes_lacking + self.crashes.saturating_sub(1);
-        let free_within = free_within(dead_backups, nodes_lacking);
+        let dead_backups = configuration.nodes_lacking() + self.crashes.saturating_sub(1);
+        let free_within = configuration.free_within(dead_backups);
         let mut held = BTreeMap::new();
         for server in 0..cluster.world.servers() {
             let Some(replica) = cluster.world.server(server) else { continue };

@@ -429,6 +429,13 @@ pub trait System:
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> SettingsOf<Self>;
 
+    /// How its machines are set up in a [small cluster](crate::crash_points) in which a crash is tried at every step; `collects` asks for old records to be
+    /// collected all the time.
+    fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> SettingsOf<Self> {
+        let _ = collects;
+        Self::draw_settings(sketch, &mut Random::stream(sketch.seed, "settings"))
+    }
+
     /// Makes limits and time-outs as small as can be, each if `shrinks` says so, so that what is rare elsewhere happens all
     /// the time.
     ///

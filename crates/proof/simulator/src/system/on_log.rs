@@ -85,6 +85,21 @@ pub(super) fn draw(sketch: &Sketch<'_>, message_bytes: [usize; 3], random: &mut 
     }
 }
 
+/// The log in a small cluster in which a crash is tried at every step.
+pub(super) fn for_crashes(sketch: &Sketch<'_>) -> LogSettings {
+    LogSettings {
+        rules: Rules::with_id(sketch.options.plant_id()),
+        timing: Timing {
+            beat: Duration::from_millis(20),
+            silence: Duration::from_millis(80),
+            lease: Duration::from_millis(60),
+            ..Timing::DEFAULT
+        },
+        limits: Limits { message_bytes: 1024 * 1024, in_flight: 4_096, kept: 10 },
+        snapshot_bytes: 65_536,
+    }
+}
+
 /// Shrinks limits and time-outs of the log, leases to no less than this. A log gets the time that a view change takes.
 pub(super) fn shrink<C>(
     log: &mut Config<C>,

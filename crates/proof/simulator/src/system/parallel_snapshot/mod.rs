@@ -102,6 +102,10 @@ impl System for ParallelSnapshot {
     const LOSES_SITES: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
 
+    fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
+        settings::for_crashes(sketch, collects)
+    }
+
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
     }

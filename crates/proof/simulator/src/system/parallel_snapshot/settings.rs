@@ -6,6 +6,7 @@ use quorate_core::{ClientId, Random};
 use quorate_log::member::Config;
 use quorate_walter::{CoordinatorConfig, Moves, ReplicaConfig, Rules};
 
+use crate::crash_points::Configuration;
 use crate::system::{Sketch, on_log, shrink_to};
 
 /// How the machines are set up.
@@ -64,6 +65,34 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         ..CoordinatorConfig::new(ClientId::default())
     };
     Settings { replica: log.with(replica), coordinator }
+}
+
+/// Those of a small cluster in which a crash is tried at every step.
+pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
+    let rules = Rules::with_id(sketch.options.plant_id());
+    let floor_lag = if collects { Duration::from_millis(100) } else { Duration::from_secs(3_600) };
+    let replica = ReplicaConfig {
+        rules,
+        lease: Some(Duration::from_millis(400)),
+        lease_wait: Duration::from_millis(402),
+        sites_lost_max: 1,
+        propagation_interval: Duration::from_millis(2),
+        resend_timeout: Duration::from_millis(5),
+        vote_timeout: Duration::from_millis(30),
+        reservation_timeout: Duration::from_millis(4),
+        recovery_timeout: Configuration::RECOVERY_TIMEOUT,
+        wait_timeout: Duration::from_millis(500),
+        attention_interval: Duration::from_millis(10),
+        floor_lag,
+        ..ReplicaConfig::new(Default::default(), sketch.group, Default::default())
+    };
+    let coordinator = CoordinatorConfig {
+        rules,
+        resend_timeout: Duration::from_millis(12),
+        surely_remembered: floor_lag / 2,
+        ..CoordinatorConfig::new(ClientId::default())
+    };
+    Settings { replica: on_log::for_crashes(sketch).with(replica), coordinator }
 }
 
 /// Shrinks limits and time-outs. A log gets the time that a view change takes.

@@ -91,6 +91,10 @@ impl System for Serializable {
 
     const STANDS_ON_LOG: bool = true;
 
+    fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
+        settings::for_crashes(sketch, collects)
+    }
+
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
     }

@@ -55,6 +55,30 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     Settings { replica: log.with(replica), coordinator }
 }
 
+/// Those of a small cluster in which a crash is tried at every step.
+pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
+    let rules = Rules::with_id(sketch.options.plant_id());
+    let floor = if collects { Duration::from_millis(50) } else { Duration::from_secs(3_600) };
+    let coordinator = CoordinatorConfig {
+        rules,
+        resend_timeout: Duration::from_millis(12),
+        back_off: Duration::from_millis(1),
+        ..CoordinatorConfig::new(ClientId::default())
+    };
+    let replica = ReplicaConfig {
+        rules,
+        vote_timeout: Duration::from_millis(5),
+        request_timeout: Duration::from_millis(12),
+        wait_timeout: Duration::from_millis(20),
+        floor_interval: floor,
+        floor_lag: floor,
+        attention_interval: Duration::from_millis(10),
+        finals_delay: Duration::from_millis(2),
+        ..ReplicaConfig::new(Default::default(), sketch.group, Default::default())
+    };
+    Settings { replica: on_log::for_crashes(sketch).with(replica), coordinator }
+}
+
 /// Shrinks limits and time-outs. A log gets the time that a view change takes.
 pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks: impl FnMut() -> bool) {
     let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);

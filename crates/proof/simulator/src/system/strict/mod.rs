@@ -87,6 +87,10 @@ impl System for Strict {
     const FACTS: Facts = Facts::Timestamps;
     const CHANGES_GROUPS: bool = true;
 
+    fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
+        settings::for_crashes(sketch, collects)
+    }
+
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
     }

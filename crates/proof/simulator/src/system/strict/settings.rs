@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorate_core::{ClientId, GroupSize, Random};
 use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
 
+use crate::crash_points::Configuration;
 use crate::options::Options;
 use crate::system::{Sketch, shrink_to};
 
@@ -24,6 +25,31 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         coordinator.retry_span = replica.retry_span;
     }
     Settings { coordinator, replica }
+}
+
+/// Those of a small cluster in which a crash is tried at every step.
+pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
+    let rules = Rules::with_id(sketch.options.plant_id());
+    let checkpoint = if collects { Duration::from_millis(15) } else { Duration::from_secs(3_600) };
+    Settings {
+        coordinator: CoordinatorConfig {
+            rules,
+            read_timeout: Duration::from_millis(4),
+            fast_path_timeout: Duration::from_millis(3),
+            resend_timeout: Duration::from_millis(12),
+            retries_max: 3,
+            abandon_after: Duration::from_millis(500),
+            ..CoordinatorConfig::new(ClientId::default())
+        },
+        replica: ReplicaConfig {
+            rules,
+            recovery_timeout: Configuration::RECOVERY_TIMEOUT,
+            view_change_timeout: Duration::from_millis(30),
+            checkpoint_interval: checkpoint,
+            checkpoint_lag: checkpoint,
+            ..ReplicaConfig::new(Default::default(), sketch.group, Boot::Initialise)
+        },
+    }
 }
 
 /// Some seeds run the serializable variant.
