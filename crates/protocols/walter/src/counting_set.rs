@@ -12,7 +12,7 @@ use quorate_core::command::End;
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
 /// A counting set: of each element its count below the floor, and by how much each later transaction has changed it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CountingSet {
     /// Those that have a count below the floor or were changed later.
     elements: BTreeMap<Key, Counted>,
@@ -21,12 +21,175 @@ pub(crate) struct CountingSet {
 }
 
 /// An element.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Counted {
     /// Its count below the floor.
     base: i64,
-    /// By how much later transactions have changed it, in the order in which they took effect here.
-    later: Vec<(VersionNumber, i32)>,
+    later: Later,
+}
+
+/// By how much later transactions have changed a count. Most elements of most sets are added once; but a count that all clients change has a hundred
+/// thousand changes until the floor rises, and is read for each.
+#[derive(Clone, Debug, Default)]
+enum Later {
+    /// By nothing.
+    #[default]
+    Nothing,
+    /// One has.
+    One(VersionNumber, i32),
+    /// Several have; each site once.
+    Many(Vec<OfSite>),
+}
+
+/// By how much the later transactions of a site have changed a count.
+#[derive(Clone, Debug)]
+struct OfSite {
+    site: LocalSite,
+    /// What of the sums is of changes that were folded.
+    folded: Sums,
+    /// Ascending by number.
+    changes: Vec<Running>,
+}
+
+/// A change, and the sums up to it.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    seqno: u64,
+    by: i32,
+    sums: Sums,
+}
+
+/// The sums of the first changes of a list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    all: i64,
+    /// Of those that are less than zero.
+    taken: i64,
+}
+
+impl Sums {
+    fn with(self, by: i32) -> Sums {
+        let by = i64::from(by);
+        Sums { all: self.all + by, taken: self.taken + by.min(0) }
+    }
+}
+
+impl OfSite {
+    /// The sums of the first changes, up to a number, that are not folded.
+    fn up_to(&self, seqno: u64) -> Sums {
+        let visible = self.changes.partition_point(|change| change.seqno <= seqno);
+        let sums = visible.checked_sub(1).map_or(self.folded, |last| self.changes[last].sums);
+        Sums { all: sums.all - self.folded.all, taken: sums.taken - self.folded.taken }
+    }
+
+    fn add(&mut self, seqno: u64, by: i32) {
+        assert!(
+            self.changes.last().is_none_or(|last| last.seqno < seqno),
+            "transactions of a site take effect in the order of their numbers: {seqno} after {:?}",
+            self.changes.last()
+        );
+        let last = self.changes.last().map_or(self.folded, |last| last.sums);
+        self.changes.push(Running { seqno, by, sums: last.with(by) });
+    }
+}
+
+impl Later {
+    fn add(&mut self, version: VersionNumber, by: i32) {
+        match self {
+            Later::Nothing => *self = Later::One(version, by),
+            Later::One(first, first_by) => {
+                let (first, first_by) = (*first, *first_by);
+                *self = Later::Many(Vec::new());
+                self.add(first, first_by);
+                self.add(version, by);
+            }
+            Later::Many(sites) => match sites.iter_mut().find(|of| of.site == version.site) {
+                Some(of) => of.add(version.seqno, by),
+                None => {
+                    let mut of = OfSite { site: version.site, folded: Sums::default(), changes: Vec::new() };
+                    of.add(version.seqno, by);
+                    sites.push(of);
+                }
+            },
+        }
+    }
+
+    /// The last change of a site becomes another one: its transaction changes the count once more.
+    fn change_last(&mut self, version: VersionNumber, by: i32) {
+        match self {
+            Later::One(known, changed) if *known == version => *changed = by,
+            Later::Many(sites) => {
+                let of = sites.iter_mut().find(|of| of.site == version.site);
+                let of = of.filter(|of| of.changes.last().is_some_and(|last| last.seqno == version.seqno));
+                let of = of.expect("the transaction has changed the count last");
+                of.changes.pop();
+                of.add(version.seqno, by);
+            }
+            Later::Nothing | Later::One(..) => unreachable!("the transaction has changed the count last"),
+        }
+    }
+
+    /// The sums of what a snapshot includes, and of all.
+    fn sums(&self, snapshot: &Vector) -> (Sums, Sums) {
+        match self {
+            Later::Nothing => (Sums::default(), Sums::default()),
+            Later::One(version, by) => {
+                let all = Sums::default().with(*by);
+                (if snapshot.includes(*version) { all } else { Sums::default() }, all)
+            }
+            Later::Many(sites) => sites.iter().fold(Default::default(), |(visible, all), of| {
+                let join = |one: Sums, other: Sums| Sums {
+                    all: one.all + other.all,
+                    taken: one.taken + other.taken,
+                };
+                (join(visible, of.up_to(snapshot.of(of.site))), join(all, of.up_to(u64::MAX)))
+            }),
+        }
+    }
+
+    /// Forgets what the floor includes. Gives the sum of it.
+    fn fold(&mut self, floor: &Vector) -> i64 {
+        let (below, _) = self.sums(floor);
+        match self {
+            Later::One(version, _) if floor.includes(*version) => *self = Later::Nothing,
+            Later::Nothing | Later::One(..) => {}
+            Later::Many(sites) => {
+                for of in sites.iter_mut() {
+                    let below = of.changes.partition_point(|change| change.seqno <= floor.of(of.site));
+                    if let Some(last) = of.changes.drain(..below).next_back() {
+                        of.folded = last.sums;
+                    }
+                }
+                sites.retain(|of| !of.changes.is_empty());
+                if sites.is_empty() {
+                    *self = Later::Nothing;
+                }
+            }
+        }
+        below.all
+    }
+
+    /// Drops changes.
+    fn discard(&mut self, is_abandoned: impl Fn(VersionNumber) -> bool) {
+        match self {
+            Later::One(version, _) if is_abandoned(*version) => *self = Later::Nothing,
+            Later::Nothing | Later::One(..) => {}
+            Later::Many(sites) => {
+                for of in std::mem::take(sites) {
+                    let version = |seqno| VersionNumber { site: of.site, seqno };
+                    let mut kept = OfSite { site: of.site, folded: Sums::default(), changes: Vec::new() };
+                    let left = of.changes.iter().filter(|change| !is_abandoned(version(change.seqno)));
+                    left.for_each(|change| kept.add(change.seqno, change.by));
+                    if !kept.changes.is_empty() {
+                        sites.push(kept);
+                    }
+                }
+                if sites.is_empty() {
+                    *self = Later::Nothing;
+                }
+            }
+        }
+    }
 }
 
 /// By how much a transaction has changed the count of an element.
@@ -39,12 +202,17 @@ struct Change {
 
 impl Counted {
     fn count(&self, snapshot: &Vector) -> i64 {
-        let visible = self.later.iter().filter(|(version, _)| snapshot.includes(*version));
-        self.base + visible.map(|(_, by)| i64::from(*by)).sum::<i64>()
+        self.base + self.later.sums(snapshot).0.all
+    }
+
+    /// The count in a snapshot, less what later transactions have taken from it.
+    fn untaken(&self, snapshot: &Vector) -> i64 {
+        let (visible, all) = self.later.sums(snapshot);
+        self.base + visible.all + (all.taken - visible.taken)
     }
 
     fn is_empty(&self) -> bool {
-        self.base == 0 && self.later.is_empty()
+        self.base == 0 && matches!(self.later, Later::Nothing)
     }
 }
 
@@ -59,13 +227,13 @@ impl CountingSet {
         let greater = theirs.take_while(|change| change.element > element).count();
         let at = self.changes.len() - greater;
         let known = self.changes[..at].last_mut().filter(|change| change.version == version);
-        match (known.filter(|change| change.element == element), later.last_mut()) {
-            (Some(known), Some((_, changed))) => {
+        match known.filter(|change| change.element == element) {
+            Some(known) => {
                 known.by = known.by.checked_add(by).expect("a transaction has fewer updates than that");
-                *changed = known.by;
+                later.change_last(version, known.by);
             }
-            _ => {
-                later.push((version, by));
+            None => {
+                later.add(version, by);
                 self.changes.insert(at, Change { version, element, by });
             }
         }
@@ -91,9 +259,7 @@ impl CountingSet {
 
     /// The count of an element in a snapshot, less what later transactions have taken from it.
     pub(crate) fn untaken(&self, element: &Key, snapshot: &Vector) -> i64 {
-        let Some(counted) = self.elements.get(element) else { return 0 };
-        let taken = counted.later.iter().filter(|(version, by)| *by < 0 && !snapshot.includes(*version));
-        counted.count(snapshot) + taken.map(|(_, by)| i64::from(*by)).sum::<i64>()
+        self.elements.get(element).map_or(0, |counted| counted.untaken(snapshot))
     }
 
     /// The sum of all counts in a snapshot.
@@ -122,18 +288,19 @@ impl CountingSet {
 
     /// Adds the changes that the floor includes to the counts below it. Gives how many these were.
     pub(crate) fn fold(&mut self, floor: &Vector) -> usize {
-        let before = self.changes.len();
-        for Change { version, element, by } in
-            self.changes.extract_if(.., |change| floor.includes(change.version))
-        {
+        let below = self.changes.extract_if(.., |change| floor.includes(change.version));
+        let mut changed: Vec<Key> = below.map(|change| change.element).collect();
+        let folded = changed.len();
+        changed.sort_unstable();
+        changed.dedup();
+        for element in changed {
             let counted = self.elements.get_mut(&element).expect("an element that was changed is known");
-            counted.base += i64::from(by);
-            counted.later.retain(|(later, _)| *later != version);
+            counted.base += counted.later.fold(floor);
             if counted.is_empty() {
                 self.elements.remove(&element);
             }
         }
-        before - self.changes.len()
+        folded
     }
 
     /// Drops the counts, the changes that the floor includes, and those of other sites: the site gives its copy up, or never had one. Other
@@ -168,7 +335,7 @@ impl CountingSet {
         let before = self.changes.len();
         self.changes.retain(|change| !is_abandoned(change.version));
         self.elements.retain(|_, counted| {
-            counted.later.retain(|(version, _)| !is_abandoned(*version));
+            counted.later.discard(&is_abandoned);
             !counted.is_empty()
         });
         before - self.changes.len()
@@ -187,6 +354,8 @@ impl CountingSet {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::Random;
+
     use super::*;
 
     const ALL: (Bound<&Key>, Bound<&Key>) = (Bound::Unbounded, Bound::Unbounded);
@@ -247,6 +416,57 @@ mod tests {
         counts.fold(&Vector::new(vec![2]));
         assert_eq!(counts.untaken(&share, &Vector::new(vec![2])), 3);
         assert_eq!(counts.untaken(&Key::from("s9"), &Vector::new(vec![2])), 0);
+    }
+
+    /// Beside a list of all changes, of which each question looks at each.
+    #[test]
+    fn sums_are_those_of_a_list_of_changes() {
+        let mut random = Random::new(7);
+        for _ in 0..200 {
+            let (mut set, mut changes, mut base) = (CountingSet::default(), Vec::new(), 0);
+            let (element, mut last, mut floor) = (Key::from("x"), [0u64; 3], vec![0u64; 3]);
+            for _ in 0..random.between(1, 60) {
+                match random.below(12) {
+                    0 => {
+                        floor =
+                            floor.iter().zip(last).map(|(low, high)| random.between(*low, high)).collect();
+                        let floor = Vector::new(floor.clone());
+                        let below = changes.extract_if(.., |(version, _)| floor.includes(*version));
+                        base += below.map(|(_, by): (_, i32)| i64::from(by)).sum::<i64>();
+                        set.fold(&floor);
+                    }
+                    1 => {
+                        let site = random.index(3);
+                        last[site] = random.between(floor[site], last[site]);
+                        let end = version(site as u16, last[site]);
+                        let is_abandoned = |of: VersionNumber| of.site == end.site && of.seqno > end.seqno;
+                        changes.retain(|(version, _)| !is_abandoned(*version));
+                        set.discard(is_abandoned);
+                    }
+                    _ => {
+                        let (site, by) = (random.index(3), random.between(0, 6) as i32 - 3);
+                        last[site] += random.between(1, 2);
+                        let version = version(site as u16, last[site]);
+                        set.add(version, element.clone(), by);
+                        changes.push((version, by));
+                        if random.chance(0.1) {
+                            set.add(version, element.clone(), 1);
+                            changes.last_mut().expect("one was added").1 += 1;
+                        }
+                    }
+                }
+                let snapshot =
+                    floor.iter().zip(last).map(|(low, high)| random.between(*low, high + 1)).collect();
+                let snapshot = Vector::new(snapshot);
+                let counted = |counts: &dyn Fn(&(VersionNumber, i32)) -> bool| -> i64 {
+                    changes.iter().filter(|change| counts(change)).map(|(_, by)| i64::from(*by)).sum()
+                };
+                let count = base + counted(&|(version, _)| snapshot.includes(*version));
+                let taken = counted(&|(version, by)| *by < 0 && !snapshot.includes(*version));
+                assert_eq!(set.count(&element, &snapshot), count, "{changes:?} in {snapshot}");
+                assert_eq!(set.untaken(&element, &snapshot), count + taken, "{changes:?} in {snapshot}");
+            }
+        }
     }
 
     #[test]

@@ -182,6 +182,10 @@ impl Replica {
                     Err(silent) => silent,
                 }
             }
+            Some(Lack::Soon) => {
+                let needs = self.newest();
+                return self.wait(from, request.message(), needs, context, outbox);
+            }
             Some(Lack::Later) => None,
             Some(Lack::Nowhere) => {
                 let told = Refusing { is_short: true, ..Refusing::told(from) };

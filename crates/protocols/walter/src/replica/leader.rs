@@ -341,6 +341,7 @@ impl Leader {
         self.appended = commit.version.seqno;
         self.committing.insert(commit.transaction, asker);
         self.shares.take(&commit.updates);
+        self.shares.add(&commit.updates);
         for key in commit.registers() {
             self.writing.insert(key.clone(), commit.version.seqno);
         }
@@ -359,6 +360,7 @@ impl Leader {
         }
         if self.committing.contains_key(&commit.transaction) {
             self.shares.settle(&commit.updates);
+            self.shares.added(&commit.updates);
         }
         self.committing.remove(&commit.transaction).flatten()
     }

@@ -7,6 +7,7 @@
 //! ```text
 //!   COMMIT that takes from a counter
 //!      ├─ this site's share in its snapshot is large enough ─► as any other transaction
+//!      ├─ what adds to it is about to commit here ───────────► waits for that
 //!      ├─ the share is now, and was not in the snapshot ─────► refused: a new attempt has a new snapshot
 //!      ├─ all shares together are too small ─────────────────► refused: below zero
 //!      └─ other sites have it ─► ASK-SHARE to the one that has most ─► append COMMIT there, which takes from its share and adds to that of the asking site
@@ -19,6 +20,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::counter::{is_counter, validate_element};
+use quorate_core::hash::FixedSet;
 use quorate_core::log::Log;
 use quorate_core::{ClientId, Context, Instant, Key, ReplicaId, TransactionId};
 
@@ -53,6 +55,8 @@ fn site_of(element: &[u8]) -> Option<LocalSite> {
 pub(super) struct Shares {
     /// How much is about to be taken from shares, by transactions that are not stable yet.
     taken: BTreeMap<(Key, Key), i64>,
+    /// How many transactions have appended that they add to a counter, and are not stable yet.
+    adding: BTreeMap<Key, usize>,
     /// The counters of which another site was asked for a share.
     asked: BTreeMap<Key, Asked>,
     /// How often a share has come that was asked for.
@@ -92,6 +96,24 @@ impl Shares {
         }
     }
 
+    /// A transaction that adds to counters is appended.
+    pub(super) fn add(&mut self, updates: &[Update]) {
+        for set in added(updates) {
+            *self.adding.entry(set.clone()).or_default() += 1;
+        }
+    }
+
+    /// It is stable.
+    pub(super) fn added(&mut self, updates: &[Update]) {
+        for set in added(updates) {
+            let adding = self.adding.get_mut(set).expect("what is stable was appended");
+            *adding -= 1;
+            if *adding == 0 {
+                self.adding.remove(set);
+            }
+        }
+    }
+
     fn taken(&self, set: &Key, element: &Key) -> i64 {
         self.taken.get(&(set.clone(), element.clone())).copied().unwrap_or(0)
     }
@@ -107,14 +129,20 @@ fn takings(updates: &[Update]) -> impl Iterator<Item = (&Key, &Key, i64)> {
     })
 }
 
+/// The counters that updates add to.
+fn added(updates: &[Update]) -> impl Iterator<Item = &Key> {
+    updates.iter().filter_map(|update| match update {
+        Update::Add { set, by, .. } if *by > 0 && is_counter(set) => Some(set),
+        _ => None,
+    })
+}
+
 /// True if updates of clients change only what clients may change of counters, each counter once.
 pub(super) fn are_open_to_clients(updates: &[Update]) -> bool {
-    let mut counters: Vec<&Key> = Vec::new();
+    let mut counters: FixedSet<&Key> = FixedSet::default();
     updates.iter().all(|update| match update {
         Update::Add { set, element, .. } if is_counter(set) => {
-            let is_first = !counters.contains(&set);
-            counters.push(set);
-            is_first && validate_element(set, Some(element)).is_ok()
+            counters.insert(set) && validate_element(set, Some(element)).is_ok()
         }
         _ => true,
     })
@@ -123,6 +151,8 @@ pub(super) fn are_open_to_clients(updates: &[Update]) -> bool {
 /// Why a transaction cannot take from a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
+    /// Transactions that are about to commit here add to the counter.
+    Soon,
     /// The share has come after its snapshot.
     Later,
     /// Other sites have a share; so much is missing here.
@@ -166,6 +196,9 @@ impl Replica {
         let own = share(self.site);
         if self.available(set, &own, snapshot) >= by {
             return None;
+        }
+        if self.leader.as_ref().is_some_and(|leader| leader.shares.adding.contains_key(set)) {
+            return Some(Lack::Soon);
         }
         let present = self.available(set, &own, &self.state.committed);
         if present >= by {
