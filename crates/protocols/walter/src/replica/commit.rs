@@ -164,7 +164,14 @@ impl Replica {
         if !snapshot.includes_all(self.state.histories.floor()) {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
-        let silent = match self.lack(&request.updates, &snapshot) {
+        let lack = self.lack(&request.updates, &snapshot);
+        // What others add is not waited for while another site has a share: there may be no end of it.
+        let may_wait = awaited.is_some() || lack == Some(Lack::Nowhere);
+        if lack.is_some() && may_wait && self.are_added_to(&request.updates) {
+            let needs = self.newest();
+            return self.wait(from, request.message(), needs, context, outbox);
+        }
+        let silent = match lack {
             None => {
                 return self.begin_commit(
                     from,
@@ -181,10 +188,6 @@ impl Replica {
                     Ok(()) => return self.wait_for_share(from, request.message(), context.now, outbox),
                     Err(silent) => silent,
                 }
-            }
-            Some(Lack::Soon) => {
-                let needs = self.newest();
-                return self.wait(from, request.message(), needs, context, outbox);
             }
             Some(Lack::Later) => None,
             Some(Lack::Nowhere) => {

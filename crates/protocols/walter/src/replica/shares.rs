@@ -7,7 +7,7 @@
 //! ```text
 //!   COMMIT that takes from a counter
 //!      ├─ this site's share in its snapshot is large enough ─► as any other transaction
-//!      ├─ what adds to it is about to commit here ───────────► waits for that
+//!      ├─ what its client adds is about to commit here ──────► waits for that; if all shares are too small, also for what others add
 //!      ├─ the share is now, and was not in the snapshot ─────► refused: a new attempt has a new snapshot
 //!      ├─ all shares together are too small ─────────────────► refused: below zero
 //!      └─ other sites have it ─► ASK-SHARE to the one that has most ─► append COMMIT there, which takes from its share and adds to that of the asking site
@@ -151,8 +151,6 @@ pub(super) fn are_open_to_clients(updates: &[Update]) -> bool {
 /// Why a transaction cannot take from a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// Transactions that are about to commit here add to the counter.
-    Soon,
     /// The share has come after its snapshot.
     Later,
     /// Other sites have a share; so much is missing here.
@@ -192,13 +190,16 @@ impl Replica {
         takings(updates).find_map(|(set, _, by)| self.lack_of(set, by, snapshot))
     }
 
+    /// True if transactions that are about to commit here add to a counter from which updates take.
+    pub(super) fn are_added_to(&self, updates: &[Update]) -> bool {
+        let Some(leader) = &self.leader else { return false };
+        takings(updates).any(|(set, _, _)| leader.shares.adding.contains_key(set))
+    }
+
     fn lack_of(&self, set: &Key, by: i64, snapshot: &Vector) -> Option<Lack> {
         let own = share(self.site);
         if self.available(set, &own, snapshot) >= by {
             return None;
-        }
-        if self.leader.as_ref().is_some_and(|leader| leader.shares.adding.contains_key(set)) {
-            return Some(Lack::Soon);
         }
         let present = self.available(set, &own, &self.state.committed);
         if present >= by {
