@@ -336,6 +336,11 @@ impl Leader {
         }
     }
 
+    /// The name of the next transaction of the site itself, under a name that no client has. The number is taken once, so it is new.
+    pub(super) fn next_name(&self, client: u64) -> TransactionId {
+        TransactionId { client: ClientId(client), sequence: self.appended + 1, attempt: 0 }
+    }
+
     /// COMMIT is appended.
     pub(super) fn note_appended(&mut self, commit: &Commit, asker: Option<Address>) {
         self.appended = commit.version.seqno;
@@ -358,11 +363,11 @@ impl Leader {
         for name in placed(&commit.updates) {
             self.leaving.remove(name);
         }
-        if self.committing.contains_key(&commit.transaction) {
-            self.shares.settle(&commit.updates);
-            self.shares.added(&commit.updates);
-        }
-        self.committing.remove(&commit.transaction).flatten()
+        // Another leader may have appended it.
+        let asker = self.committing.remove(&commit.transaction)?;
+        self.shares.settle(&commit.updates);
+        self.shares.added(&commit.updates);
+        asker
     }
 }
 

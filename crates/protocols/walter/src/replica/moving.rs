@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use quorate_core::log::Log;
 use quorate_core::topology::container_of;
-use quorate_core::{ClientId, Instant, Key, TransactionId};
+use quorate_core::{Instant, Key};
 
 use super::commit::Way;
 use super::containers::Holder;
@@ -182,9 +182,7 @@ impl Replica {
         let placed = self.state.histories.container(&name, None).and_then(|placed| placed.value.as_ref());
         let replicas = placed.map(|container| container.replicas.clone()).unwrap_or_default();
         let container = Container { preferred: to, replicas, stays: false };
-        // The number is taken once, so the transaction's name is new.
-        let client = ClientId(FIRST_NAME - u64::from(self.site.0));
-        let transaction = TransactionId { client, sequence: leader.appended + 1, attempt: 0 };
+        let transaction = leader.next_name(FIRST_NAME - u64::from(self.site.0));
         let updates = vec![Update::Place { name, container: Some(container) }];
         let snapshot = self.newest();
         if self.append_commit(None, transaction, snapshot, updates, Way::Fast, log, outbox)

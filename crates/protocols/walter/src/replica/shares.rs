@@ -1,7 +1,7 @@
 //! Counters that never fall below zero, without asking anybody. The paper has none: its counting sets may become negative.
 //!
-//! Each site has a *share* of a counter, and the value is the sum of the shares (O'Neil's escrow, divided among sites). What a site adds becomes its own
-//! share, and it takes from that alone, so no two sites take the same. A counter is a counting set whose elements are the shares; see
+//! Each site has a *share* of a counter, and the value is the sum of the shares (O'Neil's escrow, divided among sites). A site adds to its own
+//! share, and takes from that alone, so no two sites take the same. A counter is a counting set whose elements are the shares; see
 //! [`quorate_core::counter`] for what clients see of it.
 //!
 //! ```text
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use quorate_core::counter::{is_counter, validate_element};
 use quorate_core::hash::FixedSet;
 use quorate_core::log::Log;
-use quorate_core::{ClientId, Context, Instant, Key, ReplicaId, TransactionId};
+use quorate_core::{Context, Instant, Key, ReplicaId};
 
 use super::commit::Way;
 use super::{Out, Replica};
@@ -348,9 +348,7 @@ impl Replica {
         }
         updates.push(Update::Add { set: counter.clone(), element: share(to), by: given });
         let Some(leader) = &self.leader else { return };
-        // The number is taken once, so the transaction's name is new.
-        let client = ClientId(FIRST_NAME - u64::from(self.site.0));
-        let transaction = TransactionId { client, sequence: leader.appended + 1, attempt: 0 };
+        let transaction = leader.next_name(FIRST_NAME - u64::from(self.site.0));
         if self.append_commit(None, transaction, snapshot, updates, Way::Fast, log, outbox) && to != self.site
         {
             self.shares_given += 1;
