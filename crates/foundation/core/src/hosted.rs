@@ -276,7 +276,7 @@ pub trait HostedReplica: Machine {
         Vec::new()
     }
 
-    /// What the replica has handed to other sites since it began, where it is one of a local site.
+    /// The containers and shares that the replica has handed to other sites since it began, where it is one of a local site.
     fn handed_over(&self) -> Option<HandedOver> {
         None
     }

@@ -45,7 +45,7 @@ enum Later {
 #[derive(Clone, Debug)]
 struct OfSite {
     site: LocalSite,
-    /// What of the sums is of changes that were folded.
+    /// The part of the sums that is of changes which were folded.
     folded: Sums,
     /// Ascending by number.
     changes: Vec<Running>,

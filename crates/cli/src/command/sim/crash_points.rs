@@ -21,10 +21,11 @@ const PRINTED_MAX: usize = 20;
 
 /// Executes a share of the cases of every configuration. Good if nothing is violated.
 pub(super) fn run(plant: Option<&Planted>, share: Share, json: bool) -> Outcome {
-    let is_meant = |of: &Configuration| plant.is_none_or(|plant| plant.system == of.system);
-    if !Configuration::ALL.iter().any(is_meant) {
-        return Err(plant.map_or_else(|| Failure::usage("there is no small cluster"), no_cluster));
+    let runs = |plant: &&Planted| Configuration::ALL.iter().any(|of| of.system == plant.system);
+    if let Some(plant) = plant.filter(|plant| !runs(plant)) {
+        return Err(no_cluster(plant));
     }
+    let is_meant = |of: &Configuration| plant.is_none_or(|plant| plant.system == of.system);
     let configurations = Configuration::ALL.into_iter().filter(is_meant);
     let tasks = configurations.flat_map(|of| crash_points::tasks(of, plant));
     let tasks: Vec<Task> = share.of(tasks).collect();

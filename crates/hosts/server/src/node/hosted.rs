@@ -115,7 +115,7 @@ pub(crate) trait Runs: Send {
     /// How far other sites are behind what has committed at this one, where the machine leads a local site.
     fn lags(&self, now: Instant) -> Vec<SiteLag>;
 
-    /// What the machine has handed to other sites, where it is one of a local site.
+    /// The containers and shares that the machine has handed to other sites, where it is one of a local site.
     fn handed_over(&self) -> Option<HandedOver>;
 
     /// What is known of the replica beside the machine.

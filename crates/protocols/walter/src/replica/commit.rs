@@ -165,7 +165,7 @@ impl Replica {
             return self.send_too_old(from, id, Some(request.period), outbox);
         }
         let lack = self.lack(&request.updates, &snapshot);
-        // What others add is not waited for while another site has a share: there may be no end of it.
+        // The request does not wait for additions of other clients while another site has a share: there may be no end of them.
         let may_wait = awaited.is_some() || lack == Some(Lack::Nowhere);
         if lack.is_some() && may_wait && self.are_added_to(&request.updates) {
             let needs = self.newest();
