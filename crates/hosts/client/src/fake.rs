@@ -7,8 +7,8 @@ use std::time::Duration;
 use quorate_core::command::{Command, Committed, Event, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId,
-    Value,
+    ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId,
+    Timestamp, TransactionId, Value,
 };
 use quorate_granola::{Answer, Application, Place};
 use quorate_procedure::{Answer as Done, Footprint, Procedure, Stop, Store};
@@ -46,6 +46,8 @@ struct State {
     one_rounds: VecDeque<NotExecuted>,
     /// What somebody else has all shards do before each of the next one-round transactions.
     meanwhile: VecDeque<Option<Operation>>,
+    /// If no read is answered any more: why, which its nodes say when it is under way.
+    lost: Option<String>,
     /// True if nobody hears what became of a transaction.
     forgets_who_asks: bool,
     clock: u64,
@@ -165,6 +167,11 @@ impl Fake {
         self.state.lock().unwrap().forgets_who_asks = true;
     }
 
+    /// Reads are not answered any more. This is why, which the nodes say when the first of them is under way.
+    pub(crate) fn lose(&self, problem: &str) {
+        self.state.lock().unwrap().lost = Some(problem.to_owned());
+    }
+
     pub(crate) fn busy_for(&self, duration: Duration) {
         self.state.lock().unwrap().waiters.set_busy(KeyspaceId(1), Instant::now() + duration);
     }
@@ -227,6 +234,13 @@ impl State {
         match command {
             Command::Begin { transaction, .. } => {
                 self.open.insert(transaction, BTreeMap::new());
+                None
+            }
+            Command::Get { .. } if self.lost.is_some() => {
+                for shard in [1, 2].map(ShardId) {
+                    let replica = ReplicaId { shard, index: ReplicaIndex(0) };
+                    self.waiters.set_problem(NodeId(0), replica, self.lost.clone());
+                }
                 None
             }
             Command::Get { transaction, key } => {

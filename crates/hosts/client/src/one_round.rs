@@ -144,7 +144,10 @@ impl Keyspace {
         }
         match class {
             Class::ReadOnly if session.is_closed() => Err(Error::Closed),
-            Class::ReadOnly => Err(Error::Unavailable { missing: Vec::new() }),
+            Class::ReadOnly => {
+                let keyspace = self.definition();
+                Err(shared.unavailable(&keyspace, &session.unserved(&keyspace)))
+            }
             Class::Independent | Class::Coordinated => {
                 Ok(Err(Failure::Unknown { participants: token.participants.clone() }.into()))
             }

@@ -156,6 +156,13 @@ impl Session {
         problems
     }
 
+    /// The replicas that the shards of a keyspace cannot do without and that will not serve before an operator acts.
+    pub(crate) fn unserved(&self, keyspace: &Keyspace) -> Vec<ReplicaId> {
+        let mut found = Vec::new();
+        self.port.with(&mut |waiters, _| found = waiters.unserved(keyspace));
+        found
+    }
+
     /// The shards of a keyspace that take no writes for want of room, and what is said of it.
     pub(crate) fn without_space(&self, keyspace: &Keyspace) -> Vec<(ShardId, String)> {
         let mut found = Vec::new();

@@ -66,6 +66,19 @@ async fn only_conflicts_are_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_was_under_way_when_its_keyspace_was_lost_tells_why() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default()).with_deadline(Duration::from_secs(60));
+    fake.lose("the keyspace was dropped");
+    let error = accounts.get("alice").await.unwrap_err().to_string();
+    assert!(error.contains("an operator has to act: the keyspace was dropped"), "{error}");
+    let before = Instant::now();
+    let error = accounts.get("alice").await.unwrap_err().to_string();
+    assert!(error.contains("an operator has to act: the keyspace was dropped"), "{error}");
+    assert_eq!(before.elapsed(), Duration::ZERO, "the next one does not wait");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_attempt_is_settled_before_the_next_one_begins() {
     let fake = Fake::default();
     let accounts = fake.keyspace(Options::default());

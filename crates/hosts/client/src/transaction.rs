@@ -601,7 +601,8 @@ impl Inner {
         match self.shared.session.failure(self.id) {
             Some(failure) => self.error(failure),
             None if self.shared.session.is_closed() => Error::Closed,
-            None => Error::Unavailable { missing: Vec::new() },
+            // The nodes may have said why meanwhile.
+            None => self.unavailable(&self.shared.session.unserved(&self.keyspace)),
         }
     }
 
