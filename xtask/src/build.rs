@@ -20,6 +20,79 @@ pub(crate) fn run(root: &Path) -> Outcome {
     Quorate::built(root).map(|_| ()).into()
 }
 
+/// Builds what is not built yet; gives what cargo says of it, each artifact in a line of JSON.
+fn build(root: &Path) -> Result<String, String> {
+    let format = ["--no-run", "--message-format", "json-render-diagnostics"];
+    let command = shell::cargo_command(root, &[&TESTS[..], &format].concat());
+    let name = shell::name(&command);
+    let (messages, success) = shell::output(command)?;
+    if success { Ok(messages) } else { Err(format!("{name} failed")) }
+}
+
+/// The binaries that hold the tests of the workspace.
+pub(crate) fn test_binaries(root: &Path) -> Result<Vec<TestBinary>, String> {
+    let binaries: Vec<TestBinary> = build(root)?.lines().filter_map(TestBinary::parse).collect();
+    if binaries.is_empty() { Err("cargo has built no tests".to_owned()) } else { Ok(binaries) }
+}
+
+/// A binary that holds tests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TestBinary {
+    /// The folder of its package.
+    pub(crate) package: PathBuf,
+    /// Its source.
+    pub(crate) source: PathBuf,
+    /// Where it is.
+    pub(crate) executable: PathBuf,
+}
+
+impl TestBinary {
+    /// Reads what cargo says of an artifact; nothing if it is no test.
+    fn parse(message: &str) -> Option<Self> {
+        // What cargo says of the target is also in such words.
+        let (_, profile) = message.split_once(r#""profile":{"#)?;
+        let (profile, _) = profile.split_once('}')?;
+        if !profile.contains(r#""test":true"#) {
+            return None;
+        }
+        let manifest = path(message, "manifest_path")?;
+        let package = manifest.parent()?.to_owned();
+        Some(TestBinary {
+            package,
+            source: path(message, "src_path")?,
+            executable: path(message, "executable")?,
+        })
+    }
+
+    /// The source, from the folder of the package.
+    fn source(&self) -> std::path::Display<'_> {
+        self.source.strip_prefix(&self.package).unwrap_or(&self.source).display()
+    }
+
+    fn is_integration_test(&self) -> bool {
+        self.source.strip_prefix(&self.package).is_ok_and(|source| source.starts_with("tests"))
+    }
+
+    /// The line in which cargo names it before it runs.
+    pub(crate) fn name(&self, root: &Path) -> String {
+        let kind = if self.is_integration_test() { "" } else { "unittests " };
+        let executable = self.executable.strip_prefix(root).unwrap_or(&self.executable).display();
+        format!("     Running {kind}{} ({executable})", self.source())
+    }
+
+    /// How a person finds it again.
+    pub(crate) fn again(&self) -> String {
+        let folder = self.package.file_name().unwrap_or_default().to_string_lossy();
+        format!("{folder}: {}", self.source())
+    }
+
+    /// Has a command run it as cargo would.
+    pub(crate) fn in_place(&self, mut command: Command) -> Command {
+        command.arg("--quiet").current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
+        command
+    }
+}
+
 /// The `quorate` binary.
 pub(crate) struct Quorate {
     root: PathBuf,
@@ -29,14 +102,7 @@ pub(crate) struct Quorate {
 impl Quorate {
     /// Builds what is not built yet.
     pub(crate) fn built(root: &Path) -> Result<Self, String> {
-        let format = ["--no-run", "--message-format", "json-render-diagnostics"];
-        let command = shell::cargo_command(root, &[&TESTS[..], &format].concat());
-        let name = shell::name(&command);
-        let (messages, success) = shell::output(command)?;
-        if !success {
-            return Err(format!("{name} failed"));
-        }
-        let binary = binary(&messages).ok_or_else(|| format!("{name} has built no {BINARY}"))?;
+        let binary = binary(&build(root)?).ok_or_else(|| format!("cargo has built no {BINARY}"))?;
         Ok(Quorate { root: root.to_owned(), binary })
     }
 
@@ -48,14 +114,17 @@ impl Quorate {
     }
 }
 
-/// Where the binary is, by what cargo says of what it has built: each artifact in a line of JSON.
+/// Where the binary is, by what cargo says of what it has built.
 fn binary(messages: &str) -> Option<PathBuf> {
-    let executables = messages.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(r#""executable":""#)?;
-        let (path, _) = rest.split_once('"')?;
-        Some(PathBuf::from(path.replace(r"\\", r"\")))
-    });
-    executables.into_iter().find(|path| path.file_name().is_some_and(|name| name == BINARY))
+    let mut executables = messages.lines().filter_map(|line| path(line, "executable"));
+    executables.find(|path| path.file_name().is_some_and(|name| name == BINARY))
+}
+
+/// A path in a line of JSON.
+fn path(message: &str, field: &str) -> Option<PathBuf> {
+    let (_, rest) = message.split_once(&format!(r#""{field}":""#))?;
+    let (path, _) = rest.split_once('"')?;
+    Some(PathBuf::from(path.replace(r"\\", r"\")))
 }
 
 #[cfg(test)]
@@ -75,5 +144,21 @@ mod tests {
             binary(&[library, tests, built(&name)].join("\n")),
             Some(PathBuf::from("/clone").join(name))
         );
+    }
+
+    #[test]
+    fn tests_are_told_from_what_is_built_for_them() {
+        let artifact = |folder: &str, source: &str, is_test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/clone/{folder}/Cargo.toml","target":{{"kind":["lib"],"src_path":"/clone/{folder}/{source}","test":true}},"profile":{{"opt_level":"1","test":{is_test}}},"executable":"/clone/target/debug/deps/a-1","fresh":true}}"#
+            )
+        };
+        assert_eq!(TestBinary::parse(&artifact("crates/a", "src/main.rs", false)), None);
+        let unit = TestBinary::parse(&artifact("crates/a", "src/lib.rs", true)).unwrap();
+        let root = Path::new("/clone");
+        assert_eq!(unit.name(root), "     Running unittests src/lib.rs (target/debug/deps/a-1)");
+        let test = TestBinary::parse(&artifact("crates/a", "tests/main.rs", true)).unwrap();
+        assert_eq!(test.name(root), "     Running tests/main.rs (target/debug/deps/a-1)");
+        assert_eq!((test.again().as_str(), test.package), ("a: tests/main.rs", root.join("crates/a")));
     }
 }

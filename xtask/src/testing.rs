@@ -1,48 +1,132 @@
-//! Runs all tests and keeps the closing lines of each test binary for the end.
+//! Runs all tests, and keeps the closing lines of each test binary for the end.
+//!
+//! Two lanes run at once. Tests of hosts wait for sockets, disks and time-outs: they compute for a seventh of their time. What is below
+//! the runtime only computes, and fills the rest: it yields to the hosts, so that their clocks are not disturbed.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 
+use crate::build::{self, TestBinary};
+use crate::crates::CRATES;
+use crate::shell;
 use crate::stage::Outcome;
-use crate::{build, shell};
+
+/// How many threads the tests of hosts have for each core.
+const THREADS_OF_HOSTS: usize = 4;
 
 pub(crate) fn run(root: &Path) -> Outcome {
-    // One line a test would bury everything else; failures are printed in full all the same.
-    let arguments = ["--no-fail-fast", "--", "--quiet"];
-    let mut command = shell::cargo_command(root, &[&build::TESTS[..], &arguments].concat());
-    // The longest tests wait for servers and time-outs: they compute for a seventh of their time.
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    command.env("RUST_TEST_THREADS", (4 * cores).to_string());
-    let name = shell::name(&command);
-    let joined = std::io::pipe().and_then(|(reader, writer)| {
-        command.stdout(writer.try_clone()?).stderr(writer);
-        let child = command.spawn()?;
-        // The command owns the writing ends; the reader would wait for them for ever.
-        drop(command);
-        Ok((reader, child))
-    });
-    let (reader, child) = match joined {
-        Ok(joined) => joined,
-        Err(error) => return Outcome::failed(format!("{name}: {error}")),
+    let (computing, hosts) = match build::test_binaries(root) {
+        Ok(binaries) => binaries.into_iter().partition(only_computes),
+        Err(failed) => return Outcome::failed(failed),
     };
-    let mut closing = Closing::default();
-    for line in BufReader::new(reader).split(b'\n') {
-        match line {
-            Ok(line) => closing.take(&String::from_utf8_lossy(&line)),
-            Err(error) => return Outcome::failed(format!("{name}: {error}")),
-        }
-    }
-    finish(child, &name, closing)
+    let done = Mutex::new(Done::default());
+    let end = |outcome: Run| done.lock().unwrap_or_else(PoisonError::into_inner).take(outcome);
+    std::thread::scope(|scope| {
+        scope.spawn(|| hosts.iter().for_each(|binary: &TestBinary| end(waits(root, binary))));
+        computing.iter().for_each(|binary: &TestBinary| end(computes(root, binary)));
+        end(documentation(root));
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).outcome()
 }
 
-fn finish(mut child: Child, name: &str, closing: Closing) -> Outcome {
-    let outcome = match child.wait() {
-        Ok(status) if status.success() => Outcome::passed(closing.total()),
-        Ok(status) => Outcome::failed(format!("{}; {name}: {status}", closing.total())),
-        Err(error) => Outcome::failed(format!("{name}: {error}")),
+/// True if the tests of a binary need neither sockets nor clocks.
+fn only_computes(binary: &TestBinary) -> bool {
+    let package = CRATES.iter().find(|known| binary.package.ends_with(known.folder));
+    package.is_some_and(|package| package.kind.is_below_runtime())
+}
+
+/// Runs tests that wait more than they compute.
+fn waits(root: &Path, binary: &TestBinary) -> Run {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut command = Command::new(&binary.executable);
+    command.env("RUST_TEST_THREADS", (THREADS_OF_HOSTS * cores).to_string());
+    Run::of(binary.name(root), binary.again(), binary.in_place(command))
+}
+
+/// Runs tests that only compute, with what others leave.
+fn computes(root: &Path, binary: &TestBinary) -> Run {
+    let command = if cfg!(unix) {
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).arg(&binary.executable);
+        command
+    } else {
+        Command::new(&binary.executable)
     };
-    Outcome { last_words: closing.lines, ..outcome }
+    Run::of(binary.name(root), binary.again(), binary.in_place(command))
+}
+
+/// Runs the examples in the documentation of public items.
+fn documentation(root: &Path) -> Run {
+    let arguments = [&build::TESTS[..], &["--doc", "--no-fail-fast", "--", "--quiet"]].concat();
+    let command = shell::cargo_command(root, &arguments);
+    Run::of(String::new(), "--doc".to_owned(), command)
+}
+
+/// How a test binary has ended.
+struct Run {
+    /// The line that names it, as cargo has it; empty if there is such a line in what was printed.
+    name: String,
+    /// How cargo is asked to run it again.
+    again: String,
+    printed: String,
+    status: Result<ExitStatus, String>,
+}
+
+impl Run {
+    /// Runs it to its end. One line a test would bury everything else; failures are printed in full all the same.
+    fn of(name: String, again: String, mut command: Command) -> Self {
+        let mut printed = String::new();
+        let status = std::io::pipe().and_then(|(mut reader, writer)| {
+            command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+            let mut child = command.spawn()?;
+            // The command owns the writing ends; the reader would wait for them for ever.
+            drop(command);
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut reader, &mut bytes)?;
+            printed = String::from_utf8_lossy(&bytes).into_owned();
+            child.wait()
+        });
+        Run { name, again, printed, status: status.map_err(|error| error.to_string()) }
+    }
+
+    fn has_passed(&self) -> bool {
+        matches!(&self.status, Ok(status) if status.success())
+    }
+}
+
+/// What has run. What a binary has printed is printed in one piece.
+#[derive(Default)]
+struct Done {
+    closing: Closing,
+    failed: Vec<String>,
+}
+
+impl Done {
+    fn take(&mut self, run: Run) {
+        if !run.name.is_empty() {
+            println!();
+            self.closing.take(&run.name);
+        }
+        run.printed.lines().for_each(|line| self.closing.take(line));
+        if !run.has_passed() {
+            let how = match &run.status {
+                Ok(status) => status.to_string(),
+                Err(error) => error.clone(),
+            };
+            println!("error: test failed, to rerun pass `{}` ({how})", run.again);
+            self.failed.push(run.again);
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let total = self.closing.total();
+        let outcome = match self.failed.is_empty() {
+            true => Outcome::passed(total),
+            false => Outcome::failed(format!("{total}; failed: {}", self.failed.join(", "))),
+        };
+        Outcome { last_words: self.closing.lines, ..outcome }
+    }
 }
 
 /// The lines in which test binaries say how they ended, each after the line that names the binary.
@@ -109,5 +193,36 @@ mod tests {
         assert_eq!(closing.total(), "13 passed, 2 failed, 3 ignored");
         assert_eq!(closing.lines.len(), 4);
         assert!(closing.lines[1].starts_with("test result: ok."));
+    }
+
+    #[test]
+    fn hosts_are_told_from_crates_that_only_compute() {
+        let binary = |folder: &str| TestBinary {
+            package: Path::new("/clone").join(folder),
+            source: Path::new("/clone").join(folder).join("src/lib.rs"),
+            executable: "tests".into(),
+        };
+        assert!(only_computes(&binary("crates/proof/simulator")));
+        assert!(!only_computes(&binary("crates/hosts/client")));
+        assert!(!only_computes(&binary("crates/unknown")), "it may do anything");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_binary_that_fails_fails_the_stage_and_is_named() {
+        let mut done = Done::default();
+        let run = |script: &str, again: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Run::of("     Running tests/a.rs (a)".to_owned(), again.to_owned(), command)
+        };
+        done.take(run("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'", "-p a"));
+        done.take(run("echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101", "-p b"));
+        // One that is killed says nothing.
+        done.take(run("kill -9 $$", "-p c"));
+        let outcome = done.outcome();
+        assert_eq!(outcome.verdict, crate::stage::Verdict::Failed);
+        assert_eq!(outcome.note, "3 passed, 1 failed, 0 ignored; failed: -p b, -p c");
+        assert_eq!(outcome.last_words.len(), 4);
     }
 }

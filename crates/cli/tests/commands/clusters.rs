@@ -40,7 +40,7 @@ impl Dev {
     fn stop(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
@@ -141,7 +141,7 @@ fn lose_and_accept(directory: &std::path::Path) -> Dev {
     }
     let dev = Dev::start(directory);
     let connected = |words: &[&str]| run(&[words, &["--connect", &dev.address]].concat());
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let lost = loop {
         let status = connected(&["cluster", "status", "--json"]);
         let json = status.json();

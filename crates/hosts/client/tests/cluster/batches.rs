@@ -90,7 +90,7 @@ async fn nothing_is_lost_among_many_at_once() {
 async fn increments_are_counted_once_although_nodes_crash() {
     let mut cluster = Cluster::start();
     let db = cluster.connect().await;
-    let stock = create(&db, Isolation::Serializable).await.with_deadline(Duration::from_secs(20));
+    let stock = create(&db, Isolation::Serializable).await.with_deadline(Duration::from_secs(60));
     let tasks: Vec<_> = (0..8)
         .map(|task| {
             let stock = stock.clone();

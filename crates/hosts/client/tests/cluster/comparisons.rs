@@ -21,7 +21,7 @@ async fn create(db: &Database, rival: impl Into<Rival>) -> Keyspace {
 
 /// Increments, with patience for leaders that change.
 async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         match increment(keyspace, key).await {
             Ok(count) => return count,
@@ -75,7 +75,7 @@ async fn every_system_runs_transactions_beside_the_others() {
 
 /// Waits until the nearest replica of a quorum store has what was put.
 async fn arrives(keyspace: &Keyspace, key: &str) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while keyspace.get(key).await.unwrap().is_none() {
         assert!(tokio::time::Instant::now() < deadline, "{key} is not there");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -103,7 +103,7 @@ async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
     txn.abort().await.unwrap();
     // A put leaves at once, and is not taken back. Each of them may still be on its way to the nearest replica.
     let expected = [(b"alice".to_vec(), 1), (b"bob".to_vec(), 2), (b"dave".to_vec(), 1)];
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         let page = keyspace.scan("", "", 10).await.unwrap();
         let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();

@@ -26,11 +26,11 @@ async fn a_dropped_keyspace_serves_nobody_and_comes_back_with_its_data() {
     assert!((0..3).all(|node| cluster.status(node).healthy), "it is no alarm");
 
     let begun = Instant::now();
-    let patient = before.with_deadline(Duration::from_secs(60));
+    let patient = before.with_deadline(Duration::from_secs(120));
     let error = patient.get("alice").await.unwrap_err().to_string();
     assert!(error.contains("`quorate keyspace undrop accounts --id 1`"), "{error}");
     assert!(
-        begun.elapsed() < Duration::from_secs(20),
+        begun.elapsed() < Duration::from_secs(60),
         "the client is told, and does not wait for its deadline"
     );
     let error = db.keyspace("accounts").await.unwrap_err();

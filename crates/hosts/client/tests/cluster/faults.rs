@@ -34,13 +34,13 @@ async fn without_a_majority_nothing_is_available_and_nobody_waits_for_ever() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     let before = tokio::time::Instant::now();
     let error = accounts.put("alice", "2").await.unwrap_err();
-    assert!(before.elapsed() < Duration::from_secs(4), "{:?}", before.elapsed());
+    assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
     let Error::Unavailable { missing } = &error else { panic!("{error}") };
     assert_eq!(missing.iter().map(|missing| missing.site.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert!(error.to_string().contains(&cluster.addresses()[1]), "{error}");
 
     cluster.restart(1);
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while let Err(error) = accounts.put("alice", "3").await {
         assert!(tokio::time::Instant::now() < deadline, "{error}");
         tokio::time::sleep(Duration::from_millis(50)).await;

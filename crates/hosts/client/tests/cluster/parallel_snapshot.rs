@@ -23,7 +23,7 @@ async fn at(cluster: &Cluster, site: &str) -> Keyspace {
 
 /// Waits until a client reads something.
 async fn eventually<T: PartialEq + std::fmt::Debug>(expected: T, read: impl AsyncFn() -> T) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         let found = read().await;
         if found == expected {
@@ -277,7 +277,7 @@ async fn sessions_go_on_at_other_sites_with_a_token() {
         let begun = tokio::time::Instant::now();
         let error = south.observe(&far.parse().unwrap()).await.unwrap_err();
         assert!(matches!(error, Error::Invalid(Invalid::NeverSeen { .. })), "{far}: {error}");
-        assert!(begun.elapsed() < Duration::from_secs(3), "it takes {:?} to refuse {far}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "it takes {:?} to refuse {far}", begun.elapsed());
         assert_eq!(south.seen(), before);
     }
     let (words, numbers) = text.split_once('~').unwrap();

@@ -206,7 +206,7 @@ async fn what_was_left_halfway_is_ended_by_the_same_again() {
     let options = KeyspaceOptions { sites, ..KeyspaceOptions::new(Isolation::Serializable) };
     let accounts = db.create_keyspace("accounts", options).await.unwrap();
     // A transaction that nobody ended may be in the way of those that follow, for a moment.
-    let patient = accounts.clone().with_deadline(Duration::from_secs(20));
+    let patient = accounts.clone().with_deadline(Duration::from_secs(60));
     let stage = async || patient.procedures().await.unwrap().first().map(|known| known.stage);
 
     cluster.crash(3);
@@ -289,7 +289,7 @@ async fn code_is_handed_over_with_the_state_of_a_shard() {
     let log = "[log]\nsnapshot_bytes = 100000\nkept_entries = 10\n";
     let mut cluster = Cluster::start_with(&["a", "b", "c"], log);
     let db = cluster.connect().await;
-    let accounts = create(&db, 1).await.with_deadline(Duration::from_secs(20));
+    let accounts = create(&db, 1).await.with_deadline(Duration::from_secs(60));
     accounts.deploy("transfer", None, TRANSFER).await.unwrap();
     open(&accounts, "ada", 100).await;
     open(&accounts, "bob", 5).await;

@@ -17,7 +17,7 @@ async fn create(db: &Database) -> Keyspace {
 
 /// Increments, with patience for leaders that change.
 async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         match increment(keyspace, key).await {
             Ok(count) => return count,
@@ -167,7 +167,7 @@ async fn a_node_is_missed_by_nobody_and_all_of_them_remember() {
 }
 
 async fn wait_until_all_serve(cluster: &Cluster) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     let all_serve =
         || (0..3).all(|node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal"));
     while !all_serve() {

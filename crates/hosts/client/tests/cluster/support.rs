@@ -97,9 +97,9 @@ impl Cluster {
         quorate::connect_with(self.addresses.as_slice(), options).await.unwrap()
     }
 
-    /// A connection.
+    /// A connection of a client that has patience with a slow machine: what is tested is how calls end, and not how soon.
     pub(crate) async fn connect(&self) -> Database {
-        self.connect_with(Options::default()).await
+        self.connect_with(Options { deadline: Duration::from_secs(30), ..Options::default() }).await
     }
 }
 
@@ -192,7 +192,7 @@ impl Load {
 
 /// Waits until something holds that is to come by itself; `what` says what for.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(tokio::time::Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;

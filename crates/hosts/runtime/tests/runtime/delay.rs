@@ -20,21 +20,24 @@ async fn a_round_trip_takes_what_the_matrix_says_and_keeps_the_order() {
     let mut client = client(Options { delays: Some(matrix()), ..client_options(1) });
     let _dialled = client.transport.dial(server.target());
     let link = client.link_up().await;
-    let begin = Instant::now();
+    let mut sent = Vec::new();
     for sequence in 0..10 {
+        sent.push(Instant::now());
         client.transport.with(|_, turn| turn.send(link, &envelope(sequence)));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    for sequence in 0..10 {
+    let mut shortest = Duration::MAX;
+    for (sequence, sent) in (0..10).zip(sent) {
         let Seen::Packet(Packet::Envelope(answer)) = client.next().await else { panic!("no answer") };
         let Packet::Envelope(asked) = envelope(sequence) else { unreachable!() };
         assert_eq!(answer.message, asked.message);
-        if sequence == 0 {
-            let took = begin.elapsed();
-            assert!(took >= Duration::from_millis(60), "{took:?}");
-            assert!(took < Duration::from_millis(120), "{took:?}");
-        }
+        shortest = shortest.min(sent.elapsed());
     }
+    assert!(shortest >= Duration::from_millis(60), "{shortest:?}");
+    assert!(
+        shortest < Duration::from_millis(120),
+        "a machine that is busy is not so for all of them: {shortest:?}"
+    );
 }
 
 #[tokio::test]
@@ -43,8 +46,12 @@ async fn within_a_site_nothing_is_delayed() {
     let mut client = client(Options { delays: Some(matrix()), site: "us".into(), ..client_options(1) });
     let _dialled = client.transport.dial(server.target());
     let link = client.link_up().await;
-    let begin = Instant::now();
-    client.transport.with(|_, turn| turn.send(link, &envelope(1)));
-    assert!(matches!(client.next().await, Seen::Packet(_)));
-    assert!(begin.elapsed() < Duration::from_millis(30));
+    let mut shortest = Duration::MAX;
+    for sequence in 0..20 {
+        let begin = Instant::now();
+        client.transport.with(|_, turn| turn.send(link, &envelope(sequence)));
+        assert!(matches!(client.next().await, Seen::Packet(_)));
+        shortest = shortest.min(begin.elapsed());
+    }
+    assert!(shortest < Duration::from_millis(30), "{shortest:?}");
 }

@@ -102,7 +102,7 @@ fn process(options: Options, answers: bool) -> Process {
 impl Process {
     /// The next thing that the host has seen.
     pub(crate) async fn next(&mut self) -> Seen {
-        tokio::time::timeout(Duration::from_secs(10), self.seen.recv())
+        tokio::time::timeout(Duration::from_secs(60), self.seen.recv())
             .await
             .expect("in time")
             .expect("running")
@@ -166,7 +166,7 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Raw {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Raw { stream, frames: FrameReader::new() }
     }
 

@@ -38,7 +38,7 @@ async fn health_metrics_and_status_over_http() {
         assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
     }
     // A replica hears of the decision after the client does.
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let (_, metrics) = http(address, "/metrics");
         let commits = "quorate_commits_total{keyspace=\"_system\",shard=\"0\",replica=\"0\"} ";
@@ -176,7 +176,7 @@ async fn nodes_whose_logs_go_by_other_times_say_so_as_long_as_they_are_there() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), noticed).await.expect("everybody says so");
+    tokio::time::timeout(Duration::from_secs(60), noticed).await.expect("everybody says so");
     let expected = "node2 goes by log.lease_ms = 700, and this node by log.lease_ms = 800";
     assert!(told(&cluster, 0).contains(expected), "{}", told(&cluster, 0));
     assert!(!told(&cluster, 0).contains("node1"), "that one does not differ");

@@ -47,7 +47,7 @@ pub(crate) struct Raw {
 impl Raw {
     fn connect(address: SocketAddr, cluster: u64, peer: Peer) -> Raw {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Raw { stream, frames: FrameReader::new(), waiting: Vec::new() };
         raw.write(&[Packet::Hello(Hello { cluster, peer, site: String::new() })]);
         raw
