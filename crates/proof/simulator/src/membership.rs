@@ -100,6 +100,9 @@ impl<S: System> Cluster<S> {
             2 if failures > 1 => (2, 2),
             _ => (1, 1),
         };
+        // A group that stands in a site stays there.
+        let stands_in = |server: &usize| self.site_of(self.world.node_of_server(*server));
+        let site = members.first().map(stands_in).filter(|_| S::ISOLATION.stands_in_sites());
         // Who has lost its records counts for nobody, and the smaller group must be able to do without.
         let failures_after = failures + join / 2 - leave / 2;
         let left: Vec<usize> = (0..leave).map(|_| members.swap_remove(random.index(members.len()))).collect();
@@ -112,7 +115,7 @@ impl<S: System> Cluster<S> {
             (first..first + join).map(|index| ReplicaIndex(index as u8)).collect();
         let indices = members.iter().map(|server| self.replica(*server).index).chain(joining.iter().copied());
         let Ok(changed) = Members::new(indices) else { return false };
-        let Some(nodes) = self.nodes_to_join(&members, join, random) else { return false };
+        let Some(nodes) = self.nodes_to_join(&members, join, site, random) else { return false };
         let definition = self.definition().next([(shard, changed)]);
         self.world.note(|| format!("{}: {shard} has the replicas {changed:?}", definition.epoch));
         self.set_definition(definition);
@@ -133,13 +136,20 @@ impl<S: System> Cluster<S> {
         (0..self.world.servers()).filter(|server| self.replica(*server).shard == shard).count()
     }
 
-    /// Nodes for new replicas: as far as there are enough, such as host no member that stays. Two of a group on one node would
+    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, such as host no member that stays. Two of a group on one node would
     /// lose their records together where these are kept in memory, and two clocks of a group would leap together.
-    fn nodes_to_join(&self, members: &[usize], count: usize, random: &mut Random) -> Option<Vec<usize>> {
+    fn nodes_to_join(
+        &self,
+        members: &[usize],
+        count: usize,
+        site: Option<usize>,
+        random: &mut Random,
+    ) -> Option<Vec<usize>> {
         let hosted = |node: &usize| members.iter().any(|server| self.world.node_of_server(*server) == *node);
         // A change is not begun before the nodes of new replicas answer, and one that is to be fenced never does.
+        let is_place = |node: &usize| site.is_none_or(|site| self.site_of(*node) == site);
         let (taken, mut free): (Vec<usize>, Vec<usize>) = (0..self.scenario.server_nodes)
-            .filter(|node| !self.is_to_be_fenced(*node))
+            .filter(|node| !self.is_to_be_fenced(*node) && is_place(node))
             .partition(|node| hosted(node));
         let needs_apart = self.scenario.durability == Durability::Memory
             || self.scenario.faults.contains(&Fault::ClockLeaps)

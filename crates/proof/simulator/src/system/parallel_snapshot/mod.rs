@@ -93,7 +93,7 @@ impl System for ParallelSnapshot {
     /// Versions are named by sites and numbers, and those of several sites are in no order.
     const TIMESTAMPS_ORDER_WRITES: bool = false;
     const READS_THE_PAST: bool = false;
-    const CHANGES_GROUPS: bool = false;
+    const CHANGES_GROUPS: bool = true;
     const TELLS_MILESTONES: bool = true;
     const HANDS_ON_TOKENS: bool = true;
     const PIPELINES: bool = true;
