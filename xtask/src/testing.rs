@@ -1,7 +1,8 @@
 //! Runs all tests, and keeps the closing lines of each test binary for the end.
 //!
-//! Two lanes run at once. Tests of hosts wait for sockets, disks and time-outs: they compute for a seventh of their time. What is below
-//! the runtime only computes, and fills the rest: it yields to the hosts, so that their clocks are not disturbed.
+//! Tests of hosts wait for sockets, disks and time-outs, and compute for a seventh of their time: they run one binary after the other. Tests
+//! below the runtime only compute. They run meanwhile, a binary for each core, and yield to the hosts, so that these find their clocks
+//! as they are on a quiet machine.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -16,18 +17,26 @@ use crate::stage::Outcome;
 const THREADS_OF_HOSTS: usize = 4;
 
 pub(crate) fn run(root: &Path) -> Outcome {
-    let (computing, hosts) = match build::test_binaries(root) {
+    let (computing, hosts): (Vec<TestBinary>, Vec<TestBinary>) = match build::test_binaries(root) {
         Ok(binaries) => binaries.into_iter().partition(only_computes),
         Err(failed) => return Outcome::failed(failed),
     };
     let done = Mutex::new(Done::default());
     let end = |outcome: Run| done.lock().unwrap_or_else(PoisonError::into_inner).take(outcome);
+    let queue = Mutex::new(computing.iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     std::thread::scope(|scope| {
-        scope.spawn(|| hosts.iter().for_each(|binary: &TestBinary| end(waits(root, binary))));
-        computing.iter().for_each(|binary: &TestBinary| end(computes(root, binary)));
+        scope.spawn(|| hosts.iter().for_each(|binary| end(waits(root, binary))));
+        for _ in 0..cores() {
+            scope.spawn(|| std::iter::from_fn(next).for_each(|binary| end(computes(root, binary))));
+        }
         end(documentation(root));
     });
     done.into_inner().unwrap_or_else(PoisonError::into_inner).outcome()
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// True if the tests of a binary need neither sockets nor clocks.
@@ -38,9 +47,8 @@ fn only_computes(binary: &TestBinary) -> bool {
 
 /// Runs tests that wait more than they compute.
 fn waits(root: &Path, binary: &TestBinary) -> Run {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut command = Command::new(&binary.executable);
-    command.env("RUST_TEST_THREADS", (THREADS_OF_HOSTS * cores).to_string());
+    command.env("RUST_TEST_THREADS", (THREADS_OF_HOSTS * cores()).to_string());
     Run::of(binary.name(root), binary.again(), binary.in_place(command))
 }
 

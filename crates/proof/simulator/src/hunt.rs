@@ -57,35 +57,3 @@ pub fn violation(seed: &SeedReport, options: &Options) -> Option<Violation> {
     report.add(seed, &options.repeat_arguments(seed.seed));
     report.violations.into_iter().find(|violation| violation.anomaly != "unknown")
 }
-
-#[cfg(test)]
-mod tests {
-    use quorate_tapir::Plant;
-
-    use super::*;
-    use crate::SystemKind;
-    use crate::options::Faults;
-
-    #[test]
-    fn a_hunt_ends_with_the_first_seed_that_catches_the_plant() {
-        let options = Options { faults: Faults::None, ..Options::new(1..=20) };
-        let hunt = hunt(&SystemKind::STRICT.planted(Plant::AbstainIsSuccess), &options, |run| run());
-        let caught = hunt.caught.expect("lost updates are noticed");
-        assert_eq!(hunt.seeds, caught.seed);
-        assert!(caught.repeat.ends_with("--faults none --plant T21"), "{}", caught.repeat);
-    }
-
-    #[test]
-    fn a_seed_that_cannot_be_judged_catches_nothing() {
-        let options = Options { faults: Faults::None, ..Options::new(1..=1) };
-        let mut report = run_seed(1, &options, None).report;
-        let unknown = crate::invariants::Broken {
-            invariant: crate::invariants::Invariant::Isolation,
-            level: "",
-            anomaly: "unknown".to_owned(),
-            explain: String::new(),
-        };
-        report.broken.push(unknown);
-        assert!(violation(&report, &options).is_none());
-    }
-}

@@ -1,6 +1,10 @@
 //! Whole simulations: the rules that servers run survive, and each known mistake is caught.
 
-use quorate_simulator::{Fault, Faults, Options, Sample, SystemKind, TraceText, hunt, run, run_seed};
+use quorate_simulator::hunt::violation;
+use quorate_simulator::invariants::Broken;
+use quorate_simulator::{
+    Fault, Faults, Invariant, Options, Sample, SystemKind, TraceText, hunt, run, run_seed,
+};
 use quorate_tapir::Plant;
 use quorate_workloads::WorkloadKind;
 
@@ -136,4 +140,27 @@ fn what_is_kept_does_not_grow_with_what_has_ended() {
             "{what}: {short} at most at the end of a short run, {long} of a long one"
         );
     }
+}
+
+#[test]
+fn a_hunt_ends_with_the_first_seed_that_catches_the_plant() {
+    let options = Options { faults: Faults::None, ..Options::new(1..=20) };
+    let hunt = hunt(&SystemKind::STRICT.planted(Plant::AbstainIsSuccess), &options, |run| run());
+    let caught = hunt.caught.expect("lost updates are noticed");
+    assert_eq!(hunt.seeds, caught.seed);
+    assert!(caught.repeat.ends_with("--faults none --plant T21"), "{}", caught.repeat);
+}
+
+#[test]
+fn a_seed_that_cannot_be_judged_catches_nothing() {
+    let options = Options { faults: Faults::None, ..Options::new(1..=1) };
+    let mut report = run_seed(1, &options, None).report;
+    let unknown = Broken {
+        invariant: Invariant::Isolation,
+        level: "",
+        anomaly: "unknown".to_owned(),
+        explain: String::new(),
+    };
+    report.broken.push(unknown);
+    assert!(violation(&report, &options).is_none());
 }
