@@ -112,6 +112,13 @@ impl Quorate {
         command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
         shell::output(command)
     }
+
+    /// The same, for what only computes.
+    pub(crate) fn computed(&self, arguments: &[&str]) -> Result<(String, bool), String> {
+        let mut command = shell::computing(&self.binary);
+        command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
+        shell::output(command)
+    }
 }
 
 /// Where the binary is, by what cargo says of what it has built.

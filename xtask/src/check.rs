@@ -46,17 +46,20 @@ const STAGES: [Stage; 12] = [
     Stage {
         name: "simulation",
         what: "a share of the seeds under all faults and of the crash points, and every planted bug",
-        budget: 100,
+        budget: 200,
         run: simulation::run,
     },
     Stage {
         name: "torture",
         what: "faults on real server processes for a while, on each kind of network",
-        budget: 100,
+        budget: 120,
         run: torture::run,
     },
-    Stage { name: "tests", what: "all tests of the workspace", budget: 250, run: testing::run },
+    Stage { name: "tests", what: "all tests of the workspace", budget: 200, run: testing::run },
 ];
+
+/// Stages that run at the same time: real servers wait most of the time while they are tortured, and the simulation only computes.
+const TOGETHER: [&str; 2] = ["simulation", "torture"];
 
 /// How many seconds all of them may take together on two quiet cores.
 const BUDGET: u32 = 900;
@@ -71,15 +74,14 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     let mut summary = Vec::new();
     let mut last_words = Vec::new();
     let mut failed: Vec<&str> = Vec::new();
-    for stage in STAGES.iter().filter(|stage| names.is_empty() || names.contains(&stage.name)) {
-        println!("\n── {}: {}", stage.name, stage.what);
-        let begin = Instant::now();
-        let outcome = (stage.run)(root);
-        let seconds = begin.elapsed().as_secs_f64();
-        println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
-        summary.push(line(stage.name, outcome.verdict, seconds, stage.budget, &outcome.note));
-        last_words.extend(outcome.last_words);
-        failed.extend((outcome.verdict == Verdict::Failed).then_some(stage.name));
+    let chosen: Vec<&Stage> =
+        STAGES.iter().filter(|stage| names.is_empty() || names.contains(&stage.name)).collect();
+    for together in chosen.chunk_by(|before, next| TOGETHER == [before.name, next.name]) {
+        for (stage, outcome, seconds) in run_together(root, together) {
+            summary.push(line(stage.name, outcome.verdict, seconds, stage.budget, &outcome.note));
+            last_words.extend(outcome.last_words);
+            failed.extend((outcome.verdict == Verdict::Failed).then_some(stage.name));
+        }
     }
     println!("\n── summary\n{}", summary.join("\n"));
     if !last_words.is_empty() {
@@ -92,6 +94,26 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     };
     println!("{}", line("check", verdict, begin.elapsed().as_secs_f64(), BUDGET, &note));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs stages at the same time, and gives how each has ended, and after how many seconds.
+fn run_together<'a>(root: &Path, stages: &[&'a Stage]) -> Vec<(&'a Stage, Outcome, f64)> {
+    let run = |stage: &'a Stage| {
+        println!("\n── {}: {}", stage.name, stage.what);
+        let begin = Instant::now();
+        let outcome = (stage.run)(root);
+        let seconds = begin.elapsed().as_secs_f64();
+        println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
+        (stage, outcome, seconds)
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = stages.iter().map(|stage| scope.spawn(move || run(stage))).collect();
+        let ended = running.into_iter().zip(stages).map(|(running, stage)| {
+            let panicked = |_| (*stage, Outcome::failed("the check itself has panicked"), 0.0);
+            running.join().unwrap_or_else(panicked)
+        });
+        ended.collect()
+    })
 }
 
 /// A line of the summary. A machine that is busy may take longer than the budget, which fails nothing.

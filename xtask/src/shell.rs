@@ -16,6 +16,16 @@ pub(crate) fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// A command that computes, and yields to what waits for clocks.
+pub(crate) fn computing(program: &Path) -> Command {
+    if !cfg!(unix) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("nice");
+    command.args(["-n", "10"]).arg(program);
+    command
+}
+
 /// Runs cargo; its output is ours.
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
     run(cargo_command(root, arguments))

@@ -115,10 +115,10 @@ pub(crate) fn soak(root: &Path) -> ExitCode {
 pub(crate) fn pin(root: &Path) -> ExitCode {
     let pinned = Quorate::built(root).and_then(|quorate| {
         let mut all_caught = true;
-        for (name, option) in systems(&quorate.output(&["sim", "--list-systems"])?.0) {
+        for (name, option) in systems(&quorate.computed(&["sim", "--list-systems"])?.0) {
             let hunt =
                 [&["sim"], &option[..], &["--plants", "--seeds", PLANT_SEEDS, "--write-pins", PINS]].concat();
-            let (text, success) = quorate.output(&hunt)?;
+            let (text, success) = quorate.computed(&hunt)?;
             println!("{name}\n{text}");
             all_caught &= success;
         }
@@ -139,7 +139,7 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
     let mut done = Vec::new();
     let mut caught: Vec<String> = Vec::new();
     let mut sim = |arguments: &[&str], failed: String| -> Result<String, String> {
-        let (text, success) = quorate.output(&[&["sim"], arguments].concat())?;
+        let (text, success) = quorate.computed(&[&["sim"], arguments].concat())?;
         println!("{text}");
         if !success {
             failures.push(failed);

@@ -54,13 +54,7 @@ fn waits(root: &Path, binary: &TestBinary) -> Run {
 
 /// Runs tests that only compute, with what others leave.
 fn computes(root: &Path, binary: &TestBinary) -> Run {
-    let command = if cfg!(unix) {
-        let mut command = Command::new("nice");
-        command.args(["-n", "10"]).arg(&binary.executable);
-        command
-    } else {
-        Command::new(&binary.executable)
-    };
+    let command = shell::computing(&binary.executable);
     Run::of(binary.name(root), binary.again(), binary.in_place(command))
 }
 
