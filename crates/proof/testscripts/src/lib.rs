@@ -8,6 +8,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`stage`] | where machines that stand on logs meet |
+//! | [`schedule`] | what goes wrong there by chance |
 //! | [`ignored`] | what machines drop |
 //! | [`log`] | the smallest log that there can be, for them to stand on |
 //!
@@ -15,6 +16,7 @@
 
 pub mod ignored;
 pub mod log;
+pub mod schedule;
 pub mod stage;
 
 use std::fmt::Write as _;

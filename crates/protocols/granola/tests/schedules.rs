@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::{ClockTime, Random, ReplicaId, ShardId, TransactionId, Value};
 use quorate_granola::{Answer, Application, Class, Outcome, Place, Plant, Rules};
+use quorate_testscripts::schedule::{self, Troubles};
 
 use crate::registers::Registers;
 use crate::scripts::world::World;
@@ -36,41 +37,36 @@ struct Told {
 struct Schedule {
     world: World,
     random: Random,
-    clients: Vec<u64>,
+    troubles: Troubles,
     sequence: u64,
     txns: BTreeMap<TransactionId, Txn>,
     /// What shards say was executed, and where; they forget it in time.
     executed: BTreeMap<Place, BTreeMap<ShardId, String>>,
     seen: BTreeMap<u64, ClockTime>,
-    /// Every group: the shards, and one that coordinates for them in some schedules.
-    groups: Vec<u32>,
-    down: BTreeSet<String>,
-    held: BTreeSet<(&'static str, String, String)>,
 }
 
 impl Schedule {
     fn new(rules: Rules, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        // What has ended is forgotten while others still ask, or not at all.
+        let lag = [1, 1_000_000][random.index(2)];
+        // In some schedules another group coordinates for the shards.
+        let (cluster, groups) = match random.chance(0.2) {
+            true => ("shards=3 hub=3", &["1", "2", "3"][..]),
+            false => ("shards=2", &["1", "2"][..]),
+        };
+        let ahead = [0, 20, 250][random.index(3)];
         let mut schedule = Schedule {
             world: World::new(rules),
-            random: Random::new(seed),
-            clients: vec![1, 2, 3],
+            random,
+            troubles: Troubles::new(groups, 3, 3),
             sequence: 0,
             txns: BTreeMap::new(),
             executed: BTreeMap::new(),
             seen: BTreeMap::new(),
-            groups: SHARDS.to_vec(),
-            down: BTreeSet::new(),
-            held: BTreeSet::new(),
         };
-        // What has ended is forgotten while others still ask, or not at all.
-        let lag = [1, 1_000_000][schedule.random.index(2)];
-        let hub = if schedule.random.chance(0.2) { "shards=3 hub=3" } else { "shards=2" };
-        if hub.ends_with("hub=3") {
-            schedule.groups.push(3);
-        }
-        let ahead = [0, 20, 250][schedule.random.index(3)];
-        schedule.command(&format!("cluster {hub} lag={lag} ahead={ahead}"));
-        for group in schedule.groups.clone() {
+        schedule.command(&format!("cluster {cluster} lag={lag} ahead={ahead}"));
+        for group in groups {
             for index in 0..3 {
                 let micros = [100, 3_000, 400_000, 2_000_000][schedule.random.index(4)];
                 schedule.command(&format!("clock {group}/r{index} {micros}"));
@@ -122,21 +118,9 @@ impl Schedule {
         *seen = timestamp.max(*seen);
     }
 
-    fn replica(&mut self) -> String {
-        format!("{}/r{}", self.groups[self.random.index(self.groups.len())], self.random.index(3))
-    }
-
-    fn participant(&mut self) -> String {
-        if self.random.chance(0.3) {
-            format!("c{}", self.clients[self.random.index(self.clients.len())])
-        } else {
-            self.replica()
-        }
-    }
-
     fn begin(&mut self) {
         self.sequence += 1;
-        let client = self.clients[self.random.index(self.clients.len())];
+        let client = self.troubles.client(&mut self.random);
         let class = match self.random.index(10) {
             0..3 => Class::ReadOnly,
             3 | 4 => Class::Coordinated,
@@ -183,84 +167,17 @@ impl Schedule {
     }
 
     fn step(&mut self) {
-        match self.random.index(24) {
-            0..8 => self.begin(),
-            8..14 => {
-                let count = 1 + self.random.index(12);
-                self.command(&format!("deliver {count}"));
-            }
-            14 | 15 => self.command("deliver"),
-            16 => {
-                let verb = ["hold", "cut"][self.random.index(2)];
-                let link = (verb, self.participant(), self.participant());
-                self.command(&format!("{verb} {} {}", link.1, link.2));
-                self.held.insert(link);
-            }
-            17 => {
-                if let Some(link) = self.held.pop_first() {
-                    self.let_go(&link);
-                }
-            }
-            18 => {
-                let replica = self.replica();
-                if !self.down.contains(&replica) {
-                    let verb = ["lead", "usurp"][self.random.index(2)];
-                    self.command(&format!("{verb} {replica}"));
-                }
-            }
-            19 => {
-                let replica = self.replica();
-                let shard = &replica[..1];
-                // Of each group one at most.
-                if !self.down.iter().any(|down| down.starts_with(shard)) {
-                    self.command(&format!("crash {replica}"));
-                    self.down.insert(replica);
-                }
-            }
-            20 => {
-                if let Some(replica) = self.down.pop_first() {
-                    self.command(&format!("restart {replica}"));
-                }
-            }
-            21 => {
-                let who = self.participant();
-                self.command(&format!("repeat {who}"));
-            }
-            22 if self.random.chance(0.3) => {
-                let at = self.random.index(self.clients.len());
-                let client = self.clients[at];
-                self.command(&format!("crash c{client}"));
-                self.clients[at] = client + 3;
-            }
-            _ => {
-                let milliseconds = [1, 20, 500, 1_500][self.random.index(4)];
-                self.command(&format!("advance {milliseconds}"));
-            }
+        if self.random.chance(0.35) {
+            return self.begin();
         }
-    }
-
-    fn let_go(&mut self, (verb, from, to): &(&str, String, String)) {
-        let undo = if *verb == "hold" { "release" } else { "mend" };
-        self.command(&format!("{undo} {from} {to}"));
+        let commands = self.troubles.next(&mut self.random);
+        commands.iter().for_each(|command| self.command(command));
     }
 
     /// Everything is well again, and ends.
     fn heal(&mut self) {
-        for link in std::mem::take(&mut self.held) {
-            self.let_go(&link);
-        }
-        for replica in std::mem::take(&mut self.down) {
-            self.command(&format!("restart {replica}"));
-        }
-        self.command("deliver");
-        for group in self.groups.clone() {
-            self.command(&format!("lead {group}/r0"));
-        }
-        self.command("deliver");
         // Longer than any client is patient.
-        for _ in 0..25 {
-            self.command("advance 1000");
-        }
+        self.troubles.end(25).iter().for_each(|command| self.command(command));
     }
 
     /// What is wrong with how it went; nothing, if it went well.
@@ -362,14 +279,6 @@ fn name(client: u64, sequence: u64) -> TransactionId {
     TransactionId { client: quorate_core::ClientId(client), sequence, attempt: 0 }
 }
 
-/// The seeds to run: of `QUORATE_SEEDS=A..B`, or a few.
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(given) = std::env::var("QUORATE_SEEDS") else { return 0..400 };
-    let bounds = given.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
-    let (from, to) = bounds.expect("QUORATE_SEEDS is like 0..400");
-    from..to
-}
-
 /// How many transactions were told to have committed, and what is wrong.
 fn run(rules: Rules, seed: u64) -> (usize, Vec<String>) {
     let mut schedule = Schedule::new(rules, seed);
@@ -383,13 +292,13 @@ fn run(rules: Rules, seed: u64) -> (usize, Vec<String>) {
 
 #[test]
 fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
-    let mut committed = 0;
-    for seed in seeds() {
+    let (mut committed, seeds) = (0, schedule::seeds(0..150));
+    for seed in seeds.clone() {
         let (count, wrong) = run(Rules::SOUND, seed);
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
         committed += count;
     }
-    assert!(committed > 15 * seeds().count(), "{committed} have committed");
+    assert!(committed > 15 * seeds.count(), "{committed} have committed");
 }
 
 /// Each bug is found within so many schedules.

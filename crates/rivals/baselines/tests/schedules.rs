@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_baselines::{Plant, Rules, System};
 use quorate_core::Random;
+use quorate_testscripts::schedule::{self, Troubles};
 
 use crate::scripts::world::World;
 
@@ -28,15 +29,11 @@ struct Txn {
 struct Schedule {
     world: World,
     random: Random,
-    /// The groups whose replicas fail.
-    groups: Vec<&'static str>,
+    troubles: Troubles,
     step: usize,
-    clients: Vec<u64>,
     sequence: u64,
     txns: BTreeMap<String, Txn>,
     open: BTreeMap<u64, String>,
-    down: BTreeSet<String>,
-    links: BTreeSet<(&'static str, String, String)>,
 }
 
 fn list(value: &str) -> Vec<String> {
@@ -45,17 +42,15 @@ fn list(value: &str) -> Vec<String> {
 
 impl Schedule {
     fn new(system: System, rules: Rules, seed: u64) -> Self {
+        let groups = if system.has_coordinator() { &["1", "2", "d"][..] } else { &["1", "2"] };
         let mut schedule = Schedule {
             world: World::new(rules),
             random: Random::new(seed),
-            groups: if system.has_coordinator() { vec!["1", "2", "d"] } else { vec!["1", "2"] },
+            troubles: Troubles::new(groups, 3, 3),
             step: 0,
-            clients: vec![1, 2, 3],
             sequence: 0,
             txns: BTreeMap::new(),
             open: BTreeMap::new(),
-            down: BTreeSet::new(),
-            links: BTreeSet::new(),
         };
         schedule.command(&format!("cluster {system} shards=2"));
         schedule
@@ -91,19 +86,9 @@ impl Schedule {
         self.open.retain(|_, open| open != id);
     }
 
-    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.random.index(words.len())]
-    }
-
-    fn replica(&mut self) -> String {
-        let group = self.groups[self.random.index(self.groups.len())];
-        format!("{group}/r{}", self.random.below(3))
-    }
-
     /// Lets a client take its next step, if it does not wait.
     fn drive(&mut self) {
-        let at = self.random.index(self.clients.len());
-        let client = self.clients[at];
+        let client = self.troubles.client(&mut self.random);
         let Some(id) = self.open.get(&client).cloned() else { return self.begin(client) };
         let sequence = id.split_once('.').unwrap().1.to_owned();
         let txn = self.txns.get_mut(&id).unwrap();
@@ -154,99 +139,18 @@ impl Schedule {
 
     /// Something happens.
     fn act(&mut self) {
-        match self.random.below(200) {
-            0..60 => self.drive(),
-            60..150 => {
-                let count = 1 + self.random.below(12);
-                self.command(&format!("deliver {count}"));
-            }
-            150..160 => {
-                let time = 1 + self.random.below(700);
-                self.command(&format!("advance {time}"));
-            }
-            160..176 => self.disturb_link(),
-            176..182 => {
-                let who = self.replica();
-                self.command(&format!("confirm {who}"));
-            }
-            182..186 => self.lead(),
-            186..188 => {
-                let who = self.replica();
-                self.command(&format!("lease {who} none"));
-            }
-            188..192 => {
-                let who = self.replica();
-                self.command(&format!("repeat {who}"));
-            }
-            192..196 => self.crash_or_restart(),
-            196..198 => {
-                let at = self.random.index(self.clients.len());
-                let dead = std::mem::replace(&mut self.clients[at], 100 + self.sequence);
-                self.open.remove(&dead);
-                self.command(&format!("crash c{dead}"));
-            }
-            _ => self.heal_links(),
+        if self.random.chance(0.3) {
+            return self.drive();
         }
-    }
-
-    fn disturb_link(&mut self) {
-        let (replica, other) = (self.replica(), self.replica());
-        let client = format!("c{}", self.clients[self.random.index(self.clients.len())]);
-        let (from, to) = match self.random.below(3) {
-            0 => (client, replica),
-            1 => (replica, client),
-            _ => (replica, other),
-        };
-        let how = self.pick(&["hold", "hold", "cut"]);
-        self.command(&format!("{how} {from} {to}"));
-        self.links.insert((how, from, to));
-    }
-
-    fn heal_links(&mut self) {
-        for (how, from, to) in std::mem::take(&mut self.links) {
-            let undo = if how == "hold" { "release" } else { "mend" };
-            self.command(&format!("{undo} {from} {to}"));
-        }
-    }
-
-    fn lead(&mut self) {
-        let who = self.replica();
-        let is_whole = !self.down.iter().any(|down| down[..1] == who[..1]);
-        // Whoever has led and is not told is as good as down.
-        let verb = if is_whole && self.random.chance(0.4) { "usurp" } else { "lead" };
-        if !self.down.contains(&who) {
-            self.command(&format!("{verb} {who}"));
-        }
-    }
-
-    fn crash_or_restart(&mut self) {
-        if let Some(who) = self.down.pop_first() {
-            self.command(&format!("restart {who}"));
-            return;
-        }
-        let who = self.replica();
-        self.command(&format!("crash {who}"));
-        self.down.insert(who.clone());
-        let group = &who[..1];
-        let next = (0..3).map(|index| format!("{group}/r{index}")).find(|other| *other != who).unwrap();
-        self.command(&format!("lead {next}"));
+        let commands = self.troubles.next(&mut self.random);
+        commands.iter().for_each(|command| self.command(command));
+        let clients = self.troubles.clients();
+        self.open.retain(|client, _| clients.contains(client));
     }
 
     /// Everything is well again, and what is under way ends.
     fn settle(&mut self) {
-        self.heal_links();
-        for who in std::mem::take(&mut self.down) {
-            self.command(&format!("restart {who}"));
-        }
-        for group in self.groups.clone() {
-            self.command(&format!("lead {group}/r0"));
-        }
-        for _ in 0..40 {
-            self.command("advance 500");
-            for group in self.groups.clone() {
-                self.command(&format!("confirm {group}/r0"));
-            }
-        }
+        self.troubles.end(20).iter().for_each(|command| self.command(command));
     }
 
     /// What each key holds in the end.
@@ -354,17 +258,17 @@ fn play(system: System, rules: Rules, seed: u64) -> Result<usize, String> {
 
 #[test]
 fn what_clients_see_is_strictly_serializable() {
-    let seeds: u64 = std::env::var("QUORATE_SEEDS").map_or(40, |seeds| seeds.parse().unwrap());
+    let seeds = schedule::seeds(0..40);
     for system in System::ALL {
         let mut committed = 0;
-        for seed in 0..seeds {
+        for seed in seeds.clone() {
             match play(system, Rules::SOUND, seed) {
                 Ok(count) => committed += count,
                 Err(wrong) => panic!("{system}, seed {seed}: {wrong}"),
             }
         }
-        println!("{system}: {committed} committed in {seeds} schedules");
-        assert!(committed as u64 > 10 * seeds, "{system}: only {committed} committed");
+        println!("{system}: {committed} committed in {} schedules", seeds.clone().count());
+        assert!(committed > 10 * seeds.clone().count(), "{system}: only {committed} committed");
     }
 }
 

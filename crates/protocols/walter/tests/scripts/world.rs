@@ -146,6 +146,23 @@ impl World {
         told
     }
 
+    /// What is left at the leaders that should have ended, once everything is well and enough time has passed.
+    pub(crate) fn left(&mut self) -> Vec<String> {
+        let leaders = self.stage().replicas().iter().filter(|(id, _)| id.index == ReplicaIndex(0));
+        let left = |(id, replica): (&ReplicaId, &Replica)| {
+            let what = [
+                ("holds locks", replica.locks()),
+                ("holds transactions", replica.load(None)),
+                ("lets requests wait", replica.waiting()),
+                ("has sites behind it", replica.behind()),
+                ("settles transactions", replica.settling()),
+            ];
+            let left = what.into_iter().filter(|(_, count)| *count > 0);
+            left.map(|(what, count)| format!("{id} {what}: {count}")).collect::<Vec<_>>()
+        };
+        leaders.flat_map(left).collect()
+    }
+
     fn stage(&mut self) -> &mut Stage<Cluster> {
         self.stage.as_mut().expect("a script begins with `cluster`")
     }
