@@ -1,14 +1,15 @@
 //! How many replies are enough. Pure functions of the size of a replication group.
 //!
-//! A group has n = 2f + 1 replicas and survives f simultaneous failures (TAPIR paper, section 3.2).
+//! A group has n = 2f + 1 replicas and survives f simultaneous failures (TAPIR paper, section 3.2). On a replicated log it may have
+//! 2f + 2 as well ([ADR 0050](../../../../docs/adr/0050-speculation.md)).
 
 use std::fmt;
 
-/// The size of a replication group: odd, at least one, at most [`GroupSize::MAX`].
+/// The size of a replication group: at least one, at most [`GroupSize::MAX`], and odd unless it stands on a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupSize(u8);
 
-/// A group size that is even, zero or too great.
+/// A group size that is zero or too great, or even where it must be odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a replication group needs an odd number of replicas between 1 and {max}, not {0}", max = GroupSize::MAX)]
 pub struct InvalidGroupSize(pub usize);
@@ -37,14 +38,31 @@ impl GroupSize {
         self.0 as usize
     }
 
-    /// The number of simultaneous failures that the group survives, f.
+    /// A group of `replicas` replicas on a replicated log, of which an even number is as good: it needs no fast quorums.
+    ///
+    /// # Errors
+    /// The number must be neither zero nor greater than [`GroupSize::MAX`].
+    pub const fn on_log(replicas: usize) -> Result<Self, InvalidGroupSize> {
+        if replicas > 0 && replicas <= Self::MAX {
+            Ok(GroupSize(replicas as u8))
+        } else {
+            Err(InvalidGroupSize(replicas))
+        }
+    }
+
+    /// The number of simultaneous failures that the group survives, f: the greatest number below a half.
     pub const fn failures(self) -> usize {
         (self.0 as usize - 1) / 2
     }
 
-    /// The majority f + 1: any two such sets share a replica.
+    /// The majority n - f, which is f + 1 of an odd number: any two such sets share a replica.
     pub const fn majority(self) -> usize {
-        self.failures() + 1
+        self.replicas() - self.failures()
+    }
+
+    /// n - f - 1: so many others make a majority with one replica.
+    pub const fn others(self) -> usize {
+        self.majority() - 1
     }
 
     /// The fast quorum ⌈3f/2⌉ + 1: it shares at least ⌈f/2⌉ + 1 replicas with every majority, which is itself a majority
@@ -118,6 +136,23 @@ mod tests {
     fn even_empty_and_huge_groups_are_refused() {
         for n in [0, 2, 4, 10, 11, 1_000] {
             assert_eq!(GroupSize::new(n), Err(InvalidGroupSize(n)));
+        }
+    }
+
+    #[test]
+    fn of_any_number_on_a_log_two_majorities_share_a_replica() {
+        //  n, f, majority, others
+        let table = [(1, 0, 1, 0), (2, 0, 2, 1), (3, 1, 2, 1), (4, 1, 3, 2), (5, 2, 3, 2), (6, 2, 4, 3)];
+        for (n, f, majority, others) in table {
+            let group = GroupSize::on_log(n).unwrap();
+            assert_eq!((group.failures(), group.majority(), group.others()), (f, majority, others), "of {n}");
+        }
+        for n in 1..=GroupSize::MAX {
+            let group = GroupSize::on_log(n).unwrap();
+            assert!(2 * group.majority() > n && group.majority() + group.failures() == n);
+        }
+        for n in [0, 10, 256, 257] {
+            assert_eq!(GroupSize::on_log(n), Err(InvalidGroupSize(n)));
         }
     }
 }

@@ -81,7 +81,7 @@ impl Clocks {
         let mut leads: Vec<(ReplicaIndex, i128)> = heard.collect();
         leads.push((me, own));
         leads.sort_by_key(|lead| std::cmp::Reverse(lead.1));
-        Comparison { leads, own, enough: membership.group().failures() + 1, now }
+        Comparison { leads, own, enough: membership.group().majority(), now }
     }
 
     /// The own clock, but no further from the clock of the majority than the bound. While fewer than f + 1 clocks are known, the majority

@@ -1,4 +1,5 @@
-//! Viewstamped Replication: a log that 2f + 1 replicas agree on, entry by entry.
+//! Viewstamped Replication: a log that 2f + 1 replicas agree on, entry by entry. It may be 2f + 2, and then f + 2 stand here for f + 1: what
+//! counts is n - f, any two of which share a replica.
 //!
 //! *Source*: "Viewstamped Replication Revisited" (Liskov and Cowling, 2012).
 //!

@@ -77,7 +77,7 @@ impl<P: Payload> Replica<P> {
         // Else replicas that come back would have to follow from view to view, and some would never arrive.
         let has_led_for_long = host.now() - leading.since >= patience;
         let answering = leading.answering(host.now(), patience);
-        if !has_led_for_long || answering.len() < self.membership().group().failures() {
+        if !has_led_for_long || answering.len() < self.membership().group().others() {
             return None;
         }
         let sound: Vec<ReplicaIndex> =

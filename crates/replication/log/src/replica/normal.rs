@@ -130,7 +130,7 @@ impl<P: Payload> Replica<P> {
         if self.write_appended(host) {
             self.send_more_to_all(host);
         }
-        let unanswered = self.lease.beat - self.lease.heard_by(self.membership().group().failures());
+        let unanswered = self.lease.beat - self.lease.heard_by(self.membership().group().others());
         if self.lease.is_wanted && unanswered < self.limits.in_flight as u64 {
             self.beat(host);
         }
@@ -196,7 +196,7 @@ impl<P: Payload> Replica<P> {
             // What an earlier leader made stable may not be known here as such.
             return None;
         }
-        self.lease.until(self.membership().group().failures(), &self.timing)
+        self.lease.until(self.membership().group().others(), &self.timing)
     }
 
     /// Asks the others whether this replica still leads, with the next [`Replica::flush`]: gives a number, which
@@ -209,7 +209,7 @@ impl<P: Payload> Replica<P> {
 
     /// All questions up to this number have been answered.
     pub fn confirmed(&self) -> u64 {
-        if self.knows_all() { self.lease.heard_by(self.membership().group().failures()) } else { 0 }
+        if self.knows_all() { self.lease.heard_by(self.membership().group().others()) } else { 0 }
     }
 
     /// True if this replica led after the confirmation was asked for, so that everything that was stable then is stable
@@ -275,9 +275,9 @@ impl<P: Payload> Replica<P> {
     fn leads_in_vain(&mut self, now: Instant) -> bool {
         // Before its lease has ended nobody else can lead.
         let patience = self.timing.lease + self.timing.silence;
-        let failures = self.membership().group().failures();
+        let others = self.membership().group().others();
         let Some(leading) = &mut self.leading else { return false };
-        leading.is_disk_silent(now, patience) || leading.is_unheard(now, patience, failures)
+        leading.is_disk_silent(now, patience) || leading.is_unheard(now, patience, others)
     }
 
     pub(super) fn on_beat<H: Host<P>>(&mut self, host: &mut H) {
@@ -448,18 +448,18 @@ impl<P: Payload> Replica<P> {
         if self.rules.has(Plant::LeaseFromAnswer) {
             self.lease.speak_late(beat, host.now());
         }
-        self.lease.on_answer(from, beat, self.membership().group().failures());
+        self.lease.on_answer(from, beat, self.membership().group().others());
         self.count_acknowledged(host);
         self.send_more(from, host);
     }
 
-    /// What f + 1 replicas hold durably is stable.
+    /// What n - f replicas hold durably is stable.
     fn count_acknowledged<H: Host<P>>(&mut self, host: &mut H) {
         let Some(leading) = &self.leading else { return };
         let held = leading.peers.values().map(|peer| peer.matched).chain([leading.durable]);
         let mut held: Vec<Position> = held.collect();
         held.sort_unstable_by(|one, other| other.cmp(one));
-        let stable = held[self.membership().group().failures()];
+        let stable = held[self.membership().group().others()];
         self.stabilise(stable, host);
     }
 }

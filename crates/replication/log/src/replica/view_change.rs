@@ -71,7 +71,7 @@ impl<P: Payload> Replica<P> {
     pub(super) fn wish_for_next<H: Host<P>>(&mut self, host: &mut H) {
         let own = self.me;
         let others = self.changing.wishes.iter().filter(|(replica, _)| **replica != own);
-        let wanted = nth_greatest(others.map(|(_, wish)| *wish), self.membership().group().failures());
+        let wanted = nth_greatest(others.map(|(_, wish)| *wish), self.membership().group().others());
         let Some(next) = self.view.next() else { return host.ignored(reasons::NO_VIEW_LEFT) };
         let view = wanted.unwrap_or_default().max(next);
         self.changing.wishes.insert(self.me, view);
@@ -146,7 +146,7 @@ impl<P: Payload> Replica<P> {
 
     /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
     fn count_wishes<H: Host<P>>(&mut self, host: &mut H) {
-        let enough = self.membership().group().failures() + 1;
+        let enough = self.membership().group().majority();
         if let Some(view) = nth_greatest(self.changing.wishes.values().copied(), enough)
             && view > self.view
         {

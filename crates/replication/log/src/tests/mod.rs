@@ -454,7 +454,7 @@ impl World {
     }
 
     fn boot(&mut self, index: usize, boot: Boot) {
-        let group = GroupSize::new(self.processes.len()).unwrap();
+        let group = GroupSize::on_log(self.processes.len()).unwrap();
         let process = &mut self.processes[index];
         let mut replica =
             Replica::new(Membership::first(group), ReplicaIndex(index as u8), self.habits.timing, LIMITS)

@@ -5,7 +5,10 @@ use super::{Habits, World};
 use crate::Rules;
 
 pub(super) fn run(seed: u64, rules: Rules, habits: Habits) -> World {
-    let replicas = if seed.is_multiple_of(3) { 5 } else { 3 };
+    run_of(if seed.is_multiple_of(3) { 5 } else { 3 }, seed, rules, habits)
+}
+
+fn run_of(replicas: usize, seed: u64, rules: Rules, habits: Habits) -> World {
     let mut world = World::with_rules(replicas, seed, rules, habits);
     for _ in 0..6_000 {
         world.tick();
@@ -30,6 +33,15 @@ fn what_is_stable_stays_and_groups_recover() {
     assert!(stable > 100 * CASES, "{stable} entries became stable in {CASES} runs");
     assert!(restored > 5 * CASES, "{restored} restarts from a snapshot in {CASES} runs");
     assert!(transferred > CASES, "{transferred} times somebody was given a state in {CASES} runs");
+}
+
+#[test]
+fn groups_of_even_size_lose_nothing_and_go_on() {
+    for seed in 1..=60 {
+        let replicas = [4, 6, 2][seed as usize % 3];
+        let world = run_of(replicas, seed, Rules::SOUND, Habits::COMMON);
+        assert!(world.stable.len() > 20, "{} entries of {replicas} became stable", world.stable.len());
+    }
 }
 
 #[test]
