@@ -1,15 +1,17 @@
-//! Real server processes under all faults for a while: with proxies between them, and where the machine allows it in network
-//! namespaces, which lose packets. Then every scripted attack, several at once.
+//! Real server processes under all faults for a while: with proxies between them, and where the machine allows it in network namespaces,
+//! which lose packets. Then every scripted attack, several at once.
 
 use std::path::Path;
 
 use crate::build::Quorate;
+use crate::simulation;
 use crate::stage::Outcome;
 
 /// How long servers are tortured each time.
 const SECONDS: &str = "12";
 
-/// The isolation of the keyspace that is used with proxies: those whose servers share least. In namespaces it is the first.
+/// The isolations of which a commit chooses one, for the keyspace that is used with proxies: those whose servers share least. In namespaces it
+/// is the first.
 const ISOLATIONS: [&str; 3] = ["strict", "serializable", "parallel-snapshot"];
 
 pub(crate) fn run(root: &Path) -> Outcome {
@@ -18,11 +20,10 @@ pub(crate) fn run(root: &Path) -> Outcome {
 
 fn torture(root: &Path) -> Result<String, String> {
     let quorate = Quorate::built(root)?;
-    for isolation in ISOLATIONS {
-        survive(&quorate, isolation, &[])?;
-    }
+    let isolation = ISOLATIONS[simulation::share_of_commit(root) as usize % ISOLATIONS.len()];
+    survive(&quorate, isolation, &[])?;
     play(&quorate, &["torture", "--attack", "all"], "servers did not survive their attacks")?;
-    let with_proxies = format!("{SECONDS} s with proxies for each of {}, and attacks", ISOLATIONS.join(", "));
+    let with_proxies = format!("{SECONDS} s with proxies, {isolation}, as the commit has it; and attacks");
     if !can_make_namespaces() {
         return Ok(format!("{with_proxies}; no network namespaces can be made here"));
     }
