@@ -108,14 +108,15 @@ impl Quorate {
 
     /// Runs it in the repository. Gives what it wrote to standard output, and whether it succeeded.
     pub(crate) fn output(&self, arguments: &[&str]) -> Result<(String, bool), String> {
-        let mut command = Command::new(&self.binary);
-        command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
-        shell::output(command)
+        self.output_of(Command::new(&self.binary), arguments)
     }
 
     /// The same, for what only computes.
     pub(crate) fn computed(&self, arguments: &[&str]) -> Result<(String, bool), String> {
-        let mut command = shell::computing(&self.binary);
+        self.output_of(shell::computing(&self.binary), arguments)
+    }
+
+    fn output_of(&self, mut command: Command, arguments: &[&str]) -> Result<(String, bool), String> {
         command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
         shell::output(command)
     }

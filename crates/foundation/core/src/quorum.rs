@@ -1,7 +1,7 @@
 //! How many replies are enough. Pure functions of the size of a replication group.
 //!
 //! A group has n = 2f + 1 replicas and survives f simultaneous failures (TAPIR paper, section 3.2). On a replicated log it may have
-//! 2f + 2 as well ([ADR 0050](../../../../docs/adr/0050-speculation.md)).
+//! 2f + 2 as well (ADR 0050).
 
 use std::fmt;
 

@@ -71,6 +71,13 @@ impl Shared {
         Invalid::NeverSeen { name: keyspace.name.clone(), site }
     }
 
+    /// A call got no answer in time. The nodes may have said why meanwhile; what they say of shards that it does not concern is no reason.
+    pub(crate) fn unanswered(&self, keyspace: &Arc<Definition>, concerns: impl Fn(ShardId) -> bool) -> Error {
+        let mut missing = self.session.unserved(keyspace);
+        missing.retain(|replica| concerns(replica.shard));
+        self.unavailable(keyspace, &missing)
+    }
+
     /// These replicas do not answer.
     pub(crate) fn unavailable(&self, keyspace: &Arc<Definition>, missing: &[ReplicaId]) -> Error {
         let directory = self.places.directory();

@@ -144,10 +144,7 @@ impl Keyspace {
         }
         match class {
             Class::ReadOnly if session.is_closed() => Err(Error::Closed),
-            Class::ReadOnly => {
-                let keyspace = self.definition();
-                Err(shared.unavailable(&keyspace, &session.unserved(&keyspace)))
-            }
+            Class::ReadOnly => Err(shared.unanswered(&self.definition(), |shard| parts.contains_key(&shard))),
             Class::Independent | Class::Coordinated => {
                 Ok(Err(Failure::Unknown { participants: token.participants.clone() }.into()))
             }

@@ -72,6 +72,11 @@ async fn a_call_that_was_under_way_when_its_keyspace_was_lost_tells_why() {
     fake.lose("the keyspace was dropped");
     let error = accounts.get("alice").await.unwrap_err().to_string();
     assert!(error.contains("an operator has to act: the keyspace was dropped"), "{error}");
+    assert_ne!(
+        error.contains("shard1/"),
+        error.contains("shard2/"),
+        "only the shard that was asked: {error}"
+    );
     let before = Instant::now();
     let error = accounts.get("alice").await.unwrap_err().to_string();
     assert!(error.contains("an operator has to act: the keyspace was dropped"), "{error}");

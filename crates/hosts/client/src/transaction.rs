@@ -601,8 +601,11 @@ impl Inner {
         match self.shared.session.failure(self.id) {
             Some(failure) => self.error(failure),
             None if self.shared.session.is_closed() => Error::Closed,
-            // The nodes may have said why meanwhile.
-            None => self.unavailable(&self.shared.session.unserved(&self.keyspace)),
+            None => {
+                let used = self.progress().footprint.participants().to_vec();
+                let concerns = |shard| used.is_empty() || used.contains(&shard);
+                self.shared.unanswered(&self.keyspace, concerns)
+            }
         }
     }
 

@@ -136,8 +136,8 @@ impl<S: System> Cluster<S> {
         (0..self.world.servers()).filter(|server| self.replica(*server).shard == shard).count()
     }
 
-    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, such as host no member that stays. Two of a group on one node would
-    /// lose their records together where these are kept in memory, and two clocks of a group would leap together.
+    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, such as host no member that stays. Two of a
+    /// group on one node would lose their records together where these are kept in memory, and two clocks of a group would leap together.
     fn nodes_to_join(
         &self,
         members: &[usize],

@@ -18,7 +18,7 @@ pub fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
     from..to
 }
 
-/// What is wrong with a link.
+/// How a link is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wrong {
     /// Messages are kept back.
@@ -184,11 +184,10 @@ pub enum Fate {
     Unknown,
 }
 
-/// What one transaction has done with lists: for each key that it has read, what it found; and the keys to whose lists it has appended its
-/// name.
+/// One transaction on lists: the list of each key that it has read, and the keys to whose lists it has appended its name.
 #[derive(Clone, Debug, Default)]
 pub struct Appends<'a> {
-    /// What it has found.
+    /// The list of each key that it has read.
     pub found: BTreeMap<&'a str, Vec<String>>,
     /// The keys that it has written, each of which it had read.
     pub appended: BTreeSet<&'a str>,
@@ -196,8 +195,8 @@ pub struct Appends<'a> {
     pub fate: Fate,
 }
 
-/// What is wrong with lists that transactions have appended their names to, if no update may be lost: whatever has committed is there once
-/// and whatever has not is not; and each has appended to what it had read.
+/// Judges lists that transactions have appended their names to, of which no update may be lost: each transaction that has committed is there
+/// once, and none that has not; and each has appended to the list that it had read. Gives a sentence for each mistake.
 ///
 /// `lists` is what the keys hold in the end.
 pub fn judge_appends(
@@ -232,6 +231,21 @@ pub fn judge_appends(
         }
     }
     wrong
+}
+
+/// A list, as scripts show it: names with commas between them, or `nothing`.
+pub fn list(value: &str) -> Vec<String> {
+    if value == "nothing" { Vec::new() } else { value.split(',').map(str::to_owned).collect() }
+}
+
+/// The first seed whose schedule goes wrong, or in which a machine panics.
+pub fn find(seeds: std::ops::Range<u64>, run: impl Fn(u64) -> Vec<String>) -> Option<u64> {
+    let goes_wrong = |seed: &u64| {
+        // The schedule is dropped with the panic: nothing of it is seen afterwards.
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(*seed)));
+        found.map_or(true, |wrong| !wrong.is_empty())
+    };
+    seeds.into_iter().find(goes_wrong)
 }
 
 #[cfg(test)]

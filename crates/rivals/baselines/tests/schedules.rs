@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_baselines::{Plant, Rules, System};
 use quorate_core::Random;
-use quorate_testscripts::schedule::{self, Troubles};
+use quorate_testscripts::schedule::{self, Troubles, list};
 
 use crate::scripts::world::World;
 
@@ -34,10 +34,6 @@ struct Schedule {
     sequence: u64,
     txns: BTreeMap<String, Txn>,
     open: BTreeMap<u64, String>,
-}
-
-fn list(value: &str) -> Vec<String> {
-    if value == "nothing" { Vec::new() } else { value.split(',').map(str::to_owned).collect() }
 }
 
 impl Schedule {

@@ -146,7 +146,7 @@ impl World {
         told
     }
 
-    /// What is left at the leaders that should have ended, once everything is well and enough time has passed.
+    /// The work that leaders still have, which should have ended once everything is well and enough time has passed.
     pub(crate) fn left(&mut self) -> Vec<String> {
         let leaders = self.stage().replicas().iter().filter(|(id, _)| id.index == ReplicaIndex(0));
         let left = |(id, replica): (&ReplicaId, &Replica)| {

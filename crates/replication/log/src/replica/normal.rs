@@ -453,7 +453,7 @@ impl<P: Payload> Replica<P> {
         self.send_more(from, host);
     }
 
-    /// What n - f replicas hold durably is stable.
+    /// Entries that n - f replicas hold durably are stable.
     fn count_acknowledged<H: Host<P>>(&mut self, host: &mut H) {
         let Some(leading) = &self.leading else { return };
         let held = leading.peers.values().map(|peer| peer.matched).chain([leading.durable]);
