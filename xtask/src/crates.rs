@@ -53,6 +53,7 @@ const COORDINATOR: &str = "quorate-coordinator";
 const TAPIR: &str = "quorate-tapir";
 const GRANOLA: &str = "quorate-granola";
 const WALTER: &str = "quorate-walter";
+const STR: &str = "quorate-str";
 const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
 const CONFIGURATION: &str = "quorate-configuration";
@@ -115,7 +116,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 35] = [
+pub(crate) const CRATES: [Crate; 36] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -194,6 +195,13 @@ pub(crate) const CRATES: [Crate; 35] = [
         kind: Kind::Machine,
     },
     Crate {
+        package: STR,
+        folder: "crates/protocols/str",
+        what: "STR: speculative snapshot isolation, in homes and shards on logs ([ADR 0050](adr/0050-speculation.md))",
+        may_import: &[CORE, CODEC, STORE, COORDINATOR],
+        kind: Kind::Machine,
+    },
+    Crate {
         package: BASELINES,
         folder: "crates/rivals/baselines",
         what: "the systems that TAPIR and Granola are compared with: two-phase commit over replicated logs ([ADR 0020](adr/0020-comparison-systems.md))",
@@ -269,6 +277,7 @@ pub(crate) const CRATES: [Crate; 35] = [
             TAPIR,
             GRANOLA,
             WALTER,
+            STR,
             BASELINES,
             QWSTORE,
             CONFIGURATION,
@@ -293,6 +302,7 @@ pub(crate) const CRATES: [Crate; 35] = [
             TAPIR,
             GRANOLA,
             WALTER,
+            STR,
             BASELINES,
             QWSTORE,
             CONFIGURATION,
@@ -316,6 +326,7 @@ pub(crate) const CRATES: [Crate; 35] = [
             TAPIR,
             GRANOLA,
             WALTER,
+            STR,
             BASELINES,
             QWSTORE,
             CONFIGURATION,
@@ -361,6 +372,7 @@ pub(crate) const CRATES: [Crate; 35] = [
             TAPIR,
             GRANOLA,
             WALTER,
+            STR,
             BASELINES,
             QWSTORE,
             CONFIGURATION,
@@ -385,6 +397,7 @@ pub(crate) const CRATES: [Crate; 35] = [
             TAPIR,
             GRANOLA,
             WALTER,
+            STR,
             BASELINES,
             QWSTORE,
             PROCEDURE,

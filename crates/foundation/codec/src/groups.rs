@@ -6,7 +6,7 @@ use quorate_core::topology::Change;
 use quorate_core::{Epoch, GroupSize, Groups, Members, NodeId, ReplicaIndex, ShardId, Succession, Tenure};
 
 use crate::error::Fault;
-use crate::field::{Nested, Optional, Packed, Repeated, Varint};
+use crate::field::{Map, Nested, Optional, Packed, Repeated, Varint};
 use crate::table::Through;
 
 /// A [`Tenure`] before its members were counted.
@@ -26,6 +26,7 @@ struct Changed {
 struct Listed {
     epoch: Epoch,
     size: u32,
+    apart: BTreeMap<ShardId, u32>,
     changed: Vec<Changed>,
 }
 
@@ -52,7 +53,10 @@ message!(Listed, "Groups", {
     1 epoch: Varint,
     2 size: Varint,
     3 changed: Repeated<Nested>,
+    4 apart: Map<Apart>,
 });
+
+pair!(Apart: (ShardId, u32), "Groups.Apart", 1 shard: Varint, 2 size: Varint);
 
 message!(Changes, "Change", {
     1 previous: Nested,
@@ -112,18 +116,23 @@ impl Through<Groups> for Listed {
             previous: *previous,
             present: *present,
         });
-        Listed { epoch: groups.epoch, size: groups.size.replicas() as u32, changed: changed.collect() }
+        let apart = groups.apart.iter().map(|(shard, size)| (*shard, size.replicas() as u32)).collect();
+        Listed { epoch: groups.epoch, size: groups.size.replicas() as u32, apart, changed: changed.collect() }
     }
 
     fn restore(self) -> Result<Groups, Fault> {
-        let size = GroupSize::new(self.size as usize);
-        let size = size.map_err(|_| Fault::Meaningless("no group has such a size"))?;
+        let size_of = |size: u32| {
+            GroupSize::on_log(size as usize).map_err(|_| Fault::Meaningless("no group has such a size"))
+        };
+        let size = size_of(self.size)?;
+        let apart = self.apart.into_iter().map(|(shard, size)| Ok((shard, size_of(size)?)));
+        let apart = apart.collect::<Result<BTreeMap<_, _>, Fault>>()?;
         let mut changed = BTreeMap::new();
         for Changed { shard, previous, present } in self.changed {
             if changed.insert(shard, Succession { previous, present }).is_some() {
                 return Err(Fault::Meaningless("a group is listed once"));
             }
         }
-        Ok(Groups { epoch: self.epoch, size, changed })
+        Ok(Groups { epoch: self.epoch, size, apart, changed })
     }
 }

@@ -151,6 +151,7 @@ choices!(Isolation {
     1 "strict" [Isolation::Strict],
     2 "serializable" [Isolation::Serializable],
     3 "parallel-snapshot" [Isolation::ParallelSnapshot],
+    4 "snapshot" [Isolation::Snapshot],
 });
 
 choices!(Class {

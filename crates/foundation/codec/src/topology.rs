@@ -32,6 +32,7 @@ message!(Keyspace, "Keyspace", {
     8 comparison: Optional<Nested>,
     9 removals: Repeated<Nested, SHARDS_MAX>,
     10 joins: Repeated<Nested, SHARDS_MAX>,
+    11 homes: Repeated<Nested, SHARDS_MAX>,
 }, check validate_keyspace);
 
 message!(Removal, "Removal", {

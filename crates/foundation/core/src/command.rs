@@ -22,7 +22,7 @@ use crate::key::Key;
 use crate::members::Members;
 use crate::time::ClockTime;
 use crate::timestamp::Timestamp;
-use crate::topology::Keyspace;
+use crate::topology::{Keyspace, Shard};
 use crate::transaction::{KeyRange, Value};
 
 /// The fate of a transaction, without its contents.
@@ -43,12 +43,15 @@ pub struct Routes {
     pub nearest: Vec<Vec<ReplicaIndex>>,
     /// The positions of the keyspace's shards, the one whose nearest replica is the nearest first.
     pub order: Vec<usize>,
+    /// The machines of homes, the nearest first.
+    pub homes: Vec<ReplicaId>,
 }
 
 impl Routes {
     /// Routes of a client to which all shards are equally near.
     pub fn new(keyspace: Keyspace, nearest: Vec<Vec<ReplicaIndex>>) -> Self {
-        Routes { order: (0..keyspace.shards.len()).collect(), keyspace, nearest }
+        let homes = keyspace.homes.iter().flat_map(Shard::replica_ids).collect();
+        Routes { order: (0..keyspace.shards.len()).collect(), homes, keyspace, nearest }
     }
 
     /// The replicas of one of the keyspace's groups, by position.

@@ -27,8 +27,8 @@ use crate::members::Groups;
 use crate::seen::Seen;
 use crate::time::{ClockTime, Instant};
 use crate::timestamp::Timestamp;
-use crate::topology::{Settlement, SiteChanges, shard_position};
-use crate::transaction::Value;
+use crate::topology::{Settlement, SiteChanges, shard_position, tag_of};
+use crate::transaction::{KeyRange, Value};
 use crate::verify::{Answer, Request};
 
 /// The shards of a keyspace, whose ids follow each other. Groups that hold none of its keys have ids above.
@@ -51,9 +51,19 @@ impl Shards {
         shard.0.checked_sub(self.first.0).is_some_and(|position| position < self.count)
     }
 
+    /// The shard that a key belongs to.
+    pub fn holding(self, key: &[u8]) -> ShardId {
+        ShardId(self.first.0 + shard_position(key, self.count as usize) as u32)
+    }
+
     /// True if the key belongs to the shard.
     pub fn holds(self, shard: ShardId, key: &[u8]) -> bool {
-        self.first.0 + shard_position(key, self.count as usize) as u32 == shard.0
+        self.holding(key) == shard
+    }
+
+    /// The shards that may hold keys of a range: all of them, or the one that holds every key of the range because they share a tag in braces.
+    pub fn of_range(self, range: &KeyRange) -> Vec<ShardId> {
+        tag_of(range).map_or_else(|| self.ids().collect(), |tag| vec![self.holding(tag)])
     }
 }
 
@@ -259,6 +269,13 @@ pub trait HostedReplica: Machine {
     /// The commands for a replica of a shard when the groups of its keyspace change; none if they never do.
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<Self::Command>;
 
+    /// The command for a replica when it starts, and when it changes which other machines of its keyspace are on its node; none if it has
+    /// nothing to do with these. Messages between them are neither lost nor overtaken.
+    fn meet(neighbours: &[ReplicaId]) -> Option<Self::Command> {
+        let _ = neighbours;
+        None
+    }
+
     /// The command for a replica when an operator says that another shard of its keyspace is lost for good; none if no replica waits
     /// for votes of that shard for ever.
     fn declare_lost(_: ShardId) -> Option<Self::Command> {
@@ -340,6 +357,12 @@ pub trait HostedOnLog: LogMachine {
 
     /// The command for the machine itself when the groups of its keyspace change; none if it has to do with no other group.
     fn change_groups(groups: &Groups) -> Option<Self::Command>;
+
+    /// As [`HostedReplica::meet`].
+    fn meet(neighbours: &[ReplicaId]) -> Option<Self::Command> {
+        let _ = neighbours;
+        None
+    }
 
     /// As [`HostedReplica::declare_lost`].
     fn declare_lost(_: ShardId) -> Option<Self::Command> {

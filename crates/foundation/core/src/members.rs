@@ -145,8 +145,10 @@ impl From<GroupSize> for Succession {
 pub struct Groups {
     /// The epoch.
     pub epoch: Epoch,
-    /// The size of those groups that have never changed.
+    /// The size of those groups that have never changed, but for those that are listed apart.
     pub size: GroupSize,
+    /// The groups that have another size and have never changed.
+    pub apart: BTreeMap<ShardId, GroupSize>,
     /// The groups that have.
     pub changed: BTreeMap<ShardId, Succession>,
 }
@@ -154,12 +156,20 @@ pub struct Groups {
 impl Groups {
     /// The groups that a keyspace is created with.
     pub fn new(size: GroupSize) -> Self {
-        Groups { epoch: Epoch::FIRST, size, changed: BTreeMap::new() }
+        Groups { epoch: Epoch::FIRST, size, apart: BTreeMap::new(), changed: BTreeMap::new() }
+    }
+
+    /// The same, but that these groups have another size.
+    #[must_use]
+    pub fn with_apart(self, apart: impl IntoIterator<Item = (ShardId, GroupSize)>) -> Self {
+        let size = self.size;
+        Groups { apart: apart.into_iter().filter(|(_, other)| *other != size).collect(), ..self }
     }
 
     /// Who the replicas of a shard are, and who was before them.
     pub fn succession(&self, shard: ShardId) -> Succession {
-        self.changed.get(&shard).copied().unwrap_or_else(|| self.size.into())
+        let size = self.apart.get(&shard).copied().unwrap_or(self.size);
+        self.changed.get(&shard).copied().unwrap_or_else(|| size.into())
     }
 
     /// The replicas of a shard.
@@ -177,6 +187,7 @@ impl Groups {
         let mut next = Groups { epoch, ..self.clone() };
         for (shard, members) in changes {
             let previous = Some(self.succession(shard).present);
+            next.apart.remove(&shard);
             next.changed.insert(shard, Succession { previous, present: Tenure { since: epoch, members } });
         }
         next

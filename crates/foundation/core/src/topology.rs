@@ -26,6 +26,8 @@ pub enum Isolation {
     Serializable,
     /// Parallel snapshot isolation, by Walter: nobody waits for another site.
     ParallelSnapshot,
+    /// Snapshot isolation, by STR: transactions of a node go on from what has committed there. It is simulated, and no server offers it yet.
+    Snapshot,
 }
 
 impl Isolation {
@@ -52,6 +54,12 @@ impl Isolation {
                 protocol: "Walter",
                 promises: "parallel snapshot isolation: snapshots of the nearest site, causes before effects, no write that another one has not seen",
                 waits_for: "a stable entry in the log of the nearest site; and for the preferred sites of keys that belong to others",
+            },
+            Isolation::Snapshot => Row {
+                name: "snapshot",
+                protocol: "STR",
+                promises: "snapshot isolation: one snapshot for each transaction, and no write that another one has not seen",
+                waits_for: "the replicas of each shard that it writes to; the next transaction of the node does not",
             },
         }
     }
@@ -80,6 +88,11 @@ impl Isolation {
     /// others are spread over the sites.
     pub const fn stands_in_sites(self) -> bool {
         matches!(self, Isolation::ParallelSnapshot)
+    }
+
+    /// True if transactions run at nodes, each of which has a machine for them in a [home](Keyspace::homes).
+    pub const fn has_homes(self) -> bool {
+        matches!(self, Isolation::Snapshot)
     }
 
     /// All of them, each with its promise and what a commit waits for, in a sentence for the help of an option.
@@ -263,6 +276,8 @@ pub struct Keyspace {
     pub removals: Vec<Removal>,
     /// The sites that joined it, where its groups stand in sites. They are the last of its shards.
     pub joins: Vec<Join>,
+    /// The homes of its nodes, where transactions run at nodes: groups of machines without keys, each in one site (ADR 0050).
+    pub homes: Vec<Shard>,
 }
 
 /// No clock bound is greater: every transaction would take as long.
@@ -272,7 +287,7 @@ impl Keyspace {
     /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
-        self.shards.iter().chain(service)
+        self.shards.iter().chain(service).chain(&self.homes)
     }
 
     /// How its sites have changed.
@@ -350,7 +365,7 @@ pub fn container_of(key: &[u8]) -> &[u8] {
 }
 
 /// What the keys of a range begin with, up to the end of a tag in braces, if they all do.
-fn tag_of(range: &KeyRange) -> Option<&[u8]> {
+pub(crate) fn tag_of(range: &KeyRange) -> Option<&[u8]> {
     let from = range.from.as_slice();
     let open = from.iter().position(|&byte| byte == b'{')?;
     let length = from[open + 1..].iter().position(|&byte| byte == b'}').filter(|length| *length > 0)?;
@@ -457,6 +472,24 @@ impl Topology {
         }
         Ok(placed)
     }
+
+    /// Groups of machines for these nodes, each in one site: three nodes of a site share a home, so that its decisions survive one of them;
+    /// a node that is left over has a home of its own.
+    pub fn homes(&self, first: ShardId, has_machine: impl Fn(NodeId) -> bool) -> Vec<Shard> {
+        const TOGETHER: usize = 3;
+        let mut homes: Vec<Shard> = Vec::new();
+        for site in 0..self.sites.len() {
+            let here = self.nodes.iter().filter(|node| usize::from(node.site.0) == site && has_machine(node.id));
+            let nodes: Vec<NodeId> = here.map(|node| node.id).collect();
+            for together in nodes.chunks(TOGETHER) {
+                let size = if together.len() == TOGETHER { TOGETHER } else { 1 };
+                for home in together.chunks(size) {
+                    homes.push(Shard::new(ShardId(first.0 + homes.len() as u32), home.to_vec()));
+                }
+            }
+        }
+        homes
+    }
 }
 
 /// Why shards cannot be placed.
@@ -522,6 +555,7 @@ mod tests {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
@@ -557,6 +591,7 @@ mod tests {
             comparison: Some(comparison),
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
         let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();

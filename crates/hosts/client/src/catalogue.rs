@@ -200,6 +200,7 @@ pub(crate) async fn create(
         comparison,
         removals: Vec::new(),
         joins: Vec::new(),
+        homes: Vec::new(),
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {

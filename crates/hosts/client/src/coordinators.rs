@@ -39,6 +39,7 @@ enum Protocol {
     Strict,
     Serializable,
     ParallelSnapshot,
+    Snapshot,
     Configuration,
     /// One coordinator for each keyspace: each has a service of its own.
     OnLog(quorate_core::comparison::System, Option<(ShardId, GroupSize)>),
@@ -47,10 +48,11 @@ enum Protocol {
 
 impl Protocol {
     /// Those of which a client has one coordinator for all keyspaces.
-    const SHARED: [Protocol; 5] = [
+    const SHARED: [Protocol; 6] = [
         Protocol::Strict,
         Protocol::Serializable,
         Protocol::ParallelSnapshot,
+        Protocol::Snapshot,
         Protocol::Configuration,
         Protocol::QwStore,
     ];
@@ -61,6 +63,7 @@ impl Protocol {
             (None, Isolation::Strict) => Protocol::Strict,
             (None, Isolation::Serializable) => Protocol::Serializable,
             (None, Isolation::ParallelSnapshot) => Protocol::ParallelSnapshot,
+            (None, Isolation::Snapshot) => Protocol::Snapshot,
             (Some(comparison), _) => match comparison.rival {
                 Rival::QwStore => Protocol::QwStore,
                 Rival::OnLog(system) => {
@@ -86,6 +89,11 @@ impl Protocol {
                 let initial = quorate_walter::CoordinatorConfig::new(client);
                 let config = quorate_walter::CoordinatorConfig { resend_timeout, ..initial };
                 Running::<Guest<quorate_walter::Coordinator, quorate_walter::Replica>>::boxed(config, random)
+            }
+            Protocol::Snapshot => {
+                let initial = quorate_str::CoordinatorConfig::new(client);
+                let config = quorate_str::CoordinatorConfig { resend_timeout, ..initial };
+                Running::<Guest<quorate_str::Coordinator, quorate_str::Replica>>::boxed(config, random)
             }
             Protocol::Configuration => {
                 let initial = quorate_configuration::CoordinatorConfig::new(client);
@@ -442,6 +450,7 @@ mod tests {
             comparison,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         }
     }
 

@@ -62,7 +62,14 @@ impl Directory {
         let serves = |at: &usize| changes.serves(keyspace.shards[*at].id);
         let mut order: Vec<usize> = (0..keyspace.shards.len()).filter(serves).collect();
         order.sort_by_cached_key(|position| self.distances(&keyspace.shards[*position]).min());
-        Routes { keyspace, nearest, order }
+        let mut homes: Vec<_> = keyspace
+            .homes
+            .iter()
+            .flat_map(|home| self.distances(home).map(|distance| (distance, home.id)))
+            .collect();
+        homes.sort_unstable();
+        let homes = homes.into_iter().map(|((_, _, index), shard)| ReplicaId { shard, index }).collect();
+        Routes { keyspace, nearest, order, homes }
     }
 
     /// The shard of a keyspace whose nearest replica is the nearest.
@@ -177,6 +184,7 @@ mod tests {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         }
     }
 

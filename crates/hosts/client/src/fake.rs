@@ -123,6 +123,7 @@ impl Fake {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         let node = Node { id: NodeId(0), site: SiteId(0), address: "host:1".to_owned() };
         let topology = Topology { sites: vec!["here".to_owned()], nodes: vec![node] };

@@ -315,6 +315,7 @@ mod tests {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         }
     }
 

@@ -265,6 +265,7 @@ impl Placement {
             (_, None, Isolation::Strict) => Protocol::Tapir,
             (_, None, Isolation::Serializable) => Protocol::Granola,
             (_, None, Isolation::ParallelSnapshot) => Protocol::Walter,
+            (_, None, Isolation::Snapshot) => Protocol::Str,
         }
     }
 
@@ -322,6 +323,8 @@ pub(crate) enum Protocol {
     Tapir,
     Granola,
     Walter,
+    /// STR, on replicated logs.
+    Str,
     /// The configuration service.
     Configuration,
     /// A comparison system.
@@ -335,6 +338,7 @@ impl Protocol {
             Protocol::Tapir => "tapir",
             Protocol::Granola => "granola",
             Protocol::Walter => "walter",
+            Protocol::Str => "str",
             Protocol::Configuration => "configuration",
             Protocol::Comparison(rival) => rival.name(),
         }

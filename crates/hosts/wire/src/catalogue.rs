@@ -242,6 +242,7 @@ mod tests {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         })
     }
 

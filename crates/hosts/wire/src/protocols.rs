@@ -71,4 +71,6 @@ protocols! {
     5 Granola: Said<Serializable>, Fact<Item<Serializable>>;
     /// A message of Walter.
     6 Walter: Said<quorate_walter::Replica>, Fact<Item<quorate_walter::Replica>>;
+    /// A message of STR.
+    7 Str: Said<quorate_str::Replica>, Fact<Item<quorate_str::Replica>>;
 }

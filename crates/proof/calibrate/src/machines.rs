@@ -249,6 +249,7 @@ impl Bench {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
             epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];

@@ -112,8 +112,10 @@ impl<S: System> Cluster<S> {
                 world.set_costs(node, Arc::clone(costs));
             }
         }
-        let groups = place(&scenario);
+        let mut groups = place(&scenario);
         let keyspace = keyspace(&scenario, &groups);
+        groups.extend(keyspace.homes.iter().cloned());
+        world.network().keep_order_within_nodes(S::ISOLATION.has_homes());
         let mut cluster = Cluster {
             world,
             keyspace,
@@ -131,6 +133,7 @@ impl<S: System> Cluster<S> {
             random,
             scenario,
         };
+        cluster.definition = cluster.founding_groups();
         cluster.begin_lives();
         cluster.found();
         cluster
@@ -147,7 +150,10 @@ impl<S: System> Cluster<S> {
 
     /// Boots a replica for the first time.
     pub(crate) fn create_replica(&mut self, replica: ReplicaId, node: usize) {
-        let disk = match self.scenario.durability {
+        // A home of one keeps its decisions on its disk in any case: there is nobody else to keep them.
+        let is_alone = self.keyspace.homes.iter().any(|home| home.id == replica.shard && home.replicas.len() == 1);
+        let durability = if is_alone { Durability::Sync } else { self.scenario.durability };
+        let disk = match durability {
             Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
             Durability::Memory => Disk::memory(),
         };
@@ -313,7 +319,14 @@ impl<S: System> Cluster<S> {
         let serves = |position: &usize| self.losses.changes().serves(self.keyspace.shards[*position].id);
         let mut order: Vec<usize> = (0..self.keyspace.shards.len()).filter(serves).collect();
         order.sort_by_key(least);
+        let homes = self.keyspace.homes.iter().flat_map(|home| {
+            let near = by_delay(home).into_iter();
+            near.map(|(delay, index)| (delay, ReplicaId { shard: home.id, index }))
+        });
+        let mut homes: Vec<(Duration, ReplicaId)> = homes.collect();
+        homes.sort_unstable();
         Routes {
+            homes: homes.into_iter().map(|(_, home)| home).collect(),
             nearest: self.keyspace.groups().map(nearest).collect(),
             order,
             keyspace: Keyspace { epoch: self.definition.epoch, ..self.keyspace.clone() },
@@ -335,7 +348,7 @@ impl<S: System> Cluster<S> {
         let is_new = begins_again || (!self.founded[server] && !self.lost[server]);
         // Who is new or has lost its records is told; others are told that who know better.
         let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
-        let groups = if is_told { self.definition.clone() } else { Groups::new(self.scenario.group) };
+        let groups = if is_told { self.definition.clone() } else { self.founding_groups() };
         let boot = if is_new { Boot::Initialise } else { Boot::Rejoin };
         let joined = self.keyspace.joins.iter().map(|join| join.shard).collect();
         let seat = Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot };
@@ -343,11 +356,31 @@ impl<S: System> Cluster<S> {
         let machine = S::Server::restore(config, records);
         self.note_begun(server);
         self.world.boot_server(server, machine);
+        self.introduce(self.world.node_of_server(server));
         self.hint(replica, true);
         if !is_told && self.definition.epoch > Epoch::FIRST {
             self.tell_later(MembershipStep::TellServer(server));
         }
         true
+    }
+
+    /// The groups that the keyspace was created with.
+    fn founding_groups(&self) -> Groups {
+        let homes = self.keyspace.homes.iter().map(|home| (home.id, home.group_size()));
+        Groups::new(self.scenario.group).with_apart(homes)
+    }
+
+    /// Tells the machines of a node which they are.
+    fn introduce(&mut self, node: usize) {
+        let servers = self.servers_of(node);
+        let there: Vec<ReplicaId> = servers.iter().map(|server| self.replicas[*server]).collect();
+        for server in servers {
+            if self.world.server(server).is_some()
+                && let Some(command) = S::Server::meet(&there)
+            {
+                self.world.command_server(server, command);
+            }
+        }
     }
 
     /// What the disk of a server holds. If it says that it has lost something, somebody replaces it, as its error
@@ -634,7 +667,7 @@ impl<S: System> Cluster<S> {
 
     /// A server has lost what it kept in memory.
     fn forget_memory(&mut self, server: usize) {
-        if self.scenario.durability == Durability::Memory {
+        if !self.world.disk(server).is_kept() {
             self.lose(server);
         }
     }
@@ -728,14 +761,7 @@ impl<S: System> Cluster<S> {
 /// Places the groups on the server nodes, the shards of the keyspace first; node n stands in site n modulo the number of sites.
 fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     let count = scenario.sites();
-    let node = |at: usize| {
-        let (id, site) = (NodeId(at as u16), SiteId((at % count) as u16));
-        Node { id, site, address: id.to_string() }
-    };
-    let topology = Topology {
-        sites: (0..count).map(|site| format!("site{site}")).collect(),
-        nodes: (0..scenario.server_nodes).map(node).collect(),
-    };
+    let topology = topology(scenario);
     let sites: Vec<SiteId> = (0..count as u16).map(SiteId).collect();
     let groups = scenario.shards + S::services(&scenario.settings);
     let place = |shards, first, sites: &[SiteId]| match topology.place_for(
@@ -759,7 +785,25 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     (1..=groups).flat_map(|first| place(1, first, &rotated(first))).collect()
 }
 
+/// The nodes with replicas, and their sites.
+fn topology<S: System>(scenario: &Scenario<S>) -> Topology {
+    let count = scenario.sites();
+    let node = |at: usize| {
+        let (id, site) = (NodeId(at as u16), SiteId((at % count) as u16));
+        Node { id, site, address: id.to_string() }
+    };
+    Topology {
+        sites: (0..count).map(|site| format!("site{site}")).collect(),
+        nodes: (0..scenario.server_nodes).map(node).collect(),
+    }
+}
+
 fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
+    let next = ShardId(groups.iter().map(|group| group.id.0 + 1).max().unwrap_or(1));
+    let homes = match S::ISOLATION.has_homes() {
+        true => topology(scenario).homes(next, |_| true),
+        false => Vec::new(),
+    };
     let (shards, services) = groups.split_at(scenario.shards);
     let service = services.first().cloned();
     Keyspace {
@@ -773,6 +817,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
         removals: Vec::new(),
         joins: Vec::new(),
+        homes,
     }
 }
 

@@ -64,5 +64,6 @@ pub const fn level(isolation: Isolation) -> Level {
         Isolation::Strict => Level::StrictSerializable,
         Isolation::Serializable => Level::SessionSerializable,
         Isolation::ParallelSnapshot => Level::WalterPsi,
+        Isolation::Snapshot => Level::SessionSi,
     }
 }

@@ -188,6 +188,7 @@ mod tests {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         }
     }
 

@@ -41,6 +41,7 @@ fn coordinator() -> Coordinator {
         comparison: None,
         removals: Vec::new(),
         joins: Vec::new(),
+        homes: Vec::new(),
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     step(&mut coordinator, Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));

@@ -75,6 +75,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
         comparison: None,
         removals: Vec::new(),
         joins: Vec::new(),
+        homes: Vec::new(),
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);

@@ -22,6 +22,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         comparison: None,
         removals: Vec::new(),
         joins: Vec::new(),
+        homes: Vec::new(),
     };
     Arc::new(Routes::new(keyspace, vec![(0..replicas).map(ReplicaIndex).collect(); 2]))
 }

@@ -88,7 +88,7 @@ impl Keyspace {
         let epoch = Epoch(self.epoch.0 + 1);
         let mut next = Keyspace { epoch, ..self.clone() };
         let service = next.comparison.as_mut().and_then(|comparison| comparison.service.as_mut());
-        for shard in next.shards.iter_mut().chain(service) {
+        for shard in next.shards.iter_mut().chain(service).chain(&mut next.homes) {
             if let Some(nodes) = moves.get(&shard.id) {
                 *shard = shard.moved_to(nodes, epoch)?;
             }
@@ -103,8 +103,11 @@ impl Keyspace {
     pub fn memberships(&self) -> Groups {
         let unchanged = self.groups().find(|group| group.change.is_none());
         let size = unchanged.or_else(|| self.groups().next()).map(Shard::group_size);
+        let size = size.expect("a keyspace has a shard");
         let changed = self.groups().filter_map(|group| Some((group.id, group.change.as_ref()?.succession)));
-        Groups { epoch: self.epoch, size: size.expect("a keyspace has a shard"), changed: changed.collect() }
+        let is_apart = |group: &&Shard| group.change.is_none() && group.group_size() != size;
+        let apart = self.groups().filter(is_apart).map(|group| (group.id, group.group_size()));
+        Groups { epoch: self.epoch, size, apart: apart.collect(), changed: changed.collect() }
     }
 }
 

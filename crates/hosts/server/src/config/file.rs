@@ -336,6 +336,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         comparison: None,
         removals: Vec::new(),
         joins: Vec::new(),
+        homes: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use quorate_log::member::Config;
 use quorate_qwstore::Replica as QwStore;
 use quorate_serializable_library::Hosted as Procedures;
 use quorate_serializable_shard::ShardWith;
+use quorate_str::Replica as Str;
 use quorate_tapir::Replica as Tapir;
 use quorate_walter::Replica as Walter;
 use quorate_wire::{ProtocolMessage, Wire};
@@ -75,6 +76,10 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             };
             Running::<Member<Walter>>::build(on_log(order, config), order, data, logs)
         }
+        Protocol::Str => {
+            let config = quorate_str::ReplicaConfig::new(id, group, shards);
+            Running::<Member<Str>>::build(on_log(order, config), order, data, logs)
+        }
         Protocol::Configuration => {
             let config = quorate_configuration::ReplicaConfig::new(id);
             Running::<Member<Configuration>>::build(on_log(order, config), order, data, logs)
@@ -102,6 +107,7 @@ pub(super) fn admission(message: &ProtocolMessage) -> Admission {
         ProtocolMessage::Tapir(message) => Tapir::admission(message),
         ProtocolMessage::Granola(message) => Member::<Serializable>::admission(message),
         ProtocolMessage::Walter(message) => Member::<Walter>::admission(message),
+        ProtocolMessage::Str(message) => Member::<Str>::admission(message),
         ProtocolMessage::Configuration(message) => Member::<Configuration>::admission(message),
         ProtocolMessage::Baseline(message) => Member::<Baseline>::admission(message),
         ProtocolMessage::QwStore(message) => QwStore::admission(message),

@@ -130,6 +130,7 @@ impl Cluster {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
             ..self.system().clone()
         };
         let key = format!("keyspace/{name}");

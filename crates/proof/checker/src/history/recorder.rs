@@ -156,9 +156,16 @@ impl Recorder {
         self.txns[txn.0].ts = Some(ts);
     }
 
-    /// The servers said this about the transaction.
+    /// The servers said this about the transaction. What they said before stands where they say nothing now: a snapshot and a local commit are
+    /// told with a speculative result, a final commit later.
     pub fn facts(&mut self, txn: RecordedTxn, facts: RecordedFacts) {
-        self.txns[txn.0].facts = Some(facts);
+        let RecordedFacts { rs, lc, fc, vts, site_seq } = facts;
+        let known = self.txns[txn.0].facts.get_or_insert_default();
+        known.rs = rs.or(known.rs);
+        known.lc = lc.or(known.lc);
+        known.fc = fc.or(known.fc);
+        known.vts = vts.or(known.vts.take());
+        known.site_seq = site_seq.or(known.site_seq);
     }
 
     /// Announces an operation that the transaction is about to perform.

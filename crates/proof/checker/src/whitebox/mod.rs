@@ -34,12 +34,13 @@ use crate::report::{Anomalies, Report, Vacuity};
 /// The name of a check that is not one of its level.
 const NOT_OF_THE_FAMILY: &str = "Snapshots of this kind say nothing about the level";
 
-/// As the values of lists and registers say; and what has a place in the sequence of its site has committed, whether or not its client
-/// has heard so.
+/// As the values of lists and registers say; and what has a place in the sequence of its site, or a final commit, has committed, whether or not
+/// its client has heard so.
 fn fates(history: &History) -> Vec<Fate> {
     let mut fates = decide_fates_by_values(history, &WriteIndex::new(history));
     for (fate, txn) in fates.iter_mut().zip(history.txns()) {
-        let has_place = || history.facts(txn).is_some_and(|facts| facts.site_seq.is_some());
+        let has_place =
+            || history.facts(txn).is_some_and(|facts| facts.site_seq.is_some() || facts.fc.is_some());
         if *fate == Fate::Dropped && has_place() {
             *fate = Fate::Observed;
         }

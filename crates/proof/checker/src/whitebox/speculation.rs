@@ -19,8 +19,8 @@ use crate::whitebox::{self, spell};
 
 /// Checks that snapshots, local and final commits satisfy speculative snapshot isolation.
 ///
-/// The verdict is unknown if a transaction with reads to judge has no snapshot timestamp or no site, and where
-/// [`check_snapshots`](crate::check_snapshots) says so of the committed part.
+/// The verdict is unknown if a transaction with reads to judge has no snapshot timestamp or no site, if one of them saw a transaction of unknown
+/// outcome whose final commit is not known, and where [`check_snapshots`](crate::check_snapshots) says so of the committed part.
 pub fn check_speculation(history: &History) -> Report {
     let fates = whitebox::fates(history);
     let mut anomalies = Anomalies::default();
@@ -32,7 +32,10 @@ pub fn check_speculation(history: &History) -> Report {
     {
         let Some(ops) = view(history, txn) else { continue };
         match (txn.site, snapshot(history, txn)) {
-            (Some(site), Some(rs)) => View { judge: &judge, txn: id, site, rs, ops }.judge(&mut anomalies),
+            (Some(site), Some(rs)) => {
+                let open = View { judge: &judge, txn: id, site, rs, ops }.judge(&mut anomalies);
+                reason = reason.or(open);
+            }
             _ => {
                 let txn = Words::new(history).txn(id);
                 reason.get_or_insert_with(|| {
@@ -195,8 +198,10 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn judge(&self, anomalies: &mut Anomalies) {
+    /// Adds what is wrong with the reads; returns a reason if the question stays open.
+    fn judge(&self, anomalies: &mut Anomalies) -> Option<String> {
         let history = self.judge.history;
+        let mut open = None;
         let mut seen_locals = BTreeSet::new();
         // Per key the version up to which it was read.
         let mut reached: BTreeMap<KeyId, Option<(Timestamp, TxnId)>> = BTreeMap::new();
@@ -230,12 +235,28 @@ impl View<'_> {
                     seen_locals.extend(locals);
                     reached.insert(op.key, versions.last().map(|(version, _)| (version.ts, version.txn)));
                 }
-                None => self.mismatch(anomalies, op.key, &values),
+                None => match self.undecided(op.key, others) {
+                    Some(writer) => {
+                        open.get_or_insert_with(|| {
+                            let writer = self.judge.words.txn(writer);
+                            format!("{} saw {writer}, of which no final commit is known.", self.name())
+                        });
+                    }
+                    None => self.mismatch(anomalies, op.key, &values),
+                },
             }
         }
         self.counts(anomalies);
         self.whole(&reached, &seen_locals, anomalies);
         self.conflicts(&seen_locals, anomalies);
+        open
+    }
+
+    /// The writer of one of these values of which nobody knows whether, and where, it committed.
+    fn undecided(&self, key: KeyId, values: &[Value]) -> Option<TxnId> {
+        let writers = values.iter().filter_map(|&value| self.judge.writers.get(&(key, value)));
+        let mut writers = writers.map(|&(txn, _)| txn);
+        writers.find(|txn| self.judge.fates[txn.index()] == Fate::Dropped)
     }
 
     fn add(

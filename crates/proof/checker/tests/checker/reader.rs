@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_checker::history::{Action, Malformed, Outcome, Seen};
+use quorate_checker::history::{Action, Malformed, Outcome, RecordedFacts, Seen};
 use quorate_checker::{History, MicroOp, Observed, ReadError, Recorder, Timestamp};
 
 use crate::{brief, expand};
@@ -374,6 +374,37 @@ fn a_recording_survives_the_way_through_json() {
         String::from_utf8(json)
             .unwrap()
             .contains(r#""session":"al \"ice\"","ts":[9,2],"value":[["append","l",1],["r","l",[1]]"#)
+    );
+}
+
+/// A chain as a client of STR records it: the snapshot and the local commit with the speculative result, the final commit with the outcome.
+#[test]
+fn facts_of_a_recording_come_bit_by_bit() {
+    let at = |time| Some(Timestamp { time, client: 3 });
+    let mut recorder = Recorder::new();
+    let write = |value| vec![MicroOp::Append("x".into(), value)];
+    let [one, two] = [0, 1].map(|process| {
+        let txn = recorder.invoke(process, 10 * process as i64);
+        recorder.session(txn, "chain");
+        recorder.site(txn, "node2");
+        recorder.attempt(txn, MicroOp::Append("x".into(), process as i64));
+        recorder.facts(txn, RecordedFacts { rs: at(4), lc: at(5), ..RecordedFacts::default() });
+        recorder.speculate(txn, 10 * process as i64 + 1, write(process as i64));
+        txn
+    });
+    recorder.facts(one, RecordedFacts { fc: at(7), ..RecordedFacts::default() });
+    recorder.ok(one, 20, write(0));
+    recorder.fail(two, 21);
+    recorder.facts(two, RecordedFacts { lc: at(6), ..RecordedFacts::default() });
+    let history = recorder.to_history().unwrap();
+    let facts: Vec<_> = history.txns().iter().map(|txn| history.facts(txn).unwrap().clone()).collect();
+    assert_eq!((facts[0].rs, facts[0].lc, facts[0].fc), (at(4), at(5), at(7)));
+    assert_eq!((facts[1].rs, facts[1].lc, facts[1].fc), (at(4), at(6), None), "what is said last counts");
+    let [one, two] = history.txns() else { panic!("two transactions") };
+    assert_eq!((one.session, one.process, two.process), (two.session, 0, 1));
+    assert!(
+        two.invoke > one.speculation.unwrap().index
+            && one.completion > two.speculation.map(|spec| spec.index)
     );
 }
 

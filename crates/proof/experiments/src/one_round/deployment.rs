@@ -170,6 +170,7 @@ impl<A: Application> Deployment<OneRound<A>> {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
         Routes::new(keyspace, nearest.collect())

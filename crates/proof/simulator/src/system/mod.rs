@@ -8,6 +8,7 @@
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
 //! | [`serializable`] | `serializable` keyspaces: Granola, on replicated logs |
 //! | [`parallel_snapshot`] | `parallel-snapshot` keyspaces: Walter, in local sites on replicated logs |
+//! | [`snapshot`] | `snapshot` keyspaces: STR, in homes and shards on replicated logs |
 //! | [`baselines`] | the systems that the papers compare themselves with, on replicated logs |
 //! | [`qwstore`] | the quorum store without transactions that it compares itself with |
 //! | [`configuration`] | the configuration service |
@@ -22,6 +23,7 @@ mod on_log;
 pub mod parallel_snapshot;
 pub mod qwstore;
 pub mod serializable;
+pub mod snapshot;
 pub mod strict;
 
 use std::fmt::{self, Debug};
@@ -52,6 +54,7 @@ use frames::Carried;
 use parallel_snapshot::ParallelSnapshot;
 use qwstore::QwStore;
 use serializable::Serializable;
+use snapshot::Snapshot;
 use strict::Strict;
 
 /// A system that can be simulated.
@@ -90,12 +93,16 @@ impl SystemKind {
     /// The keyspaces whose isolation is `parallel-snapshot`.
     pub const PARALLEL_SNAPSHOT: SystemKind = SystemKind::Keyspace(Isolation::ParallelSnapshot);
 
+    /// The keyspaces whose isolation is `snapshot`.
+    pub const SNAPSHOT: SystemKind = SystemKind::Keyspace(Isolation::Snapshot);
+
     /// Does something for this system: the one row of each protocol.
     pub(crate) fn visit<F: ForSystem>(self, work: F) -> F::Output {
         match self {
             SystemKind::Keyspace(Isolation::Strict) => work.run::<Strict>(),
             SystemKind::Keyspace(Isolation::Serializable) => work.run::<Serializable>(),
             SystemKind::Keyspace(Isolation::ParallelSnapshot) => work.run::<ParallelSnapshot>(),
+            SystemKind::Keyspace(Isolation::Snapshot) => work.run::<Snapshot>(),
             SystemKind::Rival(Rival::OnLog(_)) => work.run::<Baseline>(),
             SystemKind::Rival(Rival::QwStore) => work.run::<QwStore>(),
             SystemKind::Configuration => work.run::<ConfigurationService>(),

@@ -52,6 +52,8 @@ pub struct Network {
     cuts: Vec<u32>,
     /// By how much what a node sends is delayed.
     spikes: Vec<Duration>,
+    /// True if nothing is lost or overtaken between machines of one node.
+    keeps_order_within_nodes: bool,
     random: Random,
     /// What was injected.
     pub injected: FaultCounts,
@@ -76,6 +78,7 @@ impl Network {
             misfortunes: Misfortunes::default(),
             cuts: vec![0; nodes * nodes],
             spikes: vec![Duration::ZERO; nodes],
+            keeps_order_within_nodes: false,
             random,
             injected: FaultCounts::default(),
         }
@@ -116,6 +119,11 @@ impl Network {
         busy_until.saturating_since(at)
     }
 
+    /// From now on nothing is lost or overtaken between machines of one node, as within a process; or it may be.
+    pub fn keep_order_within_nodes(&mut self, keeps: bool) {
+        self.keeps_order_within_nodes = keeps;
+    }
+
     /// True if the link carries messages.
     pub fn is_open(&self, from: usize, to: usize) -> bool {
         self.cuts[from * self.nodes + to] == 0
@@ -146,6 +154,9 @@ impl Network {
 
     /// Draws the fate of one message.
     pub fn route(&mut self, from: usize, to: usize) -> Arrivals {
+        if from == to && self.keeps_order_within_nodes {
+            return Arrivals { first: Some(self.delay(from, to)), ..Arrivals::default() };
+        }
         if !self.is_open(from, to) {
             return Arrivals::default();
         }

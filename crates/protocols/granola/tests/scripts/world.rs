@@ -229,6 +229,7 @@ impl World {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

@@ -271,6 +271,7 @@ impl World {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

@@ -11,7 +11,7 @@ use quorate_core::log::LogMachine;
 use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{
-    ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ShardId, Timestamp, TransactionId, View,
+    ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ReplicaId, ShardId, Timestamp, TransactionId, View,
 };
 
 use super::{Config, LogCommand, LogEvent, Member, Part};
@@ -87,6 +87,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         let membership = membership(groups, shard);
         let of_log = (membership.epoch() > Epoch::FIRST).then_some(LogCommand::ChangeGroup(membership));
         of_log.map(Part::Log).into_iter().chain(M::change_groups(groups).map(Part::Own)).collect()
+    }
+
+    fn meet(neighbours: &[ReplicaId]) -> Option<<Self as Machine>::Command> {
+        M::meet(neighbours).map(Part::Own)
     }
 
     fn declare_lost(shard: ShardId) -> Option<<Self as Machine>::Command> {

@@ -67,6 +67,7 @@ impl Stage {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         let nearest = vec![vec![ReplicaIndex(0)]; 3];
         let shards = (1..=3).map(|id| (ShardId(id), Shard::from_pages(Vec::new()))).collect();

@@ -54,6 +54,7 @@ impl World {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
         world.command(Command::Route(Arc::new(Routes::new(keyspace, nearest))));

@@ -171,6 +171,7 @@ impl<C: Speaker> Scene<C> {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
+            homes: Vec::new(),
         };
         let groups = Groups::new(GroupSize::new(3).unwrap());
         let mut stage = Stage::new(Service { rules, clients: PhantomData }, groups);

@@ -206,3 +206,31 @@ fn missing_facts_are_unknown() {
     assert_eq!(doubt(&judge(&text.replace("rs=0 ", ""))), "T0 committed without a snapshot timestamp.");
     assert!(judge(&text.replace("fail   2 ! rs=8", "fail   2")).is_valid(), "what it read is not known");
 }
+
+#[test]
+fn a_view_may_see_a_commit_of_which_its_client_has_not_heard() {
+    let fill = |end: &str, site: &str, rs: &str, x: &str| {
+        format!(
+            r#"
+            invoke 0 #A [["append","x",1]]
+            {end}
+            invoke 1 #{site} [["r","x",null]]
+            fail   1 ! rs={rs} [["r","x",{x}]]
+            "#
+        )
+    };
+    let known = "info 0 rs=0 lc=5 fc=6 [[\"append\",\"x\",1]]";
+    for (site, rs, x) in [("B", "6", "[1]"), ("B", "5", "[]"), ("A", "5", "[1]"), ("A", "5", "[]")] {
+        assert!(judge(&fill(known, site, rs, x)).is_valid(), "{site} {rs} {x}");
+    }
+    for (site, rs, x) in [("B", "6", "[]"), ("B", "5", "[1]"), ("A", "4", "[1]")] {
+        assert_eq!(kind(&fill(known, site, rs, x)), "snapshot-violation", "{site} {rs} {x}");
+    }
+    // Nobody says whether it committed, and at which timestamp.
+    let told = "T2, whose snapshot is 6, saw T0, of which no final commit is known.";
+    let unknown = "info 0 rs=0 lc=5 [[\"append\",\"x\",1]]";
+    assert_eq!(doubt(&judge(&fill(unknown, "B", "6", "[1]"))), told);
+    assert!(judge(&fill(unknown, "A", "6", "[1]")).is_valid(), "it was a local commit there");
+    let aborted = "fail 0 rs=0 lc=5 [[\"append\",\"x\",1]]";
+    assert_eq!(kind(&fill(aborted, "B", "6", "[1]")), "snapshot-violation");
+}

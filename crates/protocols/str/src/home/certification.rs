@@ -1,0 +1,522 @@
+//! Transactions commit locally, and ask the shards that they write to (section 6.5, algorithm 1, lines 16-31).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quorate_core::log::Log;
+use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
+use quorate_core::{
+    ClockTime, Context, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Write,
+};
+
+use super::Home;
+use super::cache::Stage;
+use super::transaction::{CommitWanted, Part, Phase};
+use crate::config::{Clock, Shows};
+use crate::entry::{Decision, Entry};
+use crate::machine::Out;
+use crate::message::{Ending, Holder, Life, Message, Refusal, Session, after};
+use crate::reasons;
+use crate::rules::Plant;
+
+impl Home {
+    /// COMMIT.
+    pub(super) fn on_commit(
+        &mut self,
+        id: TransactionId,
+        session: Session,
+        snapshot: Option<ClockTime>,
+        wanted: CommitWanted,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let bytes = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
+        let is_formed = wanted.writes.is_sorted_by(|one, next| one.key < next.key)
+            && wanted.writes.len() <= TRANSACTION_ENTRIES_MAX
+            && wanted.writes.iter().map(bytes).sum::<usize>() <= TRANSACTION_BYTES_MAX;
+        if !is_formed {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        if let Some(ending) = self.ending(id) {
+            return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+        }
+        if !self.transactions.contains_key(&id) {
+            let period = wanted.period;
+            let is_remembered = period.life == self.life() && period.number + 1 >= self.period.number;
+            if !is_remembered {
+                let (transaction, period) = (id, self.period);
+                return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
+            }
+            if snapshot.is_some() {
+                let ending = Ending::Aborted(Refusal::Lost);
+                self.remember(id, ending);
+                return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+            }
+            if !self.begin(id, session, context, outbox) {
+                return;
+            }
+        }
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        if transaction.phase != Phase::Executing || transaction.commit.is_some() {
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        transaction.touched_at = context.now;
+        transaction.commit = Some(wanted);
+        if transaction.reads.is_empty() {
+            self.proceed(id, context, log, outbox);
+        }
+    }
+
+    /// Commits a transaction that has read all that it wanted, if it is to.
+    pub(super) fn proceed(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        let Some(CommitWanted { writes, shows, .. }) = transaction.commit.take() else { return };
+        (transaction.shows, transaction.writes) = (shows, Arc::from(writes));
+        let (began, is_read_only) = (transaction.began, transaction.writes.is_empty());
+        if is_read_only {
+            transaction.phase = Phase::ReadOnly;
+        }
+        self.open.remove(&began);
+        if is_read_only {
+            self.show(id, outbox);
+            self.finish_read_only(id, context, log, outbox);
+        } else {
+            self.certify(id, context, log, outbox);
+        }
+        self.cache.prune(self.open.first().copied());
+        // Transactions of its client that wait for it to get a local timestamp need not.
+        self.let_follow(id, context, log, outbox);
+    }
+
+    /// Local certification.
+    fn certify(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let (snapshot, writes) = (transaction.snapshot, Arc::clone(&transaction.writes));
+        let mut beneath = Vec::new();
+        for write in writes.iter() {
+            for cached in self.cache.of_key(&write.key) {
+                match cached.stage {
+                    // It is in the snapshot, so this one depends on it, whether or not it has read it.
+                    Stage::Local(local) | Stage::Deciding(local) if local <= snapshot => {
+                        beneath.push(cached.transaction);
+                    }
+                    Stage::Final(_, at) if at <= snapshot => {}
+                    _ => return self.abort(id, Refusal::Conflict, context, log, outbox),
+                }
+            }
+        }
+        let mut parts: BTreeMap<ShardId, Part> = BTreeMap::new();
+        for write in writes.iter() {
+            let shard = self.config.shard_of(&write.key);
+            let local = self.local(shard).map(|(replica, life)| (replica.index, life));
+            let part = parts.entry(shard).or_insert_with(|| Part {
+                writes: Vec::new(),
+                local,
+                local_vote: None,
+                is_asked: false,
+                asked_at: None,
+                prepared: None,
+                prepared_at: context.now,
+                votes: BTreeMap::new(),
+            });
+            part.writes.push(write.clone());
+        }
+        self.cache.insert(id, snapshot, &writes);
+        if !self.has(Plant::BlindWritesIndependent) {
+            for other in &beneath {
+                if let Some(other) = self.transactions.get_mut(other) {
+                    other.dependents.insert(id);
+                }
+            }
+        }
+        let stacks_on = beneath.clone();
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        if !self.config.rules.has(Plant::BlindWritesIndependent) {
+            transaction.depends_on.extend(beneath);
+        }
+        transaction.phase = Phase::Certifying;
+        transaction.stacks_on = stacks_on;
+        transaction.parts = parts;
+        let locals: Vec<(ShardId, ReplicaIndex)> = transaction
+            .parts
+            .iter()
+            .filter_map(|(shard, part)| part.local.map(|(index, _)| (*shard, index)))
+            .collect();
+        for (shard, index) in &locals {
+            self.send_prepare(id, ReplicaId { shard: *shard, index: *index }, true, outbox);
+        }
+        if locals.is_empty() {
+            self.commit_locally(id, context, log, outbox);
+        }
+    }
+
+    /// PREPARE to a replica of a shard.
+    fn send_prepare(&self, id: TransactionId, to: ReplicaId, is_local: bool, outbox: &mut Out) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let Some(part) = transaction.parts.get(&to.shard) else { return };
+        let message = Message::Prepare {
+            transaction: id,
+            life: self.life(),
+            snapshot: transaction.snapshot,
+            participants: transaction.parts.keys().copied().collect(),
+            writes: part.writes.clone(),
+            after: transaction.stacks_on.clone(),
+            is_local,
+        };
+        outbox.send_unordered(to, message);
+    }
+
+    /// LOCAL-VOTE.
+    pub(super) fn on_local_vote(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        life: Life,
+        proposal: ClockTime,
+        leads: bool,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let transaction = self.transactions.get_mut(&id);
+        let Some(part) = transaction.and_then(|one| one.parts.get_mut(&from.shard)) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        if part.local != Some((from.index, life)) {
+            return outbox.ignored(reasons::OTHER_LIFE);
+        }
+        part.local_vote = Some(proposal);
+        part.votes.insert((from.index, life), proposal);
+        if leads {
+            (part.is_asked, part.asked_at) = (true, Some(context.now));
+            self.leaders.insert(from.shard, from.index);
+        }
+        self.commit_locally(id, context, log, outbox);
+    }
+
+    /// Commits a transaction locally once every replica on this node has voted (algorithm 1, lines 24-28).
+    fn commit_locally(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let is_voted = |part: &Part| part.local.is_none() || part.local_vote.is_some();
+        if transaction.phase != Phase::Certifying || !transaction.parts.values().all(is_voted) {
+            return;
+        }
+        let votes = transaction.parts.values().filter_map(|part| part.local_vote);
+        let read_here = |write: &Write| after(self.cache.reader_of(&write.key));
+        let mut local = votes.chain(transaction.writes.iter().map(read_here)).max().unwrap_or_default();
+        local = local.max(after(transaction.snapshot));
+        if self.config.variant.clock == Clock::Physical {
+            local = local.max(context.clock);
+        }
+        let writes = Arc::clone(&transaction.writes);
+        self.cache.set_stage(id, Stage::Local(local), &writes);
+        self.greatest = self.greatest.max(local);
+        if let Some(transaction) = self.transactions.get_mut(&id) {
+            transaction.phase = Phase::Local(local);
+        }
+        self.show(id, outbox);
+        self.ask_leaders(id, context, outbox);
+        self.let_follow(id, context, log, outbox);
+        self.look_at_parked(context, log, outbox);
+        self.try_decide(id, context, log, outbox);
+    }
+
+    /// Handles what came for transactions that follow one which has a local timestamp now.
+    fn let_follow(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        if matches!(transaction.phase, Phase::Executing | Phase::Certifying) {
+            return;
+        }
+        for (from, message) in std::mem::take(&mut transaction.queued) {
+            self.on_message(from, message, context, log, outbox);
+        }
+    }
+
+    /// Shows the client the result, if it may be shown and the chain is short enough (section 6.5).
+    pub(super) fn show(&mut self, id: TransactionId, outbox: &mut Out) {
+        let chain = self.chain(id);
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        transaction.chain = chain;
+        let local = match transaction.phase {
+            Phase::Local(local) | Phase::Deciding(local, _) => local,
+            Phase::ReadOnly => transaction.snapshot,
+            Phase::Executing | Phase::Certifying => return,
+        };
+        let may_be_shown = match self.config.variant.shows {
+            Shows::Nothing => false,
+            Shows::Result => chain == 1,
+            Shows::Chain(length) => chain <= length,
+        };
+        if !transaction.shows || transaction.is_shown || !may_be_shown {
+            return;
+        }
+        transaction.is_shown = true;
+        self.counts.shown += 1;
+        let (client, snapshot) = (transaction.client, transaction.snapshot);
+        self.tell(client, Message::Shown { transaction: id, snapshot, local, chain }, outbox);
+    }
+
+    /// So many transactions of its client are not final, up to this one.
+    fn chain(&self, id: TransactionId) -> u8 {
+        let mut chain = 0u8;
+        let mut next = Some(id);
+        while let Some(transaction) = next.and_then(|id| self.transactions.get(&id)) {
+            chain = chain.saturating_add(1);
+            next = transaction.after;
+        }
+        chain
+    }
+
+    fn leader(&self, shard: ShardId) -> ReplicaId {
+        let members = self.config.groups.members(shard);
+        let index = self.leaders.get(&shard).copied().unwrap_or(members.at(0));
+        ReplicaId { shard, index }
+    }
+
+    /// The leader of a shard is silent: the next replica may know more.
+    pub(super) fn suspect(&mut self, shard: ShardId) {
+        let index = self.config.groups.members(shard).after(self.leader(shard).index);
+        self.leaders.insert(shard, index);
+    }
+
+    /// Asks the leaders of those shards that were not asked.
+    fn ask_leaders(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let parts = transaction.parts.iter();
+        let unasked: Vec<ShardId> = parts.filter(|(_, part)| !part.is_asked).map(|(shard, _)| *shard).collect();
+        for shard in unasked {
+            self.ask_leader(id, shard, context, outbox);
+        }
+    }
+
+    pub(super) fn ask_leader(
+        &mut self,
+        id: TransactionId,
+        shard: ShardId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        self.send_prepare(id, self.leader(shard), false, outbox);
+        if let Some(part) = self.transactions.get_mut(&id).and_then(|one| one.parts.get_mut(&shard)) {
+            (part.is_asked, part.asked_at) = (true, Some(context.now));
+        }
+    }
+
+    /// VOTE.
+    pub(super) fn on_vote(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        life: Life,
+        proposal: ClockTime,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let transaction = self.transactions.get_mut(&id);
+        let Some(part) = transaction.and_then(|one| one.parts.get_mut(&from.shard)) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        let known = part.votes.entry((from.index, life)).or_default();
+        *known = (*known).max(proposal);
+        self.try_decide(id, context, log, outbox);
+    }
+
+    /// PREPARED.
+    pub(super) fn on_prepared(
+        &mut self,
+        shard: ShardId,
+        id: TransactionId,
+        proposal: ClockTime,
+        holders: Vec<Holder>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let transaction = self.transactions.get_mut(&id);
+        let Some(part) = transaction.and_then(|one| one.parts.get_mut(&shard)) else {
+            return self.tell_ended(shard, id, outbox);
+        };
+        if part.prepared.is_none() {
+            part.prepared_at = context.now;
+        }
+        part.prepared = Some((proposal, holders));
+        self.try_decide(id, context, log, outbox);
+    }
+
+    /// REFUSED.
+    pub(super) fn on_refused(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        refusal: Refusal,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let transaction = self.transactions.get(&id);
+        let Some(transaction) = transaction.filter(|one| one.parts.contains_key(&from.shard)) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        match transaction.phase {
+            Phase::Certifying | Phase::Local(_) => self.abort(id, refusal, context, log, outbox),
+            _ => outbox.ignored(reasons::DECIDING),
+        }
+    }
+
+    /// The replica that was asked does not lead its shard.
+    pub(super) fn on_not_leading(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        leader: ReplicaIndex,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if self.leader(from.shard).index != from.index || leader == from.index {
+            return outbox.ignored(reasons::KNOWN);
+        }
+        self.leaders.insert(from.shard, leader);
+        let transaction = self.transactions.get(&id);
+        let part = transaction.and_then(|one| one.parts.get(&from.shard));
+        if part.is_some_and(|part| part.is_asked && part.prepared.is_none()) {
+            self.ask_leader(id, from.shard, context, outbox);
+        }
+    }
+
+    /// Decides a transaction, if every shard has let it in, every vote that counts is in, and nothing that it depends on is speculative
+    /// (algorithm 1, lines 29-31).
+    pub(super) fn try_decide(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let Phase::Local(local) = transaction.phase else { return };
+        if !transaction.is_independent() && !self.has(Plant::DependenciesIgnored) {
+            return;
+        }
+        let mut timestamp = ClockTime::default();
+        let mut passed = 0;
+        for part in transaction.parts.values() {
+            let Some((proposal, holders)) = &part.prepared else { return };
+            timestamp = timestamp.max(*proposal);
+            let is_late = context.now - part.prepared_at >= self.config.vote_timeout;
+            for holder in holders {
+                match part.votes.get(&(holder.replica, holder.life)) {
+                    Some(vote) => timestamp = timestamp.max(*vote),
+                    // It has served nothing above, so no vote of it is needed there.
+                    None if is_late => {
+                        timestamp = timestamp.max(after(holder.until));
+                        passed += 1;
+                    }
+                    None => return,
+                }
+            }
+        }
+        if !self.has(Plant::SnapshotIgnored) {
+            timestamp = timestamp.max(after(transaction.snapshot)).max(local);
+        }
+        let readers: Vec<(Key, ClockTime)> = transaction
+            .parts
+            .values()
+            .filter(|part| part.local.is_none())
+            .flat_map(|part| &part.writes)
+            .map(|write| (write.key.clone(), self.cache.reader_of(&write.key)))
+            .filter(|(_, reader)| *reader > ClockTime::default())
+            .collect();
+        let decision = Decision {
+            transaction: id,
+            by: self.config.replica.index,
+            snapshot: transaction.snapshot,
+            participants: transaction.parts.keys().copied().collect(),
+            outcome: quorate_core::command::Outcome::Committed(Timestamp {
+                micros: timestamp.as_micros(),
+                client: id.client,
+            }),
+            readers,
+        };
+        let writes = Arc::clone(&transaction.writes);
+        self.counts.passed += passed;
+        self.cache.set_stage(id, Stage::Deciding(local), &writes);
+        if let Some(transaction) = self.transactions.get_mut(&id) {
+            transaction.phase = Phase::Deciding(local, timestamp);
+            transaction.recorded_at = context.now;
+            transaction.decision = Some(Arc::new(decision));
+        }
+        self.record(id, log, outbox);
+    }
+
+    /// Repeats what may have been lost, and gives up what takes too long.
+    pub(super) fn attend_transactions(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let (now, resend_timeout) = (context.now, self.config.resend_timeout);
+        let all: Vec<TransactionId> = self.transactions.keys().copied().collect();
+        for id in all {
+            let Some(transaction) = self.transactions.get(&id) else { continue };
+            let waited = now - transaction.touched_at;
+            match transaction.phase {
+                Phase::Executing if waited >= self.config.idle_timeout => {
+                    self.abort(id, Refusal::Lost, context, log, outbox);
+                }
+                Phase::Certifying | Phase::Local(_) if waited >= self.config.certify_timeout => {
+                    let unprepared = transaction.parts.iter().find(|(_, part)| part.prepared.is_none());
+                    let refusal =
+                        unprepared.map_or(Refusal::Misspeculated, |(shard, _)| Refusal::Unavailable(*shard));
+                    self.abort(id, refusal, context, log, outbox);
+                }
+                Phase::Local(_) => {
+                    let is_late = |part: &Part| {
+                        part.prepared.is_none() && part.asked_at.is_some_and(|at| now - at >= resend_timeout)
+                    };
+                    let parts = transaction.parts.iter();
+                    let late: Vec<ShardId> =
+                        parts.filter(|(_, part)| is_late(part)).map(|(shard, _)| *shard).collect();
+                    for shard in late {
+                        self.suspect(shard);
+                        self.ask_leader(id, shard, context, outbox);
+                    }
+                    self.try_decide(id, context, log, outbox);
+                }
+                Phase::Deciding(..) if now - transaction.recorded_at >= resend_timeout => {
+                    if let Some(transaction) = self.transactions.get_mut(&id) {
+                        transaction.recorded_at = now;
+                    }
+                    self.record(id, log, outbox);
+                }
+                Phase::Executing | Phase::Certifying | Phase::Deciding(..) | Phase::ReadOnly => {}
+            }
+        }
+    }
+}

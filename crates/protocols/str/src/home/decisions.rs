@@ -1,0 +1,335 @@
+//! Decisions are recorded in the home's log, told to the shards until they have applied them, and found again (section 6.6).
+//!
+//! Each machine of a home decides its own transactions. The leader of the log appends decisions for all of them, and an abort for what a
+//! shard or a client asks after and nobody has decided: the first entry on a transaction counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::command::Outcome;
+use quorate_core::hosted::Shards;
+use quorate_core::log::Log;
+use quorate_core::{
+    Address, ClockTime, Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+};
+
+use super::Home;
+use crate::entry::{Decision, Entry};
+use crate::machine::Out;
+use crate::message::{Ending, Message};
+use crate::reasons;
+
+/// What only a leader of the home's log knows.
+#[derive(Debug)]
+pub(super) struct Leading {
+    /// Decisions that were appended, and the participants that have inquired.
+    recording: BTreeMap<TransactionId, BTreeSet<Address>>,
+    forgotten: ClockTime,
+}
+
+impl Leading {
+    pub(super) fn new(forgotten: ClockTime) -> Self {
+        Leading { recording: BTreeMap::new(), forgotten }
+    }
+}
+
+/// A commit that is told to the shards until all have applied it.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    decision: Arc<Decision>,
+    missing: BTreeSet<ShardId>,
+    sent_at: Instant,
+}
+
+impl Home {
+    pub(super) fn leader_of(&self, shard: ShardId) -> ReplicaId {
+        let members = self.config.groups.members(shard);
+        let index = self.leaders.get(&shard).copied().unwrap_or(members.at(0));
+        ReplicaId { shard, index }
+    }
+
+    /// The log's leader appends a decision of this machine.
+    pub(super) fn record(&mut self, id: TransactionId, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let transaction = self.transactions.get(&id);
+        let Some(decision) = transaction.and_then(|transaction| transaction.decision.clone()) else { return };
+        if self.leader.is_some() {
+            return self.append_decision(decision, None, log, outbox);
+        }
+        let ReplicaId { shard, index } = self.config.replica;
+        let leader = log.leader();
+        if leader == index {
+            return outbox.ignored(reasons::NOT_LEADING);
+        }
+        let decision = Decision::clone(&decision);
+        outbox.send_unordered(ReplicaId { shard, index: leader }, Message::Record { decision });
+    }
+
+    /// A machine that leads now appends what it had decided.
+    pub(super) fn record_again(
+        &mut self,
+        _: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let decided = self.transactions.iter().filter(|(_, one)| one.decision.is_some());
+        let decided: Vec<TransactionId> = decided.map(|(id, _)| *id).collect();
+        for id in decided {
+            self.record(id, log, outbox);
+        }
+    }
+
+    fn append_decision(
+        &mut self,
+        decision: Arc<Decision>,
+        asker: Option<Address>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let id = decision.transaction;
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        if let Some(askers) = leader.recording.get_mut(&id) {
+            askers.extend(asker);
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        match log.append(Entry::Recorded(decision)) {
+            Some(_) => {
+                leader.recording.insert(id, asker.into_iter().collect());
+            }
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// RECORD.
+    pub(super) fn on_record(
+        &mut self,
+        from: ReplicaId,
+        decision: Decision,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if decision.by != from.index {
+            return outbox.ignored(reasons::NOT_ITS_PLACE);
+        }
+        if let Some(outcome) = self.state.outcome(decision.transaction) {
+            let transaction = decision.transaction;
+            return outbox.send_unordered(from, Message::Recorded { transaction, outcome });
+        }
+        self.append_decision(Arc::new(decision), None, log, outbox);
+    }
+
+    /// The log has a decision.
+    pub(super) fn apply_recorded(
+        &mut self,
+        decision: &Arc<Decision>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let id = decision.transaction;
+        let outcome = self.state.record(decision);
+        if let Some(leader) = &mut self.leader {
+            let askers = leader.recording.remove(&id).unwrap_or_default();
+            for asker in askers {
+                self.answer_inquiry(asker, id, Some(outcome), outbox);
+            }
+            let ReplicaId { shard, index } = self.config.replica;
+            if decision.by != index {
+                let by = ReplicaId { shard, index: decision.by };
+                outbox.send_unordered(by, Message::Recorded { transaction: id, outcome });
+                if matches!(outcome, Outcome::Committed(_)) {
+                    self.deliver(Arc::clone(decision), context);
+                }
+            }
+        }
+        if self.transactions.contains_key(&id) {
+            self.on_recorded(id, outcome, context, log, outbox);
+        }
+    }
+
+    /// INQUIRE of a client, or of the leader of a shard that holds keys for the transaction.
+    pub(super) fn on_inquire(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        snapshot: ClockTime,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if let Some(outcome) = self.state.outcome(id) {
+            return self.answer_inquiry(from, id, Some(outcome), outbox);
+        }
+        if self.transactions.contains_key(&id) {
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        // What this machine has aborted it never records.
+        if let Some((ending, _)) = self.endings.get(&id) {
+            let outcome = match *ending {
+                Ending::Committed { timestamp, .. } => Outcome::Committed(timestamp),
+                Ending::Aborted(_) => Outcome::Aborted,
+            };
+            return self.answer_inquiry(from, id, Some(outcome), outbox);
+        }
+        if self.leader.is_none() {
+            let leader = log.leader();
+            return outbox.send_unordered(from, Message::NotLeading { transaction: Some(id), leader });
+        }
+        if snapshot < self.state.forgotten {
+            return self.answer_inquiry(from, id, None, outbox);
+        }
+        let decision = Decision {
+            transaction: id,
+            by: self.config.replica.index,
+            snapshot,
+            participants: Vec::new(),
+            outcome: Outcome::Aborted,
+            readers: Vec::new(),
+        };
+        self.append_decision(Arc::new(decision), Some(from), log, outbox);
+    }
+
+    fn answer_inquiry(&self, to: Address, id: TransactionId, outcome: Option<Outcome>, outbox: &mut Out) {
+        match to {
+            Address::Client(_) => outbox.send_unordered(to, Message::InquireReply { transaction: id, outcome }),
+            Address::Replica(ReplicaId { shard, .. }) => {
+                // A commit is forgotten once every shard has applied it, and this one has not.
+                let outcome = outcome.unwrap_or(Outcome::Aborted);
+                let message = match self.state.get(id).map(|known| &known.decision) {
+                    Some(decision) => Self::decide_message(decision, shard, self.config.shards),
+                    None => Message::Decide { transaction: id, outcome, readers: Vec::new() },
+                };
+                outbox.send_unordered(to, message);
+            }
+        }
+    }
+
+    /// DECIDE, as a shard is told.
+    pub(super) fn decide_message(decision: &Decision, shard: ShardId, shards: Shards) -> Message {
+        let is_there = |(key, _): &&(Key, ClockTime)| shards.holds(shard, key);
+        let readers = decision.readers.iter().filter(is_there).cloned().collect();
+        Message::Decide { transaction: decision.transaction, outcome: decision.outcome, readers }
+    }
+
+    /// Sees to it that every shard applies a commit.
+    pub(super) fn deliver(&mut self, decision: Arc<Decision>, context: &Context<'_>) {
+        let missing = decision.participants.iter().copied().collect();
+        let delivery = Delivery { decision, missing, sent_at: context.now };
+        self.deliveries.entry(delivery.decision.transaction).or_insert(delivery);
+    }
+
+    /// A machine that leads now delivers what no shard may have heard of: the machine that has decided it may be gone.
+    pub(super) fn take_over(&mut self, context: &Context<'_>) {
+        let unsettled: Vec<Arc<Decision>> = self
+            .state
+            .iter()
+            .filter(|known| !known.is_settled)
+            .map(|known| Arc::clone(&known.decision))
+            .collect();
+        for decision in unsettled {
+            self.deliver(decision, context);
+        }
+    }
+
+    /// APPLIED.
+    pub(super) fn on_applied(
+        &mut self,
+        shard: ShardId,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let _ = (context, log);
+        let Some(delivery) = self.deliveries.get_mut(&id) else { return outbox.ignored(reasons::KNOWN) };
+        delivery.missing.remove(&shard);
+        if delivery.missing.is_empty() {
+            self.deliveries.remove(&id);
+            self.settled.push(id);
+        }
+    }
+
+    /// SETTLED.
+    pub(super) fn on_settled(
+        &mut self,
+        transactions: Vec<TransactionId>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if self.leader.is_none() {
+            return outbox.ignored(reasons::NOT_LEADING);
+        }
+        for id in &transactions {
+            self.deliveries.remove(id);
+        }
+        if log.append(Entry::Settled(transactions)).is_none() {
+            outbox.ignored(reasons::LOG_CLOSED);
+        }
+    }
+
+    pub(super) fn attend_decisions(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let (now, timeout) = (context.now, self.config.resend_timeout);
+        let late: Vec<TransactionId> = self
+            .deliveries
+            .iter()
+            .filter(|(_, delivery)| now - delivery.sent_at >= timeout)
+            .map(|(id, _)| *id)
+            .collect();
+        let mut silent = BTreeSet::new();
+        for id in late {
+            let Some(delivery) = self.deliveries.get_mut(&id) else { continue };
+            delivery.sent_at = now;
+            let (decision, missing) = (Arc::clone(&delivery.decision), delivery.missing.clone());
+            for shard in missing {
+                if silent.insert(shard) {
+                    self.suspect(shard);
+                }
+                let message = Self::decide_message(&decision, shard, self.config.shards);
+                outbox.send_unordered(self.leader_of(shard), message);
+            }
+        }
+        self.attend_settled(log, outbox);
+        self.attend_forgotten(context, log, outbox);
+    }
+
+    fn attend_settled(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        // A machine that has lost its share of the log asks the shards anew, so nothing is settled before it is known here.
+        let ready = std::mem::take(&mut self.settled);
+        if ready.is_empty() {
+            return;
+        }
+        if self.leader.is_some() {
+            return self.on_settled(ready, log, outbox);
+        }
+        let ReplicaId { shard, index } = self.config.replica;
+        let leader: ReplicaIndex = log.leader();
+        if leader != index {
+            let message = Message::Settled { transactions: ready };
+            outbox.send_unordered(ReplicaId { shard, index: leader }, message);
+        }
+    }
+
+    /// Raises the bound of what is forgotten: no shard lets in what has a snapshot below, and nobody still decides it.
+    fn attend_forgotten(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let lag = 2 * self.config.floor_lag + self.config.certify_timeout;
+        let micros = |duration: std::time::Duration| duration.as_micros() as u64;
+        let bound = ClockTime::from_micros(context.clock.as_micros().saturating_sub(micros(lag)));
+        let Some(leader) = &mut self.leader else { return };
+        let step = leader.forgotten.as_micros().saturating_add(micros(self.config.floor_lag) / 4);
+        if bound.as_micros() <= step {
+            return;
+        }
+        match log.append(Entry::Forgotten(bound)) {
+            Some(_) => leader.forgotten = bound,
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// How many commits are not known to be applied everywhere.
+    pub(crate) fn undelivered(&self) -> usize {
+        self.state.iter().filter(|known| !known.is_settled).count()
+    }
+}

@@ -1,0 +1,526 @@
+//! The machine of a node: it runs the transactions of the clients that are near, and speculates (section 6, algorithm 1).
+//!
+//! | file | role |
+//! |---|---|
+//! | `transaction` | a transaction of the node |
+//! | `cache` | what transactions of the node have written |
+//! | `reads` | snapshots are read, from the cache and from replicas |
+//! | `certification` | transactions commit locally, and ask the shards |
+//! | `ending` | transactions become final or abort, and what depends on them |
+//! | `decisions` | decisions are recorded in the home's log, told to the shards, and found again |
+//! | `state` | what the log has led to |
+//! | `invariants` | what holds between any two steps |
+//!
+//! A *home* is a group of such machines in one site. Each runs transactions of its own; they share a log, in which decisions stand. All
+//! else is in memory: a machine that restarts has aborted what it had not decided (ADR 0050).
+
+mod cache;
+mod certification;
+mod decisions;
+mod ending;
+mod invariants;
+mod reads;
+mod state;
+mod transaction;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::hash::FixedMap;
+use quorate_core::log::Log;
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Groups, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+};
+
+use crate::config::ReplicaConfig;
+use crate::entry::{Entry, Frozen, Page};
+use crate::machine::{Out, ReplicaEvent, ReplicaTimer};
+use crate::message::{Ending, Life, Message, Period, Refusal, Session, after};
+use crate::reasons;
+use crate::rules::Plant;
+use cache::Cache;
+use decisions::Delivery;
+use reads::Sub;
+use state::State;
+use transaction::{Phase, Transaction};
+
+/// A replica of a shard on the same node.
+#[derive(Clone, Copy, Debug)]
+struct Neighbour {
+    replica: ReplicaId,
+    life: Option<Life>,
+    /// It serves snapshots up to here.
+    bound: ClockTime,
+}
+
+/// The machine of a node.
+#[derive(Debug)]
+pub struct Home {
+    config: ReplicaConfig,
+    state: State,
+    period: Period,
+    period_since: Instant,
+    neighbours: BTreeMap<ShardId, Neighbour>,
+    /// The greatest clock of a leader that has granted snapshots on this node.
+    granted_clock: ClockTime,
+    /// Who leads each shard, as far as is known.
+    leaders: BTreeMap<ShardId, ReplicaIndex>,
+    transactions: BTreeMap<TransactionId, Transaction>,
+    /// The numbers of those that still read.
+    open: BTreeSet<u64>,
+    began: u64,
+    cache: Cache,
+    /// The greatest local or final timestamp so far.
+    greatest: ClockTime,
+    subs: BTreeMap<u64, Sub>,
+    requests: u64,
+    /// Reads that wait for something else than replicas.
+    parked: BTreeSet<(TransactionId, u32)>,
+    /// How transactions ended, and in which period their commit was sent.
+    endings: FixedMap<TransactionId, (Ending, u64)>,
+    deliveries: BTreeMap<TransactionId, Delivery>,
+    settled: Vec<TransactionId>,
+    leader: Option<decisions::Leading>,
+    counts: Counts,
+}
+
+/// What has happened, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Transactions that became final.
+    pub finals: u64,
+    /// Those that aborted.
+    pub aborts: u64,
+    /// Those that aborted although their result had been shown.
+    pub apologies: u64,
+    /// Results that were shown.
+    pub shown: u64,
+    /// Reads from transactions that were not final.
+    pub speculative_reads: u64,
+    /// Transactions that aborted because of one that they depended on.
+    pub cascades: u64,
+    /// Reads that waited because of an unsafe local commit in their snapshot (section 6.2).
+    pub mixed: u64,
+    /// Commits that passed above the bound of a replica that did not vote.
+    pub passed: u64,
+}
+
+impl Home {
+    pub(crate) fn new(config: ReplicaConfig) -> Self {
+        Home {
+            config,
+            state: State::default(),
+            period: Period::default(),
+            period_since: Instant::START,
+            neighbours: BTreeMap::new(),
+            granted_clock: ClockTime::default(),
+            leaders: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            open: BTreeSet::new(),
+            began: 0,
+            cache: Cache::default(),
+            greatest: ClockTime::default(),
+            subs: BTreeMap::new(),
+            requests: 0,
+            parked: BTreeSet::new(),
+            endings: FixedMap::default(),
+            deliveries: BTreeMap::new(),
+            settled: Vec::new(),
+            leader: None,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn start(&mut self, life: Life, now: Instant, outbox: &mut Out) {
+        (self.period, self.period_since) = (Period { life, number: 1 }, now);
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        self.greet(outbox);
+    }
+
+    fn life(&self) -> Life {
+        self.period.life
+    }
+
+    fn greet(&self, outbox: &mut Out) {
+        for neighbour in self.neighbours.values() {
+            let hello = Message::Hello { life: self.life(), wants: neighbour.life.is_none() };
+            outbox.send_unordered(neighbour.replica, hello);
+        }
+    }
+
+    /// The machines of this keyspace on the same node have changed.
+    pub(crate) fn meet(
+        &mut self,
+        neighbours: &[ReplicaId],
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let shards = self.config.shards;
+        let replicas: Vec<ReplicaId> =
+            neighbours.iter().copied().filter(|replica| shards.contains(replica.shard)).collect();
+        let gone: Vec<ShardId> = self
+            .neighbours
+            .values()
+            .map(|known| known.replica)
+            .filter(|replica| !replicas.contains(replica))
+            .map(|replica| replica.shard)
+            .collect();
+        for shard in gone {
+            self.neighbours.remove(&shard);
+            self.lose_neighbour(shard, None, context, log, outbox);
+        }
+        for replica in replicas {
+            let unknown = Neighbour { replica, life: None, bound: ClockTime::default() };
+            self.neighbours.entry(replica.shard).or_insert(unknown);
+        }
+        self.greet(outbox);
+    }
+
+    /// HELLO of a replica on this node.
+    fn on_hello(
+        &mut self,
+        from: ReplicaId,
+        life: Life,
+        wants: bool,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let known = self.neighbours.get_mut(&from.shard).filter(|known| known.replica == from);
+        let Some(neighbour) = known else { return outbox.ignored(reasons::OTHER_NODE) };
+        if neighbour.life != Some(life) {
+            (neighbour.life, neighbour.bound) = (Some(life), ClockTime::default());
+            self.lose_neighbour(from.shard, Some(life), context, log, outbox);
+        }
+        if wants {
+            outbox.send_unordered(from, Message::Hello { life: self.life(), wants: false });
+        }
+    }
+
+    /// The replica of a shard on this node is gone, or has forgotten what was noted there: what has committed locally under its eyes is
+    /// protected by nobody.
+    fn lose_neighbour(
+        &mut self,
+        shard: ShardId,
+        life: Option<Life>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let is_lost = |transaction: &Transaction| {
+            let part = transaction.parts.get(&shard);
+            part.and_then(|part| part.local).is_some_and(|(_, noted)| Some(noted) != life)
+        };
+        let lost: Vec<TransactionId> = self
+            .transactions
+            .iter()
+            .filter(|(_, one)| is_lost(one) && matches!(one.phase, Phase::Certifying | Phase::Local(_)))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in lost {
+            self.abort(id, Refusal::Conflict, context, log, outbox);
+        }
+        self.ask_elsewhere(shard, context, outbox);
+    }
+
+    /// BOUND of a replica on this node.
+    fn on_bound(
+        &mut self,
+        from: ReplicaId,
+        until: ClockTime,
+        clock: ClockTime,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let known = self.neighbours.get_mut(&from.shard).filter(|known| known.replica == from);
+        let Some(neighbour) = known else { return outbox.ignored(reasons::OTHER_NODE) };
+        neighbour.bound = neighbour.bound.max(until);
+        self.granted_clock = self.granted_clock.max(clock);
+        // What is safe up to a bound is so up to a greater one now.
+        self.look_at_parked(context, log, outbox);
+    }
+
+    /// The replica of a shard on this node, if it serves snapshots.
+    fn local(&self, shard: ShardId) -> Option<(ReplicaId, Life)> {
+        let known = self.neighbours.get(&shard)?;
+        let is_ready = known.bound > ClockTime::default();
+        known.life.filter(|_| is_ready).map(|life| (known.replica, life))
+    }
+
+    /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its
+    /// session has seen.
+    fn snapshot(&self, seen: ClockTime, clock: ClockTime) -> ClockTime {
+        // A clock that is wrong does not keep the node from reading: its replicas know about what time it is.
+        let bounds = self.neighbours.values().map(|known| known.bound).filter(|bound| *bound > ClockTime::default());
+        let clock = clock.max(self.granted_clock).min(bounds.min().unwrap_or(ClockTime::from_micros(u64::MAX)));
+        match self.has(Plant::SessionIgnored) {
+            true => clock,
+            false => after(clock.max(self.greatest).max(seen)),
+        }
+    }
+
+    fn has(&self, plant: Plant) -> bool {
+        self.config.rules.has(plant)
+    }
+
+    pub(crate) fn change_groups(&mut self, groups: Groups, outbox: &mut Out) {
+        if groups.epoch <= self.config.groups.epoch {
+            return outbox.ignored(reasons::EPOCH_KNOWN);
+        }
+        self.config.groups = groups;
+    }
+
+    pub(crate) fn on_message(
+        &mut self,
+        from: Address,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match from {
+            Address::Client(client) => self.on_client_message(client, message, context, log, outbox),
+            Address::Replica(replica) if self.config.shards.contains(replica.shard) => {
+                self.on_shard_message(replica, message, context, log, outbox);
+            }
+            Address::Replica(replica) if replica.shard == self.config.replica.shard => {
+                self.on_home_message(replica, message, context, log, outbox);
+            }
+            Address::Replica(_) => outbox.ignored(reasons::NOT_ITS_PLACE),
+        }
+    }
+
+    fn on_client_message(
+        &mut self,
+        client: ClientId,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if let Message::Inquire { transaction, snapshot } = message {
+            return self.on_inquire(client.into(), transaction, snapshot, log, outbox);
+        }
+        let (transaction, session) = match &message {
+            Message::Read { transaction, session, .. } | Message::Commit { transaction, session, .. } => {
+                (*transaction, *session)
+            }
+            Message::Abort { transaction } => (*transaction, Session::default()),
+            _ => return outbox.ignored(reasons::REPLICAS_ONLY),
+        };
+        if transaction.client != client {
+            return outbox.ignored(reasons::FOREIGN);
+        }
+        // A transaction that follows another one begins once that has a local timestamp.
+        if !self.transactions.contains_key(&transaction)
+            && let Some(earlier) = session.after.and_then(|earlier| self.transactions.get_mut(&earlier))
+            && matches!(earlier.phase, Phase::Executing | Phase::Certifying)
+        {
+            if earlier.queued.len() < self.config.waiting_max {
+                earlier.queued.push((client.into(), message));
+            } else {
+                outbox.ignored(reasons::TOO_MANY);
+            }
+            return;
+        }
+        match message {
+            Message::Read { transaction, session, snapshot, request, wanted } => {
+                self.on_read(transaction, session, snapshot, request, wanted, context, log, outbox);
+            }
+            Message::Commit { transaction, session, snapshot, period, writes, shows } => {
+                let wanted = transaction::CommitWanted { writes, shows, period };
+                self.on_commit(transaction, session, snapshot, wanted, context, log, outbox);
+            }
+            Message::Abort { transaction } => self.on_abort(transaction, context, log, outbox),
+            _ => unreachable!("others have been told apart above"),
+        }
+    }
+
+    fn on_shard_message(
+        &mut self,
+        from: ReplicaId,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match message {
+            Message::ReadAtReply { life, request, found } => {
+                if life != self.life() {
+                    return outbox.ignored(reasons::OTHER_LIFE);
+                }
+                self.on_read_at_reply(from, request, found, context, log, outbox);
+            }
+            Message::LocalVote { transaction, life, proposal, leads } => {
+                self.on_local_vote(from, transaction, life, proposal, leads, context, log, outbox);
+            }
+            Message::Vote { transaction, life, proposal } => {
+                self.on_vote(from, transaction, life, proposal, context, log, outbox);
+            }
+            Message::Prepared { transaction, proposal, holders } => {
+                self.leaders.insert(from.shard, from.index);
+                self.on_prepared(from.shard, transaction, proposal, holders, context, log, outbox);
+            }
+            Message::Refused { transaction, refusal } => {
+                self.on_refused(from, transaction, refusal, context, log, outbox);
+            }
+            Message::Applied { transaction } => {
+                self.leaders.insert(from.shard, from.index);
+                self.on_applied(from.shard, transaction, context, log, outbox);
+            }
+            Message::GiveWay { transaction, to } => {
+                self.on_give_way(from, transaction, to, context, log, outbox);
+            }
+            Message::Bound { until, clock } => self.on_bound(from, until, clock, context, log, outbox),
+            Message::Hello { life, wants } => self.on_hello(from, life, wants, context, log, outbox),
+            Message::Inquire { transaction, snapshot } => {
+                self.on_inquire(from.into(), transaction, snapshot, log, outbox);
+            }
+            Message::NotLeading { transaction: Some(transaction), leader } => {
+                self.on_not_leading(from, transaction, leader, context, outbox);
+            }
+            _ => outbox.ignored(reasons::NOT_ITS_PLACE),
+        }
+    }
+
+    fn on_home_message(
+        &mut self,
+        from: ReplicaId,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match message {
+            Message::Record { decision } => self.on_record(from, decision, log, outbox),
+            Message::Recorded { transaction, outcome } => {
+                self.on_recorded(transaction, outcome, context, log, outbox);
+            }
+            Message::Settled { transactions } => self.on_settled(transactions, log, outbox),
+            _ => outbox.ignored(reasons::NOT_ITS_PLACE),
+        }
+    }
+
+    pub(crate) fn apply(
+        &mut self,
+        entry: &Entry,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match entry {
+            Entry::Recorded(decision) => self.apply_recorded(decision, context, log, outbox),
+            Entry::Settled(transactions) => self.state.settle(transactions),
+            Entry::Forgotten(below) => self.state.forget(*below),
+            Entry::Prepared(_) | Entry::Decided(_) | Entry::Granted(_) | Entry::Floor(_) => {
+                unreachable!("the log of a home has no entries of a shard")
+            }
+        }
+    }
+
+    pub(crate) fn on_leading(
+        &mut self,
+        view: quorate_core::View,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        assert!(self.leader.is_none(), "it leads {view}, and has led without being deposed");
+        self.leader = Some(decisions::Leading::new(self.state.forgotten));
+        outbox.emit(ReplicaEvent::Leading { view });
+        self.take_over(context);
+        self.record_again(context, log, outbox);
+    }
+
+    pub(crate) fn on_deposed(&mut self, outbox: &mut Out) {
+        self.leader = None;
+        outbox.emit(ReplicaEvent::Deposed);
+    }
+
+    pub(crate) fn on_attention(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        self.attend_period(context);
+        self.attend_reads(context, outbox);
+        self.attend_transactions(context, log, outbox);
+        self.attend_decisions(context, log, outbox);
+        let lag = self.config.floor_lag.as_micros() as u64;
+        let floor = ClockTime::from_micros(context.clock.as_micros().saturating_sub(lag));
+        self.cache.readers.collect(crate::message::newest_of(floor.min(self.granted_clock)));
+    }
+
+    /// Periods count how long endings are remembered.
+    fn attend_period(&mut self, context: &Context<'_>) {
+        if context.now - self.period_since < self.config.floor_lag {
+            return;
+        }
+        self.period_since = context.now;
+        self.period.number += 1;
+        let oldest = self.period.number - 1;
+        // Any order: each goes or stays by itself.
+        self.endings.retain(|_, (_, period)| *period >= oldest);
+    }
+
+    pub(crate) fn freeze(&self) -> Frozen {
+        self.state.freeze(self.config.page_bytes_max)
+    }
+
+    pub(crate) fn replace_state(&mut self, pages: Vec<Page>) {
+        assert!(self.leader.is_none(), "a leader has applied everything that may be stable");
+        self.state = State::from_pages(pages);
+    }
+
+    /// Sends a message to the client of a transaction. Nothing that it reveals has to outlive this machine, unless the log has it.
+    fn tell(&self, client: ClientId, message: Message, outbox: &mut Out) {
+        outbox.send_unordered(client, message);
+    }
+}
+
+/// Views for hosts and judges.
+impl Home {
+    pub(crate) fn outcomes(&self) -> Vec<(TransactionId, quorate_core::command::Outcome)> {
+        self.state.iter().map(|known| (known.decision.transaction, known.decision.outcome)).collect()
+    }
+
+    pub(crate) fn outcome(&self, id: TransactionId) -> Option<quorate_core::command::Outcome> {
+        self.state.outcome(id)
+    }
+
+    pub(crate) fn decisions_len(&self) -> usize {
+        self.state.len()
+    }
+
+    pub(crate) fn decided(&self) -> (u64, u64) {
+        (self.state.committed, self.state.aborted)
+    }
+
+    pub(crate) fn forgotten(&self) -> ClockTime {
+        self.state.forgotten
+    }
+
+    /// Those that are not final and may still be.
+    pub(crate) fn unsettled(&self) -> Vec<(TransactionId, ClockTime, Vec<ShardId>)> {
+        let certifies = |one: &Transaction| !matches!(one.phase, Phase::Executing | Phase::ReadOnly);
+        let transactions = self.transactions.iter().filter(|(_, one)| certifies(one));
+        transactions.map(|(id, one)| (*id, one.snapshot, one.parts.keys().copied().collect())).collect()
+    }
+
+    pub(crate) fn open_len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    pub(crate) fn load(&self, client: Option<ClientId>) -> usize {
+        let of_client = |one: &&Transaction| client.is_none_or(|client| one.client == client);
+        let prepares = |one: &&Transaction| !matches!(one.phase, Phase::Executing | Phase::ReadOnly);
+        self.transactions.values().filter(of_client).filter(prepares).count()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+}

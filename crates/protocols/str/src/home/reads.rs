@@ -1,0 +1,489 @@
+//! Snapshots are read, from the cache and from replicas (section 6.5, algorithm 1, lines 7-15).
+
+use std::collections::BTreeMap;
+
+use quorate_core::log::Log;
+use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};
+use quorate_core::{
+    ClockTime, Context, Instant, Key, ReplicaId, ShardId, Timestamp, TransactionId,
+};
+
+use super::Home;
+use super::cache::{Cached, Stage};
+use super::transaction::{Gathering, Phase, Transaction};
+use crate::entry::Entry;
+use crate::machine::Out;
+use crate::message::{Ending, Found, Message, Refusal, Session, Unreadable, Wanted};
+use crate::reasons;
+use crate::rules::Plant;
+
+/// A question to a replica, for a read of a transaction.
+#[derive(Debug)]
+pub(super) struct Sub {
+    transaction: TransactionId,
+    request: u32,
+    shard: ShardId,
+    /// The wishes that the shard has keys of, by position.
+    wishes: Vec<usize>,
+    sent_at: Instant,
+    tries: u32,
+}
+
+/// What the cache and a replica say together.
+enum Merged {
+    /// This version; of a transaction of the node that is not final, if one is named; and what is final in it is no fresher than this.
+    Version(KeyVersion, Option<TransactionId>, ClockTime),
+    /// It depends on something that ends soon.
+    Later,
+    /// A replica has to be asked.
+    Unasked,
+    /// The transaction has missed a local commit of its node that it had to see.
+    Missed,
+}
+
+/// A read that can be answered.
+struct Answer {
+    found: Vec<Found>,
+    sources: Vec<TransactionId>,
+    freshest: ClockTime,
+}
+
+impl Home {
+    /// READ.
+    pub(super) fn on_read(
+        &mut self,
+        id: TransactionId,
+        session: Session,
+        snapshot: Option<ClockTime>,
+        request: u32,
+        wanted: Vec<Wanted>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if wanted.is_empty() || wanted.len() > TRANSACTION_ENTRIES_MAX {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        if let Some(ending) = self.ending(id) {
+            return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+        }
+        if !self.transactions.contains_key(&id) {
+            if snapshot.is_some() {
+                let ending = Ending::Aborted(Refusal::Lost);
+                return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+            }
+            if !self.begin(id, session, context, outbox) {
+                return;
+            }
+        }
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        transaction.touched_at = context.now;
+        if transaction.phase != Phase::Executing || transaction.reads.contains_key(&request) {
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        self.gather(id, request, wanted, context, log, outbox);
+    }
+
+    /// How a transaction ended, if that is remembered.
+    pub(super) fn ending(&self, id: TransactionId) -> Option<Ending> {
+        if let Some((ending, _)) = self.endings.get(&id) {
+            return Some(*ending);
+        }
+        let decision = &self.state.get(id)?.decision;
+        Some(match decision.outcome {
+            quorate_core::command::Outcome::Committed(timestamp) => {
+                Ending::Committed { timestamp, snapshot: decision.snapshot }
+            }
+            quorate_core::command::Outcome::Aborted => Ending::Aborted(Refusal::Lost),
+        })
+    }
+
+    /// Begins a transaction (algorithm 1, lines 1-6); false if it cannot begin, and its client was told.
+    pub(super) fn begin(
+        &mut self,
+        id: TransactionId,
+        session: Session,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> bool {
+        let mut seen = session.seen;
+        let mut follows = None;
+        let mut refusal = None;
+        if let Some(earlier) = session.after {
+            match self.ending(earlier) {
+                _ if self.transactions.contains_key(&earlier) => follows = Some(earlier),
+                Some(Ending::Committed { timestamp, .. }) => {
+                    seen = seen.max(ClockTime::from_micros(timestamp.micros));
+                }
+                Some(Ending::Aborted(_)) => refusal = Some(Refusal::Misspeculated),
+                None => refusal = Some(Refusal::Lost),
+            }
+        }
+        if self.transactions.len() >= self.config.waiting_max {
+            refusal = Some(Refusal::Overloaded);
+        }
+        if let Some(refusal) = refusal {
+            let ending = Ending::Aborted(refusal);
+            self.remember(id, ending);
+            self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+            return false;
+        }
+        self.began += 1;
+        let snapshot = self.snapshot(seen, context.clock);
+        let mut transaction = Transaction::new(id.client, self.began, snapshot, context.now);
+        transaction.after = follows;
+        if let Some(earlier) = follows.and_then(|earlier| self.transactions.get_mut(&earlier)) {
+            transaction.chain = earlier.chain.saturating_add(1);
+            earlier.followers.insert(id);
+        }
+        self.open.insert(self.began);
+        self.transactions.insert(id, transaction);
+        true
+    }
+
+    /// Asks the replicas that have to be asked for a read.
+    fn gather(
+        &mut self,
+        id: TransactionId,
+        request: u32,
+        wanted: Vec<Wanted>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(snapshot) = self.transactions.get(&id).map(|transaction| transaction.snapshot) else { return };
+        let mut asked: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
+        for (index, wish) in wanted.iter().enumerate() {
+            match wish {
+                Wanted::Key(key) => {
+                    let shard = self.config.shard_of(key);
+                    let is_cached = self.is_cached(key, snapshot);
+                    if is_cached || !self.has(Plant::CacheReadersUnnoted) {
+                        // Whatever commits on this node from now on, and is not seen, commits above.
+                        self.cache.note_key(key, snapshot);
+                    }
+                    // A replica on this node protects what is read of the cache; another one need not know of it.
+                    if !is_cached || self.local(shard).is_some() {
+                        asked.entry(shard).or_default().push(index);
+                    }
+                }
+                Wanted::Range { range, .. } => {
+                    self.cache.note_range(range, snapshot);
+                    for shard in self.config.shards.of_range(range) {
+                        asked.entry(shard).or_default().push(index);
+                    }
+                }
+            }
+        }
+        let found = wanted.iter().map(|_| Vec::new()).collect();
+        let gathering = Gathering { wanted, found, missing: asked.len() };
+        if let Some(transaction) = self.transactions.get_mut(&id) {
+            transaction.reads.insert(request, gathering);
+        }
+        let is_complete = asked.is_empty();
+        for (shard, wishes) in asked {
+            self.requests += 1;
+            let sub = Sub { transaction: id, request, shard, wishes, sent_at: context.now, tries: 0 };
+            self.send_sub(self.requests, &sub, outbox);
+            self.subs.insert(self.requests, sub);
+        }
+        if is_complete {
+            self.deliver_read(id, request, context, log, outbox);
+        }
+    }
+
+    /// True if the cache has a version of a key for a snapshot.
+    fn is_cached(&self, key: &Key, snapshot: ClockTime) -> bool {
+        self.cached(key).iter().any(|cached| match cached.stage {
+            // Others may have overwritten what is final.
+            Stage::Certifying(_) | Stage::Final(..) => false,
+            Stage::Local(local) | Stage::Deciding(local) => local <= snapshot,
+        })
+    }
+
+    /// The versions of a key in the cache.
+    fn cached(&self, key: &Key) -> &[Cached] {
+        let is_missing = self.has(Plant::CacheEmpty) && self.local(self.config.shard_of(key)).is_none();
+        if is_missing { &[] } else { self.cache.of_key(key) }
+    }
+
+    fn send_sub(&self, number: u64, sub: &Sub, outbox: &mut Out) {
+        let Some(transaction) = self.transactions.get(&sub.transaction) else { return };
+        let Some(gathering) = transaction.reads.get(&sub.request) else { return };
+        let wanted = sub.wishes.iter().map(|wish| gathering.wanted[*wish].clone()).collect();
+        let message =
+            Message::ReadAt { life: self.life(), request: number, snapshot: transaction.snapshot, wanted };
+        outbox.send_unordered(self.reader(sub.shard, sub.tries), message);
+    }
+
+    /// The replica that reads of a shard are sent to: that on this node; else any, in turn.
+    fn reader(&self, shard: ShardId, tries: u32) -> ReplicaId {
+        if let Some((replica, _)) = self.local(shard)
+            && tries < 2
+        {
+            return replica;
+        }
+        let members = self.config.groups.members(shard);
+        let first = self.leaders.get(&shard).and_then(|leader| members.position(*leader)).unwrap_or_default();
+        ReplicaId { shard, index: members.at(first + tries as usize) }
+    }
+
+    /// Asks again what a replica of a shard was asked that is gone.
+    pub(super) fn ask_elsewhere(&mut self, shard: ShardId, context: &Context<'_>, outbox: &mut Out) {
+        let asked: Vec<u64> =
+            self.subs.iter().filter(|(_, sub)| sub.shard == shard).map(|(number, _)| *number).collect();
+        self.ask_again(&asked, context, outbox);
+    }
+
+    fn ask_again(&mut self, numbers: &[u64], context: &Context<'_>, outbox: &mut Out) {
+        for number in numbers {
+            if let Some(mut sub) = self.subs.remove(number) {
+                (sub.sent_at, sub.tries) = (context.now, sub.tries.saturating_add(1));
+                self.send_sub(*number, &sub, outbox);
+                self.subs.insert(*number, sub);
+            }
+        }
+    }
+
+    pub(super) fn attend_reads(&mut self, context: &Context<'_>, outbox: &mut Out) {
+        let timeout = self.config.resend_timeout;
+        let is_late = |sub: &Sub| context.now - sub.sent_at >= timeout;
+        let late: Vec<u64> =
+            self.subs.iter().filter(|(_, sub)| is_late(sub)).map(|(number, _)| *number).collect();
+        self.ask_again(&late, context, outbox);
+    }
+
+    /// READ-AT-REPLY.
+    pub(super) fn on_read_at_reply(
+        &mut self,
+        from: ReplicaId,
+        number: u64,
+        found: Result<Vec<Found>, Unreadable>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let is_answer = |sub: &Sub| {
+            let wishes = found.as_ref().map_or(sub.wishes.len(), Vec::len);
+            sub.shard == from.shard && wishes == sub.wishes.len()
+        };
+        if !self.subs.get(&number).is_some_and(is_answer) {
+            return outbox.ignored(reasons::NOT_OPEN);
+        }
+        let Some(Sub { transaction: id, request, wishes, .. }) = self.subs.remove(&number) else { return };
+        let found = match found {
+            Ok(found) => found,
+            Err(Unreadable::TooOld(floor)) => {
+                return self.abort(id, Refusal::TooOld(floor), context, log, outbox);
+            }
+            Err(Unreadable::Ahead(clock)) => {
+                return self.abort(id, Refusal::Ahead(clock), context, log, outbox);
+            }
+        };
+        let transaction = self.transactions.get_mut(&id);
+        let Some(gathering) = transaction.and_then(|transaction| transaction.reads.get_mut(&request)) else {
+            return outbox.ignored(reasons::NOT_OPEN);
+        };
+        for (wish, found) in wishes.into_iter().zip(found) {
+            gathering.found[wish].push(found);
+        }
+        gathering.missing -= 1;
+        if gathering.missing == 0 {
+            self.deliver_read(id, request, context, log, outbox);
+        }
+    }
+
+    /// Reads that waited are looked at once more.
+    pub(super) fn look_at_parked(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        for (id, request) in std::mem::take(&mut self.parked) {
+            self.deliver_read(id, request, context, log, outbox);
+        }
+    }
+
+    /// Answers a read of which all replicas have answered, if it can be (algorithm 1, lines 13-15).
+    fn deliver_read(
+        &mut self,
+        id: TransactionId,
+        request: u32,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let Some(gathering) = transaction.reads.get(&request) else { return };
+        let answer = match self.answer(transaction, gathering) {
+            Ok(answer) => answer,
+            Err(Merged::Missed) => return self.abort(id, Refusal::Misspeculated, context, log, outbox),
+            Err(Merged::Unasked) => {
+                let Some(gathering) = self.forget_read(id, request) else { return };
+                return self.gather(id, request, gathering.wanted, context, log, outbox);
+            }
+            Err(Merged::Later | Merged::Version(..)) => {
+                self.parked.insert((id, request));
+                return;
+            }
+        };
+        let mut oldest = transaction.oldest.clone();
+        let mut freshest = transaction.freshest.max(answer.freshest);
+        for source in &answer.sources {
+            if let Some(read) = self.transactions.get(source) {
+                oldest.insert(*source, self.safe_up_to(read).min(read.oldest_unsafe()));
+                freshest = freshest.max(read.freshest);
+            }
+        }
+        // An unsafe local commit may conflict with what became final above its snapshot (section 6.2).
+        let is_mixed = oldest.values().any(|oldest| *oldest < freshest);
+        if is_mixed && !self.has(Plant::ConflictsMixed) {
+            self.counts.mixed += 1;
+            self.parked.insert((id, request));
+            return;
+        }
+        self.counts.speculative_reads += answer.sources.len() as u64;
+        for source in &answer.sources {
+            if let Some(read) = self.transactions.get_mut(source) {
+                read.dependents.insert(id);
+            }
+        }
+        self.forget_read(id, request);
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        transaction.depends_on.extend(answer.sources);
+        (transaction.oldest, transaction.freshest) = (oldest, freshest);
+        let (client, snapshot) = (transaction.client, transaction.snapshot);
+        let is_read = transaction.reads.is_empty();
+        let (found, period) = (answer.found, self.period);
+        self.tell(client, Message::ReadReply { transaction: id, request, snapshot, found, period }, outbox);
+        if is_read {
+            self.proceed(id, context, log, outbox);
+        }
+    }
+
+    fn forget_read(&mut self, id: TransactionId, request: u32) -> Option<Gathering> {
+        self.transactions.get_mut(&id)?.reads.remove(&request)
+    }
+
+    /// Up to which timestamp others cannot have committed what conflicts with a local commit, without this node's knowing.
+    pub(super) fn safe_up_to(&self, transaction: &Transaction) -> ClockTime {
+        let of_part = |(shard, part): (&ShardId, &super::transaction::Part)| match part.local {
+            None => transaction.snapshot,
+            Some(_) if self.has(Plant::SafeWithoutVote) => ClockTime::from_micros(u64::MAX),
+            Some(_) => self.neighbours.get(shard).map_or(transaction.snapshot, |known| known.bound),
+        };
+        transaction.parts.iter().map(of_part).min().unwrap_or(ClockTime::from_micros(u64::MAX))
+    }
+
+    fn answer(&self, transaction: &Transaction, gathering: &Gathering) -> Result<Answer, Merged> {
+        let mut answer = Answer { found: Vec::new(), sources: Vec::new(), freshest: ClockTime::default() };
+        for (wish, found) in gathering.wanted.iter().zip(&gathering.found) {
+            let found = match wish {
+                Wanted::Key(key) => {
+                    let of_replica = found.iter().find_map(|found| match found {
+                        Found::Key(version) => Some(version),
+                        Found::Range { .. } => None,
+                    });
+                    Found::Key(self.take(transaction, key, of_replica, &mut answer)?)
+                }
+                Wanted::Range { range, limit } => self.range(transaction, range, *limit, found, &mut answer)?,
+            };
+            answer.found.push(found);
+        }
+        Ok(answer)
+    }
+
+    /// The version of a key, with what follows from its being read.
+    fn take(
+        &self,
+        transaction: &Transaction,
+        key: &Key,
+        of_replica: Option<&KeyVersion>,
+        answer: &mut Answer,
+    ) -> Result<KeyVersion, Merged> {
+        match self.merge(transaction, key, of_replica) {
+            Merged::Version(version, source, freshest) => {
+                answer.sources.extend(source);
+                answer.freshest = answer.freshest.max(freshest);
+                Ok(version)
+            }
+            other => Err(other),
+        }
+    }
+
+    fn merge(&self, transaction: &Transaction, key: &Key, of_replica: Option<&KeyVersion>) -> Merged {
+        let snapshot = transaction.snapshot;
+        let mut newest: Option<(ClockTime, &Cached)> = None;
+        for cached in self.cached(key) {
+            let at = match cached.stage {
+                // It may come to lie in the snapshot, and that is known in a moment.
+                Stage::Certifying(other) if other < snapshot => return Merged::Later,
+                Stage::Certifying(_) => continue,
+                Stage::Local(local) | Stage::Deciding(local) => local,
+                Stage::Final(_, at) if at <= snapshot => at,
+                Stage::Final(local, _) if local <= snapshot && !self.has(Plant::MissedLocally) => {
+                    return Merged::Missed;
+                }
+                Stage::Final(..) => continue,
+            };
+            if at <= snapshot && newest.is_none_or(|(newest, _)| newest < at) {
+                newest = Some((at, cached));
+            }
+        }
+        let is_newer = |version: &KeyVersion| newest.is_none_or(|(at, _)| at.as_micros() < version.version.micros);
+        if let Some(version) = of_replica.filter(|version| is_newer(version)) {
+            let at = ClockTime::from_micros(version.version.micros);
+            return Merged::Version(version.clone(), None, at);
+        }
+        let Some((at, cached)) = newest else { return Merged::Unasked };
+        let version = Timestamp { micros: at.as_micros(), client: cached.transaction.client };
+        let version = KeyVersion { key: key.clone(), version, value: cached.value.clone() };
+        match cached.stage {
+            Stage::Final(..) if of_replica.is_none() => Merged::Unasked,
+            Stage::Final(..) => Merged::Version(version, None, at),
+            _ if !self.config.variant.reads_speculatively => Merged::Later,
+            // The readers that its decision tells the shards of are counted already.
+            Stage::Deciding(_) if self.local(self.config.shard_of(key)).is_none() => Merged::Later,
+            _ => Merged::Version(version, Some(cached.transaction), ClockTime::default()),
+        }
+    }
+
+    fn range(
+        &self,
+        transaction: &Transaction,
+        range: &quorate_core::KeyRange,
+        limit: u32,
+        found: &[Found],
+        answer: &mut Answer,
+    ) -> Result<Found, Merged> {
+        let mut of_replicas: BTreeMap<Key, Option<KeyVersion>> = BTreeMap::new();
+        let mut end: Option<Key> = None;
+        for page in found {
+            let Found::Range { keys, next } = page else { continue };
+            of_replicas.extend(keys.iter().map(|version| (version.key.clone(), Some(version.clone()))));
+            end = match (end, next) {
+                (Some(end), Some(next)) => Some(end.min(next.clone())),
+                (end, next) => end.or_else(|| next.clone()),
+            };
+        }
+        for key in self.cache.keys_in(range) {
+            of_replicas.entry(key).or_default();
+        }
+        let mut keys = Vec::new();
+        for (key, version) in of_replicas {
+            if end.as_ref().is_some_and(|end| key >= *end) {
+                break;
+            }
+            if keys.len() >= limit as usize {
+                return Ok(Found::Range { keys, next: Some(key) });
+            }
+            let absent = KeyVersion { key: key.clone(), version: Timestamp::ZERO, value: None };
+            let version = self.take(transaction, &key, Some(&version.unwrap_or(absent)), answer)?;
+            if version.value.is_some() {
+                keys.push(version);
+            }
+        }
+        Ok(Found::Range { keys, next: end })
+    }
+}

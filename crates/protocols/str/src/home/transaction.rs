@@ -1,0 +1,138 @@
+//! A transaction of a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::{ClientId, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Write};
+
+use crate::entry::Decision;
+use crate::message::{Found, Holder, Life, Period, Wanted};
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It reads.
+    Executing,
+    /// Its local certification is under way.
+    Certifying,
+    /// It has committed locally, at this timestamp.
+    Local(ClockTime),
+    /// It is decided at the second timestamp, and the home's log is to say so; it had committed locally at the first.
+    Deciding(ClockTime, ClockTime),
+    /// It has written nothing, and waits until it is known what it has read.
+    ReadOnly,
+}
+
+/// A read that is gathered from the cache and from replicas.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    pub(super) wanted: Vec<Wanted>,
+    /// What replicas have said to each wish; several for a range over several shards.
+    pub(super) found: Vec<Vec<Found>>,
+    /// How many replicas have not answered.
+    pub(super) missing: usize,
+}
+
+/// A commit that waits until everything is read.
+#[derive(Debug)]
+pub(super) struct CommitWanted {
+    pub(super) writes: Vec<Write>,
+    pub(super) shows: bool,
+    pub(super) period: Period,
+}
+
+/// The part of a transaction at one shard.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) writes: Vec<Write>,
+    /// The replica on this node that certifies it, in which life.
+    pub(super) local: Option<(ReplicaIndex, Life)>,
+    /// What that proposes.
+    pub(super) local_vote: Option<ClockTime>,
+    /// True if the leader was asked.
+    pub(super) is_asked: bool,
+    pub(super) asked_at: Option<Instant>,
+    /// What the leader proposes, and who else has to vote.
+    pub(super) prepared: Option<(ClockTime, Vec<Holder>)>,
+    pub(super) prepared_at: Instant,
+    /// The votes of replicas, in which life.
+    pub(super) votes: BTreeMap<(ReplicaIndex, Life), ClockTime>,
+}
+
+/// A transaction.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    pub(super) client: ClientId,
+    /// Counts the transactions of the node.
+    pub(super) began: u64,
+    pub(super) snapshot: ClockTime,
+    pub(super) phase: Phase,
+    pub(super) reads: BTreeMap<u32, Gathering>,
+    pub(super) commit: Option<CommitWanted>,
+    /// The transactions that it has read from or written over, and that are not final (the paper's *inDD*).
+    pub(super) depends_on: BTreeSet<TransactionId>,
+    /// Those that have read from it or written over it (*outDD*).
+    pub(super) dependents: BTreeSet<TransactionId>,
+    /// The one of its client before it, if that is not final (*inFD*).
+    pub(super) after: Option<TransactionId>,
+    /// Those of its client after it (*outFD*).
+    pub(super) followers: BTreeSet<TransactionId>,
+    /// The oldest unsafe local commit under each that it depends on (*OLCDict*).
+    pub(super) oldest: BTreeMap<TransactionId, ClockTime>,
+    /// The freshest final commit in its snapshot (*FFC*).
+    pub(super) freshest: ClockTime,
+    pub(super) writes: Arc<[Write]>,
+    pub(super) parts: BTreeMap<ShardId, Part>,
+    /// Those whose writes it overwrites, and that were not final then.
+    pub(super) stacks_on: Vec<TransactionId>,
+    /// Its decision, once there is one.
+    pub(super) decision: Option<Arc<Decision>>,
+    pub(super) shows: bool,
+    pub(super) is_shown: bool,
+    /// So many transactions of its client are not final, itself among them.
+    pub(super) chain: u8,
+    pub(super) touched_at: Instant,
+    /// When its decision was sent.
+    pub(super) recorded_at: Instant,
+    /// Messages about transactions that come after it, until it has a local timestamp.
+    pub(super) queued: Vec<(quorate_core::Address, crate::message::Message)>,
+}
+
+impl Transaction {
+    pub(super) fn new(client: ClientId, began: u64, snapshot: ClockTime, now: Instant) -> Self {
+        Transaction {
+            client,
+            began,
+            snapshot,
+            phase: Phase::Executing,
+            reads: BTreeMap::new(),
+            commit: None,
+            depends_on: BTreeSet::new(),
+            dependents: BTreeSet::new(),
+            after: None,
+            followers: BTreeSet::new(),
+            oldest: BTreeMap::new(),
+            freshest: ClockTime::default(),
+            writes: Arc::from([]),
+            parts: BTreeMap::new(),
+            stacks_on: Vec::new(),
+            decision: None,
+            shows: false,
+            is_shown: false,
+            chain: 1,
+            touched_at: now,
+            recorded_at: now,
+            queued: Vec::new(),
+        }
+    }
+
+    /// True if nothing that it needs is still speculative.
+    pub(super) fn is_independent(&self) -> bool {
+        self.depends_on.is_empty() && self.after.is_none()
+    }
+
+    /// The oldest unsafe local commit in its snapshot; the end of time if there is none.
+    pub(super) fn oldest_unsafe(&self) -> ClockTime {
+        self.oldest.values().copied().min().unwrap_or(ClockTime::from_micros(u64::MAX))
+    }
+}

@@ -1,0 +1,161 @@
+//! How replicas of STR are hosted.
+
+use quorate_core::command::Outcome;
+use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
+use quorate_core::{ClientId, ClockTime, Groups, ReplicaId, Timestamp, TransactionId};
+
+use crate::config::ReplicaConfig;
+use crate::machine::{Replica, ReplicaCommand};
+use crate::message::Message;
+
+impl HostedOnLog for Replica {
+    const NEEDS_SHARDS: bool = true;
+    /// A shard that has lost more than it survives has lost commits; which, nobody knows.
+    const ACCEPTS_LOSS: bool = false;
+
+    fn seated(config: ReplicaConfig, seat: &Seat) -> ReplicaConfig {
+        let (replica, groups) = (seat.replica, seat.groups.clone());
+        ReplicaConfig { replica, groups, shards: seat.known_shards(), ..config }
+    }
+
+    fn prepared(&self) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.prepared().len(),
+            Replica::Home(home) => home.unsettled().len(),
+        }
+    }
+
+    fn record_len(&self) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.ended_len(),
+            Replica::Home(home) => home.decisions_len(),
+        }
+    }
+
+    fn recoveries(&self) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.inquiries(),
+            Replica::Home(_) => 0,
+        }
+    }
+
+    fn load(&self, client: Option<ClientId>) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.pendings(),
+            Replica::Home(home) => home.load(client),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            Replica::Shard(shard) => shard.pendings() == 0 && shard.waiters() == 0,
+            Replica::Home(home) => home.open_len() == 0 && home.undelivered() == 0,
+        }
+    }
+
+    fn decided(&self) -> (u64, u64) {
+        match self {
+            Replica::Shard(shard) => shard.decided(),
+            Replica::Home(home) => home.decided(),
+        }
+    }
+
+    fn change_groups(groups: &Groups) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::ChangeGroups(groups.clone()))
+    }
+
+    fn meet(neighbours: &[ReplicaId]) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Meet(neighbours.to_vec()))
+    }
+
+    fn admission(message: &Message) -> Admission {
+        match message {
+            Message::Read { .. } => Admission::of(Urgency::Early),
+            Message::Commit { transaction, .. } => {
+                Admission { prepares_for: Some(transaction.client), ..Admission::of(Urgency::Prepare) }
+            }
+            _ => Admission::of(Urgency::Always),
+        }
+    }
+}
+
+impl Holdings for Replica {
+    fn held(&self) -> Vec<Held> {
+        let held = |id, snapshot: ClockTime, participants| {
+            let at = Timestamp { micros: snapshot.as_micros(), client: ClientId::default() };
+            Held { id, participants, timestamp: at, not_before: at }
+        };
+        match self {
+            Replica::Shard(shard) => {
+                let all = shard.prepared().values();
+                all.map(|one| held(one.transaction, one.snapshot, vec![one.home.shard])).collect()
+            }
+            Replica::Home(home) => {
+                home.unsettled().into_iter().map(|(id, snapshot, parts)| held(id, snapshot, parts)).collect()
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.waiters(),
+            Replica::Home(home) => home.undelivered(),
+        }
+    }
+
+    fn settles(&self) -> bool {
+        self.recoveries() > 0
+    }
+
+    fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        match self {
+            Replica::Shard(shard) => shard.outcomes(),
+            Replica::Home(home) => home.outcomes(),
+        }
+    }
+
+    fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+        match self {
+            Replica::Shard(shard) => shard.outcome(transaction),
+            Replica::Home(home) => home.outcome(transaction),
+        }
+    }
+
+    fn floor(&self) -> Timestamp {
+        let floor = match self {
+            Replica::Shard(shard) => shard.floor(),
+            Replica::Home(home) => home.forgotten(),
+        };
+        Timestamp { micros: floor.as_micros(), client: ClientId::default() }
+    }
+
+    fn versions(&self) -> Vec<StoredVersion> {
+        match self {
+            Replica::Shard(shard) => shard.versions().stored(),
+            Replica::Home(_) => Vec::new(),
+        }
+    }
+
+    fn version_count(&self) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.versions().count(),
+            Replica::Home(_) => 0,
+        }
+    }
+
+    fn left(&self) -> Vec<(&'static str, usize)> {
+        let all = match self {
+            Replica::Shard(shard) => vec![("versions", shard.superfluous()), ("readers", shard.readers_len())],
+            Replica::Home(home) => vec![("transactions", home.open_len())],
+        };
+        all.into_iter().filter(|(_, number)| *number > 0).collect()
+    }
+
+    fn recorded(&self) -> usize {
+        match self {
+            Replica::Shard(shard) => shard.ended_len(),
+            Replica::Home(home) => home.decisions_len(),
+        }
+    }
+}
+

@@ -1,0 +1,41 @@
+//! Why a machine of this protocol drops what it is told. Each is said to [`Outbox::ignored`](quorate_core::Outbox::ignored), from where
+//! traces and golden scripts have it.
+
+/// A message for clients has come to a replica.
+pub(crate) const CLIENTS_ONLY: &str = "only clients are told so";
+/// A message for replicas has come to a client.
+pub(crate) const REPLICAS_ONLY: &str = "only replicas are told so";
+/// A message for homes has come to a replica of a shard.
+pub(crate) const HOMES_ONLY: &str = "only homes are told so";
+/// A client says what only replicas may say, or a replica of a shard what only homes may say.
+pub(crate) const NOT_ITS_PLACE: &str = "the sender has no say in this";
+/// A client asks under the name of another.
+pub(crate) const FOREIGN: &str = "asked in the name of another client";
+/// No writes, too many, unsorted, or of another shard.
+pub(crate) const MALFORMED: &str = "no coordinator sends this";
+/// The sender speaks of another life, its own or the receiver's.
+pub(crate) const OTHER_LIFE: &str = "said in another life";
+/// The sender is not on the node of the receiver.
+pub(crate) const OTHER_NODE: &str = "the sender is on another node";
+/// The transaction is on its way, and there will be an answer.
+pub(crate) const UNDER_WAY: &str = "under way already";
+/// As many requests wait as may.
+pub(crate) const TOO_MANY: &str = "too many requests wait";
+/// The receiver does not lead, and what only leaders do is not done.
+pub(crate) const NOT_LEADING: &str = "this replica does not lead";
+/// The log takes nothing now: the group is about to go on with other replicas.
+pub(crate) const LOG_CLOSED: &str = "the log takes nothing now";
+/// Nothing waits under this name: it has ended, or never began.
+pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
+/// It has ended here.
+pub(crate) const ENDED: &str = "it has ended here";
+/// A grant that covers the sender is on its way, or in force.
+pub(crate) const GRANTED: &str = "granted already";
+/// The keyspace grants snapshots to other replicas.
+pub(crate) const KNOWN: &str = "this is known";
+/// Memberships are in this epoch, or a later one, as far as the replica knows.
+pub(crate) const EPOCH_KNOWN: &str = "an epoch that is known";
+/// The client has gone on to another attempt, or has been answered.
+pub(crate) const ANSWERED: &str = "answered already";
+/// The transaction is deciding, and nothing can abort it any more.
+pub(crate) const DECIDING: &str = "its decision is on its way";

@@ -1,0 +1,45 @@
+//! The bugs that can be planted, so that tests and the simulator can prove that they would be noticed.
+
+use quorate_core::rules::Hunt;
+
+quorate_core::plants! {
+    SnapshotIgnored = "S1", "6.3", Hunt::Scripted,
+        "a final timestamp is the greatest that was proposed, although the snapshot is above it";
+    BlindWritesIndependent = "S2", "6.5", Hunt::ALL_FAULTS,
+        "a transaction that has written over one of its node without reading it does not depend on it";
+    WaitingReadersUnnoted = "S3", "6.3", Hunt::ALL_FAULTS,
+        "a reader that has to wait for a pending version is noted only once it is answered";
+    ReadersForgotten = "S4", "6.6", Hunt::ALL_FAULTS,
+        "a replica that has restarted votes as if nobody had read at it before";
+    SafeWithoutVote = "S5", "6.2", Hunt::Scripted,
+        "a transaction counts as safe although others may commit without a vote of its node";
+    LaggingReplicaServes = "S6", "6.5", Hunt::ALL_FAULTS,
+        "a replica serves snapshots that it was not granted";
+    SessionIgnored = "S7", "5", Hunt::ALL_FAULTS,
+        "a snapshot is the clock alone, whatever its session has seen";
+    ReadOnlyAtOnce = "S8", "6.4", Hunt::ALL_FAULTS,
+        "a read-only transaction that has read speculatively is final at once";
+    CacheReadersUnnoted = "S9", "6.5", Hunt::ALL_FAULTS,
+        "a reader that finds nothing in the cache leaves no trace there";
+    ConflictsMixed = "S10", "6.2", Hunt::Scripted,
+        "a snapshot may hold a local commit that is unsafe and a final one that came later";
+    OrphansKept = "S12", "6.6", Hunt::Scripted,
+        "a prepare that comes after its abort is let in";
+    FloorIgnored = "S13", "6.1", Hunt::Scripted,
+        "a snapshot below the floor reads what is left there";
+    DoomedUntold = "S14", "3", Hunt::Scripted,
+        "the client of a transaction that is doomed hears of it only when it commits";
+    ForeignSpeculation = "S15", "6.2", Hunt::Scripted,
+        "a prepared version of any node is read before it is final";
+    CacheEmpty = "S16", "6.5", Hunt::ALL_FAULTS,
+        "what a local commit has written to shards of other nodes is not kept for its node's readers";
+    StaleDependentsKept = "S17", "6.5", Hunt::ALL_FAULTS,
+        "a transaction survives although it has read from one that became final above its snapshot";
+    DependenciesIgnored = "S18", "6.4", Hunt::ALL_FAULTS,
+        "a transaction becomes final before those that it depends on";
+    MissedLocally = "S19", "5", Hunt::Scripted,
+        "a transaction goes on that has missed a local commit of its node, because that became final above its snapshot";
+}
+
+/// The rules that the machines of this crate follow.
+pub type Rules = quorate_core::rules::Rules<Plant>;

@@ -1,0 +1,383 @@
+//! Transactions are let in, announced to the other holders of grants, and voted on (section 6.5, algorithm 2, lines 15-25 and 31-36).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quorate_core::command::Outcome;
+use quorate_core::log::Log;
+use quorate_core::{
+    ClockTime, Context, Instant, Key, ReplicaId, ShardId, TransactionId, View, Write,
+};
+
+use super::pending::{HeldVote, Pending};
+use super::{Shard, Waiter};
+use crate::config::Clock;
+use crate::entry::{Entry, Prepared};
+use crate::machine::Out;
+use crate::message::{Holder, Life, Message, Refusal, after};
+use crate::reasons;
+use crate::rules::Plant;
+
+/// A transaction that wants to be let in.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) transaction: TransactionId,
+    pub(super) home: ReplicaId,
+    pub(super) life: Life,
+    pub(super) snapshot: ClockTime,
+    pub(super) participants: Vec<ShardId>,
+    pub(super) writes: Vec<Write>,
+    pub(super) after: Vec<TransactionId>,
+    pub(super) is_local: bool,
+}
+
+/// What certification says.
+enum Certified {
+    /// Nothing is in the way.
+    Clear,
+    /// This one has to end first.
+    Blocked(TransactionId),
+    /// It is not let in.
+    Refused(Refusal),
+}
+
+/// A transaction of which only the log is known here.
+pub(super) fn pending_of(prepared: &Arc<Prepared>, since: Instant) -> Pending {
+    let keys = prepared.writes.iter().map(|write| write.key.clone()).collect();
+    Pending::new(prepared.home, prepared.life, prepared.snapshot, keys, since)
+}
+
+impl Shard {
+    /// PREPARE: the local certification, or the global one.
+    pub(super) fn on_prepare(
+        &mut self,
+        candidate: Candidate,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let (id, home) = (candidate.transaction, candidate.home);
+        if candidate.is_local && !self.is_own_home(home.into(), candidate.life) {
+            return outbox.ignored(reasons::OTHER_LIFE);
+        }
+        let is_ours = |write: &Write| self.config.shards.holds(self.shard(), &write.key);
+        let is_formed = !candidate.writes.is_empty()
+            && candidate.writes.is_sorted_by(|one, next| one.key < next.key)
+            && candidate.writes.iter().all(is_ours)
+            && candidate.participants.binary_search(&self.shard()).is_ok();
+        if !is_formed {
+            return outbox.ignored(reasons::MALFORMED);
+        }
+        self.is_read = true;
+        let refuse = |refusal, outbox: &mut Out| {
+            outbox.send_unordered(home, Message::Refused { transaction: id, refusal });
+        };
+        match self.state.outcome(id) {
+            Some(Outcome::Committed(_)) => {
+                return outbox.send_unordered(home, Message::Applied { transaction: id });
+            }
+            Some(Outcome::Aborted) => return refuse(Refusal::Conflict, outbox),
+            None => {}
+        }
+        if candidate.snapshot < self.state.floor {
+            return refuse(Refusal::TooOld(self.state.floor), outbox);
+        }
+        if candidate.snapshot > context.clock.saturating_add(self.config.ahead_max) {
+            return refuse(Refusal::Ahead(context.clock), outbox);
+        }
+        if !candidate.is_local && self.leader.is_none() {
+            let leader = log.leader();
+            return outbox.send_unordered(home, Message::NotLeading { transaction: Some(id), leader });
+        }
+        let overtaken = self.leader.as_ref().is_some_and(|leader| leader.aborted.contains_key(&id));
+        if overtaken && !self.has(Plant::OrphansKept) {
+            return refuse(Refusal::Conflict, outbox);
+        }
+        if let Some(pending) = self.pendings.get(id) {
+            if pending.prepared.is_some() && !candidate.is_local {
+                return self.tell_prepared(id, outbox);
+            }
+            let is_under_way = candidate.is_local || pending.is_appended || pending.outcome.is_some();
+            if is_under_way {
+                return outbox.ignored(reasons::UNDER_WAY);
+            }
+        }
+        match self.certify(&candidate) {
+            Certified::Clear => self.let_in(candidate, context, log, outbox),
+            Certified::Refused(refusal) => refuse(refusal, outbox),
+            Certified::Blocked(_) if self.waiters >= self.config.waiting_max => {
+                refuse(Refusal::Overloaded, outbox);
+            }
+            Certified::Blocked(other) => {
+                let queue = self.waiting.entry(other).or_default();
+                let is_same = |waiter: &Waiter| {
+                    matches!(waiter, Waiter::Candidate(one)
+                        if one.transaction == id && one.is_local == candidate.is_local)
+                };
+                if queue.iter().any(is_same) {
+                    return outbox.ignored(reasons::UNDER_WAY);
+                }
+                queue.push(Waiter::Candidate(candidate));
+                self.waiters += 1;
+            }
+        }
+    }
+
+    /// True if a note has to give way to a transaction that the shard lets in.
+    fn yields(note: &Pending, to: ReplicaId) -> bool {
+        note.note.is_some() && !note.is_let_in() && note.outcome.is_none() && note.home != to
+    }
+
+    /// Looks for conflicts (algorithm 2, line 16). A transaction may stand on top of those that its snapshot includes; it waits for others
+    /// that may still commit below its snapshot, and so only for those with a lower one: no two wait for each other.
+    fn certify(&self, candidate: &Candidate) -> Certified {
+        let snapshot = candidate.snapshot;
+        for write in &candidate.writes {
+            if self.state.versions.newest_timestamp(&write.key).micros > snapshot.as_micros() {
+                return Certified::Refused(Refusal::Conflict);
+            }
+            for (id, other) in self.pendings.of_key(&write.key) {
+                match other.outcome {
+                    _ if id == candidate.transaction => continue,
+                    Some(Outcome::Aborted) => continue,
+                    Some(Outcome::Committed(timestamp)) if timestamp.micros <= snapshot.as_micros() => continue,
+                    Some(Outcome::Committed(_)) => return Certified::Refused(Refusal::Conflict),
+                    None => {}
+                }
+                let is_below = candidate.home == other.home
+                    && candidate.life == other.life
+                    && candidate.after.contains(&id);
+                if is_below || Self::yields(other, candidate.home) {
+                    continue;
+                }
+                if other.snapshot < snapshot {
+                    return Certified::Blocked(id);
+                }
+                return Certified::Refused(Refusal::Conflict);
+            }
+        }
+        Certified::Clear
+    }
+
+    /// The timestamp that this replica proposes (section 6.3): above the snapshot (P1), and above everybody who has read what is
+    /// overwritten (P2).
+    fn propose<'a>(
+        &self,
+        snapshot: ClockTime,
+        keys: impl Iterator<Item = &'a Key>,
+        clock: ClockTime,
+    ) -> ClockTime {
+        let of_key = |key: &Key| {
+            let here = ClockTime::from_micros(self.readers.of(key).micros);
+            here.max(self.state.reader_of(key))
+        };
+        let latest = keys.map(of_key).max().unwrap_or_default();
+        let proposal = after(latest.max(snapshot));
+        match self.config.variant.clock {
+            Clock::Precise => proposal,
+            Clock::Physical => proposal.max(clock),
+        }
+    }
+
+    fn let_in(
+        &mut self,
+        candidate: Candidate,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Candidate { transaction: id, home, life, snapshot, participants, writes, is_local, .. } = candidate;
+        let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
+        let mut proposal = self.propose(snapshot, keys.iter(), context.clock);
+        let pending =
+            self.pendings.enter(id, || Pending::new(home, life, snapshot, keys.clone(), context.now));
+        if is_local {
+            pending.note = Some(writes.clone());
+        }
+        let leads = self.leader.is_some();
+        let Some(leader) = &mut self.leader else {
+            assert!(is_local, "only leaders let in what is not of their node");
+            let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads };
+            return outbox.send_unordered(home, vote);
+        };
+        let me = self.config.replica.index;
+        if let Some(own) = leader.granted.get(&me)
+            && own.life != self.life
+            && !self.config.rules.has(Plant::ReadersForgotten)
+        {
+            // Its readers of earlier lives are not known any more.
+            proposal = proposal.max(after(own.until));
+        }
+        let holders: Vec<Holder> = leader
+            .granted
+            .values()
+            .filter(|holder| holder.replica != me && holder.until > snapshot)
+            .copied()
+            .collect();
+        let prepared =
+            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, participants, writes, holders });
+        if log.append(Entry::Prepared(Arc::clone(&prepared))).is_none() {
+            if !is_local {
+                self.forget_unless_held(id);
+                return outbox.ignored(reasons::LOG_CLOSED);
+            }
+            // The home asks the leader again.
+            let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads: false };
+            return outbox.send_unordered(home, vote);
+        }
+        let view = leader.view;
+        pending.is_appended = true;
+        if is_local {
+            let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads };
+            outbox.send_unordered(home, vote);
+        }
+        for holder in &prepared.holders {
+            let replica = ReplicaId { shard: self.config.replica.shard, index: holder.replica };
+            let (keys, holder) = (keys.clone(), *holder);
+            let announcement = Message::Replicate { transaction: id, home, life, snapshot, keys, holder, view };
+            outbox.send_unordered(replica, announcement);
+        }
+        self.make_way(id, outbox);
+    }
+
+    /// A transaction is not let in after all.
+    fn forget_unless_held(&mut self, id: TransactionId) {
+        let is_held = self.pendings.get(id).is_none_or(|pending| pending.is_let_in() || pending.note.is_some());
+        if !is_held {
+            self.pendings.remove(id);
+        }
+    }
+
+    /// This replica led when it appended a transaction, and does not know whether that is stable: it is as if another leader had announced it.
+    pub(super) fn hold_appended(&mut self, id: TransactionId) {
+        if let Some(pending) = self.pendings.get_mut(id)
+            && pending.prepared.is_none()
+        {
+            pending.announced = pending.announced.max(Some(View(0)));
+        }
+    }
+
+    /// REPLICATE: the leader appends a transaction, and this replica was granted snapshots.
+    pub(super) fn on_replicate(
+        &mut self,
+        id: TransactionId,
+        announced: Pending,
+        holder: Holder,
+        view: View,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if holder.replica != self.config.replica.index {
+            return outbox.ignored(reasons::NOT_ITS_PLACE);
+        }
+        if self.state.outcome(id).is_some() || announced.snapshot < self.state.floor {
+            return outbox.ignored(reasons::ENDED);
+        }
+        let (snapshot, keys) = (announced.snapshot, announced.keys.clone());
+        let pending = self.pendings.enter(id, || announced);
+        if pending.prepared.is_none() {
+            pending.announced = pending.announced.max(Some(view));
+        }
+        // In an earlier life it may have served everything that it was granted then.
+        let is_this_life = holder.life == self.life || self.has(Plant::ReadersForgotten);
+        let proposal = match is_this_life {
+            true => self.propose(snapshot, keys.iter(), context.clock),
+            false => after(holder.until.max(snapshot)),
+        };
+        self.vote(id, HeldVote::Holder(holder.life, proposal), outbox);
+    }
+
+    /// The log has a transaction.
+    pub(super) fn on_prepared(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let id = prepared.transaction;
+        if !self.state.prepare(prepared) {
+            return self.release(id, context, log, outbox);
+        }
+        let pending = self.pendings.enter(id, || pending_of(prepared, context.now));
+        pending.prepared = Some(Arc::clone(prepared));
+        (pending.announced, pending.is_appended) = (None, false);
+        match self.leader.is_some() {
+            true => self.vote(id, HeldVote::Leader, outbox),
+            false => self.make_way(id, outbox),
+        }
+    }
+
+    /// Votes for a transaction, once the notes in its way have given way.
+    fn vote(&mut self, id: TransactionId, vote: HeldVote, outbox: &mut Out) {
+        self.make_way(id, outbox);
+        let Some(pending) = self.pendings.get_mut(id) else { return };
+        if pending.in_the_way.is_empty() {
+            self.send_vote(id, vote, outbox);
+        } else if pending.vote.replace(vote).is_none() {
+            self.held_votes += 1;
+        }
+    }
+
+    fn send_vote(&mut self, id: TransactionId, vote: HeldVote, outbox: &mut Out) {
+        match vote {
+            HeldVote::Leader => self.tell_prepared(id, outbox),
+            HeldVote::Holder(life, proposal) => {
+                let Some(pending) = self.pendings.get(id) else { return };
+                outbox.send_unordered(pending.home, Message::Vote { transaction: id, life, proposal });
+            }
+        }
+    }
+
+    /// PREPARED: a transaction is in the log, durably.
+    fn tell_prepared(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(pending) = self.pendings.get_mut(id) else { return };
+        let Some(prepared) = &pending.prepared else { return };
+        if !pending.in_the_way.is_empty() {
+            if pending.vote.replace(HeldVote::Leader).is_none() {
+                self.held_votes += 1;
+            }
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        let (proposal, holders) = (prepared.proposal, prepared.holders.clone());
+        outbox.send_unordered(pending.home, Message::Prepared { transaction: id, proposal, holders });
+    }
+
+    /// Asks the home of this node to abort what is in the way of a transaction that the shard lets in.
+    pub(super) fn make_way(&mut self, id: TransactionId, outbox: &mut Out) {
+        let (Some(pending), Some((own_home, _))) = (self.pendings.get(id), self.home) else { return };
+        let home = pending.home;
+        let mut in_the_way = BTreeSet::new();
+        for key in &pending.keys {
+            let notes = self.pendings.of_key(key).filter(|(other, note)| *other != id && Self::yields(note, home));
+            in_the_way.extend(notes.map(|(other, _)| other));
+        }
+        for transaction in &in_the_way {
+            outbox.send_unordered(own_home, Message::GiveWay { transaction: *transaction, to: id });
+        }
+        if let Some(pending) = self.pendings.get_mut(id) {
+            self.gave_way += in_the_way.difference(&pending.in_the_way).count() as u64;
+            pending.in_the_way = in_the_way;
+        }
+    }
+
+    /// A note is in nobody's way any more.
+    pub(super) fn give_way(&mut self, note: TransactionId, outbox: &mut Out) {
+        if self.held_votes == 0 {
+            return;
+        }
+        let mut cleared = Vec::new();
+        for (id, pending) in self.pendings.iter_mut() {
+            if pending.in_the_way.remove(&note)
+                && pending.in_the_way.is_empty()
+                && let Some(vote) = pending.vote.take()
+            {
+                cleared.push((id, vote));
+            }
+        }
+        self.held_votes -= cleared.len();
+        for (id, vote) in cleared {
+            self.send_vote(id, vote, outbox);
+        }
+    }
+}

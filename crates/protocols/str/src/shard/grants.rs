@@ -1,0 +1,134 @@
+//! Snapshots are granted to replicas, so that each may serve them alone (ADR 0050).
+//!
+//! A replica asks for a grant while it is read from. A grant is an entry: the replica had applied every earlier prepare before it serves the
+//! first snapshot under it, and every later prepare is voted on by it, or commits above its bound.
+
+use quorate_core::log::Log;
+use quorate_core::{ClockTime, Context, ReplicaId, ReplicaIndex, TransactionId};
+
+use super::Shard;
+use crate::entry::{Entry, Granted};
+use crate::machine::Out;
+use crate::message::{Holder, Life, Message};
+use crate::reasons;
+
+impl Shard {
+    /// Asks the leader for a grant.
+    pub(super) fn ask_grant(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let is_asked = self.asked_at.is_some_and(|at| context.now - at < self.config.resend_timeout);
+        if is_asked {
+            return;
+        }
+        self.asked_at = Some(context.now);
+        let ReplicaId { shard, index } = self.config.replica;
+        match self.leader.is_some() {
+            true => self.on_ask_grant(index, self.life, context, log, outbox),
+            false if log.leader() == index => outbox.ignored(reasons::NOT_LEADING),
+            false => {
+                let leader = ReplicaId { shard, index: log.leader() };
+                outbox.send_unordered(leader, Message::AskGrant { life: self.life });
+            }
+        }
+    }
+
+    /// ASK-GRANT.
+    pub(super) fn on_ask_grant(
+        &mut self,
+        replica: ReplicaIndex,
+        life: Life,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if !self.config.groups.members(self.shard()).contains(replica) {
+            return outbox.ignored(reasons::NOT_ITS_PLACE);
+        }
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        let until = context.clock.saturating_add(self.config.grant_length);
+        let known = leader.granted.get(&replica).copied();
+        let is_covered = known.is_some_and(|known| {
+            known.life == life && known.until > context.clock.saturating_add(self.config.grant_length / 2)
+        });
+        if is_covered {
+            return outbox.ignored(reasons::GRANTED);
+        }
+        let until = known.map_or(until, |known| known.until.max(until));
+        let holder = Holder { replica, life, until };
+        let granted = Granted { view: leader.view, clock: context.clock, holders: vec![holder] };
+        match log.append(Entry::Granted(granted)) {
+            Some(_) => {
+                leader.granted.insert(replica, holder);
+            }
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// The log has a grant.
+    pub(super) fn on_granted(
+        &mut self,
+        granted: &Granted,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        self.state.grant(granted);
+        self.forget_announced(granted, context, log, outbox);
+        let me = self.config.replica.index;
+        let own = granted.holders.iter().find(|holder| holder.replica == me && holder.life == self.life);
+        if let Some(own) = own {
+            self.bound = self.bound.max(own.until);
+            self.bound_clock = self.bound_clock.max(granted.clock);
+            self.asked_at = None;
+            self.tell_bound(outbox);
+            self.wake_ungranted(context, log, outbox);
+        }
+    }
+
+    /// An earlier leader has announced what is not in the log: it never will be.
+    fn forget_announced(
+        &mut self,
+        granted: &Granted,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let outdated: Vec<TransactionId> = self
+            .pendings
+            .iter_mut()
+            .filter(|(_, pending)| pending.announced.is_some_and(|view| view < granted.view))
+            .map(|(id, pending)| {
+                pending.announced = None;
+                id
+            })
+            .collect();
+        for id in outdated {
+            let is_held = self.pendings.get(id).is_some_and(|one| one.is_let_in() || one.note.is_some());
+            if !is_held {
+                self.release(id, context, log, outbox);
+            }
+        }
+    }
+
+    /// Tells the home of this node up to where this replica serves snapshots.
+    pub(super) fn tell_bound(&self, outbox: &mut Out) {
+        if let Some((home, Some(_))) = self.home
+            && self.bound > ClockTime::default()
+        {
+            outbox.send_unordered(home, Message::Bound { until: self.bound, clock: self.bound_clock });
+        }
+    }
+
+    /// Asks for more while somebody reads.
+    pub(super) fn attend_grants(
+        &mut self,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let ends = context.clock.saturating_add(self.config.grant_length / 2) >= self.bound;
+        let is_wanted = std::mem::take(&mut self.is_read) && ends || !self.ungranted.is_empty();
+        if is_wanted {
+            self.ask_grant(context, log, outbox);
+        }
+    }
+}

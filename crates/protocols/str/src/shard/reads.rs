@@ -1,0 +1,231 @@
+//! Snapshots are read, and wait for what they may have to include (section 6.5, algorithm 2, lines 5-14).
+
+use quorate_core::command::Outcome;
+use quorate_core::log::Log;
+use quorate_core::transaction::KeyVersion;
+use quorate_core::{
+    ClockTime, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value,
+};
+
+use super::{Shard, Waiter};
+use crate::entry::Entry;
+use crate::machine::Out;
+use crate::message::{Found, Life, Message, Unreadable, Wanted, newest_of};
+use crate::reasons;
+use crate::rules::Plant;
+
+/// A read at a snapshot.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) home: ReplicaId,
+    pub(super) life: Life,
+    pub(super) request: u64,
+    pub(super) snapshot: ClockTime,
+    pub(super) wanted: Vec<Wanted>,
+    pub(super) since: Instant,
+}
+
+/// Why a read has no answer yet, or none at all.
+enum Unserved {
+    Blocked(TransactionId),
+    Ungranted,
+    Unreadable(Unreadable),
+}
+
+impl Shard {
+    /// READ-AT.
+    pub(super) fn on_read_at(
+        &mut self,
+        read: Read,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let is_of_node = self.home.is_some_and(|(home, _)| home == read.home);
+        if is_of_node && !self.is_own_home(read.home.into(), read.life) {
+            return outbox.ignored(reasons::OTHER_LIFE);
+        }
+        self.is_read = true;
+        self.answer(read, context, log, outbox);
+    }
+
+    /// Answers a read, or lets it wait.
+    pub(super) fn answer(
+        &mut self,
+        read: Read,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let found = match self.serve(&read, context.clock) {
+            Ok(found) => Ok(found),
+            Err(Unserved::Unreadable(unreadable)) => Err(unreadable),
+            Err(_) if self.waiters >= self.config.waiting_max => return outbox.ignored(reasons::TOO_MANY),
+            Err(Unserved::Blocked(other)) => {
+                self.waiting.entry(other).or_default().push(Waiter::Read(read));
+                self.waiters += 1;
+                return;
+            }
+            Err(Unserved::Ungranted) => {
+                self.ungranted.push(read);
+                self.waiters += 1;
+                return self.ask_grant(context, log, outbox);
+            }
+        };
+        let Read { home, life, request, .. } = read;
+        outbox.send_unordered(home, Message::ReadAtReply { life, request, found });
+    }
+
+    fn serve(&mut self, read: &Read, clock: ClockTime) -> Result<Vec<Found>, Unserved> {
+        if read.snapshot < self.state.floor && !self.has(Plant::FloorIgnored) {
+            return Err(Unserved::Unreadable(Unreadable::TooOld(self.state.floor)));
+        }
+        if read.snapshot > clock.saturating_add(self.config.ahead_max) {
+            return Err(Unserved::Unreadable(Unreadable::Ahead(clock)));
+        }
+        if read.snapshot > self.bound && !self.has(Plant::LaggingReplicaServes) {
+            return Err(Unserved::Ungranted);
+        }
+        if !self.has(Plant::WaitingReadersUnnoted) {
+            self.note_reader(read);
+        }
+        let is_local = self.is_own_home(read.home.into(), read.life);
+        let found = read.wanted.iter().map(|wanted| match wanted {
+            Wanted::Key(key) => {
+                let (version, value) = self.version_at(key, read.snapshot, is_local)?;
+                Ok(Found::Key(KeyVersion { key: key.clone(), version, value }))
+            }
+            Wanted::Range { range, limit } => self.range_at(range, *limit, read.snapshot, is_local),
+        });
+        let found = found.collect::<Result<Vec<Found>, Unserved>>()?;
+        self.note_reader(read);
+        Ok(found)
+    }
+
+    /// Whatever commits from now on, and the reader does not see, commits above its snapshot.
+    fn note_reader(&mut self, read: &Read) {
+        let snapshot = newest_of(read.snapshot);
+        for wanted in &read.wanted {
+            match wanted {
+                Wanted::Key(key) => self.readers.read_key(key, snapshot),
+                Wanted::Range { range, .. } => self.readers.read_range(range, snapshot),
+            }
+        }
+    }
+
+    /// What a key holds at a snapshot. What may commit at or below it is waited for, unless the reader's home knows that better.
+    fn version_at(
+        &self,
+        key: &Key,
+        snapshot: ClockTime,
+        is_local: bool,
+    ) -> Result<(Timestamp, Option<Value>), Unserved> {
+        let committed = self.state.versions.at(key, newest_of(snapshot));
+        let mut newest =
+            committed.map_or((Timestamp::ZERO, None), |version| (version.timestamp, version.value.clone()));
+        for (id, pending) in self.pendings.of_key(key) {
+            if pending.snapshot >= snapshot {
+                continue;
+            }
+            match pending.outcome {
+                Some(Outcome::Aborted) => {}
+                Some(Outcome::Committed(timestamp)) if timestamp.micros > snapshot.as_micros() => {}
+                Some(Outcome::Committed(timestamp)) => match pending.write_to(key) {
+                    Some(write) if timestamp > newest.0 => newest = (timestamp, write.value.clone()),
+                    Some(_) => {}
+                    None => return Err(Unserved::Blocked(id)),
+                },
+                // The home has it in its own cache, and tells this replica how it ended before it asks again.
+                None if is_local && pending.note.is_some() => {}
+                None => match pending.write_to(key) {
+                    Some(write) if self.has(Plant::ForeignSpeculation) => {
+                        newest = (newest_of(pending.snapshot), write.value.clone());
+                    }
+                    _ => return Err(Unserved::Blocked(id)),
+                },
+            }
+        }
+        Ok(newest)
+    }
+
+    fn range_at(
+        &self,
+        range: &KeyRange,
+        limit: u32,
+        snapshot: ClockTime,
+        is_local: bool,
+    ) -> Result<Found, Unserved> {
+        let mut versions = self.state.versions.range(range).map(|(key, _)| key).peekable();
+        let mut held = self.pendings.keys_in(range).peekable();
+        let (mut keys, mut looked_at) = (Vec::new(), 0);
+        loop {
+            let key = match (versions.peek(), held.peek()) {
+                (Some(one), Some(other)) => (*one).min(*other),
+                (Some(one), None) => *one,
+                (None, Some(other)) => *other,
+                (None, None) => return Ok(Found::Range { keys, next: None }),
+            };
+            if keys.len() >= limit as usize || looked_at >= self.config.scan_page_max {
+                return Ok(Found::Range { keys, next: Some(key.clone()) });
+            }
+            looked_at += 1;
+            if let (version, Some(value)) = self.version_at(key, snapshot, is_local)? {
+                keys.push(KeyVersion { key: key.clone(), version, value: Some(value) });
+            }
+            let key = key.clone();
+            versions.next_if(|next| **next == key);
+            held.next_if(|next| **next == key);
+        }
+    }
+
+    /// A transaction has ended, or holds nothing any more: whatever waits for it is looked at.
+    pub(super) fn wake(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(waiting) = self.waiting.remove(&id) else { return };
+        self.waiters -= waiting.len();
+        for waiter in waiting {
+            match waiter {
+                Waiter::Read(read) => self.answer(read, context, log, outbox),
+                Waiter::Candidate(candidate) => self.on_prepare(candidate, context, log, outbox),
+            }
+        }
+    }
+
+    /// The bound has risen.
+    pub(super) fn wake_ungranted(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let bound = self.bound;
+        let (served, left): (Vec<Read>, Vec<Read>) =
+            std::mem::take(&mut self.ungranted).into_iter().partition(|read| read.snapshot <= bound);
+        self.ungranted = left;
+        self.waiters -= served.len();
+        for read in served {
+            self.answer(read, context, log, outbox);
+        }
+    }
+
+    /// Gives up what has waited for so long that its home has asked again elsewhere, or is gone.
+    pub(super) fn attend_waiting(&mut self, context: &Context<'_>) {
+        let is_fresh = |read: &Read| context.now - read.since < self.config.certify_timeout;
+        let mut left = 0;
+        self.waiting.retain(|_, waiting| {
+            waiting.retain(|waiter| match waiter {
+                Waiter::Read(read) => is_fresh(read),
+                Waiter::Candidate(_) => true,
+            });
+            left += waiting.len();
+            !waiting.is_empty()
+        });
+        self.ungranted.retain(is_fresh);
+        self.waiters = left + self.ungranted.len();
+    }
+}

@@ -1,0 +1,197 @@
+//! What the entries of a shard's log have led to: the same at every replica that has applied as many.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use quorate_core::command::Outcome;
+use quorate_core::hash::FixedMap;
+use quorate_core::log::divide;
+use quorate_core::transaction::KeyVersion;
+use quorate_core::{ClockTime, Key, ReplicaIndex, Timestamp, TransactionId};
+use quorate_store::Versions;
+
+use crate::entry::{Decided, Ended, Frozen, Granted, Page, Prepared};
+use crate::message::Holder;
+
+/// What an element of a page takes beside its bytes.
+const ENTRY_BYTES: usize = 64;
+
+/// So many keys are collected with one floor.
+const COLLECTED_MAX: usize = 100_000;
+
+/// The replicated state of a shard.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) versions: Versions,
+    pub(super) prepared: BTreeMap<TransactionId, Arc<Prepared>>,
+    ended: FixedMap<TransactionId, (Outcome, ClockTime)>,
+    /// What has ended, by the snapshot that the floor must have passed.
+    fading: BTreeSet<(ClockTime, TransactionId)>,
+    pub(super) floor: ClockTime,
+    /// The greatest bound of each replica that was ever granted one, with the life that was granted it last.
+    pub(super) grants: BTreeMap<ReplicaIndex, Holder>,
+    /// The latest snapshots that have read keys at the nodes of transactions that had written them, and nowhere else.
+    readers: BTreeMap<Key, ClockTime>,
+    /// How many transactions have ended while this state was followed: not a part of it.
+    pub(super) committed: u64,
+    pub(super) aborted: u64,
+}
+
+impl State {
+    /// How a transaction has ended here, as long as that is known.
+    pub(super) fn outcome(&self, id: TransactionId) -> Option<Outcome> {
+        self.ended.get(&id).map(|(outcome, _)| *outcome)
+    }
+
+    /// Every outcome that is known, ascending.
+    pub(super) fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        let mut outcomes: Vec<_> = self.fading.iter().map(|(_, id)| (*id, self.ended[id].0)).collect();
+        outcomes.sort_unstable_by_key(|(id, _)| *id);
+        outcomes
+    }
+
+    pub(super) fn ended_len(&self) -> usize {
+        self.ended.len()
+    }
+
+    /// The latest snapshot that has read a key at a node of a transaction that had written it.
+    pub(super) fn reader_of(&self, key: &[u8]) -> ClockTime {
+        self.readers.get(key).copied().unwrap_or_default()
+    }
+
+    /// So many readers are kept.
+    pub(super) fn readers_len(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// False if the transaction has ended before its prepare was appended.
+    pub(super) fn prepare(&mut self, prepared: &Arc<Prepared>) -> bool {
+        if self.ended.contains_key(&prepared.transaction) {
+            return false;
+        }
+        self.prepared.insert(prepared.transaction, Arc::clone(prepared));
+        true
+    }
+
+    pub(super) fn decide(&mut self, decided: &Decided) {
+        for (key, snapshot) in &decided.readers {
+            let known = self.readers.entry(key.clone()).or_default();
+            *known = (*known).max(*snapshot);
+        }
+        let Some(prepared) = self.prepared.remove(&decided.transaction) else { return };
+        match decided.outcome {
+            Outcome::Committed(timestamp) => {
+                self.committed += 1;
+                assert!(
+                    timestamp.micros > prepared.snapshot.as_micros(),
+                    "{} commits at {timestamp}, and its snapshot is {:?}",
+                    prepared.transaction,
+                    prepared.snapshot
+                );
+                // One that stands on top of another may be decided here before it, so versions come in any order.
+                for write in &prepared.writes {
+                    self.versions.install(&write.key, timestamp, write.value.clone());
+                }
+            }
+            Outcome::Aborted => self.aborted += 1,
+        }
+        self.remember(Ended {
+            transaction: decided.transaction,
+            outcome: decided.outcome,
+            snapshot: prepared.snapshot,
+        });
+    }
+
+    fn remember(&mut self, ended: Ended) {
+        self.ended.insert(ended.transaction, (ended.outcome, ended.snapshot));
+        self.fading.insert((ended.snapshot, ended.transaction));
+    }
+
+    pub(super) fn grant(&mut self, granted: &Granted) {
+        for holder in &granted.holders {
+            let known = self.grants.entry(holder.replica).or_insert(*holder);
+            *known = Holder { until: known.until.max(holder.until), ..*holder };
+        }
+    }
+
+    /// Forgets what lies below a floor.
+    pub(super) fn raise_floor(&mut self, floor: ClockTime) {
+        self.floor = self.floor.max(floor);
+        while let Some((snapshot, id)) = self.fading.first().copied()
+            && snapshot < self.floor
+        {
+            self.fading.pop_first();
+            self.ended.remove(&id);
+        }
+        let kept = self.floor;
+        self.readers.retain(|_, snapshot| *snapshot >= kept);
+        let mut more = true;
+        for _ in 0..COLLECTED_MAX / 1_000 {
+            if !more {
+                break;
+            }
+            more = self.versions.collect(self.floor_timestamp(), 1_000);
+        }
+    }
+
+    /// Below this timestamp versions may have been collected.
+    pub(super) fn floor_timestamp(&self) -> Timestamp {
+        Timestamp { micros: self.floor.as_micros(), client: Default::default() }
+    }
+
+    pub(super) fn freeze(&self, page_bytes_max: usize, data_only: bool) -> Frozen {
+        let sized = self.versions.iter().map(|(key, version)| {
+            let value = version.value.clone();
+            let bytes = ENTRY_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
+            (bytes, KeyVersion { key: key.clone(), version: version.timestamp, value })
+        });
+        let mut pages: VecDeque<Page> = divide(sized, page_bytes_max).into_iter().map(Page::Versions).collect();
+        if data_only {
+            return Frozen { pages };
+        }
+        let prepared = self.prepared.values().map(|prepared| {
+            let bytes = |write: &quorate_core::Write| {
+                write.key.len() + write.value.as_ref().map_or(0, |value| value.len())
+            };
+            (ENTRY_BYTES + prepared.writes.iter().map(bytes).sum::<usize>(), Arc::clone(prepared))
+        });
+        pages.extend(divide(prepared, page_bytes_max).into_iter().map(Page::Prepared));
+        let ended = self.fading.iter().map(|(snapshot, id)| {
+            let outcome = self.ended[id].0;
+            (ENTRY_BYTES, Ended { transaction: *id, outcome, snapshot: *snapshot })
+        });
+        pages.extend(divide(ended, page_bytes_max).into_iter().map(Page::Ended));
+        pages.push_back(Page::Bounds {
+            floor: self.floor,
+            grants: self.grants.values().copied().collect(),
+            readers: self.readers.iter().map(|(key, snapshot)| (key.clone(), *snapshot)).collect(),
+        });
+        Frozen { pages }
+    }
+
+    pub(super) fn from_pages(pages: Vec<Page>) -> Self {
+        let mut state = State::default();
+        for page in pages {
+            match page {
+                Page::Versions(versions) => {
+                    for KeyVersion { key, version, value } in versions {
+                        state.versions.install(&key, version, value);
+                    }
+                }
+                Page::Prepared(prepared) => {
+                    state.prepared.extend(prepared.into_iter().map(|one| (one.transaction, one)));
+                }
+                Page::Ended(ended) => ended.into_iter().for_each(|ended| state.remember(ended)),
+                Page::Bounds { floor, grants, readers } => {
+                    state.floor = floor;
+                    state.grants = grants.into_iter().map(|holder| (holder.replica, holder)).collect();
+                    state.readers = readers.into_iter().collect();
+                }
+                Page::Decisions(_) | Page::HomeBounds { .. } => {
+                    unreachable!("the log of a shard leads to no pages of a home")
+                }
+            }
+        }
+        state
+    }
+}

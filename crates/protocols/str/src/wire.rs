@@ -1,0 +1,270 @@
+//! The field numbers of STR.
+
+use quorate_codec::field::{BoundBytes, Fixed64, KeyBytes, Nested, Optional, Packed, Repeated, Varint};
+use quorate_codec::scalar::Scalar;
+use quorate_codec::schema::Number;
+use quorate_codec::{Fault, Through, alternatives, list, message, pair};
+use quorate_core::transaction::KeyVersion;
+use quorate_core::{ClockTime, Key, KeyRange, TransactionId};
+
+use crate::entry::{Decided, Decision, Ended, Entry, Granted, Page, Prepared, Remembered};
+use crate::message::{
+    Ending, Found, Holder, Life, Message, Period, Refusal, Session, Unreadable, Wanted,
+};
+
+impl Scalar for Life {
+    const NUMBER: Number = Number::up_to(u64::MAX);
+
+    fn to_u64(&self) -> u64 {
+        self.0
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Some(Life(number))
+    }
+}
+
+pair!(Reader: (Key, ClockTime), "str.Reader", 1 key: KeyBytes, 2 snapshot: Fixed64);
+
+message!(Period, "str.Period", { 1 life: Fixed64, 2 number: Varint });
+
+message!(Session, "str.Session", { 1 seen: Fixed64, 2 after: Optional<Nested> });
+
+/// [`Wanted::Key`].
+struct WantedKey {
+    key: Key,
+}
+
+message!(WantedKey, "str.Wanted.Key", { 1 key: KeyBytes });
+
+/// [`Wanted::Range`].
+struct WantedRange {
+    range: KeyRange,
+    limit: u32,
+}
+
+message!(WantedRange, "str.Wanted.Range", { 1 range: Nested, 2 limit: Varint });
+
+alternatives!(Wanted, "str.Wanted", through { 1 Key: WantedKey, 2 Range: WantedRange });
+
+impl Through<Wanted> for WantedKey {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Key(key) => WantedKey { key: key.clone() },
+            Wanted::Range { .. } => unreachable!("others are other alternatives"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Key(self.key))
+    }
+}
+
+impl Through<Wanted> for WantedRange {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Range { range, limit } => WantedRange { range: range.clone(), limit: *limit },
+            Wanted::Key(_) => unreachable!("others are other alternatives"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Range { range: self.range, limit: self.limit })
+    }
+}
+
+alternatives!(Found, "str.Found",
+    messages { 2 Range { 1 keys: Repeated<Nested>, 2 next: Optional<BoundBytes> } },
+    fields { 1 Key: Nested }
+);
+
+alternatives!(Unreadable, "str.Unreadable", fields { 1 TooOld: Fixed64, 2 Ahead: Fixed64 });
+
+message!(Holder, "str.Holder", { 1 replica: Varint, 2 life: Fixed64, 3 until: Fixed64 });
+
+alternatives!(Refusal, "str.Refusal",
+    messages {
+        1 Conflict {}
+        2 Misspeculated {}
+        6 Lost {}
+        7 Overloaded {}
+    },
+    fields {
+        3 TooOld: Fixed64,
+        4 Ahead: Fixed64,
+        5 Unavailable: Varint,
+    }
+);
+
+alternatives!(Ending, "str.Ending",
+    messages { 1 Committed { 1 timestamp: Nested, 2 snapshot: Fixed64 } },
+    fields { 2 Aborted: Nested }
+);
+
+/// The reply to a read at a replica, whichever it is.
+struct ReadAtReply {
+    life: Life,
+    request: u64,
+    found: Vec<Found>,
+    unreadable: Option<Unreadable>,
+}
+
+message!(ReadAtReply, "str.ReadAtReply", {
+    1 life: Fixed64,
+    2 request: Varint,
+    3 found: Repeated<Nested>,
+    4 unreadable: Optional<Nested>,
+});
+
+impl Through<Message> for ReadAtReply {
+    fn of(message: &Message) -> Self {
+        let Message::ReadAtReply { life, request, found } = message else {
+            unreachable!("others are other alternatives")
+        };
+        let (found, unreadable) = match found {
+            Ok(found) => (found.clone(), None),
+            Err(unreadable) => (Vec::new(), Some(*unreadable)),
+        };
+        ReadAtReply { life: *life, request: *request, found, unreadable }
+    }
+
+    fn restore(self) -> Result<Message, Fault> {
+        let ReadAtReply { life, request, found, unreadable } = self;
+        Ok(Message::ReadAtReply { life, request, found: unreadable.map_or(Ok(found), Err) })
+    }
+}
+
+alternatives!(Message, "str.Message",
+    messages {
+        1 Read {
+            1 transaction: Nested,
+            2 session: Nested,
+            3 snapshot: Optional<Fixed64>,
+            4 request: Varint,
+            5 wanted: Repeated<Nested>,
+        }
+        2 ReadReply {
+            1 transaction: Nested,
+            2 request: Varint,
+            3 snapshot: Fixed64,
+            4 found: Repeated<Nested>,
+            5 period: Nested,
+        }
+        3 Commit {
+            1 transaction: Nested,
+            2 session: Nested,
+            3 snapshot: Optional<Fixed64>,
+            4 period: Nested,
+            5 writes: Repeated<Nested>,
+            6 shows: Varint,
+        }
+        4 Shown { 1 transaction: Nested, 2 snapshot: Fixed64, 3 local: Fixed64, 4 chain: Varint }
+        5 CommitReply { 1 transaction: Nested, 2 ending: Nested }
+        6 OtherPeriod { 1 transaction: Nested, 2 period: Nested }
+        7 Abort { 1 transaction: Nested }
+        8 Inquire { 1 transaction: Nested, 2 snapshot: Fixed64 }
+        9 InquireReply { 1 transaction: Nested, 2 outcome: Optional<Nested> }
+        10 ReadAt { 1 life: Fixed64, 2 request: Varint, 3 snapshot: Fixed64, 4 wanted: Repeated<Nested> }
+        12 Prepare {
+            1 transaction: Nested,
+            2 life: Fixed64,
+            3 snapshot: Fixed64,
+            4 participants: Packed,
+            5 writes: Repeated<Nested>,
+            6 after: Repeated<Nested>,
+            7 is_local: Varint,
+        }
+        13 LocalVote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64, 4 leads: Varint }
+        14 Replicate {
+            1 transaction: Nested,
+            2 home: Nested,
+            3 life: Fixed64,
+            4 snapshot: Fixed64,
+            5 keys: Repeated<KeyBytes>,
+            6 holder: Nested,
+            7 view: Varint,
+        }
+        15 Vote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64 }
+        16 Prepared { 1 transaction: Nested, 2 proposal: Fixed64, 3 holders: Repeated<Nested> }
+        17 Refused { 1 transaction: Nested, 2 refusal: Nested }
+        18 Decide { 1 transaction: Nested, 2 outcome: Nested, 3 readers: Repeated<Reader> }
+        19 Applied { 1 transaction: Nested }
+        20 GiveWay { 1 transaction: Nested, 2 to: Nested }
+        21 AskGrant { 1 life: Fixed64 }
+        22 Bound { 1 until: Fixed64, 2 clock: Fixed64 }
+        23 Hello { 1 life: Fixed64, 2 wants: Varint }
+        24 Record { 1 decision: Nested }
+        25 Recorded { 1 transaction: Nested, 2 outcome: Nested }
+        26 Settled { 1 transactions: Repeated<Nested> }
+        27 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
+    },
+    through {
+        11 ReadAtReply: ReadAtReply,
+    }
+);
+
+message!(Prepared, "str.Prepared", {
+    1 transaction: Nested,
+    2 home: Nested,
+    3 life: Fixed64,
+    4 snapshot: Fixed64,
+    5 proposal: Fixed64,
+    6 participants: Packed,
+    7 writes: Repeated<Nested>,
+    8 holders: Repeated<Nested>,
+});
+
+message!(Decided, "str.Decided", {
+    1 transaction: Nested,
+    2 outcome: Nested,
+    3 readers: Repeated<Reader>,
+});
+
+message!(Granted, "str.Granted", {
+    1 view: Varint,
+    2 clock: Fixed64,
+    3 holders: Repeated<Nested>,
+});
+
+message!(Decision, "str.Decision", {
+    1 transaction: Nested,
+    2 by: Varint,
+    3 snapshot: Fixed64,
+    4 participants: Packed,
+    5 outcome: Nested,
+    6 readers: Repeated<Reader>,
+});
+
+message!(Remembered, "str.Remembered", { 1 decision: Nested, 2 is_settled: Varint });
+
+message!(Ended, "str.Ended", { 1 transaction: Nested, 2 outcome: Nested, 3 snapshot: Fixed64 });
+
+list!(TransactionList: Vec<TransactionId>, "str.Transactions", Repeated<Nested>);
+list!(VersionList: Vec<KeyVersion>, "str.Page.Versions", Repeated<Nested>);
+list!(PreparedList: Vec<std::sync::Arc<Prepared>>, "str.Page.PreparedList", Repeated<Nested>);
+list!(EndedList: Vec<Ended>, "str.Page.EndedList", Repeated<Nested>);
+list!(RememberedList: Vec<Remembered>, "str.Page.Decisions", Repeated<Nested>);
+
+alternatives!(Entry, "str.Entry", fields {
+    1 Prepared: Nested,
+    2 Decided: Nested,
+    3 Granted: Nested,
+    4 Floor: Fixed64,
+    5 Recorded: Nested,
+    6 Settled: TransactionList,
+    7 Forgotten: Fixed64,
+});
+
+alternatives!(Page, "str.Page",
+    messages {
+        4 Bounds { 1 floor: Fixed64, 2 grants: Repeated<Nested>, 3 readers: Repeated<Reader> }
+        6 HomeBounds { 1 forgotten: Fixed64 }
+    },
+    fields {
+        1 Versions: VersionList,
+        2 Prepared: PreparedList,
+        3 Ended: EndedList,
+        5 Decisions: RememberedList,
+    }
+);
+
