@@ -479,7 +479,8 @@ impl Topology {
         const TOGETHER: usize = 3;
         let mut homes: Vec<Shard> = Vec::new();
         for site in 0..self.sites.len() {
-            let here = self.nodes.iter().filter(|node| usize::from(node.site.0) == site && has_machine(node.id));
+            let here =
+                self.nodes.iter().filter(|node| usize::from(node.site.0) == site && has_machine(node.id));
             let nodes: Vec<NodeId> = here.map(|node| node.id).collect();
             for together in nodes.chunks(TOGETHER) {
                 let size = if together.len() == TOGETHER { TOGETHER } else { 1 };

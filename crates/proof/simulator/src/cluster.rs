@@ -151,7 +151,8 @@ impl<S: System> Cluster<S> {
     /// Boots a replica for the first time.
     pub(crate) fn create_replica(&mut self, replica: ReplicaId, node: usize) {
         // A home of one keeps its decisions on its disk in any case: there is nobody else to keep them.
-        let is_alone = self.keyspace.homes.iter().any(|home| home.id == replica.shard && home.replicas.len() == 1);
+        let is_alone =
+            self.keyspace.homes.iter().any(|home| home.id == replica.shard && home.replicas.len() == 1);
         let durability = if is_alone { Durability::Sync } else { self.scenario.durability };
         let disk = match durability {
             Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),

@@ -4,8 +4,7 @@ use quorate_simulator::{Faults, Options, SystemKind, run};
 
 #[test]
 fn transactions_keep_their_promise_where_nothing_goes_wrong() {
-    let options =
-        Options { system: SystemKind::SNAPSHOT, faults: Faults::None, ..Options::new(8..=20) };
+    let options = Options { system: SystemKind::SNAPSHOT, faults: Faults::None, ..Options::new(8..=20) };
     let report = run(&options, |_| true);
     let describe = |violation: &quorate_simulator::Violation| {
         format!("quorate {}: {} {}", violation.repeat, violation.invariant, violation.explain)

@@ -55,11 +55,8 @@ impl Variant {
         Variant { clock: Clock::Precise, reads_speculatively: true, shows: Shows::Nothing };
 
     /// Speculative reads, and chains of results that are shown.
-    pub const EXTERNAL: Variant = Variant {
-        clock: Clock::Precise,
-        reads_speculatively: true,
-        shows: Shows::Chain(Variant::CHAIN_MAX),
-    };
+    pub const EXTERNAL: Variant =
+        Variant { clock: Clock::Precise, reads_speculatively: true, shows: Shows::Chain(Variant::CHAIN_MAX) };
 }
 
 /// What a replica of a shard or of a home is built from.

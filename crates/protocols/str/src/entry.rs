@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::command::Outcome;
 use quorate_core::transaction::KeyVersion;
-use quorate_core::{
-    ClockTime, Key, ReplicaId, ReplicaIndex, ShardId, TransactionId, View, Write,
-};
+use quorate_core::{ClockTime, Key, ReplicaId, ReplicaIndex, ShardId, TransactionId, View, Write};
 
 use crate::message::{Holder, Life};
 
@@ -161,9 +159,7 @@ impl Entry {
                 }
                 Entry::Decided(decided) => of_readers(&decided.readers),
                 Entry::Granted(granted) => SMALL * granted.holders.len(),
-                Entry::Recorded(decision) => {
-                    of_readers(&decision.readers) + 4 * decision.participants.len()
-                }
+                Entry::Recorded(decision) => of_readers(&decision.readers) + 4 * decision.participants.len(),
                 Entry::Settled(transactions) => SMALL * transactions.len(),
                 Entry::Floor(_) | Entry::Forgotten(_) => 0,
             }

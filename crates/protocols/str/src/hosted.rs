@@ -145,7 +145,9 @@ impl Holdings for Replica {
 
     fn left(&self) -> Vec<(&'static str, usize)> {
         let all = match self {
-            Replica::Shard(shard) => vec![("versions", shard.superfluous()), ("readers", shard.readers_len())],
+            Replica::Shard(shard) => {
+                vec![("versions", shard.superfluous()), ("readers", shard.readers_len())]
+            }
             Replica::Home(home) => vec![("transactions", home.open_len())],
         };
         all.into_iter().filter(|(_, number)| *number > 0).collect()
@@ -158,4 +160,3 @@ impl Holdings for Replica {
         }
     }
 }
-

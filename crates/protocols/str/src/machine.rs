@@ -168,7 +168,12 @@ impl LogMachine for Replica {
         for version in versions {
             let stamps = [version.version.micros, version.version.client.0];
             let value = version.value.as_ref();
-            digester.add(Item { space: Item::DATA, key: &version.key, stamps: &stamps, value: value.map(|value| &value[..]) });
+            digester.add(Item {
+                space: Item::DATA,
+                key: &version.key,
+                stamps: &stamps,
+                value: value.map(|value| &value[..]),
+            });
         }
     }
 

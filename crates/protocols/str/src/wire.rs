@@ -8,9 +8,7 @@ use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClockTime, Key, KeyRange, TransactionId};
 
 use crate::entry::{Decided, Decision, Ended, Entry, Granted, Page, Prepared, Remembered};
-use crate::message::{
-    Ending, Found, Holder, Life, Message, Period, Refusal, Session, Unreadable, Wanted,
-};
+use crate::message::{Ending, Found, Holder, Life, Message, Period, Refusal, Session, Unreadable, Wanted};
 
 impl Scalar for Life {
     const NUMBER: Number = Number::up_to(u64::MAX);
@@ -267,4 +265,3 @@ alternatives!(Page, "str.Page",
         5 Decisions: RememberedList,
     }
 );
-

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
-use quorate_core::{
-    ClockTime, Context, Instant, Key, KeyRange, ReplicaId, TransactionId, Value,
-};
+use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ReplicaId, TransactionId, Value};
 
 use super::{Coordinator, Out, Phase};
 use crate::message::{Found, Message, Session, Wanted};

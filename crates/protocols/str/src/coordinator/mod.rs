@@ -24,9 +24,7 @@ use quorate_coordinator::{Coordinates, Leaders, Transactions, Wants, finish};
 use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Routes};
 use quorate_core::hosted::HostedCoordinator;
 use quorate_core::seen::Seen;
-use quorate_core::{
-    ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId,
-};
+use quorate_core::{ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId};
 
 use crate::config::CoordinatorConfig;
 use crate::message::{Ending, Message, Period, Refusal};
@@ -376,7 +374,9 @@ impl Coordinator {
     /// What the client is told of an ending.
     fn failure(&self, refusal: Refusal) -> Failure {
         match refusal {
-            Refusal::Conflict | Refusal::Misspeculated | Refusal::Lost | Refusal::Overloaded => Failure::Conflict,
+            Refusal::Conflict | Refusal::Misspeculated | Refusal::Lost | Refusal::Overloaded => {
+                Failure::Conflict
+            }
             Refusal::TooOld(floor) => {
                 let oldest = quorate_core::Timestamp { micros: floor.as_micros(), ..Default::default() };
                 Failure::TooOld { oldest }

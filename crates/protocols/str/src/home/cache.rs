@@ -96,7 +96,13 @@ impl Cache {
     }
 
     /// A transaction is final. Its versions stay until every transaction has ended that was open then.
-    pub(super) fn finish(&mut self, transaction: TransactionId, stage: Stage, writes: &Arc<[Write]>, at: u64) {
+    pub(super) fn finish(
+        &mut self,
+        transaction: TransactionId,
+        stage: Stage,
+        writes: &Arc<[Write]>,
+        at: u64,
+    ) {
         self.set_stage(transaction, stage, writes);
         self.finals.entry(at).or_default().push((transaction, Arc::clone(writes)));
     }

@@ -308,7 +308,8 @@ impl Home {
     fn ask_leaders(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(transaction) = self.transactions.get(&id) else { return };
         let parts = transaction.parts.iter();
-        let unasked: Vec<ShardId> = parts.filter(|(_, part)| !part.is_asked).map(|(shard, _)| *shard).collect();
+        let unasked: Vec<ShardId> =
+            parts.filter(|(_, part)| !part.is_asked).map(|(shard, _)| *shard).collect();
         for shard in unasked {
             self.ask_leader(id, shard, context, outbox);
         }

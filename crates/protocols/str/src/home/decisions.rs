@@ -65,12 +65,7 @@ impl Home {
     }
 
     /// A machine that leads now appends what it had decided.
-    pub(super) fn record_again(
-        &mut self,
-        _: &Context<'_>,
-        log: &mut impl Log<Entry>,
-        outbox: &mut Out,
-    ) {
+    pub(super) fn record_again(&mut self, _: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let decided = self.transactions.iter().filter(|(_, one)| one.decision.is_some());
         let decided: Vec<TransactionId> = decided.map(|(id, _)| *id).collect();
         for id in decided {
@@ -189,7 +184,9 @@ impl Home {
 
     fn answer_inquiry(&self, to: Address, id: TransactionId, outcome: Option<Outcome>, outbox: &mut Out) {
         match to {
-            Address::Client(_) => outbox.send_unordered(to, Message::InquireReply { transaction: id, outcome }),
+            Address::Client(_) => {
+                outbox.send_unordered(to, Message::InquireReply { transaction: id, outcome })
+            }
             Address::Replica(ReplicaId { shard, .. }) => {
                 // A commit is forgotten once every shard has applied it, and this one has not.
                 let outcome = outcome.unwrap_or(Outcome::Aborted);

@@ -195,7 +195,9 @@ impl Home {
             let Some(transaction) = self.transactions.get(&id) else { continue };
             let is_decided = matches!(transaction.phase, Phase::Deciding(..));
             assert!(
-                !is_decided || std::mem::take(&mut is_recorded) || self.config.rules.has(Plant::DependenciesIgnored),
+                !is_decided
+                    || std::mem::take(&mut is_recorded)
+                    || self.config.rules.has(Plant::DependenciesIgnored),
                 "{id} is aborted while its decision is on its way"
             );
             let Some(transaction) = self.transactions.remove(&id) else { continue };

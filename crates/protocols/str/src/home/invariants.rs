@@ -29,7 +29,8 @@ impl Home {
     fn dependencies_lead_both_ways(&self) {
         for (id, transaction) in &self.transactions {
             for other in &transaction.depends_on {
-                let is_linked = self.transactions.get(other).is_some_and(|other| other.dependents.contains(id));
+                let is_linked =
+                    self.transactions.get(other).is_some_and(|other| other.dependents.contains(id));
                 assert!(is_linked, "{id} depends on {other}, which does not know");
             }
             if let Some(earlier) = transaction.after {

@@ -252,8 +252,10 @@ impl Home {
     /// session has seen.
     fn snapshot(&self, seen: ClockTime, clock: ClockTime) -> ClockTime {
         // A clock that is wrong does not keep the node from reading: its replicas know about what time it is.
-        let bounds = self.neighbours.values().map(|known| known.bound).filter(|bound| *bound > ClockTime::default());
-        let clock = clock.max(self.granted_clock).min(bounds.min().unwrap_or(ClockTime::from_micros(u64::MAX)));
+        let bounds =
+            self.neighbours.values().map(|known| known.bound).filter(|bound| *bound > ClockTime::default());
+        let clock =
+            clock.max(self.granted_clock).min(bounds.min().unwrap_or(ClockTime::from_micros(u64::MAX)));
         match self.has(Plant::SessionIgnored) {
             true => clock,
             false => after(clock.max(self.greatest).max(seen)),

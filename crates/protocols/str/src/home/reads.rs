@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::log::Log;
 use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};
-use quorate_core::{
-    ClockTime, Context, Instant, Key, ReplicaId, ShardId, Timestamp, TransactionId,
-};
+use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, ShardId, Timestamp, TransactionId};
 
 use super::Home;
 use super::cache::{Cached, Stage};
@@ -151,7 +149,9 @@ impl Home {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Some(snapshot) = self.transactions.get(&id).map(|transaction| transaction.snapshot) else { return };
+        let Some(snapshot) = self.transactions.get(&id).map(|transaction| transaction.snapshot) else {
+            return;
+        };
         let mut asked: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
         for (index, wish) in wanted.iter().enumerate() {
             match wish {
@@ -387,7 +387,9 @@ impl Home {
                     });
                     Found::Key(self.take(transaction, key, of_replica, &mut answer)?)
                 }
-                Wanted::Range { range, limit } => self.range(transaction, range, *limit, found, &mut answer)?,
+                Wanted::Range { range, limit } => {
+                    self.range(transaction, range, *limit, found, &mut answer)?
+                }
             };
             answer.found.push(found);
         }
@@ -431,7 +433,8 @@ impl Home {
                 newest = Some((at, cached));
             }
         }
-        let is_newer = |version: &KeyVersion| newest.is_none_or(|(at, _)| at.as_micros() < version.version.micros);
+        let is_newer =
+            |version: &KeyVersion| newest.is_none_or(|(at, _)| at.as_micros() < version.version.micros);
         if let Some(version) = of_replica.filter(|version| is_newer(version)) {
             let at = ClockTime::from_micros(version.version.micros);
             return Merged::Version(version.clone(), None, at);

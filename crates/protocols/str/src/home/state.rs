@@ -89,7 +89,8 @@ impl State {
             let readers = known.decision.readers.iter().map(|(key, _)| ENTRY_BYTES + key.len());
             (ENTRY_BYTES + readers.sum::<usize>(), known.clone())
         });
-        let mut pages: VecDeque<Page> = divide(sized, page_bytes_max).into_iter().map(Page::Decisions).collect();
+        let mut pages: VecDeque<Page> =
+            divide(sized, page_bytes_max).into_iter().map(Page::Decisions).collect();
         pages.push_back(Page::HomeBounds { forgotten: self.forgotten });
         Frozen { pages }
     }
@@ -119,7 +120,14 @@ mod tests {
         let transaction = TransactionId { client: ClientId(1), sequence, attempt: 0 };
         let snapshot = ClockTime::from_micros(snapshot);
         let by = ReplicaIndex(0);
-        Arc::new(Decision { transaction, by, snapshot, participants: Vec::new(), outcome, readers: Vec::new() })
+        Arc::new(Decision {
+            transaction,
+            by,
+            snapshot,
+            participants: Vec::new(),
+            outcome,
+            readers: Vec::new(),
+        })
     }
 
     fn committed(micros: u64) -> Outcome {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
-use quorate_core::{
-    ClockTime, Context, Instant, Key, ReplicaId, ShardId, TransactionId, View, Write,
-};
+use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, ShardId, TransactionId, View, Write};
 
 use super::pending::{HeldVote, Pending};
 use super::{Shard, Waiter};
@@ -140,7 +138,9 @@ impl Shard {
                 match other.outcome {
                     _ if id == candidate.transaction => continue,
                     Some(Outcome::Aborted) => continue,
-                    Some(Outcome::Committed(timestamp)) if timestamp.micros <= snapshot.as_micros() => continue,
+                    Some(Outcome::Committed(timestamp)) if timestamp.micros <= snapshot.as_micros() => {
+                        continue;
+                    }
                     Some(Outcome::Committed(_)) => return Certified::Refused(Refusal::Conflict),
                     None => {}
                 }
@@ -186,7 +186,8 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Candidate { transaction: id, home, life, snapshot, participants, writes, is_local, .. } = candidate;
+        let Candidate { transaction: id, home, life, snapshot, participants, writes, is_local, .. } =
+            candidate;
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let mut proposal = self.propose(snapshot, keys.iter(), context.clock);
         let pending =
@@ -214,8 +215,16 @@ impl Shard {
             .filter(|holder| holder.replica != me && holder.until > snapshot)
             .copied()
             .collect();
-        let prepared =
-            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, participants, writes, holders });
+        let prepared = Arc::new(Prepared {
+            transaction: id,
+            home,
+            life,
+            snapshot,
+            proposal,
+            participants,
+            writes,
+            holders,
+        });
         if log.append(Entry::Prepared(Arc::clone(&prepared))).is_none() {
             if !is_local {
                 self.forget_unless_held(id);
@@ -234,7 +243,8 @@ impl Shard {
         for holder in &prepared.holders {
             let replica = ReplicaId { shard: self.config.replica.shard, index: holder.replica };
             let (keys, holder) = (keys.clone(), *holder);
-            let announcement = Message::Replicate { transaction: id, home, life, snapshot, keys, holder, view };
+            let announcement =
+                Message::Replicate { transaction: id, home, life, snapshot, keys, holder, view };
             outbox.send_unordered(replica, announcement);
         }
         self.make_way(id, outbox);
@@ -242,7 +252,8 @@ impl Shard {
 
     /// A transaction is not let in after all.
     fn forget_unless_held(&mut self, id: TransactionId) {
-        let is_held = self.pendings.get(id).is_none_or(|pending| pending.is_let_in() || pending.note.is_some());
+        let is_held =
+            self.pendings.get(id).is_none_or(|pending| pending.is_let_in() || pending.note.is_some());
         if !is_held {
             self.pendings.remove(id);
         }
@@ -349,7 +360,8 @@ impl Shard {
         let home = pending.home;
         let mut in_the_way = BTreeSet::new();
         for key in &pending.keys {
-            let notes = self.pendings.of_key(key).filter(|(other, note)| *other != id && Self::yields(note, home));
+            let notes =
+                self.pendings.of_key(key).filter(|(other, note)| *other != id && Self::yields(note, home));
             in_the_way.extend(notes.map(|(other, _)| other));
         }
         for transaction in &in_the_way {

@@ -76,7 +76,8 @@ impl Shard {
         outbox: &mut Out,
     ) {
         let Some(leader) = &mut self.leader else { return };
-        let let_in = self.pendings.get(id).filter(|pending| pending.is_appended || pending.prepared.is_some());
+        let let_in =
+            self.pendings.get(id).filter(|pending| pending.is_appended || pending.prepared.is_some());
         let Some(pending) = let_in else {
             // Nothing of it is in the log of this shard, and nothing will be.
             if let Some(from) = from {
@@ -200,7 +201,9 @@ impl Shard {
         let overdue: Vec<TransactionId> = self
             .pendings
             .iter()
-            .filter(|(_, pending)| pending.prepared.is_some() && is_old(pending.inquired_at.unwrap_or(pending.since)))
+            .filter(|(_, pending)| {
+                pending.prepared.is_some() && is_old(pending.inquired_at.unwrap_or(pending.since))
+            })
             .map(|(id, _)| id)
             .collect();
         for id in overdue {

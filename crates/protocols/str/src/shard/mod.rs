@@ -170,9 +170,16 @@ impl Shard {
         match message {
             Message::ReadAt { life, request, snapshot, wanted } if is_home => {
                 let since = context.now;
-                self.on_read_at(Read { home: sender, life, request, snapshot, wanted, since }, context, log, outbox);
+                self.on_read_at(
+                    Read { home: sender, life, request, snapshot, wanted, since },
+                    context,
+                    log,
+                    outbox,
+                );
             }
-            Message::Prepare { transaction, life, snapshot, participants, writes, after, is_local } if is_home => {
+            Message::Prepare { transaction, life, snapshot, participants, writes, after, is_local }
+                if is_home =>
+            {
                 let home = sender;
                 let candidate =
                     Candidate { transaction, home, life, snapshot, participants, writes, after, is_local };
@@ -181,7 +188,9 @@ impl Shard {
             Message::Decide { transaction, outcome, readers } if is_home => {
                 self.on_decide(sender, transaction, outcome, readers, context, log, outbox);
             }
-            Message::Hello { life, wants } if is_home => self.on_hello(sender, life, wants, context, log, outbox),
+            Message::Hello { life, wants } if is_home => {
+                self.on_hello(sender, life, wants, context, log, outbox)
+            }
             Message::NotLeading { transaction: Some(transaction), leader } if is_home => {
                 self.on_home_not_leading(sender, transaction, leader, context, outbox);
             }
@@ -352,7 +361,9 @@ impl Shard {
             }
         }
         for prepared in self.state.prepared.values() {
-            let pending = self.pendings.enter(prepared.transaction, || certification::pending_of(prepared, Instant::START));
+            let pending = self
+                .pendings
+                .enter(prepared.transaction, || certification::pending_of(prepared, Instant::START));
             pending.prepared = Some(std::sync::Arc::clone(prepared));
         }
         let own = self.state.grants.get(&self.config.replica.index);

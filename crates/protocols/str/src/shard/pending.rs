@@ -51,7 +51,13 @@ pub(super) enum HeldVote {
 }
 
 impl Pending {
-    pub(super) fn new(home: ReplicaId, life: Life, snapshot: ClockTime, keys: Vec<Key>, since: Instant) -> Self {
+    pub(super) fn new(
+        home: ReplicaId,
+        life: Life,
+        snapshot: ClockTime,
+        keys: Vec<Key>,
+        since: Instant,
+    ) -> Self {
         Pending {
             home,
             life,

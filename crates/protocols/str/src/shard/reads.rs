@@ -3,9 +3,7 @@
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::KeyVersion;
-use quorate_core::{
-    ClockTime, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value,
-};
+use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
 
 use super::{Shard, Waiter};
 use crate::entry::Entry;

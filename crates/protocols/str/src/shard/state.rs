@@ -145,7 +145,8 @@ impl State {
             let bytes = ENTRY_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
             (bytes, KeyVersion { key: key.clone(), version: version.timestamp, value })
         });
-        let mut pages: VecDeque<Page> = divide(sized, page_bytes_max).into_iter().map(Page::Versions).collect();
+        let mut pages: VecDeque<Page> =
+            divide(sized, page_bytes_max).into_iter().map(Page::Versions).collect();
         if data_only {
             return Frozen { pages };
         }

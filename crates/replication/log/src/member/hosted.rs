@@ -11,7 +11,8 @@ use quorate_core::log::LogMachine;
 use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{
-    ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ReplicaId, ShardId, Timestamp, TransactionId, View,
+    ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ReplicaId, ShardId, Timestamp,
+    TransactionId, View,
 };
 
 use super::{Config, LogCommand, LogEvent, Member, Part};

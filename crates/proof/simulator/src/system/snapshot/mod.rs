@@ -56,7 +56,12 @@ impl Messages for Snapshot {
         use quorate_str::Message;
         matches!(
             message,
-            Part::Own(Message::Commit { .. } | Message::Prepare { .. } | Message::Decide { .. } | Message::Record { .. })
+            Part::Own(
+                Message::Commit { .. }
+                    | Message::Prepare { .. }
+                    | Message::Decide { .. }
+                    | Message::Record { .. }
+            )
         )
     }
 
