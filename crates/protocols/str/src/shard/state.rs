@@ -182,7 +182,7 @@ impl State {
                 Page::Prepared(prepared) => {
                     state.prepared.extend(prepared.into_iter().map(|one| (one.transaction, one)));
                 }
-                Page::Ended(ended) => ended.into_iter().for_each(|ended| state.remember(ended)),
+                Page::Ended(page) => page.into_iter().for_each(|ended| state.remember(ended)),
                 Page::Bounds { floor, grants, readers } => {
                     state.floor = floor;
                     state.grants = grants.into_iter().map(|holder| (holder.replica, holder)).collect();
