@@ -30,13 +30,16 @@ pub(super) struct Cached {
     pub(super) value: Option<Value>,
 }
 
+/// A final transaction, and what it has written.
+type Finished = (TransactionId, Arc<[Write]>);
+
 /// The cache of a node.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     by_key: BTreeMap<Key, Vec<Cached>>,
     pub(super) readers: ReadTimestamps,
     /// Final transactions whose versions are still here, by when they became final.
-    finals: BTreeMap<u64, Vec<(TransactionId, Arc<[Write]>)>>,
+    finals: BTreeMap<u64, Vec<Finished>>,
 }
 
 impl Cache {
