@@ -31,7 +31,11 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
             let mut changed = message.all(3).to_vec();
             ascend(&mut changed, 1);
             message.set(3, changed);
+            let mut apart = message.all(4).to_vec();
+            ascend(&mut apart, 1);
+            message.set(4, apart);
         }
+        "Groups.Apart" => message.set(2, vec![Value::Varint(group_size(random) as u64)]),
         "Shard" => shard(message, random),
         "Change" => change(message, random),
         "Comparison" => {
@@ -175,6 +179,7 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
         keyspace.set(7, vec![Value::Varint([0, 1, 1_000_000, random.below(1_000_000)][random.index(4)])]);
     }
     let mut groups: Vec<Message> = keyspace.all(5).iter().map(as_message).collect();
+    groups.extend(keyspace.all(11).iter().map(as_message));
     groups.extend(keyspace.inner(8).and_then(|comparison| comparison.inner(2).cloned()));
     let since =
         |shard: &mut Message| shard.inner(3).map(|change| change.inner(3).expect("it is there").number(1));
