@@ -1,4 +1,4 @@
-//! Who a machine is, its limits and how long it waits.
+//! The seat of a machine, its limits and the times that it waits.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Variant {
     pub clock: Clock,
     /// True if a transaction may read from one of its node that has committed locally.
     pub reads_speculatively: bool,
-    /// What clients are told before it is final.
+    /// The results that clients are told before they are final.
     pub shows: Shows,
 }
 
@@ -59,7 +59,7 @@ impl Variant {
         Variant { clock: Clock::Precise, reads_speculatively: true, shows: Shows::Chain(Variant::CHAIN_MAX) };
 }
 
-/// What a replica of a shard or of a home is built from.
+/// The configuration of a replica of a shard or of a home.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is: of a shard of the keyspace, or of a home.
@@ -137,13 +137,11 @@ impl ReplicaConfig {
     }
 }
 
-/// What a coordinator is built from.
+/// The configuration of a coordinator.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.
     pub client: ClientId,
-    /// The rules; only the simulator ever plants a bug here.
-    pub rules: Rules,
     /// How long to wait before a message is sent again.
     pub resend_timeout: Duration,
     /// The most keys in one page of a scan.
@@ -155,7 +153,6 @@ impl CoordinatorConfig {
     pub fn new(client: ClientId) -> Self {
         CoordinatorConfig {
             client,
-            rules: Rules::SOUND,
             resend_timeout: Duration::from_millis(500),
             scan_page_max: 1_000,
         }

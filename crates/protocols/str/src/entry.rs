@@ -1,4 +1,4 @@
-//! What is appended to the logs of shards and homes, and the pages of the state that it leads to.
+//! The entries of the logs of shards and homes, and the pages of the state that they lead to.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,9 +41,7 @@ pub struct Prepared {
     pub snapshot: ClockTime,
     /// The shard proposes this timestamp.
     pub proposal: ClockTime,
-    /// Every shard that it writes to, sorted.
-    pub participants: Vec<ShardId>,
-    /// What it writes here, ascending by key.
+    /// Its writes here, ascending by key.
     pub writes: Vec<Write>,
     /// The other replicas that had been granted snapshots when this was appended.
     pub holders: Vec<Holder>,
@@ -65,7 +63,7 @@ pub struct Decided {
 pub struct Granted {
     /// The view whose leader has granted it.
     pub view: View,
-    /// What its clock said.
+    /// The reading of its clock.
     pub clock: ClockTime,
     /// The bounds.
     pub holders: Vec<Holder>,
@@ -113,7 +111,7 @@ pub struct Ended {
 pub enum Page {
     /// Versions of a shard.
     Versions(Vec<KeyVersion>),
-    /// What a shard has let in and does not know to have ended.
+    /// Transactions that a shard has let in and does not know to have ended.
     Prepared(Vec<Arc<Prepared>>),
     /// Outcomes that a shard remembers.
     Ended(Vec<Ended>),
@@ -155,7 +153,7 @@ impl Entry {
                         SMALL + write.key.len() + write.value.as_ref().map_or(0, |value| value.len())
                     };
                     let writes: usize = prepared.writes.iter().map(of_write).sum();
-                    writes + SMALL * prepared.holders.len() + 4 * prepared.participants.len()
+                    writes + SMALL * prepared.holders.len()
                 }
                 Entry::Decided(decided) => of_readers(&decided.readers),
                 Entry::Granted(granted) => SMALL * granted.holders.len(),

@@ -146,7 +146,7 @@ impl Holdings for Replica {
     fn left(&self) -> Vec<(&'static str, usize)> {
         let all = match self {
             Replica::Shard(shard) => {
-                vec![("versions", shard.superfluous()), ("readers", shard.readers_len())]
+                vec![("versions", shard.superfluous())]
             }
             Replica::Home(home) => vec![("transactions", home.open_len())],
         };

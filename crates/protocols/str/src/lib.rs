@@ -36,11 +36,6 @@
 //! The machines are simulated without faults, and no server offers them. Clients are not shown results before they are final; members do not
 //! change; the tuner is not asked; the planted bugs are not hunted yet.
 
-#![allow(
-    clippy::too_many_arguments,
-    reason = "handlers take the context, the log and the outbox beside what is said"
-)]
-
 pub mod config;
 mod coordinator;
 pub mod entry;

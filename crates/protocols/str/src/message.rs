@@ -72,7 +72,7 @@ pub enum Wanted {
     },
 }
 
-/// What a snapshot holds.
+/// A snapshot holds this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Of a key: the version, which is [`Timestamp::ZERO`] if it was never written.
@@ -178,7 +178,7 @@ pub enum Message {
         snapshot: Option<ClockTime>,
         /// The period that the client knew when it sent this first.
         period: Period,
-        /// What it writes, ascending by key.
+        /// Its writes, ascending by key.
         writes: Vec<Write>,
         /// True if the client may be shown the result before it is final (the paper's *canSpecCommit*).
         shows: bool,
@@ -238,15 +238,24 @@ pub enum Message {
         /// What.
         wanted: Vec<Wanted>,
     },
-    /// What a replica has read at a snapshot: committed versions. Where the sender is of the home's own node, those that have committed there
-    /// alone are left out.
+    /// A replica answers a read at a snapshot with committed versions. Where the sender is of the home's own node, those that have committed
+    /// there alone are left out.
     ReadAtReply {
         /// The life of the home that asked.
         life: Life,
         /// The number of the read.
         request: u64,
         /// In the order of the wishes.
-        found: Result<Vec<Found>, Unreadable>,
+        found: Vec<Found>,
+    },
+    /// A replica refuses a read at a snapshot. The home may conclude that no other replica serves it either.
+    CannotRead {
+        /// The life of the home that asked.
+        life: Life,
+        /// The number of the read.
+        request: u64,
+        /// Why.
+        why: Unreadable,
     },
     /// Home to a replica of a shard: certify this. To the replica on its own node it is the local certification (section 6.5): the receiver
     /// notes the transaction, and if it leads appends it as well. To the leader it is the global one.
@@ -257,9 +266,7 @@ pub enum Message {
         life: Life,
         /// Its snapshot.
         snapshot: ClockTime,
-        /// Every shard that it writes to, sorted.
-        participants: Vec<ShardId>,
-        /// What it writes at the receiver's shard, ascending by key.
+        /// Its writes at the receiver's shard, ascending by key.
         writes: Vec<Write>,
         /// Transactions of this home whose writes are in its snapshot: it may stand on top of theirs, and never commits before them.
         after: Vec<TransactionId>,
@@ -339,8 +346,6 @@ pub enum Message {
     GiveWay {
         /// The one that is to be aborted.
         transaction: TransactionId,
-        /// The other.
-        to: TransactionId,
     },
     /// Replica to the leader of its shard: grant me snapshots.
     AskGrant {

@@ -99,39 +99,6 @@ alternatives!(Ending, "str.Ending",
     fields { 2 Aborted: Nested }
 );
 
-/// The reply to a read at a replica, whichever it is.
-struct ReadAtReply {
-    life: Life,
-    request: u64,
-    found: Vec<Found>,
-    unreadable: Option<Unreadable>,
-}
-
-message!(ReadAtReply, "str.ReadAtReply", {
-    1 life: Fixed64,
-    2 request: Varint,
-    3 found: Repeated<Nested>,
-    4 unreadable: Optional<Nested>,
-});
-
-impl Through<Message> for ReadAtReply {
-    fn of(message: &Message) -> Self {
-        let Message::ReadAtReply { life, request, found } = message else {
-            unreachable!("others are other alternatives")
-        };
-        let (found, unreadable) = match found {
-            Ok(found) => (found.clone(), None),
-            Err(unreadable) => (Vec::new(), Some(*unreadable)),
-        };
-        ReadAtReply { life: *life, request: *request, found, unreadable }
-    }
-
-    fn restore(self) -> Result<Message, Fault> {
-        let ReadAtReply { life, request, found, unreadable } = self;
-        Ok(Message::ReadAtReply { life, request, found: unreadable.map_or(Ok(found), Err) })
-    }
-}
-
 alternatives!(Message, "str.Message",
     messages {
         1 Read {
@@ -163,14 +130,14 @@ alternatives!(Message, "str.Message",
         8 Inquire { 1 transaction: Nested, 2 snapshot: Fixed64 }
         9 InquireReply { 1 transaction: Nested, 2 outcome: Optional<Nested> }
         10 ReadAt { 1 life: Fixed64, 2 request: Varint, 3 snapshot: Fixed64, 4 wanted: Repeated<Nested> }
+        11 ReadAtReply { 1 life: Fixed64, 2 request: Varint, 3 found: Repeated<Nested> }
         12 Prepare {
             1 transaction: Nested,
             2 life: Fixed64,
             3 snapshot: Fixed64,
-            4 participants: Packed,
-            5 writes: Repeated<Nested>,
-            6 after: Repeated<Nested>,
-            7 is_local: Varint,
+            4 writes: Repeated<Nested>,
+            5 after: Repeated<Nested>,
+            6 is_local: Varint,
         }
         13 LocalVote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64, 4 leads: Varint }
         14 Replicate {
@@ -187,7 +154,7 @@ alternatives!(Message, "str.Message",
         17 Refused { 1 transaction: Nested, 2 refusal: Nested }
         18 Decide { 1 transaction: Nested, 2 outcome: Nested, 3 readers: Repeated<Reader> }
         19 Applied { 1 transaction: Nested }
-        20 GiveWay { 1 transaction: Nested, 2 to: Nested }
+        20 GiveWay { 1 transaction: Nested }
         21 AskGrant { 1 life: Fixed64 }
         22 Bound { 1 until: Fixed64, 2 clock: Fixed64 }
         23 Hello { 1 life: Fixed64, 2 wants: Varint }
@@ -195,9 +162,7 @@ alternatives!(Message, "str.Message",
         25 Recorded { 1 transaction: Nested, 2 outcome: Nested }
         26 Settled { 1 transactions: Repeated<Nested> }
         27 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
-    },
-    through {
-        11 ReadAtReply: ReadAtReply,
+        28 CannotRead { 1 life: Fixed64, 2 request: Varint, 3 why: Nested }
     }
 );
 
@@ -207,9 +172,8 @@ message!(Prepared, "str.Prepared", {
     3 life: Fixed64,
     4 snapshot: Fixed64,
     5 proposal: Fixed64,
-    6 participants: Packed,
-    7 writes: Repeated<Nested>,
-    8 holders: Repeated<Nested>,
+    6 writes: Repeated<Nested>,
+    7 holders: Repeated<Nested>,
 });
 
 message!(Decided, "str.Decided", {

@@ -16,11 +16,12 @@ use crate::roots;
 const TIMES_MIN: usize = 3;
 
 /// Fields whose check leaves no room for all that their type has: `sound` draws the edges that are left.
-const CHECKED: [(&str, &str); 20] = [
+const CHECKED: [(&str, &str); 21] = [
     ("Transaction", "participants"),
     ("Tenure", "members"),
     ("log.Membership", "members"),
     ("Groups", "size"),
+    ("Groups.Apart", "size"),
     ("Shard", "replicas"),
     ("Change", "nodes"),
     ("Change", "next"),

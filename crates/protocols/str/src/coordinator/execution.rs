@@ -18,7 +18,7 @@ pub(super) struct Execution {
     pub(super) buffer: Buffer,
     /// Its snapshot, once the client knows it.
     pub(super) snapshot: Option<ClockTime>,
-    /// What its session had seen when it was begun.
+    /// The greatest timestamp that its session had seen when it was begun.
     pub(super) seen: ClockTime,
     /// The transaction of the client that it comes after.
     pub(super) after: Option<TransactionId>,
@@ -285,7 +285,7 @@ impl Coordinator {
         self.commit_if_read(id, context, outbox);
     }
 
-    /// Tells the client what was found.
+    /// Tells the client the versions that were found.
     fn take(
         &mut self,
         id: TransactionId,

@@ -371,7 +371,7 @@ impl Coordinator {
         }
     }
 
-    /// What the client is told of an ending.
+    /// The failure that the client is told for a refusal.
     fn failure(&self, refusal: Refusal) -> Failure {
         match refusal {
             Refusal::Conflict | Refusal::Misspeculated | Refusal::Lost | Refusal::Overloaded => {

@@ -1,4 +1,4 @@
-//! What the transactions of a node have written and is not final everywhere, and who has read it: the paper's *cache partition* (section 6.5),
+//! The versions of a node's transactions that are not final everywhere, and their readers: the paper's *cache partition* (section 6.5),
 //! for all keys alike.
 
 use std::collections::BTreeMap;

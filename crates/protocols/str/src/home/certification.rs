@@ -171,7 +171,6 @@ impl Home {
             transaction: id,
             life: self.life(),
             snapshot: transaction.snapshot,
-            participants: transaction.parts.keys().copied().collect(),
             writes: part.writes.clone(),
             after: transaction.stacks_on.clone(),
             is_local,
@@ -202,7 +201,7 @@ impl Home {
         part.votes.insert((from.index, life), proposal);
         if leads {
             (part.is_asked, part.asked_at) = (true, Some(context.now));
-            self.leaders.insert(from.shard, from.index);
+            self.leaders.note_leading(from);
         }
         self.commit_locally(id, context, log, outbox);
     }
@@ -261,7 +260,6 @@ impl Home {
     pub(super) fn show(&mut self, id: TransactionId, outbox: &mut Out) {
         let chain = self.chain(id);
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
-        transaction.chain = chain;
         let local = match transaction.phase {
             Phase::Local(local) | Phase::Deciding(local, _) => local,
             Phase::ReadOnly => transaction.snapshot,
@@ -292,18 +290,6 @@ impl Home {
         chain
     }
 
-    fn leader(&self, shard: ShardId) -> ReplicaId {
-        let members = self.config.groups.members(shard);
-        let index = self.leaders.get(&shard).copied().unwrap_or(members.at(0));
-        ReplicaId { shard, index }
-    }
-
-    /// The leader of a shard is silent: the next replica may know more.
-    pub(super) fn suspect(&mut self, shard: ShardId) {
-        let index = self.config.groups.members(shard).after(self.leader(shard).index);
-        self.leaders.insert(shard, index);
-    }
-
     /// Asks the leaders of those shards that were not asked.
     fn ask_leaders(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(transaction) = self.transactions.get(&id) else { return };
@@ -322,7 +308,7 @@ impl Home {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        self.send_prepare(id, self.leader(shard), false, outbox);
+        self.send_prepare(id, self.leaders.leader(shard), false, outbox);
         if let Some(part) = self.transactions.get_mut(&id).and_then(|one| one.parts.get_mut(&shard)) {
             (part.is_asked, part.asked_at) = (true, Some(context.now));
         }
@@ -399,10 +385,9 @@ impl Home {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        if self.leader(from.shard).index != from.index || leader == from.index {
+        if !self.leaders.redirect(from, leader) {
             return outbox.ignored(reasons::KNOWN);
         }
-        self.leaders.insert(from.shard, leader);
         let transaction = self.transactions.get(&id);
         let part = transaction.and_then(|one| one.parts.get(&from.shard));
         if part.is_some_and(|part| part.is_asked && part.prepared.is_none()) {
@@ -505,7 +490,7 @@ impl Home {
                     let late: Vec<ShardId> =
                         parts.filter(|(_, part)| is_late(part)).map(|(shard, _)| *shard).collect();
                     for shard in late {
-                        self.suspect(shard);
+                        self.leaders.suspect(shard);
                         self.ask_leader(id, shard, context, outbox);
                     }
                     self.try_decide(id, context, log, outbox);

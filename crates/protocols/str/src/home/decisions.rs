@@ -16,7 +16,7 @@ use quorate_core::{
 use super::Home;
 use crate::entry::{Decision, Entry};
 use crate::machine::Out;
-use crate::message::{Ending, Message};
+use crate::message::{Ending, Message, Refusal};
 use crate::reasons;
 
 /// What only a leader of the home's log knows.
@@ -42,12 +42,6 @@ pub(super) struct Delivery {
 }
 
 impl Home {
-    pub(super) fn leader_of(&self, shard: ShardId) -> ReplicaId {
-        let members = self.config.groups.members(shard);
-        let index = self.leaders.get(&shard).copied().unwrap_or(members.at(0));
-        ReplicaId { shard, index }
-    }
-
     /// The log's leader appends a decision of this machine.
     pub(super) fn record(&mut self, id: TransactionId, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let transaction = self.transactions.get(&id);
@@ -65,7 +59,7 @@ impl Home {
     }
 
     /// A machine that leads now appends what it had decided.
-    pub(super) fn record_again(&mut self, _: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+    pub(super) fn record_again(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let decided = self.transactions.iter().filter(|(_, one)| one.decision.is_some());
         let decided: Vec<TransactionId> = decided.map(|(id, _)| *id).collect();
         for id in decided {
@@ -136,9 +130,17 @@ impl Home {
                 }
             }
         }
-        if self.transactions.contains_key(&id) {
-            self.on_recorded(id, outcome, context, log, outbox);
+        if !self.transactions.contains_key(&id) {
+            return;
         }
+        if let Outcome::Committed(timestamp) = outcome
+            && decision.by != self.config.replica.index
+        {
+            // Its client has read here first, and then gone on with it at another machine.
+            self.remember(id, Ending::Committed { timestamp, snapshot: decision.snapshot });
+            return self.abort(id, Refusal::Lost, context, log, outbox);
+        }
+        self.on_recorded(id, outcome, context, log, outbox);
     }
 
     /// INQUIRE of a client, or of the leader of a shard that holds keys for the transaction.
@@ -147,6 +149,7 @@ impl Home {
         from: Address,
         id: TransactionId,
         snapshot: ClockTime,
+        context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
@@ -156,13 +159,9 @@ impl Home {
         if self.transactions.contains_key(&id) {
             return outbox.ignored(reasons::UNDER_WAY);
         }
-        // What this machine has aborted it never records.
-        if let Some((ending, _)) = self.endings.get(&id) {
-            let outcome = match *ending {
-                Ending::Committed { timestamp, .. } => Outcome::Committed(timestamp),
-                Ending::Aborted(_) => Outcome::Aborted,
-            };
-            return self.answer_inquiry(from, id, Some(outcome), outbox);
+        // That this machine has aborted it says nothing: its client may have gone on with it at another one.
+        if let Some((Ending::Committed { timestamp, .. }, _)) = self.endings.get(&id) {
+            return self.answer_inquiry(from, id, Some(Outcome::Committed(*timestamp)), outbox);
         }
         if self.leader.is_none() {
             let leader = log.leader();
@@ -174,7 +173,8 @@ impl Home {
         let decision = Decision {
             transaction: id,
             by: self.config.replica.index,
-            snapshot,
+            // Whatever the asker claims, the abort is forgotten in time.
+            snapshot: snapshot.min(context.clock.saturating_add(self.config.ahead_max)),
             participants: Vec::new(),
             outcome: Outcome::Aborted,
             readers: Vec::new(),
@@ -227,15 +227,7 @@ impl Home {
     }
 
     /// APPLIED.
-    pub(super) fn on_applied(
-        &mut self,
-        shard: ShardId,
-        id: TransactionId,
-        context: &mut Context<'_>,
-        log: &mut impl Log<Entry>,
-        outbox: &mut Out,
-    ) {
-        let _ = (context, log);
+    pub(super) fn on_applied(&mut self, shard: ShardId, id: TransactionId, outbox: &mut Out) {
         let Some(delivery) = self.deliveries.get_mut(&id) else { return outbox.ignored(reasons::KNOWN) };
         delivery.missing.remove(&shard);
         if delivery.missing.is_empty() {
@@ -282,10 +274,10 @@ impl Home {
             let (decision, missing) = (Arc::clone(&delivery.decision), delivery.missing.clone());
             for shard in missing {
                 if silent.insert(shard) {
-                    self.suspect(shard);
+                    self.leaders.suspect(shard);
                 }
                 let message = Self::decide_message(&decision, shard, self.config.shards);
-                outbox.send_unordered(self.leader_of(shard), message);
+                outbox.send_unordered(self.leaders.leader(shard), message);
             }
         }
         self.attend_settled(log, outbox);

@@ -55,7 +55,7 @@ impl Home {
         outbox: &mut Out,
     ) {
         let at = ClockTime::from_micros(timestamp.micros);
-        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        let Some(transaction) = self.transactions.get(&id) else { return };
         let Phase::Deciding(local, _) = transaction.phase else {
             unreachable!("only what is decided becomes final")
         };
@@ -63,31 +63,7 @@ impl Home {
             transaction.is_independent() || self.config.rules.has(Plant::DependenciesIgnored),
             "{id} is final before what it depends on"
         );
-        let dependents = std::mem::take(&mut transaction.dependents);
-        let followers = std::mem::take(&mut transaction.followers);
-        let (mut doomed, mut freed) = (Vec::new(), Vec::new());
-        for dependent in dependents {
-            let Some(transaction) = self.transactions.get_mut(&dependent) else { continue };
-            // What is final above its snapshot is not in it (SPSI-1).
-            if transaction.snapshot < at && !self.config.rules.has(Plant::StaleDependentsKept) {
-                doomed.push((dependent, Refusal::Misspeculated));
-                continue;
-            }
-            transaction.depends_on.remove(&id);
-            transaction.oldest.remove(&id);
-            transaction.freshest = transaction.freshest.max(at);
-            freed.push(dependent);
-        }
-        for follower in followers {
-            let Some(transaction) = self.transactions.get_mut(&follower) else { continue };
-            if transaction.snapshot < at && self.config.orders_sessions {
-                doomed.push((follower, Refusal::Misspeculated));
-                continue;
-            }
-            transaction.after = None;
-            freed.push(follower);
-        }
-        self.abort_all(doomed, false, context, log, outbox);
+        // From here on nothing new can come to depend on it.
         let Some(transaction) = self.transactions.remove(&id) else { return };
         self.cache.finish(id, Stage::Final(local, at), &transaction.writes, self.began);
         self.greatest = self.greatest.max(at);
@@ -97,6 +73,29 @@ impl Home {
         self.tell(transaction.client, Message::CommitReply { transaction: id, ending }, outbox);
         self.tell_shards(&transaction, context, outbox);
         self.cache.prune(self.open.first().copied());
+        let (mut doomed, mut freed) = (Vec::new(), Vec::new());
+        for dependent in transaction.dependents {
+            let Some(transaction) = self.transactions.get_mut(&dependent) else { continue };
+            transaction.depends_on.remove(&id);
+            transaction.oldest.remove(&id);
+            // A commit that is final above a snapshot is not in it (SPSI-1).
+            if transaction.snapshot < at && !self.config.rules.has(Plant::StaleDependentsKept) {
+                doomed.push((dependent, Refusal::Misspeculated));
+                continue;
+            }
+            transaction.freshest = transaction.freshest.max(at);
+            freed.push(dependent);
+        }
+        for follower in transaction.followers {
+            let Some(transaction) = self.transactions.get_mut(&follower) else { continue };
+            transaction.after = None;
+            if transaction.snapshot < at && self.config.orders_sessions {
+                doomed.push((follower, Refusal::Misspeculated));
+                continue;
+            }
+            freed.push(follower);
+        }
+        self.abort_all(doomed, false, context, log, outbox);
         for other in freed {
             self.show_chain(other, outbox);
             self.finish_read_only(other, context, log, outbox);
@@ -238,7 +237,7 @@ impl Home {
         is_asked: bool,
         outbox: &mut Out,
     ) {
-        let leader = is_asked.then(|| self.leader_of(shard));
+        let leader = is_asked.then(|| self.leaders.leader(shard));
         let local = local.map(|index| ReplicaId { shard, index });
         for replica in local.into_iter().chain(leader.filter(|leader| Some(*leader) != local)) {
             let message = Message::Decide { transaction: id, outcome: Outcome::Aborted, readers: Vec::new() };
@@ -259,7 +258,6 @@ impl Home {
         &mut self,
         from: ReplicaId,
         id: TransactionId,
-        _to: TransactionId,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -300,7 +298,7 @@ impl Home {
             let shard = *shard;
             let holders = part.prepared.iter().flat_map(|(_, holders)| holders).map(|holder| holder.replica);
             let local = part.local.map(|(index, _)| index);
-            let leader = self.leader_of(shard).index;
+            let leader = self.leaders.leader(shard).index;
             let mut told: Vec<_> = holders.chain(local).chain([leader]).collect();
             told.sort_unstable();
             told.dedup();

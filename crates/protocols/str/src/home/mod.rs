@@ -25,10 +25,11 @@ mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_coordinator::Leaders;
 use quorate_core::hash::FixedMap;
 use quorate_core::log::Log;
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Groups, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+    Address, ClientId, ClockTime, Context, Groups, Instant, ReplicaId, ShardId, TransactionId,
 };
 
 use crate::config::ReplicaConfig;
@@ -60,10 +61,10 @@ pub struct Home {
     period: Period,
     period_since: Instant,
     neighbours: BTreeMap<ShardId, Neighbour>,
-    /// The greatest clock of a leader that has granted snapshots on this node.
-    granted_clock: ClockTime,
+    /// The latest reading of a clock of another replica, and when it came.
+    reference: Option<(ClockTime, Instant)>,
     /// Who leads each shard, as far as is known.
-    leaders: BTreeMap<ShardId, ReplicaIndex>,
+    leaders: Leaders,
     transactions: BTreeMap<TransactionId, Transaction>,
     /// The numbers of those that still read.
     open: BTreeSet<u64>,
@@ -106,14 +107,14 @@ pub struct Counts {
 
 impl Home {
     pub(crate) fn new(config: ReplicaConfig) -> Self {
-        Home {
+        let mut home = Home {
             config,
             state: State::default(),
             period: Period::default(),
             period_since: Instant::START,
             neighbours: BTreeMap::new(),
-            granted_clock: ClockTime::default(),
-            leaders: BTreeMap::new(),
+            reference: None,
+            leaders: Leaders::default(),
             transactions: BTreeMap::new(),
             open: BTreeSet::new(),
             began: 0,
@@ -127,6 +128,15 @@ impl Home {
             settled: Vec::new(),
             leader: None,
             counts: Counts::default(),
+        };
+        home.learn_groups();
+        home
+    }
+
+    fn learn_groups(&mut self) {
+        for shard in self.config.shards.ids() {
+            let groups = &self.config.groups;
+            self.leaders.learn(shard, groups.members(shard), None, groups.epoch);
         }
     }
 
@@ -236,7 +246,7 @@ impl Home {
         let known = self.neighbours.get_mut(&from.shard).filter(|known| known.replica == from);
         let Some(neighbour) = known else { return outbox.ignored(reasons::OTHER_NODE) };
         neighbour.bound = neighbour.bound.max(until);
-        self.granted_clock = self.granted_clock.max(clock);
+        self.reference = Some((clock, context.now));
         // What is safe up to a bound is so up to a greater one now.
         self.look_at_parked(context, log, outbox);
     }
@@ -248,17 +258,23 @@ impl Home {
         known.life.filter(|_| is_ready).map(|life| (known.replica, life))
     }
 
+    /// The time, by the clock of this node as long as that is not far from those of the replicas that it has heard of: a clock that is wrong
+    /// does not keep the node from reading.
+    fn time(&self, context: &Context<'_>) -> ClockTime {
+        let Some((clock, at)) = self.reference else { return context.clock };
+        let expected = clock.saturating_add(context.now - at);
+        let behind = self.config.floor_lag.as_micros() as u64 / 4;
+        let least = ClockTime::from_micros(expected.as_micros().saturating_sub(behind));
+        context.clock.clamp(least, expected.saturating_add(self.config.ahead_max / 2))
+    }
+
     /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its
     /// session has seen.
-    fn snapshot(&self, seen: ClockTime, clock: ClockTime) -> ClockTime {
-        // A clock that is wrong does not keep the node from reading: its replicas know about what time it is.
-        let bounds =
-            self.neighbours.values().map(|known| known.bound).filter(|bound| *bound > ClockTime::default());
-        let clock =
-            clock.max(self.granted_clock).min(bounds.min().unwrap_or(ClockTime::from_micros(u64::MAX)));
+    fn snapshot(&self, seen: ClockTime, context: &Context<'_>) -> ClockTime {
+        let time = self.time(context);
         match self.has(Plant::SessionIgnored) {
-            true => clock,
-            false => after(clock.max(self.greatest).max(seen)),
+            true => time,
+            false => after(time.max(self.greatest).max(seen)),
         }
     }
 
@@ -271,6 +287,7 @@ impl Home {
             return outbox.ignored(reasons::EPOCH_KNOWN);
         }
         self.config.groups = groups;
+        self.learn_groups();
     }
 
     pub(crate) fn on_message(
@@ -302,7 +319,7 @@ impl Home {
         outbox: &mut Out,
     ) {
         if let Message::Inquire { transaction, snapshot } = message {
-            return self.on_inquire(client.into(), transaction, snapshot, log, outbox);
+            return self.on_inquire(client.into(), transaction, snapshot, context, log, outbox);
         }
         let (transaction, session) = match &message {
             Message::Read { transaction, session, .. } | Message::Commit { transaction, session, .. } => {
@@ -348,12 +365,13 @@ impl Home {
         outbox: &mut Out,
     ) {
         match message {
-            Message::ReadAtReply { life, request, found } => {
-                if life != self.life() {
-                    return outbox.ignored(reasons::OTHER_LIFE);
-                }
+            Message::ReadAtReply { life, request, found } if life == self.life() => {
                 self.on_read_at_reply(from, request, found, context, log, outbox);
             }
+            Message::CannotRead { life, request, why } if life == self.life() => {
+                self.on_cannot_read(from, request, why, context, log, outbox);
+            }
+            Message::ReadAtReply { .. } | Message::CannotRead { .. } => outbox.ignored(reasons::OTHER_LIFE),
             Message::LocalVote { transaction, life, proposal, leads } => {
                 self.on_local_vote(from, transaction, life, proposal, leads, context, log, outbox);
             }
@@ -361,23 +379,21 @@ impl Home {
                 self.on_vote(from, transaction, life, proposal, context, log, outbox);
             }
             Message::Prepared { transaction, proposal, holders } => {
-                self.leaders.insert(from.shard, from.index);
+                self.leaders.note_leading(from);
                 self.on_prepared(from.shard, transaction, proposal, holders, context, log, outbox);
             }
             Message::Refused { transaction, refusal } => {
                 self.on_refused(from, transaction, refusal, context, log, outbox);
             }
             Message::Applied { transaction } => {
-                self.leaders.insert(from.shard, from.index);
-                self.on_applied(from.shard, transaction, context, log, outbox);
+                self.leaders.note_leading(from);
+                self.on_applied(from.shard, transaction, outbox);
             }
-            Message::GiveWay { transaction, to } => {
-                self.on_give_way(from, transaction, to, context, log, outbox);
-            }
+            Message::GiveWay { transaction } => self.on_give_way(from, transaction, context, log, outbox),
             Message::Bound { until, clock } => self.on_bound(from, until, clock, context, log, outbox),
             Message::Hello { life, wants } => self.on_hello(from, life, wants, context, log, outbox),
             Message::Inquire { transaction, snapshot } => {
-                self.on_inquire(from.into(), transaction, snapshot, log, outbox);
+                self.on_inquire(from.into(), transaction, snapshot, context, log, outbox);
             }
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 self.on_not_leading(from, transaction, leader, context, outbox);
@@ -432,7 +448,7 @@ impl Home {
         self.leader = Some(decisions::Leading::new(self.state.forgotten));
         outbox.emit(ReplicaEvent::Leading { view });
         self.take_over(context);
-        self.record_again(context, log, outbox);
+        self.record_again(log, outbox);
     }
 
     pub(crate) fn on_deposed(&mut self, outbox: &mut Out) {
@@ -452,8 +468,8 @@ impl Home {
         self.attend_transactions(context, log, outbox);
         self.attend_decisions(context, log, outbox);
         let lag = self.config.floor_lag.as_micros() as u64;
-        let floor = ClockTime::from_micros(context.clock.as_micros().saturating_sub(lag));
-        self.cache.readers.collect(crate::message::newest_of(floor.min(self.granted_clock)));
+        let floor = ClockTime::from_micros(self.time(context).as_micros().saturating_sub(lag));
+        self.cache.readers.collect(crate::message::newest_of(floor));
     }
 
     /// Periods count how long endings are remembered.

@@ -27,7 +27,7 @@ pub(super) struct Sub {
     tries: u32,
 }
 
-/// What the cache and a replica say together.
+/// The result of what the cache and a replica hold of a key.
 enum Merged {
     /// This version; of a transaction of the node that is not final, if one is named; and what is final in it is no fresher than this.
     Version(KeyVersion, Option<TransactionId>, ClockTime),
@@ -127,11 +127,10 @@ impl Home {
             return false;
         }
         self.began += 1;
-        let snapshot = self.snapshot(seen, context.clock);
+        let snapshot = self.snapshot(seen, context);
         let mut transaction = Transaction::new(id.client, self.began, snapshot, context.now);
         transaction.after = follows;
         if let Some(earlier) = follows.and_then(|earlier| self.transactions.get_mut(&earlier)) {
-            transaction.chain = earlier.chain.saturating_add(1);
             earlier.followers.insert(id);
         }
         self.open.insert(self.began);
@@ -224,7 +223,7 @@ impl Home {
             return replica;
         }
         let members = self.config.groups.members(shard);
-        let first = self.leaders.get(&shard).and_then(|leader| members.position(*leader)).unwrap_or_default();
+        let first = members.position(self.leaders.leader(shard).index).unwrap_or_default();
         ReplicaId { shard, index: members.at(first + tries as usize) }
     }
 
@@ -258,28 +257,16 @@ impl Home {
         &mut self,
         from: ReplicaId,
         number: u64,
-        found: Result<Vec<Found>, Unreadable>,
+        found: Vec<Found>,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let is_answer = |sub: &Sub| {
-            let wishes = found.as_ref().map_or(sub.wishes.len(), Vec::len);
-            sub.shard == from.shard && wishes == sub.wishes.len()
-        };
+        let is_answer = |sub: &Sub| sub.shard == from.shard && sub.wishes.len() == found.len();
         if !self.subs.get(&number).is_some_and(is_answer) {
             return outbox.ignored(reasons::NOT_OPEN);
         }
         let Some(Sub { transaction: id, request, wishes, .. }) = self.subs.remove(&number) else { return };
-        let found = match found {
-            Ok(found) => found,
-            Err(Unreadable::TooOld(floor)) => {
-                return self.abort(id, Refusal::TooOld(floor), context, log, outbox);
-            }
-            Err(Unreadable::Ahead(clock)) => {
-                return self.abort(id, Refusal::Ahead(clock), context, log, outbox);
-            }
-        };
         let transaction = self.transactions.get_mut(&id);
         let Some(gathering) = transaction.and_then(|transaction| transaction.reads.get_mut(&request)) else {
             return outbox.ignored(reasons::NOT_OPEN);
@@ -291,6 +278,30 @@ impl Home {
         if gathering.missing == 0 {
             self.deliver_read(id, request, context, log, outbox);
         }
+    }
+
+    /// CANNOT-READ.
+    pub(super) fn on_cannot_read(
+        &mut self,
+        from: ReplicaId,
+        number: u64,
+        why: Unreadable,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if self.subs.get(&number).is_none_or(|sub| sub.shard != from.shard) {
+            return outbox.ignored(reasons::NOT_OPEN);
+        }
+        let Some(sub) = self.subs.remove(&number) else { return };
+        let refusal = match why {
+            Unreadable::TooOld(floor) => Refusal::TooOld(floor),
+            Unreadable::Ahead(clock) => {
+                self.reference = Some((clock, context.now));
+                Refusal::Ahead(clock)
+            }
+        };
+        self.abort(sub.transaction, refusal, context, log, outbox);
     }
 
     /// Reads that waited are looked at once more.

@@ -27,7 +27,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Gathering {
     pub(super) wanted: Vec<Wanted>,
-    /// What replicas have said to each wish; several for a range over several shards.
+    /// The answers of replicas to each wish; several for a range over several shards.
     pub(super) found: Vec<Vec<Found>>,
     /// How many replicas have not answered.
     pub(super) missing: usize,
@@ -47,12 +47,12 @@ pub(super) struct Part {
     pub(super) writes: Vec<Write>,
     /// The replica on this node that certifies it, in which life.
     pub(super) local: Option<(ReplicaIndex, Life)>,
-    /// What that proposes.
+    /// The timestamp that it proposes.
     pub(super) local_vote: Option<ClockTime>,
     /// True if the leader was asked.
     pub(super) is_asked: bool,
     pub(super) asked_at: Option<Instant>,
-    /// What the leader proposes, and who else has to vote.
+    /// The timestamp that the leader proposes, and the replicas that have to vote as well.
     pub(super) prepared: Option<(ClockTime, Vec<Holder>)>,
     pub(super) prepared_at: Instant,
     /// The votes of replicas, in which life.
@@ -89,8 +89,6 @@ pub(super) struct Transaction {
     pub(super) decision: Option<Arc<Decision>>,
     pub(super) shows: bool,
     pub(super) is_shown: bool,
-    /// So many transactions of its client are not final, itself among them.
-    pub(super) chain: u8,
     pub(super) touched_at: Instant,
     /// When its decision was sent.
     pub(super) recorded_at: Instant,
@@ -119,7 +117,6 @@ impl Transaction {
             decision: None,
             shows: false,
             is_shown: false,
-            chain: 1,
             touched_at: now,
             recorded_at: now,
             queued: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
-use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, ShardId, TransactionId, View, Write};
+use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, TransactionId, View, Write};
 
 use super::pending::{HeldVote, Pending};
 use super::{Shard, Waiter};
@@ -23,7 +23,6 @@ pub(super) struct Candidate {
     pub(super) home: ReplicaId,
     pub(super) life: Life,
     pub(super) snapshot: ClockTime,
-    pub(super) participants: Vec<ShardId>,
     pub(super) writes: Vec<Write>,
     pub(super) after: Vec<TransactionId>,
     pub(super) is_local: bool,
@@ -61,8 +60,7 @@ impl Shard {
         let is_ours = |write: &Write| self.config.shards.holds(self.shard(), &write.key);
         let is_formed = !candidate.writes.is_empty()
             && candidate.writes.is_sorted_by(|one, next| one.key < next.key)
-            && candidate.writes.iter().all(is_ours)
-            && candidate.participants.binary_search(&self.shard()).is_ok();
+            && candidate.writes.iter().all(is_ours);
         if !is_formed {
             return outbox.ignored(reasons::MALFORMED);
         }
@@ -186,7 +184,7 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Candidate { transaction: id, home, life, snapshot, participants, writes, is_local, .. } =
+        let Candidate { transaction: id, home, life, snapshot, writes, is_local, .. } =
             candidate;
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let mut proposal = self.propose(snapshot, keys.iter(), context.clock);
@@ -215,16 +213,7 @@ impl Shard {
             .filter(|holder| holder.replica != me && holder.until > snapshot)
             .copied()
             .collect();
-        let prepared = Arc::new(Prepared {
-            transaction: id,
-            home,
-            life,
-            snapshot,
-            proposal,
-            participants,
-            writes,
-            holders,
-        });
+        let prepared = Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, holders });
         if log.append(Entry::Prepared(Arc::clone(&prepared))).is_none() {
             if !is_local {
                 self.forget_unless_held(id);
@@ -365,7 +354,7 @@ impl Shard {
             in_the_way.extend(notes.map(|(other, _)| other));
         }
         for transaction in &in_the_way {
-            outbox.send_unordered(own_home, Message::GiveWay { transaction: *transaction, to: id });
+            outbox.send_unordered(own_home, Message::GiveWay { transaction: *transaction });
         }
         if let Some(pending) = self.pendings.get_mut(id) {
             self.gave_way += in_the_way.difference(&pending.in_the_way).count() as u64;

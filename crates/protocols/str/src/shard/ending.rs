@@ -51,6 +51,9 @@ impl Shard {
             self.give_way(id, outbox);
             self.wake(id, context, log, outbox);
         }
+        if outcome == Outcome::Aborted {
+            self.forget_candidate(id);
+        }
         self.remember_abort(id, outcome, context);
         self.append_outcome(id, Some(from), log, outbox);
     }

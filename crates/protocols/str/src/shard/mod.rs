@@ -177,12 +177,12 @@ impl Shard {
                     outbox,
                 );
             }
-            Message::Prepare { transaction, life, snapshot, participants, writes, after, is_local }
+            Message::Prepare { transaction, life, snapshot, writes, after, is_local }
                 if is_home =>
             {
                 let home = sender;
                 let candidate =
-                    Candidate { transaction, home, life, snapshot, participants, writes, after, is_local };
+                    Candidate { transaction, home, life, snapshot, writes, after, is_local };
                 self.on_prepare(candidate, context, log, outbox);
             }
             Message::Decide { transaction, outcome, readers } if is_home => {
@@ -218,6 +218,7 @@ impl Shard {
             | Message::Abort { .. }
             | Message::Inquire { .. }
             | Message::ReadAtReply { .. }
+            | Message::CannotRead { .. }
             | Message::LocalVote { .. }
             | Message::Vote { .. }
             | Message::Prepared { .. }
@@ -431,7 +432,4 @@ impl Shard {
         self.gave_way
     }
 
-    pub(crate) fn readers_len(&self) -> usize {
-        self.state.readers_len()
-    }
 }

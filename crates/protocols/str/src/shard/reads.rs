@@ -55,23 +55,23 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let found = match self.serve(&read, context.clock) {
-            Ok(found) => Ok(found),
-            Err(Unserved::Unreadable(unreadable)) => Err(unreadable),
-            Err(_) if self.waiters >= self.config.waiting_max => return outbox.ignored(reasons::TOO_MANY),
+        let (home, life, request) = (read.home, read.life, read.request);
+        match self.serve(&read, context.clock) {
+            Ok(found) => outbox.send_unordered(home, Message::ReadAtReply { life, request, found }),
+            Err(Unserved::Unreadable(why)) => {
+                outbox.send_unordered(home, Message::CannotRead { life, request, why });
+            }
+            Err(_) if self.waiters >= self.config.waiting_max => outbox.ignored(reasons::TOO_MANY),
             Err(Unserved::Blocked(other)) => {
                 self.waiting.entry(other).or_default().push(Waiter::Read(read));
                 self.waiters += 1;
-                return;
             }
             Err(Unserved::Ungranted) => {
                 self.ungranted.push(read);
                 self.waiters += 1;
-                return self.ask_grant(context, log, outbox);
+                self.ask_grant(context, log, outbox);
             }
-        };
-        let Read { home, life, request, .. } = read;
-        outbox.send_unordered(home, Message::ReadAtReply { life, request, found });
+        }
     }
 
     fn serve(&mut self, read: &Read, clock: ClockTime) -> Result<Vec<Found>, Unserved> {
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// What a key holds at a snapshot. What may commit at or below it is waited for, unless the reader's home knows that better.
+    /// The version of a key at a snapshot. The reader waits for transactions that may commit at or below it, unless its home knows them better.
     fn version_at(
         &self,
         key: &Key,
@@ -209,6 +209,18 @@ impl Shard {
         for read in served {
             self.answer(read, context, log, outbox);
         }
+    }
+
+    /// A transaction has aborted: it must not be let in, and hold keys for ever, once what it waits for has ended.
+    pub(super) fn forget_candidate(&mut self, id: TransactionId) {
+        let mut forgotten = 0;
+        self.waiting.retain(|_, waiting| {
+            let before = waiting.len();
+            waiting.retain(|waiter| !matches!(waiter, Waiter::Candidate(one) if one.transaction == id));
+            forgotten += before - waiting.len();
+            !waiting.is_empty()
+        });
+        self.waiters -= forgotten;
     }
 
     /// Gives up what has waited for so long that its home has asked again elsewhere, or is gone.

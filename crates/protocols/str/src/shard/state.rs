@@ -59,11 +59,6 @@ impl State {
         self.readers.get(key).copied().unwrap_or_default()
     }
 
-    /// So many readers are kept.
-    pub(super) fn readers_len(&self) -> usize {
-        self.readers.len()
-    }
-
     /// False if the transaction has ended before its prepare was appended.
     pub(super) fn prepare(&mut self, prepared: &Arc<Prepared>) -> bool {
         if self.ended.contains_key(&prepared.transaction) {

@@ -119,7 +119,6 @@ impl Hostile {
                 transaction,
                 life: Life(1),
                 snapshot,
-                participants: vec![group],
                 writes: vec![Write { key: key.clone(), value: None }],
                 after: vec![],
                 is_local: liar.random.chance(0.5),

@@ -27,7 +27,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     // Without a floor, or with one that transactions and late messages meet.
     let floor_lag = match random.chance(0.2) {
         true => Duration::from_secs(3_600),
-        false => 8 * round_trip + Duration::from_millis(random.between(300, 6_000)),
+        false => readable(round_trip) + Duration::from_millis(random.between(300, 6_000)),
     };
     let least = page_min(round_trip, floor_lag);
     let replica = ReplicaConfig {
@@ -47,7 +47,6 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         ..ReplicaConfig::new(Default::default(), group, Default::default())
     };
     let coordinator = CoordinatorConfig {
-        rules,
         resend_timeout: Duration::from_millis(10) + ask_again,
         scan_page_max: [1, 3, 1_000][random.index(3)].max(least as u32),
         ..CoordinatorConfig::new(ClientId::default())
@@ -71,7 +70,6 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         ..ReplicaConfig::new(Default::default(), sketch.group, Default::default())
     };
     let coordinator = CoordinatorConfig {
-        rules,
         resend_timeout: Duration::from_millis(12),
         ..CoordinatorConfig::new(ClientId::default())
     };
@@ -91,14 +89,19 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     // A grant is worth something only if it outlasts the entry that says so.
     shrink_to(&mut replica.grant_length, moment(6.0) + Duration::from_millis(50), shrinks());
     shrink_to(&mut replica.page_bytes_max, on_log::page_bytes_min(round_trip), shrinks());
-    // Sooner than this no transaction would end that reads before it writes.
-    let lag = moment(12.0) + Duration::from_millis(300);
+    let lag = readable(round_trip) + Duration::from_millis(300);
     if lag < replica.floor_lag && shrinks() {
         replica.floor_lag = lag;
     }
     let least = page_min(round_trip, replica.floor_lag);
     shrink_to(&mut replica.scan_page_max, least, shrinks());
     shrink_to(&mut settings.coordinator.scan_page_max, least as u32, shrinks());
+}
+
+/// For so long a snapshot can be read at least: an audit reads some dozens of keys one after the other, and where its node has no replica of them
+/// each takes a round trip.
+fn readable(round_trip: Duration) -> Duration {
+    60 * round_trip
 }
 
 /// So many keys are read at once at least, so that some hundreds are read while their snapshot can be and their client has patience.

@@ -29,7 +29,7 @@ fn of_own(message: &Message) -> Work {
             };
             Work::new(Operation::Read, wanted.iter().map(keys).sum())
         }
-        Message::ReadReply { found, .. } | Message::ReadAtReply { found: Ok(found), .. } => {
+        Message::ReadReply { found, .. } | Message::ReadAtReply { found, .. } => {
             let keys = |found: &Found| match found {
                 Found::Key(_) => 1,
                 Found::Range { keys, .. } => keys.len(),
