@@ -194,12 +194,20 @@ pub enum Message {
         /// So many transactions of its client are shown and not settled, itself among them.
         chain: u8,
     },
-    /// Home to client, asked or unasked: the transaction is over. The client may conclude that this never changes.
+    /// Home to client, after COMMIT: the transaction is over. The client may conclude that this never changes.
     CommitReply {
         /// The transaction.
         transaction: TransactionId,
         /// How it ended.
         ending: Ending,
+    },
+    /// Home to client, asked or unasked: the transaction cannot commit here. The client may conclude that it has not, unless it has asked
+    /// some machine to commit it.
+    Doomed {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Why.
+        refusal: Refusal,
     },
     /// Home to client: the commit was sent in a period that is not remembered, so nothing was done about it.
     OtherPeriod {

@@ -162,6 +162,7 @@ alternatives!(Message, "str.Message",
         25 Recorded { 1 transaction: Nested, 2 outcome: Nested }
         26 Settled { 1 transactions: Repeated<Nested> }
         27 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
+        29 Doomed { 1 transaction: Nested, 2 refusal: Nested }
         28 CannotRead { 1 life: Fixed64, 2 request: Varint, 3 why: Nested }
     }
 );

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::{Command, End, Outcome};
 use quorate_core::hosted::Holdings;
-use quorate_core::{Key, ShardId, TransactionId};
+use quorate_core::{ClockTime, Key, ShardId, TransactionId};
 use quorate_workloads::{Elements, Operation, Plan};
 
 use super::one_round::recall;
@@ -44,6 +44,11 @@ impl Clients {
         let plans = plans.chain(of_sets);
         if let Work::Audit(queue) = &mut self.sessions[auditor].work {
             queue.extend(plans);
+        }
+        if S::SNAPSHOTS_MAY_BE_OLD {
+            let seen = self.sessions.iter().map(|session| session.seen.micros).max().unwrap_or_default();
+            let client = self.slots[self.sessions[auditor].slot].client;
+            cluster.world.command(client, Command::Observe { timestamp: ClockTime::from_micros(seen) });
         }
         self.wake(auditor, cluster);
     }

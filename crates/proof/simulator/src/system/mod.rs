@@ -430,6 +430,9 @@ pub trait System:
     /// True if a transaction can come after one of its client whose commit is under way.
     const PIPELINES: bool = false;
 
+    /// True if a snapshot may lack commits that another session was told of: an audit has to ask for one that does not.
+    const SNAPSHOTS_MAY_BE_OLD: bool = false;
+
     /// True if clients can be told what transactions reach beyond their commit.
     const TELLS_MILESTONES: bool = false;
 

@@ -126,6 +126,7 @@ impl Coordinates for Coordinator {
             }
             Message::Shown { transaction, .. } => self.on_shown(from, transaction, outbox),
             Message::CommitReply { transaction, ending } => self.on_ending(from, transaction, ending, outbox),
+            Message::Doomed { transaction, refusal } => self.on_doomed(from, transaction, refusal, outbox),
             Message::OtherPeriod { transaction, period } => {
                 self.note_period(from, period);
                 self.on_other_period(from, transaction, period, context, outbox);
@@ -397,14 +398,21 @@ impl Coordinator {
         let Some(open) = self.transactions.get(&id).filter(|open| open.home == from) else {
             return outbox.ignored(reasons::ANSWERED);
         };
-        match (&open.phase, ending) {
-            (Phase::Executing(_), Ending::Committed { .. }) => outbox.ignored(reasons::ANSWERED),
-            // A read that came twice has begun it anew, after it had ended.
-            (Phase::Executing(_), Ending::Aborted(refusal)) => {
+        match &open.phase {
+            Phase::Executing(_) => outbox.ignored(reasons::ANSWERED),
+            Phase::Committing(_) | Phase::Inquiring(_) => self.end(id, ending, outbox),
+        }
+    }
+
+    /// DOOMED: a transaction that the client has not asked to commit cannot.
+    fn on_doomed(&mut self, from: ReplicaId, id: TransactionId, refusal: Refusal, outbox: &mut Out) {
+        let open = self.transactions.get(&id).filter(|open| open.home == from);
+        match open.map(|open| &open.phase) {
+            Some(Phase::Executing(_)) => {
                 let failure = self.failure(refusal);
                 self.fail(id, failure, outbox);
             }
-            (Phase::Committing(_) | Phase::Inquiring(_), ending) => self.end(id, ending, outbox),
+            Some(Phase::Committing(_) | Phase::Inquiring(_)) | None => outbox.ignored(reasons::ANSWERED),
         }
     }
 }

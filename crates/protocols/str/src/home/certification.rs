@@ -41,20 +41,28 @@ impl Home {
         if let Some(ending) = self.ending(id) {
             return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
         }
-        if !self.transactions.contains_key(&id) {
+        let known = self.transactions.get(&id).map(|transaction| transaction.snapshot);
+        if known.is_some() && snapshot.is_some() && known != snapshot {
+            // A late copy of a read has begun it once more.
+            return outbox.ignored(reasons::ENDED);
+        }
+        // A commit that names its snapshot names this very transaction; any other may be a late copy.
+        if known.is_none() || snapshot.is_none() {
             let period = wanted.period;
             let is_remembered = period.life == self.life() && period.number + 1 >= self.period.number;
             if !is_remembered {
                 let (transaction, period) = (id, self.period);
                 return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
             }
-            if snapshot.is_some() {
-                let ending = Ending::Aborted(Refusal::Lost);
+            let begun = match (known, snapshot) {
+                (Some(_), _) => Ok(()),
+                (None, Some(_)) => Err(Refusal::Lost),
+                (None, None) => self.begin(id, session, context),
+            };
+            if let Err(refusal) = begun {
+                let ending = Ending::Aborted(refusal);
                 self.remember(id, ending);
                 return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
-            }
-            if !self.begin(id, session, context, outbox) {
-                return;
             }
         }
         let Some(transaction) = self.transactions.get_mut(&id) else { return };

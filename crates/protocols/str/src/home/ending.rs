@@ -208,11 +208,11 @@ impl Home {
             let ending = Ending::Aborted(refusal);
             self.remember(id, ending);
             // A transaction that still reads is told as well, so that no program goes on with what it has read (the paper's figure 1).
-            let is_told = transaction.phase != Phase::Executing
-                || transaction.commit.is_some()
-                || !self.has(Plant::DoomedUntold);
-            if is_told {
+            let is_asked = transaction.phase != Phase::Executing || transaction.commit.is_some();
+            if is_asked {
                 self.tell(transaction.client, Message::CommitReply { transaction: id, ending }, outbox);
+            } else if !self.has(Plant::DoomedUntold) {
+                self.tell(transaction.client, Message::Doomed { transaction: id, refusal }, outbox);
             }
             for (shard, part) in &transaction.parts {
                 self.tell_aborted(id, *shard, part.local.map(|(index, _)| index), part.is_asked, outbox);

@@ -19,7 +19,8 @@ impl Home {
                 (Stage::Certifying(_), Some(Phase::Certifying)) => true,
                 (Stage::Local(at), Some(Phase::Local(local))) => at == local,
                 (Stage::Deciding(at), Some(Phase::Deciding(local, _))) => at == local,
-                (Stage::Final(..), None) => true,
+                // A late copy of a read may have begun it once more.
+                (Stage::Final(..), None | Some(Phase::Executing)) => true,
                 _ => false,
             };
             assert!(fits, "{id} is {phase:?}, and the cache has it as {stage:?}");

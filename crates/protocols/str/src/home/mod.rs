@@ -265,7 +265,8 @@ impl Home {
         let expected = clock.saturating_add(context.now - at);
         let behind = self.config.floor_lag.as_micros() as u64 / 4;
         let least = ClockTime::from_micros(expected.as_micros().saturating_sub(behind));
-        context.clock.clamp(least, expected.saturating_add(self.config.ahead_max / 2))
+        // A snapshot further ahead would have to wait for a grant.
+        context.clock.clamp(least, expected.saturating_add(self.config.grant_length / 2))
     }
 
     /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its

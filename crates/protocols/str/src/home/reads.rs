@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, ShardId, Timestamp, TransactionId};
@@ -62,16 +63,15 @@ impl Home {
         if wanted.is_empty() || wanted.len() > TRANSACTION_ENTRIES_MAX {
             return outbox.ignored(reasons::MALFORMED);
         }
-        if let Some(ending) = self.ending(id) {
-            return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
-        }
         if !self.transactions.contains_key(&id) {
-            if snapshot.is_some() {
-                let ending = Ending::Aborted(Refusal::Lost);
-                return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
-            }
-            if !self.begin(id, session, context, outbox) {
-                return;
+            let begun = match self.ending(id) {
+                Some(Ending::Committed { .. }) => return outbox.ignored(reasons::ENDED),
+                Some(Ending::Aborted(refusal)) => Err(refusal),
+                None if snapshot.is_some() => Err(Refusal::Lost),
+                None => self.begin(id, session, context),
+            };
+            if let Err(refusal) = begun {
+                return self.tell(id.client, Message::Doomed { transaction: id, refusal }, outbox);
             }
         }
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
@@ -84,47 +84,36 @@ impl Home {
 
     /// How a transaction ended, if that is remembered.
     pub(super) fn ending(&self, id: TransactionId) -> Option<Ending> {
-        if let Some((ending, _)) = self.endings.get(&id) {
-            return Some(*ending);
-        }
-        let decision = &self.state.get(id)?.decision;
-        Some(match decision.outcome {
-            quorate_core::command::Outcome::Committed(timestamp) => {
-                Ending::Committed { timestamp, snapshot: decision.snapshot }
+        let Some(known) = self.state.get(id) else { return self.endings.get(&id).map(|(ending, _)| *ending) };
+        Some(match known.decision.outcome {
+            Outcome::Committed(timestamp) => {
+                Ending::Committed { timestamp, snapshot: known.decision.snapshot }
             }
-            quorate_core::command::Outcome::Aborted => Ending::Aborted(Refusal::Lost),
+            Outcome::Aborted => Ending::Aborted(Refusal::Lost),
         })
     }
 
-    /// Begins a transaction (algorithm 1, lines 1-6); false if it cannot begin, and its client was told.
+    /// Begins a transaction (algorithm 1, lines 1-6).
     pub(super) fn begin(
         &mut self,
         id: TransactionId,
         session: Session,
         context: &Context<'_>,
-        outbox: &mut Out,
-    ) -> bool {
+    ) -> Result<(), Refusal> {
         let mut seen = session.seen;
         let mut follows = None;
-        let mut refusal = None;
         if let Some(earlier) = session.after {
             match self.ending(earlier) {
                 _ if self.transactions.contains_key(&earlier) => follows = Some(earlier),
                 Some(Ending::Committed { timestamp, .. }) => {
                     seen = seen.max(ClockTime::from_micros(timestamp.micros));
                 }
-                Some(Ending::Aborted(_)) => refusal = Some(Refusal::Misspeculated),
-                None => refusal = Some(Refusal::Lost),
+                Some(Ending::Aborted(_)) => return Err(Refusal::Misspeculated),
+                None => return Err(Refusal::Lost),
             }
         }
         if self.transactions.len() >= self.config.waiting_max {
-            refusal = Some(Refusal::Overloaded);
-        }
-        if let Some(refusal) = refusal {
-            let ending = Ending::Aborted(refusal);
-            self.remember(id, ending);
-            self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
-            return false;
+            return Err(Refusal::Overloaded);
         }
         self.began += 1;
         let snapshot = self.snapshot(seen, context);
@@ -135,7 +124,7 @@ impl Home {
         }
         self.open.insert(self.began);
         self.transactions.insert(id, transaction);
-        true
+        Ok(())
     }
 
     /// Asks the replicas that have to be asked for a read.

@@ -232,6 +232,7 @@ impl Shard {
             Message::ReadReply { .. }
             | Message::Shown { .. }
             | Message::CommitReply { .. }
+            | Message::Doomed { .. }
             | Message::OtherPeriod { .. }
             | Message::InquireReply { .. } => outbox.ignored(reasons::CLIENTS_ONLY),
         }

@@ -86,6 +86,7 @@ impl System for Snapshot {
     const FACTS: Facts = Facts::Nothing;
     const READS_THE_PAST: bool = false;
     const STANDS_ON_LOG: bool = true;
+    const SNAPSHOTS_MAY_BE_OLD: bool = true;
     const ISOLATION: Isolation = Isolation::Snapshot;
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
