@@ -249,4 +249,16 @@ mod tests {
         assert_eq!(succession.previous, Some(Tenure { since: Epoch(1), members: members(&[0, 1, 3]) }));
         assert_eq!(succession.everybody(), indices(&[0, 1, 3, 4]));
     }
+
+    #[test]
+    fn a_group_may_have_a_size_of_its_own() {
+        let size = |size| GroupSize::on_log(size).unwrap();
+        let (one, two) = (ShardId(1), ShardId(2));
+        let groups = Groups::new(size(3)).with_apart([(one, size(3)), (two, size(1))]);
+        assert_eq!(groups.apart.keys().collect::<Vec<_>>(), [&two], "the other one is as all are");
+        assert_eq!((groups.members(one), groups.members(two)), (members(&[0, 1, 2]), members(&[0])));
+        let next = groups.next([(two, members(&[4]))]);
+        assert_eq!((next.members(two), next.apart.len()), (members(&[4]), 0));
+        assert_eq!(next.succession(two).previous.unwrap().members, members(&[0]));
+    }
 }

@@ -636,6 +636,23 @@ mod tests {
     }
 
     #[test]
+    fn three_nodes_of_a_site_share_a_home() {
+        let homes = |nodes_per_site: &[usize], without: u16| {
+            let homes = topology(nodes_per_site).homes(ShardId(7), |node| node != NodeId(without));
+            let nodes = |home: &Shard| home.replicas.iter().map(|node| node.0).collect::<Vec<_>>();
+            assert!(homes.iter().zip(7..).all(|(home, id)| home.id == ShardId(id)), "{homes:?}");
+            homes.iter().map(nodes).collect::<Vec<_>>()
+        };
+        assert_eq!(homes(&[3, 1], 9), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(homes(&[5], 9), [vec![0, 1, 2], vec![3], vec![4]], "two would not survive one of them");
+        assert_eq!(
+            homes(&[3, 1], 1),
+            [vec![0], vec![2], vec![3]],
+            "a node without a machine is none of them"
+        );
+    }
+
+    #[test]
     fn impossible_placements_are_refused() {
         let topology = topology(&[1, 1]);
         let sites = [SiteId(0), SiteId(1)];

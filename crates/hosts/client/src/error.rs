@@ -238,6 +238,15 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// Keyspaces of this isolation are not offered yet.
+    #[error(
+        "keyspaces that are {isolation} cannot be created yet: no server runs them; choose one of: {}",
+        Isolation::ALL.map(Isolation::name).join(", ")
+    )]
+    NotOffered {
+        /// The isolation.
+        isolation: Isolation,
+    },
     /// A site cannot be removed from a keyspace.
     #[error("nothing was removed from the keyspace {name:?}: {error}")]
     CannotRemove {

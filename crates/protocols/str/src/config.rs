@@ -151,10 +151,6 @@ pub struct CoordinatorConfig {
 impl CoordinatorConfig {
     /// The configuration of `client` with the defaults that the client library uses.
     pub fn new(client: ClientId) -> Self {
-        CoordinatorConfig {
-            client,
-            resend_timeout: Duration::from_millis(500),
-            scan_page_max: 1_000,
-        }
+        CoordinatorConfig { client, resend_timeout: Duration::from_millis(500), scan_page_max: 1_000 }
     }
 }

@@ -359,6 +359,8 @@ pub enum Message {
     AskGrant {
         /// The life of the sender.
         life: Life,
+        /// The latest snapshot that waits at the sender; zero if none does.
+        wanted: ClockTime,
     },
     /// Replica to the home of its node: it serves snapshots up to here, and has every earlier prepare.
     Bound {

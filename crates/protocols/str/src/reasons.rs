@@ -39,3 +39,5 @@ pub(crate) const EPOCH_KNOWN: &str = "an epoch that is known";
 pub(crate) const ANSWERED: &str = "answered already";
 /// The transaction is deciding, and nothing can abort it any more.
 pub(crate) const DECIDING: &str = "its decision is on its way";
+/// The session of the client has seen what is still to come, by the clocks of replicas: the client asks again.
+pub(crate) const EARLY: &str = "its session is ahead of clocks";

@@ -155,7 +155,7 @@ alternatives!(Message, "str.Message",
         18 Decide { 1 transaction: Nested, 2 outcome: Nested, 3 readers: Repeated<Reader> }
         19 Applied { 1 transaction: Nested }
         20 GiveWay { 1 transaction: Nested }
-        21 AskGrant { 1 life: Fixed64 }
+        21 AskGrant { 1 life: Fixed64, 2 wanted: Fixed64 }
         22 Bound { 1 until: Fixed64, 2 clock: Fixed64 }
         23 Hello { 1 life: Fixed64, 2 wants: Varint }
         24 Record { 1 decision: Nested }

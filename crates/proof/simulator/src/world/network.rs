@@ -290,4 +290,15 @@ mod tests {
         assert!(network.route(0, 1).first.unwrap() > Duration::from_secs(1));
         assert!(network.route(1, 0).first.unwrap() < Duration::from_secs(1));
     }
+
+    #[test]
+    fn nothing_happens_to_what_a_node_says_to_itself_if_it_is_one_process() {
+        let mut network = network(Misfortunes { loss: 1.0, ..Misfortunes::default() });
+        network.cut(1, 1);
+        assert_eq!(network.route(1, 1).first, None);
+        network.keep_order_within_nodes(true);
+        let delay = network.delay(1, 1);
+        assert!((0..100).all(|_| network.route(1, 1).first == Some(delay)), "all take as long");
+        assert_eq!(network.route(1, 2).first, None);
+    }
 }

@@ -250,6 +250,7 @@ impl Coordinator {
     }
 
     /// READ-REPLY.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_read_reply(
         &mut self,
         from: ReplicaId,

@@ -21,6 +21,7 @@ use crate::rules::Plant;
 
 impl Home {
     /// COMMIT.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_commit(
         &mut self,
         id: TransactionId,
@@ -53,6 +54,9 @@ impl Home {
             if !is_remembered {
                 let (transaction, period) = (id, self.period);
                 return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
+            }
+            if known.is_none() && self.is_early(session, context) {
+                return outbox.ignored(reasons::EARLY);
             }
             let begun = match (known, snapshot) {
                 (Some(_), _) => Ok(()),
@@ -187,6 +191,7 @@ impl Home {
     }
 
     /// LOCAL-VOTE.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_local_vote(
         &mut self,
         from: ReplicaId,
@@ -323,6 +328,7 @@ impl Home {
     }
 
     /// VOTE.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_vote(
         &mut self,
         from: ReplicaId,
@@ -343,6 +349,7 @@ impl Home {
     }
 
     /// PREPARED.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_prepared(
         &mut self,
         shard: ShardId,
@@ -378,7 +385,9 @@ impl Home {
         let Some(transaction) = transaction.filter(|one| one.parts.contains_key(&from.shard)) else {
             return outbox.ignored(reasons::NOT_OPEN);
         };
-        match transaction.phase {
+        let phase = transaction.phase;
+        self.note_clock(refusal, context);
+        match phase {
             Phase::Certifying | Phase::Local(_) => self.abort(id, refusal, context, log, outbox),
             _ => outbox.ignored(reasons::DECIDING),
         }

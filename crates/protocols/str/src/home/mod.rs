@@ -269,6 +269,23 @@ impl Home {
         context.clock.clamp(least, expected.saturating_add(self.config.grant_length / 2))
     }
 
+    /// A replica has refused a snapshot, and so has told what time it is there.
+    fn note_clock(&mut self, refusal: Refusal, context: &Context<'_>) {
+        self.reference = match refusal {
+            Refusal::TooOld(floor) => Some((floor.saturating_add(self.config.floor_lag), context.now)),
+            Refusal::Ahead(clock) => Some((clock, context.now)),
+            _ => self.reference,
+        };
+    }
+
+    /// True if a session has seen what lies further ahead than grants reach. Its transaction is not begun before clocks have come nearer: all
+    /// that begins after it on this node would have to wait with it. The client asks again.
+    fn is_early(&self, session: Session, context: &Context<'_>) -> bool {
+        let time = self.time(context);
+        let (near, far) = (self.config.grant_length, self.config.ahead_max);
+        session.seen > time.saturating_add(near) && session.seen <= time.saturating_add(far)
+    }
+
     /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its
     /// session has seen.
     fn snapshot(&self, seen: ClockTime, context: &Context<'_>) -> ClockTime {

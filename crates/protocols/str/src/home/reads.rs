@@ -49,6 +49,7 @@ struct Answer {
 
 impl Home {
     /// READ.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_read(
         &mut self,
         id: TransactionId,
@@ -64,6 +65,9 @@ impl Home {
             return outbox.ignored(reasons::MALFORMED);
         }
         if !self.transactions.contains_key(&id) {
+            if self.is_early(session, context) {
+                return outbox.ignored(reasons::EARLY);
+            }
             let begun = match self.ending(id) {
                 Some(Ending::Committed { .. }) => return outbox.ignored(reasons::ENDED),
                 Some(Ending::Aborted(refusal)) => Err(refusal),
@@ -114,6 +118,11 @@ impl Home {
         }
         if self.transactions.len() >= self.config.waiting_max {
             return Err(Refusal::Overloaded);
+        }
+        // Nothing on this node may come to lie that far ahead.
+        let time = self.time(context);
+        if seen > time.saturating_add(self.config.ahead_max) {
+            return Err(Refusal::Ahead(time));
         }
         self.began += 1;
         let snapshot = self.snapshot(seen, context);
@@ -285,11 +294,9 @@ impl Home {
         let Some(sub) = self.subs.remove(&number) else { return };
         let refusal = match why {
             Unreadable::TooOld(floor) => Refusal::TooOld(floor),
-            Unreadable::Ahead(clock) => {
-                self.reference = Some((clock, context.now));
-                Refusal::Ahead(clock)
-            }
+            Unreadable::Ahead(clock) => Refusal::Ahead(clock),
         };
+        self.note_clock(refusal, context);
         self.abort(sub.transaction, refusal, context, log, outbox);
     }
 

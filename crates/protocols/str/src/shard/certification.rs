@@ -184,8 +184,7 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Candidate { transaction: id, home, life, snapshot, writes, is_local, .. } =
-            candidate;
+        let Candidate { transaction: id, home, life, snapshot, writes, is_local, .. } = candidate;
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let mut proposal = self.propose(snapshot, keys.iter(), context.clock);
         let pending =
@@ -213,7 +212,8 @@ impl Shard {
             .filter(|holder| holder.replica != me && holder.until > snapshot)
             .copied()
             .collect();
-        let prepared = Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, holders });
+        let prepared =
+            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, holders });
         if log.append(Entry::Prepared(Arc::clone(&prepared))).is_none() {
             if !is_local {
                 self.forget_unless_held(id);

@@ -15,6 +15,7 @@ const ABORTED_MAX: usize = 100_000;
 
 impl Shard {
     /// DECIDE.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_decide(
         &mut self,
         from: ReplicaId,

@@ -21,12 +21,13 @@ impl Shard {
         }
         self.asked_at = Some(context.now);
         let ReplicaId { shard, index } = self.config.replica;
+        let wanted = self.ungranted.iter().map(|read| read.snapshot).max().unwrap_or_default();
         match self.leader.is_some() {
-            true => self.on_ask_grant(index, self.life, context, log, outbox),
+            true => self.on_ask_grant(index, self.life, wanted, context, log, outbox),
             false if log.leader() == index => outbox.ignored(reasons::NOT_LEADING),
             false => {
                 let leader = ReplicaId { shard, index: log.leader() };
-                outbox.send_unordered(leader, Message::AskGrant { life: self.life });
+                outbox.send_unordered(leader, Message::AskGrant { life: self.life, wanted });
             }
         }
     }
@@ -36,6 +37,7 @@ impl Shard {
         &mut self,
         replica: ReplicaIndex,
         life: Life,
+        wanted: ClockTime,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -44,10 +46,12 @@ impl Shard {
             return outbox.ignored(reasons::NOT_ITS_PLACE);
         }
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
-        let until = context.clock.saturating_add(self.config.grant_length);
+        // The clocks of other shards' leaders may be ahead, and snapshots of their time have to be served here, too.
+        let time = context.clock.max(wanted.min(context.clock.saturating_add(self.config.ahead_max)));
+        let until = time.saturating_add(self.config.grant_length);
         let known = leader.granted.get(&replica).copied();
         let is_covered = known.is_some_and(|known| {
-            known.life == life && known.until > context.clock.saturating_add(self.config.grant_length / 2)
+            known.life == life && known.until > time.saturating_add(self.config.grant_length / 2)
         });
         if is_covered {
             return outbox.ignored(reasons::GRANTED);

@@ -177,12 +177,9 @@ impl Shard {
                     outbox,
                 );
             }
-            Message::Prepare { transaction, life, snapshot, writes, after, is_local }
-                if is_home =>
-            {
+            Message::Prepare { transaction, life, snapshot, writes, after, is_local } if is_home => {
                 let home = sender;
-                let candidate =
-                    Candidate { transaction, home, life, snapshot, writes, after, is_local };
+                let candidate = Candidate { transaction, home, life, snapshot, writes, after, is_local };
                 self.on_prepare(candidate, context, log, outbox);
             }
             Message::Decide { transaction, outcome, readers } if is_home => {
@@ -200,8 +197,8 @@ impl Shard {
                 let pending = Pending::new(home, life, snapshot, keys, context.now);
                 self.on_replicate(transaction, pending, holder, view, context, outbox);
             }
-            Message::AskGrant { life } if sender.shard == self.config.replica.shard => {
-                self.on_ask_grant(sender.index, life, context, log, outbox);
+            Message::AskGrant { life, wanted } if sender.shard == self.config.replica.shard => {
+                self.on_ask_grant(sender.index, life, wanted, context, log, outbox);
             }
             Message::NotLeading { transaction: None, .. } if sender.shard == self.config.replica.shard => {
                 outbox.ignored(reasons::KNOWN);
@@ -432,5 +429,4 @@ impl Shard {
     pub(crate) fn gave_way(&self) -> u64 {
         self.gave_way
     }
-
 }

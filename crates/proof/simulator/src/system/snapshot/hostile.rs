@@ -134,7 +134,7 @@ impl Hostile {
         match self.liar.random.below(5) {
             0 => Message::Vote { transaction, life: Life(1), proposal: until },
             1 => Message::Bound { until, clock: until },
-            2 => Message::AskGrant { life: Life(9) },
+            2 => Message::AskGrant { life: Life(9), wanted: until },
             3 => Message::Recorded { transaction, outcome: Outcome::Committed(Timestamp::ZERO) },
             _ => Message::Replicate {
                 transaction,
