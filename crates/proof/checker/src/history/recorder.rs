@@ -156,7 +156,7 @@ impl Recorder {
         self.txns[txn.0].ts = Some(ts);
     }
 
-    /// The servers said this about the transaction. What they said before stands where they say nothing now: a snapshot and a local commit are
+    /// The servers said this about the transaction. Their earlier word stands where they say nothing now: a snapshot and a local commit are
     /// told with a speculative result, a final commit later.
     pub fn facts(&mut self, txn: RecordedTxn, facts: RecordedFacts) {
         let RecordedFacts { rs, lc, fc, vts, site_seq } = facts;
