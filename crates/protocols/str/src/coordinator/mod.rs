@@ -56,6 +56,9 @@ struct Nearest {
     routes: Arc<Routes>,
     /// The place of that node's machine among those of homes.
     at: usize,
+    /// How often the client has turned to another node since one has answered. It waits twice as long each time: nodes that are further away
+    /// than the time-out allows for would all be left before they can answer.
+    turns: u32,
 }
 
 /// A transaction that the coordinator has not forgotten yet.
@@ -205,14 +208,14 @@ impl Coordinates for Coordinator {
             self.give_up(id, outbox);
             return None;
         }
-        let (home, deadline) = (open.home, open.deadline);
+        let (home, deadline, keyspace) = (open.home, open.deadline, open.keyspace);
         let waits = match &open.phase {
             Phase::Executing(execution) => execution.waits_since(),
             Phase::Committing(committing) => Some(committing.asked_at),
             Phase::Inquiring(inquiring) => Some(inquiring.asked_at),
         };
         let Some(since) = waits else { return Some(deadline) };
-        let timeout = self.config.resend_timeout;
+        let timeout = self.resend_timeout(keyspace);
         let is_silent = context.now - since >= timeout;
         if is_silent || !self.leaders.is_reachable(home) {
             self.on_silence(id, context, outbox);
@@ -240,14 +243,15 @@ impl Coordinator {
         for (position, group) in keyspace.groups().enumerate() {
             self.leaders.learn(group.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
         }
-        let at = match self.keyspaces.get(&keyspace.id) {
+        let (at, turns) = match self.keyspaces.get(&keyspace.id) {
             Some(known) => {
                 let present = known.routes.homes.get(known.at);
-                routes.homes.iter().position(|home| Some(home) == present).unwrap_or_default()
+                let at = routes.homes.iter().position(|home| Some(home) == present).unwrap_or_default();
+                (at, known.turns)
             }
-            None => 0,
+            None => (0, 0),
         };
-        self.keyspaces.insert(keyspace.id, Nearest { routes: Arc::clone(routes), at });
+        self.keyspaces.insert(keyspace.id, Nearest { routes: Arc::clone(routes), at, turns });
     }
 
     /// The machine that a transaction is handed to; none if the keyspace has no home.
@@ -265,7 +269,22 @@ impl Coordinator {
             && nearest.routes.homes.get(nearest.at) == Some(&home)
         {
             nearest.at = (nearest.at + 1) % nearest.routes.homes.len();
+            nearest.turns = nearest.turns.saturating_add(1);
         }
+    }
+
+    /// A node of a keyspace has answered.
+    fn note_answer(&mut self, keyspace: KeyspaceId) {
+        if let Some(nearest) = self.keyspaces.get_mut(&keyspace) {
+            nearest.turns = 0;
+        }
+    }
+
+    /// So long the client waits for a node of a keyspace before it sends a message again.
+    fn resend_timeout(&self, keyspace: KeyspaceId) -> Duration {
+        const TURNS_MAX: u32 = 6;
+        let turns = self.keyspaces.get(&keyspace).map_or(0, |nearest| nearest.turns);
+        self.config.resend_timeout * (1 << turns.min(TURNS_MAX))
     }
 
     /// True if the transaction has begun.

@@ -237,7 +237,7 @@ impl Home {
         let mut local = votes.chain(transaction.writes.iter().map(read_here)).max().unwrap_or_default();
         local = local.max(after(transaction.snapshot));
         if self.config.variant.clock == Clock::Physical {
-            local = local.max(context.clock);
+            local = local.max(self.time(context));
         }
         let writes = Arc::clone(&transaction.writes);
         self.cache.set_stage(id, Stage::Local(local), &writes);

@@ -78,8 +78,8 @@ impl Shard {
         if candidate.snapshot < self.state.floor {
             return refuse(Refusal::TooOld(self.state.floor), outbox);
         }
-        if candidate.snapshot > context.clock.saturating_add(self.config.ahead_max) {
-            return refuse(Refusal::Ahead(context.clock), outbox);
+        if let Some(time) = self.is_behind(candidate.snapshot, context.clock) {
+            return refuse(Refusal::Ahead(time), outbox);
         }
         if !candidate.is_local && self.leader.is_none() {
             let leader = log.leader();
@@ -173,7 +173,10 @@ impl Shard {
         let proposal = after(latest.max(snapshot));
         match self.config.variant.clock {
             Clock::Precise => proposal,
-            Clock::Physical => proposal.max(clock),
+            // The clock of a leader is never far from those of a majority. Any other replica has served nothing above its bound, so that is
+            // enough of a proposal.
+            Clock::Physical if self.leader.is_some() => proposal.max(clock),
+            Clock::Physical => proposal.max(clock.min(after(self.bound))),
         }
     }
 

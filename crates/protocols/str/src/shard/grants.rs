@@ -47,7 +47,7 @@ impl Shard {
         }
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         // The clocks of other shards' leaders may be ahead, and snapshots of their time have to be served here, too.
-        let time = context.clock.max(wanted.min(context.clock.saturating_add(self.config.ahead_max)));
+        let time = context.clock.max(wanted.min(context.clock.saturating_add(self.config.lead_max)));
         let until = time.saturating_add(self.config.grant_length);
         let known = leader.granted.get(&replica).copied();
         let is_covered = known.is_some_and(|known| {
@@ -111,6 +111,15 @@ impl Shard {
                 self.release(id, context, log, outbox);
             }
         }
+    }
+
+    /// The time here, if a snapshot lies too far ahead of it to wait for: it was not granted, and will not be soon.
+    pub(super) fn is_behind(&self, snapshot: ClockTime, clock: ClockTime) -> Option<ClockTime> {
+        let time = clock.max(self.bound_clock);
+        let granted = self.leader.iter().flat_map(|leader| leader.granted.values()).map(|holder| holder.until);
+        let bound = granted.fold(self.bound, ClockTime::max);
+        let is_ahead = snapshot > bound && snapshot > time.saturating_add(self.config.lead_max);
+        is_ahead.then_some(time)
     }
 
     /// Tells the home of this node up to where this replica serves snapshots.

@@ -78,8 +78,8 @@ impl Shard {
         if read.snapshot < self.state.floor && !self.has(Plant::FloorIgnored) {
             return Err(Unserved::Unreadable(Unreadable::TooOld(self.state.floor)));
         }
-        if read.snapshot > clock.saturating_add(self.config.ahead_max) {
-            return Err(Unserved::Unreadable(Unreadable::Ahead(clock)));
+        if let Some(time) = self.is_behind(read.snapshot, clock) {
+            return Err(Unserved::Unreadable(Unreadable::Ahead(time)));
         }
         if read.snapshot > self.bound && !self.has(Plant::LaggingReplicaServes) {
             return Err(Unserved::Ungranted);
