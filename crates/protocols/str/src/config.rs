@@ -91,10 +91,8 @@ pub struct ReplicaConfig {
     pub attention_interval: Duration,
     /// Snapshots can be read for so long at least, and endings are remembered.
     pub floor_lag: Duration,
-    /// A snapshot that was not granted is refused if it lies further ahead of the clock of the leader: so far ahead of time a wrong clock can
-    /// lead what commits, and so long a session waits that has seen it. At least twice the length of a grant.
-    pub lead_max: Duration,
-    /// A session that has seen a timestamp further ahead is refused: nothing of this keyspace can have led it there.
+    /// A snapshot that was not granted is refused if it lies further ahead of the clock of the leader, and so is a session that has seen a
+    /// timestamp further ahead.
     pub ahead_max: Duration,
     /// So many reads and prepares may wait at one replica.
     pub waiting_max: usize,
@@ -122,7 +120,6 @@ impl ReplicaConfig {
             idle_timeout: Duration::from_secs(60),
             attention_interval: Duration::from_millis(500),
             floor_lag: Duration::from_secs(10),
-            lead_max: Duration::from_secs(5),
             ahead_max: Duration::from_secs(30),
             waiting_max: 100_000,
             scan_page_max: 1_000,

@@ -109,8 +109,11 @@ pub struct Holder {
 /// Why a transaction is not prepared, or not committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another one has written a key since its snapshot, or is about to.
+    /// Another one is about to write a key.
     Conflict,
+    /// Another one has written a key at this timestamp, above its snapshot. The next snapshot is to include it, or would be refused again for
+    /// as long as clocks are behind.
+    Overwritten(ClockTime),
     /// A transaction of its node that it depends on has aborted, or became final above its snapshot.
     Misspeculated,
     /// Its snapshot lies below this floor.

@@ -91,6 +91,7 @@ alternatives!(Refusal, "str.Refusal",
         3 TooOld: Fixed64,
         4 Ahead: Fixed64,
         5 Unavailable: Varint,
+        8 Overwritten: Fixed64,
     }
 );
 

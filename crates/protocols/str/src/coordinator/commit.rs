@@ -189,6 +189,7 @@ impl Coordinator {
         let (result, outcome) = match ending {
             Ending::Committed { timestamp, snapshot } => {
                 self.seen = self.seen.max(ClockTime::from_micros(timestamp.micros)).max(snapshot);
+                self.note_answer(open.keyspace);
                 (Ok(Committed::at(timestamp)), Outcome::Committed(timestamp))
             }
             Ending::Aborted(refusal) => (Err(self.failure(refusal)), Outcome::Aborted),

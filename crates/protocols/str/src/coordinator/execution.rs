@@ -264,9 +264,6 @@ impl Coordinator {
         let open = self.transactions.get_mut(&id).filter(|open| open.home == from);
         let Some(open) = open else { return outbox.ignored(reasons::NOT_OPEN) };
         open.silent = 0;
-        let keyspace = open.keyspace;
-        self.note_answer(keyspace);
-        let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Executing(execution) = &mut open.phase else { return outbox.ignored(reasons::ANSWERED) };
         let Some(at) = execution.pending.iter().position(|pending| pending.request == request) else {
             return outbox.ignored(reasons::ANSWERED);

@@ -56,7 +56,7 @@ struct Nearest {
     routes: Arc<Routes>,
     /// The place of that node's machine among those of homes.
     at: usize,
-    /// How often the client has turned to another node since one has answered. It waits twice as long each time: nodes that are further away
+    /// How often the client has turned to another node since one has committed a transaction for it. It waits twice as long each time: nodes that are further away
     /// than the time-out allows for would all be left before they can answer.
     turns: u32,
 }
@@ -273,7 +273,7 @@ impl Coordinator {
         }
     }
 
-    /// A node of a keyspace has answered.
+    /// A node of a keyspace has committed a transaction.
     fn note_answer(&mut self, keyspace: KeyspaceId) {
         if let Some(nearest) = self.keyspaces.get_mut(&keyspace) {
             nearest.turns = 0;
@@ -394,9 +394,11 @@ impl Coordinator {
     /// The failure that the client is told for a refusal.
     fn failure(&self, refusal: Refusal) -> Failure {
         match refusal {
-            Refusal::Conflict | Refusal::Misspeculated | Refusal::Lost | Refusal::Overloaded => {
-                Failure::Conflict
-            }
+            Refusal::Conflict
+            | Refusal::Overwritten(_)
+            | Refusal::Misspeculated
+            | Refusal::Lost
+            | Refusal::Overloaded => Failure::Conflict,
             Refusal::TooOld(floor) => {
                 let oldest = quorate_core::Timestamp { micros: floor.as_micros(), ..Default::default() };
                 Failure::TooOld { oldest }

@@ -55,7 +55,7 @@ impl Home {
                 let (transaction, period) = (id, self.period);
                 return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
             }
-            if known.is_none() && self.is_early(session, context) {
+            if known.is_none() && self.is_early(id, session, context) {
                 return outbox.ignored(reasons::EARLY);
             }
             let begun = match (known, snapshot) {
@@ -241,7 +241,7 @@ impl Home {
         }
         let writes = Arc::clone(&transaction.writes);
         self.cache.set_stage(id, Stage::Local(local), &writes);
-        self.greatest = self.greatest.max(local);
+        self.locals.insert((local, id));
         if let Some(transaction) = self.transactions.get_mut(&id) {
             transaction.phase = Phase::Local(local);
         }
@@ -386,7 +386,7 @@ impl Home {
             return outbox.ignored(reasons::NOT_OPEN);
         };
         let phase = transaction.phase;
-        self.note_clock(refusal, context);
+        self.note_refusal(from.shard, refusal, context);
         match phase {
             Phase::Certifying | Phase::Local(_) => self.abort(id, refusal, context, log, outbox),
             _ => outbox.ignored(reasons::DECIDING),

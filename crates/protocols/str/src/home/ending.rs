@@ -66,6 +66,7 @@ impl Home {
         // From here on nothing new can come to depend on it.
         let Some(transaction) = self.transactions.remove(&id) else { return };
         self.cache.finish(id, Stage::Final(local, at), &transaction.writes, self.began);
+        self.locals.remove(&(local, id));
         self.greatest = self.greatest.max(at);
         self.counts.finals += 1;
         let ending = Ending::Committed { timestamp, snapshot: transaction.snapshot };
@@ -205,6 +206,9 @@ impl Home {
             self.counts.apologies += u64::from(transaction.is_shown);
             self.unlink(id, &transaction);
             self.cache.remove(id, &transaction.writes);
+            if let Phase::Local(local) | Phase::Deciding(local, _) = transaction.phase {
+                self.locals.remove(&(local, id));
+            }
             let ending = Ending::Aborted(refusal);
             self.remember(id, ending);
             // A transaction that still reads is told as well, so that no program goes on with what it has read (the paper's figure 1).

@@ -10,6 +10,16 @@ impl Home {
         self.the_cache_follows_transactions();
         self.dependencies_lead_both_ways();
         self.open_transactions_are_counted();
+        self.local_commits_are_known();
+    }
+
+    fn local_commits_are_known(&self) {
+        let of = |phase: Phase| match phase {
+            Phase::Local(local) | Phase::Deciding(local, _) => Some(local),
+            Phase::Executing | Phase::Certifying | Phase::ReadOnly => None,
+        };
+        let locals = self.transactions.iter().filter_map(|(id, one)| Some((of(one.phase)?, *id)));
+        assert_eq!(locals.collect::<std::collections::BTreeSet<_>>(), self.locals, "snapshots include local commits");
     }
 
     fn the_cache_follows_transactions(&self) {

@@ -60,9 +60,12 @@ pub struct Home {
     state: State,
     period: Period,
     period_since: Instant,
+    started_at: Instant,
     neighbours: BTreeMap<ShardId, Neighbour>,
-    /// The latest reading of a clock of another replica, and when it came.
-    reference: Option<(ClockTime, Instant)>,
+    /// The latest readings of the clocks of the leaders of shards, and when they came.
+    references: BTreeMap<ShardId, (ClockTime, Instant)>,
+    /// Sessions that are ahead of clocks, by the transactions that they want to begin, and since when they wait.
+    early: BTreeMap<TransactionId, Instant>,
     /// Who leads each shard, as far as is known.
     leaders: Leaders,
     transactions: BTreeMap<TransactionId, Transaction>,
@@ -70,8 +73,10 @@ pub struct Home {
     open: BTreeSet<u64>,
     began: u64,
     cache: Cache,
-    /// The greatest local or final timestamp so far.
+    /// The greatest final timestamp that this node has heard of.
     greatest: ClockTime,
+    /// The local commits that are neither final nor aborted, by their timestamps.
+    locals: BTreeSet<(ClockTime, TransactionId)>,
     subs: BTreeMap<u64, Sub>,
     requests: u64,
     /// Reads that wait for something else than replicas.
@@ -112,14 +117,17 @@ impl Home {
             state: State::default(),
             period: Period::default(),
             period_since: Instant::START,
+            started_at: Instant::START,
             neighbours: BTreeMap::new(),
-            reference: None,
+            references: BTreeMap::new(),
+            early: BTreeMap::new(),
             leaders: Leaders::default(),
             transactions: BTreeMap::new(),
             open: BTreeSet::new(),
             began: 0,
             cache: Cache::default(),
             greatest: ClockTime::default(),
+            locals: BTreeSet::new(),
             subs: BTreeMap::new(),
             requests: 0,
             parked: BTreeSet::new(),
@@ -141,7 +149,7 @@ impl Home {
     }
 
     pub(crate) fn start(&mut self, life: Life, now: Instant, outbox: &mut Out) {
-        (self.period, self.period_since) = (Period { life, number: 1 }, now);
+        (self.period, self.period_since, self.started_at) = (Period { life, number: 1 }, now, now);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         self.greet(outbox);
     }
@@ -246,7 +254,7 @@ impl Home {
         let known = self.neighbours.get_mut(&from.shard).filter(|known| known.replica == from);
         let Some(neighbour) = known else { return outbox.ignored(reasons::OTHER_NODE) };
         neighbour.bound = neighbour.bound.max(until);
-        self.reference = Some((clock, context.now));
+        self.references.insert(from.shard, (clock, context.now));
         // What is safe up to a bound is so up to a greater one now.
         self.look_at_parked(context, log, outbox);
     }
@@ -258,32 +266,63 @@ impl Home {
         known.life.filter(|_| is_ready).map(|life| (known.replica, life))
     }
 
-    /// The time, by the clock of this node as long as that is not far from those of the replicas that it has heard of: a clock that is wrong
-    /// does not keep the node from reading.
+    /// The time, by the clock of this node as long as that is not far from those of the leaders of shards: a clock that is wrong does not keep
+    /// the node from reading. Where leaders' clocks differ, that of the first one counts, since its shard has the highest floor.
     fn time(&self, context: &Context<'_>) -> ClockTime {
-        let Some((clock, at)) = self.reference else { return context.clock };
-        let expected = clock.saturating_add(context.now - at);
+        let lasts = 2 * self.config.floor_lag;
+        let fresh = self.references.values().filter(|(_, at)| context.now - *at <= lasts);
+        let Some(expected) = fresh.map(|(clock, at)| clock.saturating_add(context.now - *at)).max() else {
+            return context.clock;
+        };
         let behind = self.config.floor_lag.as_micros() as u64 / 4;
         let least = ClockTime::from_micros(expected.as_micros().saturating_sub(behind));
         // A snapshot further ahead would have to wait for a grant.
         context.clock.clamp(least, expected.saturating_add(self.config.grant_length / 2))
     }
 
-    /// A replica has refused a snapshot, and so has told what time it is there.
-    fn note_clock(&mut self, refusal: Refusal, context: &Context<'_>) {
-        self.reference = match refusal {
-            Refusal::TooOld(floor) => Some((floor.saturating_add(self.config.floor_lag), context.now)),
-            Refusal::Ahead(clock) => Some((clock, context.now)),
-            _ => self.reference,
+    /// A replica has refused a snapshot, and so has told what time it is there, or what the next snapshot has to include.
+    fn note_refusal(&mut self, shard: ShardId, refusal: Refusal, context: &Context<'_>) {
+        let clock = match refusal {
+            Refusal::TooOld(floor) => floor.saturating_add(self.config.floor_lag),
+            Refusal::Ahead(clock) => clock,
+            Refusal::Overwritten(at) => {
+                if at <= self.time(context).saturating_add(self.config.ahead_max) {
+                    self.greatest = self.greatest.max(at);
+                }
+                return;
+            }
+            _ => return,
         };
+        self.references.insert(shard, (clock, context.now));
     }
 
-    /// True if a session has seen what lies further ahead than grants reach. Its transaction is not begun before clocks have come nearer: all
-    /// that begins after it on this node would have to wait with it. The client asks again.
-    fn is_early(&self, session: Session, context: &Context<'_>) -> bool {
+    /// True if a session has seen what lies further ahead than grants reach: whatever its transaction commits would be out of the reach of other
+    /// nodes until clocks come there. It waits for that, but no longer than a grant lasts, since a clock that was wrong may have led it
+    /// there. The client asks again.
+    fn is_early(&mut self, id: TransactionId, session: Session, context: &Context<'_>) -> bool {
+        // A node that has just started waits for a moment to compare its clock, so that a wrong one leads nobody.
+        let compares = 2 * self.config.resend_timeout;
+        if self.references.is_empty() && !self.neighbours.is_empty() && context.now - self.started_at < compares {
+            return true;
+        }
         let time = self.time(context);
         let (near, far) = (self.config.grant_length, self.config.ahead_max);
-        session.seen > time.saturating_add(near) && session.seen <= time.saturating_add(far)
+        let is_ahead = session.seen > time.max(self.latest()).saturating_add(near)
+            && session.seen <= time.saturating_add(far);
+        if !is_ahead {
+            return false;
+        }
+        if self.early.len() >= self.config.waiting_max {
+            return true;
+        }
+        let since = *self.early.entry(id).or_insert(context.now);
+        context.now - since < near
+    }
+
+    /// The latest local or final commit that snapshots of this node have to include. A local commit that has aborted does not count any more: a
+    /// clock that was wrong may have led it far ahead.
+    fn latest(&self) -> ClockTime {
+        self.locals.last().map_or(self.greatest, |(local, _)| self.greatest.max(*local))
     }
 
     /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its
@@ -292,7 +331,7 @@ impl Home {
         let time = self.time(context);
         match self.has(Plant::SessionIgnored) {
             true => time,
-            false => after(time.max(self.greatest).max(seen)),
+            false => after(time.max(self.latest()).max(seen)),
         }
     }
 
@@ -485,6 +524,7 @@ impl Home {
         self.attend_reads(context, outbox);
         self.attend_transactions(context, log, outbox);
         self.attend_decisions(context, log, outbox);
+        self.early.retain(|_, since| context.now - *since < 4 * self.config.grant_length);
         let lag = self.config.floor_lag.as_micros() as u64;
         let floor = ClockTime::from_micros(self.time(context).as_micros().saturating_sub(lag));
         self.cache.readers.collect(crate::message::newest_of(floor));

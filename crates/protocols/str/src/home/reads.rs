@@ -65,7 +65,7 @@ impl Home {
             return outbox.ignored(reasons::MALFORMED);
         }
         if !self.transactions.contains_key(&id) {
-            if self.is_early(session, context) {
+            if self.is_early(id, session, context) {
                 return outbox.ignored(reasons::EARLY);
             }
             let begun = match self.ending(id) {
@@ -296,7 +296,7 @@ impl Home {
             Unreadable::TooOld(floor) => Refusal::TooOld(floor),
             Unreadable::Ahead(clock) => Refusal::Ahead(clock),
         };
-        self.note_clock(refusal, context);
+        self.note_refusal(from.shard, refusal, context);
         self.abort(sub.transaction, refusal, context, log, outbox);
     }
 

@@ -129,8 +129,9 @@ impl Shard {
     fn certify(&self, candidate: &Candidate) -> Certified {
         let snapshot = candidate.snapshot;
         for write in &candidate.writes {
-            if self.state.versions.newest_timestamp(&write.key).micros > snapshot.as_micros() {
-                return Certified::Refused(Refusal::Conflict);
+            let newest = ClockTime::from_micros(self.state.versions.newest_timestamp(&write.key).micros);
+            if newest > snapshot {
+                return Certified::Refused(Refusal::Overwritten(newest));
             }
             for (id, other) in self.pendings.of_key(&write.key) {
                 match other.outcome {
@@ -139,7 +140,10 @@ impl Shard {
                     Some(Outcome::Committed(timestamp)) if timestamp.micros <= snapshot.as_micros() => {
                         continue;
                     }
-                    Some(Outcome::Committed(_)) => return Certified::Refused(Refusal::Conflict),
+                    Some(Outcome::Committed(timestamp)) => {
+                        let at = ClockTime::from_micros(timestamp.micros);
+                        return Certified::Refused(Refusal::Overwritten(at));
+                    }
                     None => {}
                 }
                 let is_below = candidate.home == other.home

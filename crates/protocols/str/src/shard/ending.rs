@@ -154,6 +154,9 @@ impl Shard {
         if known != Some(life) {
             self.drop_notes(|noted| noted != life, context, log, outbox);
             self.home = Some((home, Some(life)));
+            // A grant tells the home what time it is at the leader.
+            self.is_read = true;
+            self.ask_grant(context, log, outbox);
         }
         if wants {
             outbox.send_unordered(home, Message::Hello { life: self.life, wants: false });

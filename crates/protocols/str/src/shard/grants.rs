@@ -7,9 +7,10 @@ use quorate_core::log::Log;
 use quorate_core::{ClockTime, Context, ReplicaId, ReplicaIndex, TransactionId};
 
 use super::Shard;
+use super::reads::Read;
 use crate::entry::{Entry, Granted};
 use crate::machine::Out;
-use crate::message::{Holder, Life, Message};
+use crate::message::{Holder, Life, Message, Unreadable};
 use crate::reasons;
 
 impl Shard {
@@ -47,7 +48,7 @@ impl Shard {
         }
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         // The clocks of other shards' leaders may be ahead, and snapshots of their time have to be served here, too.
-        let time = context.clock.max(wanted.min(context.clock.saturating_add(self.config.lead_max)));
+        let time = context.clock.max(wanted.min(context.clock.saturating_add(self.config.ahead_max)));
         let until = time.saturating_add(self.config.grant_length);
         let known = leader.granted.get(&replica).copied();
         let is_covered = known.is_some_and(|known| {
@@ -84,6 +85,7 @@ impl Shard {
             self.bound_clock = self.bound_clock.max(granted.clock);
             self.asked_at = None;
             self.tell_bound(outbox);
+            self.refuse_far_reads(granted, outbox);
             self.wake_ungranted(context, log, outbox);
         }
     }
@@ -113,13 +115,26 @@ impl Shard {
         }
     }
 
-    /// The time here, if a snapshot lies too far ahead of it to wait for: it was not granted, and will not be soon.
+    /// The time, if this replica leads and a snapshot lies too far ahead of it to wait for: it was not granted, and will not be soon. Other
+    /// replicas cannot say, because their own clocks may be wrong.
     pub(super) fn is_behind(&self, snapshot: ClockTime, clock: ClockTime) -> Option<ClockTime> {
-        let time = clock.max(self.bound_clock);
-        let granted = self.leader.iter().flat_map(|leader| leader.granted.values()).map(|holder| holder.until);
-        let bound = granted.fold(self.bound, ClockTime::max);
-        let is_ahead = snapshot > bound && snapshot > time.saturating_add(self.config.lead_max);
-        is_ahead.then_some(time)
+        let leader = self.leader.as_ref()?;
+        let bound = leader.granted.values().map(|holder| holder.until).fold(self.bound, ClockTime::max);
+        let is_ahead = snapshot > bound && snapshot > clock.saturating_add(self.config.ahead_max);
+        is_ahead.then_some(clock)
+    }
+
+    /// Refuses what waits for a grant, and lies too far ahead of the clock of the leader that has granted one.
+    fn refuse_far_reads(&mut self, granted: &Granted, outbox: &mut Out) {
+        let far = granted.clock.saturating_add(self.config.ahead_max).max(self.bound);
+        let (refused, left): (Vec<Read>, Vec<Read>) =
+            std::mem::take(&mut self.ungranted).into_iter().partition(|read| read.snapshot > far);
+        self.ungranted = left;
+        self.waiters -= refused.len();
+        for Read { home, life, request, .. } in refused {
+            let why = Unreadable::Ahead(granted.clock);
+            outbox.send_unordered(home, Message::CannotRead { life, request, why });
+        }
     }
 
     /// Tells the home of this node up to where this replica serves snapshots.

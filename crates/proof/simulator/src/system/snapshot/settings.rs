@@ -41,7 +41,6 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
         certify_timeout: 20 * round_trip + Duration::from_millis(random.between(500, 5_000)),
         idle_timeout: Duration::from_secs(5),
-        lead_max: 2 * grant_length + Duration::from_millis(random.between(0, 3_000)),
         attention_interval: Duration::from_millis(random.between(5, 200)),
         floor_lag,
         scan_page_max: [1, 2, 1_000][random.index(3)].max(least),
