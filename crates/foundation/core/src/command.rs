@@ -8,6 +8,7 @@
 //! | one-round transactions | [`Command::Execute`], [`Command::Recall`] | [`Event::Executed`] |
 //! | sessions of several clients | [`Command::Observe`], [`Command::CatchUp`] | [`Event::Finished`] |
 //! | milestones | [`Command::Await`] | [`Event::Milestone`] |
+//! | speculation | [`Command::CommitSpeculatively`], [`Command::After`] | [`Event::Begun`], [`Event::Shown`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
 //! taken for one of another protocol. Each new part is a row of this table; milestones that come after [`Event::Finished`] are events
@@ -159,6 +160,11 @@ pub enum Command {
         /// The transaction.
         transaction: TransactionId,
     },
+    /// Commit, and hear of it before it is final. Answered by [`Event::Finished`]; before that, perhaps, by [`Event::Shown`].
+    CommitSpeculatively {
+        /// The transaction.
+        transaction: TransactionId,
+    },
     /// Read keys, all at once, in a transaction of its own that writes nothing. Answered by [`Event::Got`] for each key and
     /// [`Event::Finished`]; what was got counts only if it has committed.
     ReadOnly {
@@ -306,6 +312,7 @@ impl Command {
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
             | Command::Commit { transaction }
+            | Command::CommitSpeculatively { transaction }
             | Command::Container { transaction, .. }
             | Command::CatchUp { transaction, .. }
             | Command::After { transaction, .. }
@@ -541,6 +548,21 @@ pub enum Event {
         /// The answer.
         answer: SetAnswer,
     },
+    /// A transaction has taken its snapshot, at a node that speculates. Told with its first read; answers no command.
+    Begun {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its snapshot.
+        begun: Begun,
+    },
+    /// A transaction has committed locally: this is its result, unless it aborts after all. Then [`Event::Finished`] says so, and
+    /// the client owes an apology for what it has made of it.
+    Shown {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Where it stands.
+        shown: Shown,
+    },
     /// The transaction is over, as far as the client is concerned.
     Finished {
         /// The transaction.
@@ -576,6 +598,28 @@ pub enum Event {
         /// Whether it has.
         result: Result<(), NotReached>,
     },
+}
+
+/// The snapshot of a transaction that is run by a node (STR, section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Begun {
+    /// The machine of the node that runs it.
+    pub home: ReplicaId,
+    /// In which of its lives: speculation is over with each.
+    pub life: u64,
+    /// Its snapshot.
+    pub snapshot: ClockTime,
+}
+
+/// A local commit, as a client is shown it (STR, section 6.5: *onSpecCommit*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shown {
+    /// The snapshot of the transaction.
+    pub snapshot: ClockTime,
+    /// Its local timestamp. The final one is not below.
+    pub local: ClockTime,
+    /// So many transactions of its client are not settled, up to this one.
+    pub chain: u8,
 }
 
 /// A one-round transaction that was executed.

@@ -70,6 +70,8 @@ pub struct ReplicaConfig {
     pub shards: Shards,
     /// [`Rules::SOUND`] outside tests.
     pub rules: Rules,
+    /// True if homes tell their host of local and final commits, so that histories can be judged by them.
+    pub journals: bool,
     /// How much is speculated.
     pub variant: Variant,
     /// True if a transaction is aborted whose client had been shown an earlier one that became final above its snapshot: then sessions are
@@ -110,6 +112,7 @@ impl ReplicaConfig {
             groups: Groups::new(group),
             shards,
             rules: Rules::SOUND,
+            journals: false,
             variant: Variant::EXTERNAL,
             orders_sessions: false,
             grant_length: Duration::from_secs(2),

@@ -76,14 +76,23 @@ pub struct Decision {
     pub transaction: TransactionId,
     /// The replica of the home that has decided it, or where somebody has inquired.
     pub by: ReplicaIndex,
-    /// Its snapshot, or a time before it was begun.
+    /// Its snapshot, or the time of the inquiry that has aborted it.
     pub snapshot: ClockTime,
+    /// Its client's clock when it was begun, as far as that is known: somebody may ask for its outcome with that.
+    pub begun: ClockTime,
     /// Every shard that has to be told, sorted.
     pub participants: Vec<ShardId>,
     /// The decision.
     pub outcome: Outcome,
     /// The latest snapshots that have read its keys at its own node alone.
     pub readers: Vec<(Key, ClockTime)>,
+}
+
+impl Decision {
+    /// It is remembered until outcomes of this time are forgotten.
+    pub(crate) fn remembered_until(&self) -> ClockTime {
+        self.snapshot.max(self.begun)
+    }
 }
 
 /// A decision that is remembered.

@@ -2,7 +2,7 @@
 
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
 use quorate_core::verify::{Digester, Item};
-use quorate_core::{Context, Groups, Input, ReplicaId, View};
+use quorate_core::{ClockTime, Context, Groups, Input, ReplicaId, Timestamp, TransactionId, View};
 
 use crate::config::ReplicaConfig;
 use crate::entry::{Entry, Frozen, Page};
@@ -50,6 +50,24 @@ pub enum ReplicaEvent {
     },
     /// It leads no longer.
     Deposed,
+    /// A transaction has committed locally. Told where the configuration asks for a journal.
+    CommittedLocally {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The life of the machine.
+        life: Life,
+        /// Its snapshot.
+        snapshot: ClockTime,
+        /// Its local timestamp.
+        local: ClockTime,
+    },
+    /// A commit is in the log of a home. Told where the configuration asks for a journal, by each replica that applies it.
+    Finalized {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its timestamp.
+        timestamp: Timestamp,
+    },
 }
 
 impl LogMachine for Replica {

@@ -126,6 +126,13 @@ pub enum Refusal {
     Lost,
     /// The home, or a replica, has too much to do.
     Overloaded,
+    /// The clock of the client is so far ahead of that of the home. No outcome could be remembered for that long.
+    ClientAhead {
+        /// By so much.
+        ahead_micros: u64,
+        /// So much is allowed.
+        ahead_max_micros: u64,
+    },
 }
 
 /// How a transaction ended.
@@ -181,6 +188,8 @@ pub enum Message {
         snapshot: Option<ClockTime>,
         /// The period that the client knew when it sent this first.
         period: Period,
+        /// The client's clock when it was begun: its outcome is remembered for as long as one of that time.
+        begun: ClockTime,
         /// Its writes, ascending by key.
         writes: Vec<Write>,
         /// True if the client may be shown the result before it is final (the paper's *canSpecCommit*).
@@ -196,6 +205,11 @@ pub enum Message {
         local: ClockTime,
         /// So many transactions of its client are shown and not settled, itself among them.
         chain: u8,
+    },
+    /// Home to client, after a repeated COMMIT: the transaction is under way, and was not shown.
+    UnderWay {
+        /// The transaction.
+        transaction: TransactionId,
     },
     /// Home to client, after COMMIT: the transaction is over. The client may conclude that this never changes.
     CommitReply {
@@ -228,7 +242,7 @@ pub enum Message {
     Inquire {
         /// The transaction.
         transaction: TransactionId,
-        /// Its snapshot, or a time before it was begun: what lies further back may be forgotten.
+        /// Its snapshot, or its client's clock when it was begun: what lies further back may be forgotten.
         snapshot: ClockTime,
     },
     /// Replica of a home to a client that has inquired: so it ended; none if that is forgotten.

@@ -86,6 +86,7 @@ alternatives!(Refusal, "str.Refusal",
         2 Misspeculated {}
         6 Lost {}
         7 Overloaded {}
+        9 ClientAhead { 1 ahead_micros: Varint, 2 ahead_max_micros: Varint }
     },
     fields {
         3 TooOld: Fixed64,
@@ -123,6 +124,7 @@ alternatives!(Message, "str.Message",
             4 period: Nested,
             5 writes: Repeated<Nested>,
             6 shows: Varint,
+            7 begun: Fixed64,
         }
         4 Shown { 1 transaction: Nested, 2 snapshot: Fixed64, 3 local: Fixed64, 4 chain: Varint }
         5 CommitReply { 1 transaction: Nested, 2 ending: Nested }
@@ -163,6 +165,7 @@ alternatives!(Message, "str.Message",
         25 Recorded { 1 transaction: Nested, 2 outcome: Nested }
         26 Settled { 1 transactions: Repeated<Nested> }
         27 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
+        30 UnderWay { 1 transaction: Nested }
         29 Doomed { 1 transaction: Nested, 2 refusal: Nested }
         28 CannotRead { 1 life: Fixed64, 2 request: Varint, 3 why: Nested }
     }
@@ -197,6 +200,7 @@ message!(Decision, "str.Decision", {
     4 participants: Packed,
     5 outcome: Nested,
     6 readers: Repeated<Reader>,
+    7 begun: Fixed64,
 });
 
 message!(Remembered, "str.Remembered", { 1 decision: Nested, 2 is_settled: Varint });

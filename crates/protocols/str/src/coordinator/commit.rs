@@ -1,7 +1,7 @@
 //! Commits, and finding out how they ended.
 
 use quorate_coordinator::{Wants, finish};
-use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome};
+use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome, Shown};
 use quorate_core::{
     ClockTime, Context, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Write,
 };
@@ -18,6 +18,8 @@ pub(super) struct Committing {
     snapshot: Option<ClockTime>,
     /// The period that it was sent with first.
     period: Period,
+    /// True if the client wants to be shown the result before it is final.
+    shows: bool,
     pub(super) asked_at: Instant,
 }
 
@@ -29,7 +31,13 @@ pub(super) struct Inquiring {
 }
 
 impl Coordinator {
-    pub(super) fn on_commit(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn on_commit(
+        &mut self,
+        id: TransactionId,
+        shows: bool,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let period = self.transactions.get(&id).and_then(|open| self.periods.get(&open.home)).copied();
         let seen = self.seen;
         let Some(open) = self.transactions.get_mut(&id) else {
@@ -49,7 +57,7 @@ impl Coordinator {
         }
         let (session, snapshot) = (execution.session(), execution.snapshot);
         let period = period.unwrap_or_default();
-        let committing = Committing { writes, session, snapshot, period, asked_at: context.now };
+        let committing = Committing { writes, session, snapshot, period, shows, asked_at: context.now };
         (open.phase, open.silent) = (Phase::Committing(Box::new(committing)), 0);
         self.send_commit(id, context, outbox);
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
@@ -58,6 +66,7 @@ impl Coordinator {
     /// COMMIT.
     pub(super) fn send_commit(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
+        let begun = open.begun;
         let Phase::Committing(committing) = &mut open.phase else { return };
         committing.asked_at = context.now;
         let message = Message::Commit {
@@ -65,14 +74,29 @@ impl Coordinator {
             session: committing.session,
             snapshot: committing.snapshot,
             period: committing.period,
+            begun,
             writes: committing.writes.clone(),
-            shows: false,
+            shows: committing.shows,
         };
         outbox.send_unordered(open.home, message);
     }
 
-    /// SHOWN.
-    pub(super) fn on_shown(&mut self, from: ReplicaId, id: TransactionId, outbox: &mut Out) {
+    /// SHOWN: the transaction has committed locally.
+    pub(super) fn on_shown(&mut self, from: ReplicaId, id: TransactionId, shown: Shown, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id).filter(|open| open.home == from) else {
+            return outbox.ignored(reasons::ANSWERED);
+        };
+        open.silent = 0;
+        let is_news = matches!(open.phase, Phase::Committing(_) | Phase::Inquiring(_)) && !open.is_shown;
+        if !is_news || open.wants.answered {
+            return outbox.ignored(reasons::KNOWN);
+        }
+        open.is_shown = true;
+        outbox.emit(Event::Shown { transaction: id, shown });
+    }
+
+    /// UNDER-WAY: the node lives, and there will be an answer.
+    pub(super) fn on_under_way(&mut self, from: ReplicaId, id: TransactionId, outbox: &mut Out) {
         match self.transactions.get_mut(&id).filter(|open| open.home == from) {
             Some(open) => open.silent = 0,
             None => outbox.ignored(reasons::ANSWERED),
@@ -192,7 +216,10 @@ impl Coordinator {
                 self.note_answer(open.keyspace);
                 (Ok(Committed::at(timestamp)), Outcome::Committed(timestamp))
             }
-            Ending::Aborted(refusal) => (Err(self.failure(refusal)), Outcome::Aborted),
+            Ending::Aborted(refusal) => {
+                self.note_apology(id, open.is_shown);
+                (Err(self.failure(refusal)), Outcome::Aborted)
+            }
         };
         if open.wants.resolve_wanted {
             outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
@@ -233,6 +260,7 @@ impl Coordinator {
             deadline,
             wants: Wants { answered: true, resolve_wanted: true },
             silent: 0,
+            is_shown: false,
         };
         self.transactions.insert(id, open);
         self.transactions.wake_at(id, deadline);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
-use quorate_core::command::{Event, Failure, Invalid, Routes};
+use quorate_core::command::{Begun, Event, Failure, Invalid, Routes};
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ReplicaId, TransactionId, Value};
 
@@ -118,6 +118,9 @@ impl Coordinator {
 
     /// A transaction comes after an earlier one of this client, which was asked to commit.
     pub(super) fn follow(&mut self, id: TransactionId, earlier: TransactionId, outbox: &mut Out) {
+        if self.apologies.contains(&earlier) && self.execution(id).is_some() {
+            return self.fail(id, Failure::Conflict, outbox);
+        }
         let of_earlier = self.transactions.get(&earlier).map(|open| (open.keyspace, open.home));
         let Some(open) = self.transactions.get_mut(&id).filter(|_| id != earlier) else {
             return outbox.ignored(reasons::NOT_OPEN);
@@ -126,7 +129,7 @@ impl Coordinator {
         if execution.is_known() {
             return outbox.ignored(reasons::NOT_OPEN);
         }
-        // If the earlier one has ended, the session has seen it.
+        // If the earlier one has committed, the session has seen it.
         if let Some((keyspace, home)) = of_earlier
             && keyspace == open.keyspace
         {
@@ -272,11 +275,15 @@ impl Coordinator {
             // A late copy of an earlier read has begun it anew: this is another snapshot.
             return self.fail(id, Failure::Conflict, outbox);
         }
-        execution.snapshot = Some(snapshot);
+        let is_first = execution.snapshot.replace(snapshot).is_none();
         let pending = execution.pending.remove(at);
         if pending.wanted.len() != found.len() {
             outbox.ignored(reasons::MALFORMED);
             return self.fail(id, Failure::Conflict, outbox);
+        }
+        if is_first {
+            let life = self.periods.get(&from).map_or(0, |period| period.life.0);
+            outbox.emit(Event::Begun { transaction: id, begun: Begun { home: from, life, snapshot } });
         }
         for (wanted, found) in pending.wanted.into_iter().zip(found) {
             if let Err(limit) = self.take(id, wanted, found, outbox) {
@@ -313,7 +320,7 @@ impl Coordinator {
     fn commit_if_read(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let is_read = |execution: &mut Execution| execution.commits_when_read && !execution.is_reading();
         if self.execution(id).is_some_and(is_read) {
-            self.on_commit(id, context, outbox);
+            self.on_commit(id, false, context, outbox);
         }
     }
 }

@@ -16,12 +16,12 @@
 mod commit;
 mod execution;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_coordinator::{Coordinates, Leaders, Transactions, Wants, finish};
-use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Routes};
+use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Routes, Shown};
 use quorate_core::hosted::HostedCoordinator;
 use quorate_core::seen::Seen;
 use quorate_core::{ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId};
@@ -37,6 +37,9 @@ type Out = quorate_coordinator::Out<Coordinator>;
 /// A node that has been silent for so many messages is taken for dead.
 const SILENT_MAX: u32 = 3;
 
+/// So many broken promises are remembered: more than a client begins transactions before it hears of one.
+const APOLOGIES_MAX: usize = 1_000;
+
 /// The coordinator of all transactions of one client.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -48,6 +51,8 @@ pub struct Coordinator {
     seen: ClockTime,
     /// The periods of nodes, as far as is known.
     periods: BTreeMap<ReplicaId, Period>,
+    /// Transactions that were shown and have aborted, the latest ones: nothing comes after them.
+    apologies: VecDeque<TransactionId>,
 }
 
 /// A keyspace, and the node that the client speaks to.
@@ -75,6 +80,8 @@ pub struct Open {
     wants: Wants,
     /// How many messages the node has not answered.
     silent: u32,
+    /// True if its result was shown, and is not final.
+    is_shown: bool,
 }
 
 #[derive(Debug)]
@@ -99,6 +106,7 @@ impl Coordinates for Coordinator {
             transactions: Transactions::default(),
             seen: ClockTime::default(),
             periods: BTreeMap::new(),
+            apologies: VecDeque::new(),
         }
     }
 
@@ -127,7 +135,10 @@ impl Coordinates for Coordinator {
                 self.note_period(from, period);
                 self.on_read_reply(from, transaction, request, snapshot, found, context, outbox);
             }
-            Message::Shown { transaction, .. } => self.on_shown(from, transaction, outbox),
+            Message::Shown { transaction, snapshot, local, chain } => {
+                self.on_shown(from, transaction, Shown { snapshot, local, chain }, outbox);
+            }
+            Message::UnderWay { transaction } => self.on_under_way(from, transaction, outbox),
             Message::CommitReply { transaction, ending } => self.on_ending(from, transaction, ending, outbox),
             Message::Doomed { transaction, refusal } => self.on_doomed(from, transaction, refusal, outbox),
             Message::OtherPeriod { transaction, period } => {
@@ -161,7 +172,10 @@ impl Coordinates for Coordinator {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
-            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, false, context, outbox),
+            Command::CommitSpeculatively { transaction } => {
+                self.on_commit(transaction, true, context, outbox)
+            }
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             Command::ReadOnly { transaction, keyspace, keys, freshness: Freshness::Strict, patience } => {
                 if self.begin(transaction, keyspace, patience, context, outbox) {
@@ -314,6 +328,7 @@ impl Coordinator {
             deadline,
             wants: Wants::default(),
             silent: 0,
+            is_shown: false,
         };
         self.transactions.insert(id, open);
         self.transactions.wake_at(id, deadline);
@@ -391,6 +406,14 @@ impl Coordinator {
         }
     }
 
+    /// Remembers a transaction that was shown and has aborted. The client may not have heard of it when it begins the next one.
+    fn note_apology(&mut self, id: TransactionId, was_shown: bool) {
+        if was_shown {
+            self.apologies.truncate(APOLOGIES_MAX - 1);
+            self.apologies.push_front(id);
+        }
+    }
+
     /// The failure that the client is told for a refusal.
     fn failure(&self, refusal: Refusal) -> Failure {
         match refusal {
@@ -408,6 +431,9 @@ impl Coordinator {
                 Failure::Invalid(Invalid::SeenAhead { ahead_micros })
             }
             Refusal::Ahead(_) => Failure::Conflict,
+            Refusal::ClientAhead { ahead_micros, ahead_max_micros } => {
+                Failure::Invalid(Invalid::ClockAhead { ahead_micros, ahead_max_micros })
+            }
             Refusal::Unavailable(shard) => {
                 Failure::Unavailable { missing: self.leaders.replicas(shard).collect() }
             }

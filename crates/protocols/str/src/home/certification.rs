@@ -14,7 +14,7 @@ use super::cache::Stage;
 use super::transaction::{CommitWanted, Part, Phase};
 use crate::config::{Clock, Shows};
 use crate::entry::{Decision, Entry};
-use crate::machine::Out;
+use crate::machine::{Out, ReplicaEvent};
 use crate::message::{Ending, Holder, Life, Message, Refusal, Session, after};
 use crate::reasons;
 use crate::rules::Plant;
@@ -41,6 +41,19 @@ impl Home {
         }
         if let Some(ending) = self.ending(id) {
             return self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+        }
+        let farthest = self.time(context).saturating_add(self.config.ahead_max);
+        if wanted.begun > farthest {
+            // Somebody may ask for the outcome by that clock, and it cannot be remembered for that long.
+            let ahead_max_micros = self.config.ahead_max.as_micros() as u64;
+            let ahead_micros = wanted.begun.as_micros() - farthest.as_micros() + ahead_max_micros;
+            return self.refuse_commit(
+                id,
+                Refusal::ClientAhead { ahead_micros, ahead_max_micros },
+                context,
+                log,
+                outbox,
+            );
         }
         let known = self.transactions.get(&id).map(|transaction| transaction.snapshot);
         if known.is_some() && snapshot.is_some() && known != snapshot {
@@ -71,13 +84,44 @@ impl Home {
         }
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
         if transaction.phase != Phase::Executing || transaction.commit.is_some() {
-            return outbox.ignored(reasons::UNDER_WAY);
+            return self.tell_under_way(id, outbox);
         }
-        transaction.touched_at = context.now;
+        (transaction.touched_at, transaction.begun) = (context.now, wanted.begun);
         transaction.commit = Some(wanted);
         if transaction.reads.is_empty() {
             self.proceed(id, context, log, outbox);
         }
+    }
+
+    /// A commit is refused, whether or not its transaction has read.
+    fn refuse_commit(
+        &mut self,
+        id: TransactionId,
+        refusal: Refusal,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match self.transactions.get(&id) {
+            Some(transaction) if transaction.phase != Phase::Executing => outbox.ignored(reasons::UNDER_WAY),
+            Some(_) => self.abort(id, refusal, context, log, outbox),
+            None => {
+                let ending = Ending::Aborted(refusal);
+                self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
+            }
+        }
+    }
+
+    /// A client asks again about what is under way: its first message, or what it was shown, may have been lost; and it hears that this node
+    /// lives.
+    fn tell_under_way(&self, id: TransactionId, outbox: &mut Out) {
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let (client, snapshot) = (transaction.client, transaction.snapshot);
+        let message = match transaction.shown {
+            Some((local, chain)) => Message::Shown { transaction: id, snapshot, local, chain },
+            None => Message::UnderWay { transaction: id },
+        };
+        self.tell(client, message, outbox);
     }
 
     /// Commits a transaction that has read all that it wanted, if it is to.
@@ -239,9 +283,13 @@ impl Home {
         if self.config.variant.clock == Clock::Physical {
             local = local.max(self.time(context));
         }
-        let writes = Arc::clone(&transaction.writes);
+        let (transaction_snapshot, writes) = (transaction.snapshot, Arc::clone(&transaction.writes));
         self.cache.set_stage(id, Stage::Local(local), &writes);
         self.locals.insert((local, id));
+        if self.config.journals {
+            let (life, snapshot) = (self.life(), transaction_snapshot);
+            outbox.emit(ReplicaEvent::CommittedLocally { transaction: id, life, snapshot, local });
+        }
         if let Some(transaction) = self.transactions.get_mut(&id) {
             transaction.phase = Phase::Local(local);
         }
@@ -283,10 +331,10 @@ impl Home {
             Shows::Result => chain == 1,
             Shows::Chain(length) => chain <= length,
         };
-        if !transaction.shows || transaction.is_shown || !may_be_shown {
+        if !transaction.shows || transaction.shown.is_some() || !may_be_shown {
             return;
         }
-        transaction.is_shown = true;
+        transaction.shown = Some((local, chain));
         self.counts.shown += 1;
         let (client, snapshot) = (transaction.client, transaction.snapshot);
         self.tell(client, Message::Shown { transaction: id, snapshot, local, chain }, outbox);
@@ -459,6 +507,7 @@ impl Home {
             transaction: id,
             by: self.config.replica.index,
             snapshot: transaction.snapshot,
+            begun: transaction.begun,
             participants: transaction.parts.keys().copied().collect(),
             outcome: quorate_core::command::Outcome::Committed(Timestamp {
                 micros: timestamp.as_micros(),

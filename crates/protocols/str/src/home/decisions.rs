@@ -15,7 +15,7 @@ use quorate_core::{
 
 use super::Home;
 use crate::entry::{Decision, Entry};
-use crate::machine::Out;
+use crate::machine::{Out, ReplicaEvent};
 use crate::message::{Ending, Message, Refusal};
 use crate::reasons;
 
@@ -116,6 +116,9 @@ impl Home {
     ) {
         let id = decision.transaction;
         let outcome = self.state.record(decision);
+        if let (true, Outcome::Committed(timestamp)) = (self.config.journals, outcome) {
+            outbox.emit(ReplicaEvent::Finalized { transaction: id, timestamp });
+        }
         if let Some(leader) = &mut self.leader {
             let askers = leader.recording.remove(&id).unwrap_or_default();
             for asker in askers {
@@ -173,8 +176,12 @@ impl Home {
         let decision = Decision {
             transaction: id,
             by: self.config.replica.index,
-            // Whatever the asker claims, the abort is forgotten in time.
-            snapshot: snapshot.min(context.clock.saturating_add(self.config.ahead_max)),
+            // A commit of it may still be on its way, and is refused for as long as this is remembered. Whatever the asker claims, that is
+            // forgotten in time.
+            snapshot: snapshot
+                .max(self.time(context))
+                .min(context.clock.saturating_add(self.config.ahead_max)),
+            begun: ClockTime::default(),
             participants: Vec::new(),
             outcome: Outcome::Aborted,
             readers: Vec::new(),

@@ -203,7 +203,7 @@ impl Home {
             let Some(transaction) = self.transactions.remove(&id) else { continue };
             self.counts.aborts += 1;
             self.counts.cascades += u64::from(refusal == Refusal::Misspeculated);
-            self.counts.apologies += u64::from(transaction.is_shown);
+            self.counts.apologies += u64::from(transaction.shown.is_some());
             self.unlink(id, &transaction);
             self.cache.remove(id, &transaction.writes);
             if let Phase::Local(local) | Phase::Deciding(local, _) = transaction.phase {

@@ -19,7 +19,11 @@ impl Home {
             Phase::Executing | Phase::Certifying | Phase::ReadOnly => None,
         };
         let locals = self.transactions.iter().filter_map(|(id, one)| Some((of(one.phase)?, *id)));
-        assert_eq!(locals.collect::<std::collections::BTreeSet<_>>(), self.locals, "snapshots include local commits");
+        assert_eq!(
+            locals.collect::<std::collections::BTreeSet<_>>(),
+            self.locals,
+            "snapshots include local commits"
+        );
     }
 
     fn the_cache_follows_transactions(&self) {

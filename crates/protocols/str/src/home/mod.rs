@@ -302,7 +302,10 @@ impl Home {
     fn is_early(&mut self, id: TransactionId, session: Session, context: &Context<'_>) -> bool {
         // A node that has just started waits for a moment to compare its clock, so that a wrong one leads nobody.
         let compares = 2 * self.config.resend_timeout;
-        if self.references.is_empty() && !self.neighbours.is_empty() && context.now - self.started_at < compares {
+        if self.references.is_empty()
+            && !self.neighbours.is_empty()
+            && context.now - self.started_at < compares
+        {
             return true;
         }
         let time = self.time(context);
@@ -404,8 +407,8 @@ impl Home {
             Message::Read { transaction, session, snapshot, request, wanted } => {
                 self.on_read(transaction, session, snapshot, request, wanted, context, log, outbox);
             }
-            Message::Commit { transaction, session, snapshot, period, writes, shows } => {
-                let wanted = transaction::CommitWanted { writes, shows, period };
+            Message::Commit { transaction, session, snapshot, period, begun, writes, shows } => {
+                let wanted = transaction::CommitWanted { writes, shows, period, begun };
                 self.on_commit(transaction, session, snapshot, wanted, context, log, outbox);
             }
             Message::Abort { transaction } => self.on_abort(transaction, context, log, outbox),

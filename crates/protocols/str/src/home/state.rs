@@ -13,7 +13,7 @@ use crate::entry::{Decision, Frozen, Page, Remembered};
 #[derive(Debug, Default)]
 pub(super) struct State {
     decisions: BTreeMap<TransactionId, Remembered>,
-    /// Settled decisions, by the snapshot that the bound of what is forgotten must have passed.
+    /// Settled decisions, by the time that the bound of what is forgotten must have passed.
     fading: BTreeSet<(ClockTime, TransactionId)>,
     pub(super) forgotten: ClockTime,
     pub(super) committed: u64,
@@ -57,9 +57,9 @@ impl State {
     }
 
     fn enter(&mut self, remembered: Remembered) {
-        let (id, snapshot) = (remembered.decision.transaction, remembered.decision.snapshot);
+        let (id, until) = (remembered.decision.transaction, remembered.decision.remembered_until());
         if remembered.is_settled {
-            self.fading.insert((snapshot, id));
+            self.fading.insert((until, id));
         }
         self.decisions.insert(id, remembered);
     }
@@ -68,15 +68,15 @@ impl State {
         for id in transactions {
             if let Some(known) = self.decisions.get_mut(id) {
                 known.is_settled = true;
-                self.fading.insert((known.decision.snapshot, *id));
+                self.fading.insert((known.decision.remembered_until(), *id));
             }
         }
     }
 
     pub(super) fn forget(&mut self, below: ClockTime) {
         self.forgotten = self.forgotten.max(below);
-        while let Some((snapshot, id)) = self.fading.first().copied()
-            && snapshot < self.forgotten
+        while let Some((until, id)) = self.fading.first().copied()
+            && until < self.forgotten
         {
             self.fading.pop_first();
             self.decisions.remove(&id);
@@ -124,6 +124,7 @@ mod tests {
             transaction,
             by,
             snapshot,
+            begun: ClockTime::default(),
             participants: Vec::new(),
             outcome,
             readers: Vec::new(),
@@ -154,6 +155,19 @@ mod tests {
         assert_eq!(state.outcome(one.transaction), None);
         assert_eq!(state.outcome(other.transaction), Some(committed(9)), "a shard may not have applied it");
         assert_eq!(state.record(&decision(3, 5, committed(9))), Outcome::Aborted, "it may have been aborted");
+    }
+
+    #[test]
+    fn a_commit_is_remembered_for_as_long_as_its_client_may_ask_by_its_own_clock() {
+        let mut state = State::default();
+        let one =
+            Decision { begun: ClockTime::from_micros(90), ..Decision::clone(&decision(1, 5, committed(9))) };
+        state.record(&Arc::new(one.clone()));
+        state.settle(&[one.transaction]);
+        state.forget(ClockTime::from_micros(90));
+        assert_eq!(state.outcome(one.transaction), Some(committed(9)));
+        state.forget(ClockTime::from_micros(91));
+        assert_eq!(state.outcome(one.transaction), None);
     }
 
     #[test]

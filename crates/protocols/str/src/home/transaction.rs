@@ -39,6 +39,7 @@ pub(super) struct CommitWanted {
     pub(super) writes: Vec<Write>,
     pub(super) shows: bool,
     pub(super) period: Period,
+    pub(super) begun: ClockTime,
 }
 
 /// The part of a transaction at one shard.
@@ -66,6 +67,8 @@ pub(super) struct Transaction {
     /// Counts the transactions of the node.
     pub(super) began: u64,
     pub(super) snapshot: ClockTime,
+    /// The clock of its client when it was begun, once that has asked to commit.
+    pub(super) begun: ClockTime,
     pub(super) phase: Phase,
     pub(super) reads: BTreeMap<u32, Gathering>,
     pub(super) commit: Option<CommitWanted>,
@@ -88,7 +91,8 @@ pub(super) struct Transaction {
     /// Its decision, once there is one.
     pub(super) decision: Option<Arc<Decision>>,
     pub(super) shows: bool,
-    pub(super) is_shown: bool,
+    /// The local timestamp and the chain's length with which it was shown, if it was.
+    pub(super) shown: Option<(ClockTime, u8)>,
     pub(super) touched_at: Instant,
     /// When its decision was sent.
     pub(super) recorded_at: Instant,
@@ -102,6 +106,7 @@ impl Transaction {
             client,
             began,
             snapshot,
+            begun: ClockTime::default(),
             phase: Phase::Executing,
             reads: BTreeMap::new(),
             commit: None,
@@ -116,7 +121,7 @@ impl Transaction {
             stacks_on: Vec::new(),
             decision: None,
             shows: false,
-            is_shown: false,
+            shown: None,
             touched_at: now,
             recorded_at: now,
             queued: Vec::new(),

@@ -255,12 +255,13 @@ impl Shard {
         }
     }
 
-    /// This replica led when it appended a transaction, and does not know whether that is stable: it is as if another leader had announced it.
-    pub(super) fn hold_appended(&mut self, id: TransactionId) {
+    /// This replica led a view when it appended a transaction, and does not know whether that is stable: it is as if another leader had
+    /// announced it.
+    pub(super) fn hold_appended(&mut self, id: TransactionId, view: View) {
         if let Some(pending) = self.pendings.get_mut(id)
             && pending.prepared.is_none()
         {
-            pending.announced = pending.announced.max(Some(View(0)));
+            pending.announced = pending.announced.max(Some(view));
         }
     }
 

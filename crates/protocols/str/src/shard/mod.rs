@@ -228,6 +228,7 @@ impl Shard {
             | Message::Settled { .. } => outbox.ignored(reasons::HOMES_ONLY),
             Message::ReadReply { .. }
             | Message::Shown { .. }
+            | Message::UnderWay { .. }
             | Message::CommitReply { .. }
             | Message::Doomed { .. }
             | Message::OtherPeriod { .. }
@@ -281,7 +282,9 @@ impl Shard {
     }
 
     pub(crate) fn on_deposed(&mut self, outbox: &mut Out) {
-        self.leader = None;
+        let Some(Leading { view, .. }) = self.leader.take() else {
+            return outbox.ignored(reasons::NOT_LEADING);
+        };
         // Whatever was appended and is not stable may never be: the log will say.
         let appended = self
             .pendings
@@ -289,7 +292,7 @@ impl Shard {
             .filter_map(|(id, pending)| std::mem::take(&mut pending.is_appended).then_some(id));
         let appended: Vec<TransactionId> = appended.collect();
         for id in appended {
-            self.hold_appended(id);
+            self.hold_appended(id, view);
         }
         outbox.emit(ReplicaEvent::Deposed);
     }
