@@ -329,6 +329,7 @@ impl Coordinators {
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
             | Command::After { transaction, .. }
+            | Command::CommitSpeculatively { transaction }
             | Command::Commit { transaction }
             | Command::Abort { transaction } => {
                 self.open.get(transaction).copied().ok_or(Some(Invalid::NotOpen(*transaction)))

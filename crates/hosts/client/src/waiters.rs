@@ -368,6 +368,8 @@ impl Waiters {
                     let _ = slot.gets.swap_remove(position).1.send(value);
                 }
             }
+            // Nobody asks for them.
+            Event::Begun { .. } | Event::Shown { .. } => {}
             Event::Marked { transaction, key, value, is_in_flight } => {
                 let Some(slot) = self.slots.get_mut(&transaction) else { return };
                 if let Some(position) = slot.marks.iter().position(|(wanted, _)| *wanted == key) {

@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, check_vectors, cross_check};
+use quorate_checker::{
+    Level, Recorder, Verdict, check, check_speculation, check_timestamps, check_vectors, cross_check,
+};
 use quorate_core::command::Event;
 use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::{Instant, Machine, ReplicaId};
@@ -256,6 +258,10 @@ impl<S: System> Simulation<S> {
                 Happening::Server(server, event) => {
                     if let Some(consultation) = S::Server::consultation(&event) {
                         self.cluster.on_consultation(server, consultation);
+                    }
+                    if let Some(word) = S::journal(&event) {
+                        let replica = self.cluster.replica(server);
+                        self.clients.note_journal::<S>(replica, word);
                     }
                     self.on_news(server, &event);
                 }
@@ -553,7 +559,8 @@ impl<S: System> Simulation<S> {
         match (S::FACTS, level) {
             (Facts::Timestamps, _) => judge_timestamps(report, self.clients.recorder()),
             (Facts::Vectors, Some(level)) => judge_vectors(report, level, &strict),
-            (Facts::Vectors, None) | (Facts::Nothing, _) => {}
+            (Facts::Snapshots, Some(_)) => judge_speculation(report, &strict),
+            (Facts::Vectors | Facts::Snapshots, None) | (Facts::Nothing, _) => {}
         }
         if report.broken.is_empty() {
             note(report, Invariant::Agreement, S::conclude(&self.inspector));
@@ -661,6 +668,16 @@ fn judge_vectors(report: &mut SeedReport, level: Level, strict: &Recorder) {
     if let Ok(history) = strict.to_history() {
         let vectors = invariants::vectors_explain_reads(&check_vectors(&history, level));
         note(report, Invariant::Timestamps, vectors);
+    }
+}
+
+/// Judges what transactions saw that did not commit, or were shown before they did.
+fn judge_speculation(report: &mut SeedReport, history: &Recorder) {
+    // A malformed history has been told of.
+    if let Ok(history) = history.to_history() {
+        let snapshots = invariants::snapshots_explain_reads(&check_speculation(&history));
+        note(report, Invariant::Speculation, snapshots);
+        note(report, Invariant::Speculation, invariants::speculation_is_sound(&check(&history, Level::Spsi)));
     }
 }
 

@@ -487,8 +487,21 @@ impl Execution {
     /// # Errors
     /// A value that was read is not one that workloads write.
     pub fn observed(&self) -> Result<Vec<MicroOp>, Undecodable> {
-        let mut ops = Vec::with_capacity(2 * self.plan.operations.len());
-        for (at, (operation, seen)) in self.plan.operations.iter().zip(&self.seen).enumerate() {
+        self.observed_of(self.plan.operations.len())
+    }
+
+    /// The micro-operations that are done, of a transaction that has ended before all of them were.
+    ///
+    /// # Errors
+    /// A value that was read is not one that workloads write.
+    pub fn observed_so_far(&self) -> Result<Vec<MicroOp>, Undecodable> {
+        self.observed_of(self.done)
+    }
+
+    fn observed_of(&self, operations: usize) -> Result<Vec<MicroOp>, Undecodable> {
+        let mut ops = Vec::with_capacity(2 * operations);
+        let done = self.plan.operations.iter().zip(&self.seen).enumerate().take(operations);
+        for (at, (operation, seen)) in done {
             match (operation, seen) {
                 (Operation::Scan(scan), Seen::Pages(pages)) => record_pages(scan, pages, &mut ops)?,
                 (Operation::Elements(elements), Seen::Listed(listed)) => {

@@ -164,6 +164,7 @@ impl Interactive {
             | Command::GetMarked { .. }
             | Command::CatchUp { .. }
             | Command::After { .. }
+            | Command::CommitSpeculatively { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }

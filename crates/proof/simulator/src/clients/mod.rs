@@ -2,6 +2,7 @@
 
 mod attempt;
 mod audit;
+mod doom;
 mod facts;
 mod homes;
 mod losses;
@@ -14,6 +15,7 @@ mod promise;
 mod puts;
 mod read_only;
 pub mod script;
+mod speculation;
 mod tally;
 mod trade;
 
@@ -31,10 +33,10 @@ use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId}
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
-use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
 use attempt::{Attempt, Undecided};
+use doom::Doom;
 use homes::parameters_at;
 use losses::Acknowledged;
 use milestones::Milestones;
@@ -45,6 +47,7 @@ use placing::Placing;
 use promise::Promises;
 use puts::Puts;
 use script::{Manner, Scripted};
+use speculation::Speculation;
 pub use tally::Tally;
 use trade::Trade;
 
@@ -71,21 +74,14 @@ struct Slot {
     alarms: u64,
 }
 
-/// A moment at which a client is to vanish: when the decision may not have reached anybody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doom {
-    /// Right after a commit has been acknowledged.
-    Commit,
-    /// Right after the commit of a transaction that was prepared more than once.
-    RetriedCommit,
-}
-
 /// One transaction after the other.
 #[derive(Debug)]
 struct Session {
     slot: usize,
     /// The process of the history. It is given up with a transaction whose fate is unknown.
     process: u64,
+    /// Its name in histories. It becomes another session with a transaction whose fate is unknown.
+    name: u64,
     /// How many transactions it has begun.
     begun: u64,
     /// The greatest timestamp of what it knows to be committed.
@@ -96,6 +92,8 @@ struct Session {
     /// How attempts at it go about it.
     manner: Manner,
     attempt: Option<Attempt>,
+    /// The attempts that were shown and are not settled, in order.
+    shown: Vec<Attempt>,
 }
 
 /// Where the transactions of a session come from.
@@ -120,7 +118,7 @@ impl Session {
             Work::Script(queue) => queue.is_empty(),
             Work::Audit(queue) => queue.is_empty(),
         };
-        self.current.is_none() && self.attempt.is_none() && nothing_queued
+        self.current.is_none() && self.attempt.is_none() && self.shown.is_empty() && nothing_queued
     }
 }
 
@@ -157,6 +155,7 @@ pub struct Clients {
     moves: Moves,
     /// The transactions that come after others of their clients.
     pipelines: Pipelines,
+    speculation: Speculation,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
     /// What has become of promises that were broken.
@@ -196,6 +195,7 @@ impl Clients {
             milestones: Milestones::new(cluster.scenario.seed),
             moves: Moves::new(cluster.scenario.seed),
             pipelines: Pipelines::new(cluster.scenario.seed),
+            speculation: Speculation::new(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
@@ -230,9 +230,27 @@ impl Clients {
     fn add_session(&mut self, slot: usize, work: Work) -> usize {
         let process = self.next_process();
         let manner = Manner::default();
-        let (begun, seen, current, attempt) = (0, Timestamp::ZERO, None, None);
-        self.sessions.push(Session { slot, process, begun, seen, work, current, manner, attempt });
+        let (begun, seen, current, attempt, shown) = (0, Timestamp::ZERO, None, None, Vec::new());
+        let name = process;
+        self.sessions.push(Session {
+            slot,
+            process,
+            name,
+            begun,
+            seen,
+            work,
+            current,
+            manner,
+            attempt,
+            shown,
+        });
         self.sessions.len() - 1
+    }
+
+    /// A session goes on as another one.
+    fn renew(&mut self, session: usize) {
+        let process = self.next_process();
+        (self.sessions[session].process, self.sessions[session].name) = (process, process);
     }
 
     fn next_process(&mut self) -> u64 {
@@ -252,7 +270,7 @@ impl Clients {
 
     /// True if an attempt is under way.
     pub fn has_open(&self) -> bool {
-        self.sessions.iter().any(|session| session.attempt.is_some())
+        self.sessions.iter().any(|session| session.attempt.is_some() || !session.shown.is_empty())
     }
 
     /// True if every session has done its work.
@@ -326,15 +344,6 @@ impl Clients {
         self.trade.as_ref().map_or(Vec::new(), |trade| trade.violations(held))
     }
 
-    /// A client vanishes now, or at a worse moment to come.
-    pub fn doom<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
-        match self.random.below(5) {
-            0 => self.crash(slot, cluster),
-            1 | 2 => self.slots[slot].doom = Some(Doom::Commit),
-            _ => self.slots[slot].doom = Some(Doom::RetriedCommit),
-        }
-    }
-
     /// A client vanishes now; a new one will take its place.
     pub fn crash<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         if !self.slots[slot].is_alive {
@@ -364,6 +373,7 @@ impl Clients {
         self.milestones.bury(self.slots[slot].id);
         self.moves.bury(self.slots[slot].id);
         self.pipelines.bury(self.slots[slot].id);
+        self.forget_begun(self.slots[slot].id);
         if let Some(trade) = &mut self.trade {
             trade.bury(slot);
         }
@@ -377,25 +387,15 @@ impl Clients {
                 if attempt.commit_asked {
                     self.give_up(session, attempt, None, cluster);
                 } else {
-                    self.record_failed(attempt.recorded, cluster);
+                    self.record_aborted(&attempt, cluster);
                 }
             }
+            for attempt in self.take_shown(session) {
+                self.give_up(session, attempt, None, cluster);
+            }
             // What it had seen is lost with its coordinator: whoever takes its place begins another session.
-            self.sessions[session].process = self.next_process();
+            self.renew(session);
             self.sessions[session].seen = Timestamp::ZERO;
-        }
-    }
-
-    /// What a client leaves behind is in danger until somebody else has settled it, so that is when replicas fail too.
-    fn make_worse<S: System>(&mut self, cluster: &mut Cluster<S>) {
-        const WORSE: [Fault; 4] =
-            [Fault::NodeCrashes, Fault::PowerLoss, Fault::EmptyDisks, Fault::Partitions];
-        let drawn: Vec<Fault> = WORSE.into_iter().filter(|fault| cluster.scenario.has(*fault)).collect();
-        if !drawn.is_empty() && self.random.chance(0.5) {
-            let fault = drawn[self.random.index(drawn.len())];
-            let after =
-                (2 * cluster.scenario.round_trip() + Duration::from_millis(20)).mul_f64(self.random.unit());
-            cluster.world.set_alarm(after, Alarm::Strike(Strike::Follow(fault)));
         }
     }
 
@@ -482,12 +482,15 @@ impl Clients {
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
         let site = cluster.site_in_history(slot);
         self.recorder.site(recorded, site.clone());
+        self.note_attempt::<S>(session, id, recorded);
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);
         }
         self.tally.attempts += 1;
         self.by_transaction.insert(id, session);
-        let read_only = self.draw_read_only(session, &execution, cluster);
+        // What reads all at once comes after nothing that is not settled.
+        let comes_after = !self.sessions[session].shown.is_empty();
+        let read_only = self.draw_read_only(session, &execution, cluster).filter(|_| !comes_after);
         if read_only.as_ref().is_some_and(|read_only| !read_only.is_strict) {
             self.past.push(recorded);
         }
@@ -527,6 +530,7 @@ impl Clients {
         self.sessions[session].attempt = Some(attempt);
         cluster.world.command(client, Command::Begin { transaction: id, keyspace: KEYSPACE, patience });
         self.follow_perhaps(session, cluster);
+        self.follow_what_was_shown(session, cluster);
         self.drive(session, cluster);
     }
 
@@ -593,7 +597,7 @@ impl Clients {
                 Step::Commit if is_drawn && self.random.chance(0.03) => Command::Abort { transaction },
                 Step::Commit => {
                     attempt.commit_asked = true;
-                    Command::Commit { transaction }
+                    self.speculation.draw_commit::<S>(transaction)
                 }
             };
             cluster.world.command(client, command);
@@ -667,6 +671,8 @@ impl Clients {
             Event::Set { transaction, answer: SetAnswer::Count { .. } } => {
                 self.nonsense.push(format!("{transaction} was told a count, and had asked for none"));
             }
+            Event::Begun { transaction, begun } => self.on_begun(transaction, begun),
+            Event::Shown { transaction, shown } => self.on_shown(transaction, shown, cluster),
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
             Event::Milestone { transaction, milestone, result } => {
@@ -715,7 +721,9 @@ impl Clients {
             }
             return;
         };
-        if is_late && self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.resolving) {
+        if is_late && self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.resolving)
+            || self.on_shown_finished(session, transaction, &result, cluster)
+        {
             return;
         }
         if self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.read_only.is_some()) {
@@ -764,19 +772,6 @@ impl Clients {
         }
     }
 
-    /// A commit has been acknowledged, of a transaction that was prepared more than once or not: a client that was to vanish then
-    /// does.
-    fn meet_doom<S: System>(&mut self, slot: usize, was_retried: bool, cluster: &mut Cluster<S>) {
-        let is_doomed = match self.slots[slot].doom {
-            Some(Doom::Commit) => true,
-            Some(Doom::RetriedCommit) => was_retried,
-            None => false,
-        };
-        if is_doomed {
-            self.crash(slot, cluster);
-        }
-    }
-
     fn wants_to_commit(&self, session: usize) -> bool {
         self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.commit_asked)
     }
@@ -818,7 +813,7 @@ impl Clients {
         if attempt.read_only.is_none() {
             self.told.push((attempt.id, Outcome::Aborted));
         }
-        self.record_failed(attempt.recorded, cluster);
+        self.record_aborted(&attempt, cluster);
         let audits = self.sessions[session].audits();
         if let Some((_, _, attempts)) = &mut self.sessions[session].current {
             *attempts += 1;
@@ -871,7 +866,7 @@ impl Clients {
             let time = self.time(cluster.world.now());
             self.recorder.info(attempt.recorded, time);
         }
-        self.sessions[session].process = self.next_process();
+        self.renew(session);
         self.note_unplaced::<S>(attempt.id, attempt.recorded);
         // What became of a promise that was broken has no answer.
         if !attempt.manner.breaks_promise {
@@ -986,7 +981,7 @@ fn in_history<S: System>(id: TransactionId, timestamp: Timestamp) -> quorate_che
 
 /// Attempts that are under way, in words.
 fn in_words<'a>(sessions: impl Iterator<Item = &'a Session>) -> Vec<String> {
-    let attempts = sessions.filter_map(|session| session.attempt.as_ref());
+    let attempts = sessions.flat_map(|session| session.attempt.iter().chain(&session.shown));
     attempts
         .map(|attempt| {
             let state = if attempt.commit_asked { "wants to commit" } else { "is reading" };

@@ -13,18 +13,18 @@
 //! | I3 | acknowledged puts survive, or later ones of the same keys (where histories are promised nothing) | what the replicas hold at the end |
 //! | I4 | replicas agree on outcomes and on data | the replicas after a last view change |
 //! | I4 | replicas run everything in one order (where a bug is planted; else it stops them) | the replicas while it runs |
+//! | I5 | what transactions saw that were shown, or aborted, is what one snapshot of their node held | the history, with and without local and final commits |
 //! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
 //! | I6 | a leader whose clock is off hands over (where nothing else goes wrong) | the replicas while it runs |
 //! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
 //! | I7 | what has ended is forgotten | the replicas and their disks, after a rest |
 //! | I8 | the same seed gives the same execution | the hash of a second run |
-//!
-//! I5 belongs to protocols that show speculative results.
 
 mod i1_isolation;
 mod i2_timestamps;
 mod i3_durability;
 mod i4_agreement;
+mod i5_speculation;
 mod i6_liveness;
 mod i7_memory;
 mod i7_sanity;
@@ -38,6 +38,7 @@ pub use i3_durability::{AcknowledgedPut, acknowledged_appends_survive, acknowled
 pub use i4_agreement::{
     above_floor, digests_agree, everything_is_in_order, outcomes_agree, replicas_agree_on_data,
 };
+pub use i5_speculation::{snapshots_explain_reads, speculation_is_sound};
 pub use i6_liveness::{everything_ends, leaders_have_sound_clocks};
 pub use i7_memory::what_has_ended_is_forgotten;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
@@ -58,6 +59,8 @@ pub enum Invariant {
     Durability,
     /// Replicas agree and converge.
     Agreement,
+    /// What was seen before it was final, or of what aborted, was sound.
+    Speculation,
     /// Everything ends.
     Liveness,
     /// No panic, no nonsense, no leak.
@@ -68,11 +71,12 @@ pub enum Invariant {
 
 impl Invariant {
     /// Every invariant.
-    pub const ALL: [Invariant; 7] = [
+    pub const ALL: [Invariant; 8] = [
         Invariant::Isolation,
         Invariant::Timestamps,
         Invariant::Durability,
         Invariant::Agreement,
+        Invariant::Speculation,
         Invariant::Liveness,
         Invariant::Sanity,
         Invariant::Determinism,
@@ -85,6 +89,7 @@ impl Invariant {
             Invariant::Timestamps => "I2",
             Invariant::Durability => "I3",
             Invariant::Agreement => "I4",
+            Invariant::Speculation => "I5",
             Invariant::Liveness => "I6",
             Invariant::Sanity => "I7",
             Invariant::Determinism => "I8",

@@ -36,7 +36,10 @@ use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
 use quorate_core::topology::Isolation;
-use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, TransactionId, View};
+use quorate_core::{
+    ClientId, ClockTime, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    View,
+};
 use quorate_wire::Wire;
 
 use crate::amnesia::HostPlant;
@@ -162,7 +165,8 @@ impl SystemKind {
             type Output = bool;
 
             fn run<S: System>(self) -> bool {
-                !S::NOT_JUDGED.contains(&self.0)
+                let has_evidence = self.0 != Invariant::Speculation || S::FACTS == Facts::Snapshots;
+                has_evidence && !S::NOT_JUDGED.contains(&self.0)
             }
         }
         self.visit(Judges(invariant))
@@ -540,6 +544,11 @@ pub trait System:
         Vec::new()
     }
 
+    /// A word of a server about a transaction that judges are told; none if the event is none.
+    fn journal(_: &<Self::Server as Machine>::Event) -> Option<Journal> {
+        None
+    }
+
     /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
     /// makes the server follow.
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;
@@ -554,6 +563,32 @@ pub enum Facts {
     Timestamps,
     /// Snapshots and places at local sites: a transaction has read what its vector includes.
     Vectors,
+    /// Snapshots, local and final commits: a transaction has read what had committed below its snapshot, at its own node also what was not
+    /// final yet.
+    Snapshots,
+}
+
+/// A word of a server about a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journal {
+    /// It has committed locally.
+    CommittedLocally {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The life of the machine that runs it.
+        life: u64,
+        /// Its snapshot.
+        snapshot: ClockTime,
+        /// Its local timestamp.
+        local: ClockTime,
+    },
+    /// It is final.
+    Finalized {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its timestamp.
+        timestamp: Timestamp,
+    },
 }
 
 /// How far ahead of a replica's view another lies that it hears of.

@@ -348,6 +348,9 @@ pub(super) fn event(event: &Event) -> String {
         }
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Milestone { transaction: id, .. } => format!("{} has no milestones", transaction(*id)),
+        Event::Begun { transaction: id, .. } | Event::Shown { transaction: id, .. } => {
+            format!("{} is not speculated with", transaction(*id))
+        }
         Event::Marked { transaction: id, .. } => format!("{} has no versions in flight", transaction(*id)),
         Event::Outdated { keyspace } => format!("the membership of {keyspace} has changed"),
         Event::Set { transaction: id, .. } | Event::Located { transaction: id, .. } => {

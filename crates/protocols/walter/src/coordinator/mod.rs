@@ -254,7 +254,8 @@ impl Coordinates for Coordinator {
             }
             Command::After { transaction, earlier } => self.follow(transaction, earlier, outbox),
             Command::Observe { .. } => {}
-            Command::ReadOnly { .. }
+            Command::CommitSpeculatively { .. }
+            | Command::ReadOnly { .. }
             | Command::ReadOnlyScan { .. }
             | Command::Execute { .. }
             | Command::Recall { .. } => {

@@ -296,6 +296,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::Got { transaction, key, value: found } => {
             format!("{} got {} = {}", of(transaction), text(key), value(found.as_ref()))
         }
+        Event::Begun { transaction, .. } | Event::Shown { transaction, .. } => {
+            format!("{} is not speculated with", of(transaction))
+        }
         Event::Marked { transaction, key, value: found, is_in_flight } => {
             let mark = if *is_in_flight { ", in flight" } else { ", everywhere" };
             format!("{} got {} = {}{mark}", of(transaction), text(key), value(found.as_ref()))

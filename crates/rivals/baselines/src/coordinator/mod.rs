@@ -226,6 +226,7 @@ impl Coordinates for Coordinator {
             | Command::Observe { .. }
             | Command::CatchUp { .. }
             | Command::After { .. }
+            | Command::CommitSpeculatively { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }

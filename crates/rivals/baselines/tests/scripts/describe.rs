@@ -216,6 +216,9 @@ pub(super) fn event(event: &Event) -> String {
             let fate = fate.map_or("unknown".to_owned(), outcome);
             format!("{} resolved: {fate}", transaction(*id))
         }
+        Event::Begun { transaction: id, .. } | Event::Shown { transaction: id, .. } => {
+            format!("{} is not speculated with", transaction(*id))
+        }
         Event::Marked { transaction: id, .. } => format!("{} has no versions in flight", transaction(*id)),
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Milestone { transaction: id, .. } => format!("{} has no milestones", transaction(*id)),

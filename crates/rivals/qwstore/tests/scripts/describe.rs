@@ -136,6 +136,9 @@ pub(super) fn event(event: &Event) -> String {
     match event {
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Milestone { transaction: id, .. } => format!("{} has no milestones", transaction(*id)),
+        Event::Begun { transaction: id, .. } | Event::Shown { transaction: id, .. } => {
+            format!("{} is not speculated with", transaction(*id))
+        }
         Event::Marked { transaction: id, .. } => format!("{} has no versions in flight", transaction(*id)),
         Event::Outdated { keyspace } => format!("{keyspace} has changed"),
         Event::Got { transaction: id, key, value: found } => {

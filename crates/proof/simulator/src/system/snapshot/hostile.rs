@@ -89,6 +89,7 @@ impl Hostile {
                 session: Session { seen, after: None },
                 snapshot: liar.random.chance(0.3).then_some(seen),
                 period: Period { life: Life(liar.random.below(2)), number: liar.random.below(3) },
+                begun: if liar.random.chance(0.3) { ClockTime::from_micros(u64::MAX) } else { seen },
                 writes: keys.iter().take(liar.random.index(3)).map(write).collect(),
                 shows: true,
             }

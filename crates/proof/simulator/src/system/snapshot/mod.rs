@@ -21,9 +21,9 @@ use quorate_core::topology::Isolation;
 use quorate_core::{ClientId, ClockTime, Machine, Random, ReplicaIndex};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
-use quorate_str::{Coordinator, CoordinatorConfig, Replica};
+use quorate_str::{Coordinator, CoordinatorConfig, Replica, ReplicaEvent};
 
-use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
+use super::{Facts, Far, Journal, Messages, Sketch, System, SystemKind, on_log};
 use crate::cluster::Cluster;
 use crate::invariants::Broken;
 use crate::world::costs::Work;
@@ -83,7 +83,7 @@ impl System for Snapshot {
     type Hostile = Hostile;
     type Inspector = Inspector;
 
-    const FACTS: Facts = Facts::Nothing;
+    const FACTS: Facts = Facts::Snapshots;
     const READS_THE_PAST: bool = false;
     const STANDS_ON_LOG: bool = true;
     const SNAPSHOTS_MAY_BE_OLD: bool = true;
@@ -152,6 +152,19 @@ impl System for Snapshot {
 
     fn happened(inspector: &Inspector) -> Vec<(&'static str, u64)> {
         inspector.happened()
+    }
+
+    fn journal(event: &<Server as Machine>::Event) -> Option<Journal> {
+        let Part::Own(event) = event else { return None };
+        match *event {
+            ReplicaEvent::CommittedLocally { transaction, life, snapshot, local } => {
+                Some(Journal::CommittedLocally { transaction, life: life.0, snapshot, local })
+            }
+            ReplicaEvent::Finalized { transaction, timestamp } => {
+                Some(Journal::Finalized { transaction, timestamp })
+            }
+            ReplicaEvent::Leading { .. } | ReplicaEvent::Deposed => None,
+        }
     }
 
     fn hint_view(server: &Server, from: ReplicaIndex, far: Far) -> Option<Message> {

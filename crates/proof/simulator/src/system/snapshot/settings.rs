@@ -33,6 +33,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let grant_length = 4 * round_trip + Duration::from_millis(random.between(20, 3_000));
     let replica = ReplicaConfig {
         rules,
+        journals: true,
         variant,
         orders_sessions: random.chance(0.3),
         grant_length,
@@ -61,6 +62,7 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
     let floor_lag = if collects { Duration::from_millis(100) } else { Duration::from_secs(3_600) };
     let replica = ReplicaConfig {
         rules,
+        journals: true,
         grant_length: Duration::from_millis(100),
         vote_timeout: Duration::from_millis(10),
         resend_timeout: Duration::from_millis(5),

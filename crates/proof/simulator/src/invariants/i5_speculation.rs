@@ -1,0 +1,25 @@
+//! I5: speculative snapshot isolation, also for what aborted and for what was shown before it was final (STR, section 5).
+
+use quorate_checker::Report;
+
+use super::{BROKEN_MAX, Broken, Finding, Invariant, finding, judged};
+
+/// Snapshots, local and final commits explain every read. Homes tell of all of them, so that there is no excuse for not knowing.
+pub fn snapshots_explain_reads(report: &Report) -> Finding {
+    match judged(Invariant::Speculation, report) {
+        Finding::Unknown(reason) => {
+            let unknown = Broken::new(Invariant::Speculation, "unknown", reason);
+            finding(vec![Broken { level: report.level, ..unknown }].into_iter().take(BROKEN_MAX).collect())
+        }
+        known => known,
+    }
+}
+
+/// What clients saw is speculative snapshot isolation, whatever servers say. Where there are too many ways in which it may have come about, the
+/// servers' word is left.
+pub fn speculation_is_sound(report: &Report) -> Finding {
+    match judged(Invariant::Speculation, report) {
+        Finding::Unknown(_) => Finding::Holds,
+        known => known,
+    }
+}
