@@ -60,8 +60,12 @@ pub enum Mutant {
     IgnoresConflicts,
     /// The search for an order of what is open ends with success.
     SettlesEverything,
-    /// No edges between what a site has shown and its later transactions.
+    /// No edges between what completed at a site and its later transactions.
     DropsSiteOrder,
+    /// No edges between what a site has only shown and its later final commits that touch the same keys.
+    DropsShown,
+    /// What a site has only shown counts as completed there.
+    TakesShownForFinal,
     /// No edges from local commits to those that saw them.
     DropsLocalCommits,
     /// Session order is that of processes.
@@ -105,7 +109,7 @@ pub enum Mutant {
 impl Mutant {
     /// All faults.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Mutant; 43] = [
+    pub const ALL: [Mutant; 45] = [
         Mutant::DropsReadsFrom,
         Mutant::DropsWriteOrder,
         Mutant::DropsAntiDependencies,
@@ -130,6 +134,8 @@ impl Mutant {
         Mutant::IgnoresConflicts,
         Mutant::SettlesEverything,
         Mutant::DropsSiteOrder,
+        Mutant::DropsShown,
+        Mutant::TakesShownForFinal,
         Mutant::DropsLocalCommits,
         Mutant::SessionsAreProcesses,
         Mutant::SeesOnlyDirectly,
@@ -187,6 +193,7 @@ pub(crate) fn drops(kind: EdgeKind) -> bool {
         EdgeKind::SessionOrder => is_planted(Mutant::DropsSessionOrder),
         EdgeKind::RealTime => is_planted(Mutant::DropsRealTime),
         EdgeKind::SiteOrder => is_planted(Mutant::DropsSiteOrder),
+        EdgeKind::Shown => is_planted(Mutant::DropsShown),
         EdgeKind::LocalCommit => is_planted(Mutant::DropsLocalCommits),
         _ => false,
     }

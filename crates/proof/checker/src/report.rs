@@ -209,6 +209,10 @@ pub enum DependencyKind {
     /// The first completed at a site before the second was invoked there.
     #[serde(rename = "rts")]
     SiteOrder,
+    /// The first was shown at a site before the second was invoked there, and the second touches a key that the
+    /// first wrote.
+    #[serde(rename = "shown")]
+    Shown,
     /// The second's snapshot holds all that an earlier snapshot of its site holds, and so the first.
     #[serde(rename = "vis")]
     Snapshot,
@@ -230,6 +234,7 @@ impl DependencyKind {
             DependencyKind::SessionOrder => "so",
             DependencyKind::RealTime => "rt",
             DependencyKind::SiteOrder => "rts",
+            DependencyKind::Shown => "shown",
             DependencyKind::Snapshot => "vis",
             DependencyKind::LocalCommit => "lc",
             DependencyKind::Ended => "end",
@@ -244,6 +249,7 @@ impl DependencyKind {
             EdgeKind::SessionOrder => DependencyKind::SessionOrder,
             EdgeKind::RealTime | EdgeKind::Onward => DependencyKind::RealTime,
             EdgeKind::SiteOrder => DependencyKind::SiteOrder,
+            EdgeKind::Shown => DependencyKind::Shown,
             EdgeKind::Snapshot => DependencyKind::Snapshot,
             EdgeKind::LocalCommit => DependencyKind::LocalCommit,
             EdgeKind::Ended => DependencyKind::Ended,
@@ -253,7 +259,10 @@ impl DependencyKind {
     fn has_key(self) -> bool {
         matches!(
             self,
-            DependencyKind::ReadsFrom | DependencyKind::WriteOrder | DependencyKind::AntiDependency
+            DependencyKind::ReadsFrom
+                | DependencyKind::WriteOrder
+                | DependencyKind::AntiDependency
+                | DependencyKind::Shown
         )
     }
 }

@@ -19,6 +19,9 @@ pub(crate) enum EdgeKind {
     Onward,
     /// The first completed at a site before the second was invoked there (RTs).
     SiteOrder,
+    /// The first was shown at a site before the second was invoked there, and the second commits and touches a
+    /// key that the first wrote.
+    Shown,
     /// Both ran at one site, and the second's snapshot holds all that the first's holds.
     Snapshot,
     /// The second's snapshot holds the first, maybe as a local commit of its site, and so all that the first
@@ -31,7 +34,7 @@ pub(crate) enum EdgeKind {
 
 impl EdgeKind {
     /// All kinds in the order of their numbers.
-    pub(crate) const ALL: [EdgeKind; 10] = [
+    pub(crate) const ALL: [EdgeKind; 11] = [
         EdgeKind::ReadsFrom,
         EdgeKind::WriteOrder,
         EdgeKind::AntiDependency,
@@ -39,6 +42,7 @@ impl EdgeKind {
         EdgeKind::RealTime,
         EdgeKind::Onward,
         EdgeKind::SiteOrder,
+        EdgeKind::Shown,
         EdgeKind::Snapshot,
         EdgeKind::LocalCommit,
         EdgeKind::Ended,

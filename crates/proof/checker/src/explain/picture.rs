@@ -33,16 +33,16 @@ text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:#1c21
 .wr{stroke:#0b62c4}.wr-ink{fill:#0b62c4}\
 .ww{stroke:#b45309}.ww-ink{fill:#b45309}\
 .rw{stroke:#b0156f}.rw-ink{fill:#b0156f}\
-.so,.rt,.rts,.vis,.lc,.end{stroke:#4d7c0f;stroke-dasharray:6 3}.so-ink,.rt-ink,.rts-ink,.vis-ink,.lc-ink,.end-ink{fill:#4d7c0f}\
+.so,.rt,.rts,.shown,.vis,.lc,.end{stroke:#4d7c0f;stroke-dasharray:6 3}.so-ink,.rt-ink,.rts-ink,.shown-ink,.vis-ink,.lc-ink,.end-ink{fill:#4d7c0f}\
 @media (prefers-color-scheme:dark){\
 text{fill:#e6edf3}.small{fill:#9aa4af}.paper{fill:#0f1318}.lane{fill:#181e25}\
 .bar{fill:#0f1318;stroke:#9aa4af}.aborted{fill:#2c1517;stroke:#ff8b83}.tick{stroke:#39424d}.spec{stroke:#9aa4af}\
 .on-top{stroke:#0f1318}.aborted-text{stroke:#2c1517}\
 .wr{stroke:#6cb2ff}.wr-ink{fill:#6cb2ff}.ww{stroke:#f5a54a}.ww-ink{fill:#f5a54a}\
-.rw{stroke:#ff85c8}.rw-ink{fill:#ff85c8}.so,.rt,.rts,.vis,.lc,.end{stroke:#a3d65c}.so-ink,.rt-ink,.rts-ink,.vis-ink,.lc-ink,.end-ink{fill:#a3d65c}}";
+.rw{stroke:#ff85c8}.rw-ink{fill:#ff85c8}.so,.rt,.rts,.shown,.vis,.lc,.end{stroke:#a3d65c}.so-ink,.rt-ink,.rts-ink,.shown-ink,.vis-ink,.lc-ink,.end-ink{fill:#a3d65c}}";
 
 /// The names of all kinds of edges, each with colours in [`STYLE`].
-const EDGE_KINDS: [&str; 9] = ["wr", "ww", "rw", "so", "rt", "rts", "vis", "lc", "end"];
+const EDGE_KINDS: [&str; 10] = ["wr", "ww", "rw", "so", "rt", "rts", "shown", "vis", "lc", "end"];
 
 /// Values of a list that stand in a bar.
 const LIST_VALUES_MAX: usize = 5;
@@ -188,6 +188,9 @@ fn legend_entries(edges: &[AnomalyEdge]) -> Vec<(&'static str, &'static str)> {
         DependencyKind::SessionOrder => "in one session, the first completed before the second began",
         DependencyKind::RealTime => "the first completed before the second began",
         DependencyKind::SiteOrder => "at one site, the first completed before the second began",
+        DependencyKind::Shown => {
+            "at one site, the first was shown before the second began, which touches its key"
+        }
         DependencyKind::Snapshot => "at the site of both, the second saw all that the first had seen",
         DependencyKind::LocalCommit => "the second's snapshot holds the first, maybe as a local commit",
         DependencyKind::Ended => "the first ended before the second began, so it did not see the second",

@@ -157,6 +157,12 @@ impl<'a> Words<'a> {
                 format!("In session {session}, {a} completed before {b} was invoked.")
             }
             EdgeKind::SiteOrder => format!("At one site, {a} had committed before {b} was invoked."),
+            EdgeKind::Shown => {
+                let key = self.history.key(key);
+                format!(
+                    "At one site, {a} had been shown before {b} was invoked, and {b} touches {key}, which {a} wrote."
+                )
+            }
             EdgeKind::Snapshot => format!("At the site of both, {b} saw all that {a} had seen."),
             EdgeKind::LocalCommit => {
                 format!(

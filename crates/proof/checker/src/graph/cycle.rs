@@ -17,7 +17,10 @@ pub(crate) struct CycleShape {
     once: Option<EdgeKind>,
 }
 
-const ORDER: u16 = EdgeKind::SessionOrder.bit() | EdgeKind::RealTime.bit() | EdgeKind::SiteOrder.bit();
+const ORDER: u16 = EdgeKind::SessionOrder.bit()
+    | EdgeKind::RealTime.bit()
+    | EdgeKind::SiteOrder.bit()
+    | EdgeKind::Shown.bit();
 const WW: u16 = EdgeKind::WriteOrder.bit();
 const WR: u16 = EdgeKind::ReadsFrom.bit();
 const RW: u16 = EdgeKind::AntiDependency.bit();

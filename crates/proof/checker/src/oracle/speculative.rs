@@ -8,7 +8,8 @@
 //! | | what it says here | where |
 //! |---|---|---|
 //! | SI | the committed part is SI with P(T) as snapshot; a `spec` line of a transaction that commits shows the same reads | [`commits_fit`] |
-//! | SPSI-1 | what local- or final-committed at T's node before T began is in S(T), unless it aborts | [`own_node_first`] |
+//! | SPSI-1 | if T does not commit: what local- or final-committed at T's node before T began is in S(T), unless it aborts | [`own_node_first`] |
+//! | SPSI-1 | if T commits: of those, what was final before T began is in P(T), and what wrote a key that T touches; the others may be in L(T) | [`own_node_final_first`] |
 //! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains; so do those of final commits, also if S(T) held local commits that aborted | `Views::reads_fit` |
 //! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
 //! | SPSI-1 | if T does not commit, S(T) holds nobody who was invoked after T had ended | `Views::candidates` |
@@ -159,23 +160,36 @@ fn prefixes(order: &[usize]) -> Vec<Set> {
 /// The committed part is SI, each node's own commits are seen, and the speculative result was the final one.
 fn commits_fit(execution: &Execution<'_>, next: Next) -> bool {
     let members = &execution.members;
-    let next_txn = members[next.member].txn;
+    let next_member = &members[next.member];
     let own_node_is_seen = execution.order.iter().all(|&at| {
-        let is_seen = contains(next.visible, at) || !own_node_first(members[at].txn, next_txn);
+        let is_seen = contains(next.visible, at) || !own_node_final_first(&members[at], next_member);
         // It commits after those that are placed, so none of them may have had to see it.
-        is_seen && !own_node_first(next_txn, members[at].txn)
+        is_seen && !own_node_final_first(next_member, &members[at])
     });
     let visible = execution.order.iter().filter(|&&at| contains(next.visible, at));
     let visible = visible.map(|&at| members[at].ops);
-    let speculated = next_txn.speculation.map(|shown| execution.history.speculated_ops(&shown));
+    let speculated = next_member.txn.speculation.map(|shown| execution.history.speculated_ops(&shown));
     own_node_is_seen
         && axioms::no_conflict(execution, next)
         && axioms::int_and_ext(execution, next)
         && speculated.is_none_or(|ops| replay::explains(execution.history, visible, ops))
 }
 
-/// SPSI-1: `one`, if it commits, must be in the snapshot of `other`: it was local- or final-committed at the
-/// same node before the other one began, as far as clients saw.
+/// SPSI-1: `one`, if it commits, must be in the prefix of `other`, if that commits too: it was final at the same
+/// node before the other one began, as far as clients saw, or it was shown there by then, and the other one touches
+/// a key that it wrote.
+fn own_node_final_first(one: &Member<'_>, other: &Member<'_>) -> bool {
+    let began = other.txn.invoke;
+    let was_final = one.txn.outcome == Outcome::Committed && one.txn.completion.is_some_and(|ok| ok < began);
+    let was_shown = one.txn.speculation.is_some_and(|speculation| speculation.index < began);
+    let is_update = |op: &&Op| !matches!(op.action, Action::Read(_));
+    let is_touched =
+        || one.ops.iter().filter(is_update).any(|op| other.ops.iter().any(|touch| touch.key == op.key));
+    one.txn.site == other.txn.site && (was_final || was_shown && is_touched())
+}
+
+/// SPSI-1: `one`, if it commits, must be in the snapshot of `other`, which does not: it was local- or
+/// final-committed at the same node before the other one began, as far as clients saw.
 fn own_node_first(one: &Txn, other: &Txn) -> bool {
     let spec = one.speculation.map(|speculation| speculation.index);
     let ok = one.completion.filter(|_| one.outcome == Outcome::Committed);

@@ -7,7 +7,8 @@
 //! | | what is judged | where |
 //! |---|---|---|
 //! | SI | the final commits are under snapshot isolation, and a `spec` line of a final commit shows its final reads | [`snapshots`], [`cast`] |
-//! | SPSI-1 | what committed at a node, locally or finally, before a transaction began there is in its snapshot, unless it aborts | [`snapshots`] |
+//! | SPSI-1 | what committed finally at a node, so that a client knew, before a transaction began there is in its snapshot as a final commit | [`site_order`] |
+//! | SPSI-1 | what a node had only shown by then is in its snapshot too, unless it aborts: for one that commits, as a final commit if it touches a key that the other one wrote | [`site_order`] |
 //! | SPSI-1 | what an aborted transaction observed, and what a `spec` line shows, is what one snapshot holds | [`views`], [`snapshots`] |
 //! | SPSI-3 | of two members of a snapshot that write one key, one is in the snapshot of the other | [`members`] |
 //! | SPSI-4 | a final commit reads from final commits, and what it flow-depends on commits | [`cast`] |
@@ -24,6 +25,7 @@ mod members;
 mod model;
 mod possibilities;
 mod shapes;
+mod site_order;
 mod snapshots;
 mod views;
 

@@ -1,17 +1,17 @@
 //! The snapshots of final commits and of views, as one question about cycles.
 //!
-//! As for snapshot isolation, a transaction is a begin and a commit. What a site has shown, locally or finally,
-//! comes before the begin of its later transactions: its commit before the begin of a final commit, and its
-//! begin before the begin of a view, which may hold it as a local commit and then holds all that it saw. A view
-//! is a transaction that wrote nothing; where it read from a final commit of its own site, that too may have
-//! been a local commit still.
+//! As for snapshot isolation, a transaction is a begin and a commit. What a site has shown comes before the begin
+//! of its later transactions, as [`site_order`](super::site_order) says: its commit before the begin of a final
+//! commit, if it was final by then or touched, and its begin before the begin of a view, which may hold it as a
+//! local commit and then holds all that it saw. A view is a transaction that wrote nothing; where it read from a
+//! final commit of its own site, that too may have been a local commit still.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dependencies::{Dependencies, Edge, EdgeKind, NoChoices};
 use crate::explain::Words;
 use crate::graph::{self, BY_SEVERITY, find_cycle};
-use crate::history::{Action, History, KeyId, Op, Outcome, Site, TxnId};
+use crate::history::{Action, History, KeyId, Op, TxnId};
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::search::{self, Cause, Choice, Contradiction, Resolution};
@@ -20,6 +20,7 @@ use crate::levels::speculative::members::written_keys;
 use crate::levels::speculative::model::AtSites;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::shapes::{count_members, shapes};
+use crate::levels::speculative::site_order::{shown_at, site_order};
 use crate::levels::speculative::views::Views;
 use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
@@ -101,7 +102,9 @@ impl<'a> Snapshots<'a> {
             return None;
         }
         let mut known = Known::new(self.shaped, dependencies, Precedence::None, Nodes::Split);
-        known.add_further(|first_node, edges| self.site_order(first_node, edges));
+        known.add_further(|first_node, edges| {
+            site_order(self.history, self.cast, self.views, first_node, edges)
+        });
         known.add_further(|first_node, edges| self.ends(first_node, edges));
         let members = self.member_edges();
         let graph = known.graph(&members);
@@ -188,46 +191,6 @@ impl<'a> Snapshots<'a> {
         acyclic::describe_contradiction(self.shaped, dependencies, contradiction, find, anomalies);
     }
 
-    /// The line that showed a final commit, locally or finally, to its client.
-    fn shown_at(&self, txn: TxnId) -> Option<u32> {
-        let txn = self.history.txn(txn);
-        let ok = txn.completion.filter(|_| txn.outcome == Outcome::Committed);
-        txn.speculation.map(|speculation| speculation.index).or(ok)
-    }
-
-    /// What a site has shown comes before its later transactions: one chain of auxiliary nodes per site for
-    /// those that commit, and one for views.
-    fn site_order(&self, first_node: usize, edges: &mut Vec<Edge>) -> usize {
-        let mut events: Vec<(u32, TxnId, bool)> = Vec::new();
-        for id in (0..self.history.txn_count() as u32).map(TxnId) {
-            if self.cast.is_effective(id) || self.is_view(id) {
-                events.push((self.history.txn(id).invoke, id, true));
-            }
-            if self.cast.is_effective(id) {
-                events.extend(self.shown_at(id).map(|shown| (shown, id, false)));
-            }
-        }
-        events.sort_unstable();
-        let mut last: BTreeMap<(Option<Site>, EdgeKind), u32> = BTreeMap::new();
-        let mut next_node = first_node as u32;
-        let edge = |from, to, kind| Edge { from, to, key: KeyId(0), kind };
-        for (_, id, is_invocation) in events {
-            let site = self.history.txn(id).site;
-            if is_invocation {
-                let kind = if self.is_view(id) { EdgeKind::LocalCommit } else { EdgeKind::SiteOrder };
-                edges.extend(last.get(&(site, kind)).map(|&node| edge(node, id.0, EdgeKind::Onward)));
-                continue;
-            }
-            for kind in [EdgeKind::SiteOrder, EdgeKind::LocalCommit] {
-                let before = last.insert((site, kind), next_node);
-                edges.extend(before.map(|before| edge(before, next_node, EdgeKind::Onward)));
-                edges.push(edge(id.0, next_node, kind));
-                next_node += 1;
-            }
-        }
-        next_node as usize
-    }
-
     /// A view holds nobody who was invoked after it had ended: a chain of auxiliary nodes leads from the begins
     /// of views to the commits of what is invoked later.
     fn ends(&self, first_node: usize, edges: &mut Vec<Edge>) -> usize {
@@ -311,7 +274,7 @@ impl<'a> Snapshots<'a> {
             return false;
         }
         std::iter::once(&view).chain(members).any(|&holder| {
-            self.shown_at(txn).is_some_and(|shown| shown < self.history.txn(holder).invoke)
+            shown_at(self.history, txn).is_some_and(|shown| shown < self.history.txn(holder).invoke)
                 || held.get(&holder).is_some_and(|held| held.contains(&txn))
         })
     }
@@ -389,7 +352,8 @@ impl<'a> Snapshots<'a> {
         let kind = if is_mate { EdgeKind::LocalCommit } else { EdgeKind::ReadsFrom };
         let below = vec![Edge { from: writer.0, to: member.0, key, kind }];
         let outside = vec![Edge { from: txn.0, to: writer.0, key, kind: EdgeKind::AntiDependency }];
-        let early = self.shown_at(writer).is_some_and(|shown| shown < self.history.txn(member).invoke);
+        let early =
+            shown_at(self.history, writer).is_some_and(|shown| shown < self.history.txn(member).invoke);
         if began_later(self.history, member, writer) {
             return Choice { key, answers: [outside.clone(), outside] };
         }

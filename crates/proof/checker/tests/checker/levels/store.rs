@@ -297,7 +297,7 @@ impl Store<'_> {
             let site = self.commits[id].site;
             self.applied[site] |= 1 << id;
             let session = self.tape.entries[entry].session;
-            self.pasts[session] |= self.commits[id].past;
+            self.pasts[session] |= self.commits[id].past & self.all();
         } else if let Some(local) = running.local {
             self.commits[local].is_aborted = true;
         }
@@ -321,7 +321,7 @@ impl Store<'_> {
         }
     }
 
-    /// First committer wins, and nothing depends on what did not commit.
+    /// First committer wins, and nothing touches what a local commit wrote that did not become final.
     fn decide(&mut self, running: &Running) -> bool {
         let ops = &self.tape.entries[running.entry].ops;
         let conflicts = |commit: &Commit| {
@@ -331,7 +331,11 @@ impl Store<'_> {
         let others = || self.commits.iter().enumerate().filter(|(id, _)| Some(*id) != running.local);
         let is_missed = |id: usize| running.snapshot >> id & 1 == 0;
         let lost_race = others().any(|(id, commit)| commit.is_final && is_missed(id) && conflicts(commit));
-        let depends = others().any(|(id, commit)| !commit.is_final && !is_missed(id));
+        let touches = |commit: &Commit| {
+            let mut written = commit.ops.iter().filter_map(updated_key);
+            written.any(|key| ops.iter().any(|op| touched_key(op) == key))
+        };
+        let depends = others().any(|(id, commit)| !commit.is_final && !is_missed(id) && touches(commit));
         let checked = self.kind != Kind::Causal && !self.random.percent(self.bugs);
         !((lost_race && checked)
             || (depends && !self.random.percent(self.bugs / 2))
@@ -362,6 +366,21 @@ impl Store<'_> {
             self.applied[site] |= 1 << id;
         }
     }
+}
+
+fn touched_key(op: &MicroOp) -> &Key {
+    match op {
+        MicroOp::Append(key, _)
+        | MicroOp::Write(key, _)
+        | MicroOp::Add(key, _)
+        | MicroOp::Remove(key, _)
+        | MicroOp::Read(key, _) => key,
+    }
+}
+
+/// The key of anything but a read.
+fn updated_key(op: &MicroOp) -> Option<&Key> {
+    (!matches!(op, MicroOp::Read(..))).then(|| touched_key(op))
 }
 
 /// The key of an append or a register write.

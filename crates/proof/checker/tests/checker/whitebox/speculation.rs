@@ -162,17 +162,73 @@ fn what_a_site_has_shown_is_in_later_snapshots_there() {
     let fill = |site: &str, end: &str| OWN_SITE.replace("SITE", site).replace("END", end);
     let aborted = |rs: &str| format!("fail 1 ! rs={rs} [[\"r\",\"y\",[]]]");
     let committed = |rs: &str| format!("ok 1 rs={rs} [[\"r\",\"y\",[]]]");
-    // A transaction that aborts must have seen the local commit, one that commits the final one.
-    assert!(judge(&fill("A", &aborted("5"))).is_valid());
-    assert!(judge(&fill("A", &committed("9"))).is_valid());
-    assert!(judge(&fill("B", &aborted("4"))).is_valid());
-    assert_eq!(
-        complaint(&judge(&fill("A", &aborted("4")))),
-        "T0 had committed at 5, at the same site, before T2 was invoked, whose snapshot is 4."
-    );
-    assert!(complaint(&judge(&fill("A", &committed("8")))).contains("T0 had committed at 9"));
-    let late = fill("A", &committed("8")).replace("spec   0 rs=0 lc=5 [[\"append\",\"x\",1]]", "");
+    // The local commit is in every snapshot; nobody touches its key, so the final one need not be.
+    for (site, end) in [
+        ("A", aborted("5")),
+        ("A", committed("5")),
+        ("A", committed("9")),
+        ("B", aborted("4")),
+        ("B", committed("4")),
+    ] {
+        let report = judge(&fill(site, &end));
+        assert!(report.is_valid(), "{site} {end}: {report}");
+    }
+    for end in [aborted("4"), committed("4")] {
+        assert_eq!(
+            complaint(&judge(&fill("A", &end))),
+            "T0 had committed at 5, at the same site, before T2 was invoked, whose snapshot is 4."
+        );
+    }
+    let late = fill("A", &committed("4")).replace("spec   0 rs=0 lc=5 [[\"append\",\"x\",1]]", "");
     assert!(judge(&late.replace("ok     0 fc=9", "ok     0 rs=0 fc=9")).is_valid(), "nobody had shown it");
+}
+
+/// A transaction that commits and touches a key of what its site had shown has the final commit in its snapshot.
+#[test]
+fn what_touches_a_shown_write_and_commits_saw_it_final() {
+    let fill = |site: &str, invoked: &str, outcome: &str| {
+        format!(
+            r#"
+            invoke 0 #A [["append","x",1],["r","z",null]]
+            spec   0 rs=0 lc=5 [["append","x",1],["r","z",[]]]
+            invoke 1 #{site} {invoked}
+            {outcome}
+            ok     0 fc=9 [["append","x",1],["r","z",[]]]
+            "#
+        )
+    };
+    let read = r#"[["r","x",null]]"#;
+    let reads = |rs: &str, seen: &str| format!(r#"ok 1 rs={rs} [["r","x",{seen}]]"#);
+    let writes = |rs: &str, key: &str| format!(r#"ok 1 rs={rs} fc=20 [["append","{key}",2]]"#);
+    let told = "T0 had been shown at the same site before T2 was invoked, and committed at 9; T2, whose snapshot is 8, \
+                touches x, which T0 wrote.";
+    let early = fill("A", read, &reads("8", "[]"));
+    assert_eq!(complaint(&judge(&early)), told);
+    assert!(judge(&fill("A", read, &reads("9", "[1]"))).is_valid());
+    assert!(judge(&fill("B", read, &reads("8", "[]"))).is_valid(), "it began at another site");
+    assert!(judge(&fill("A", read, r#"fail 1 ! rs=8 [["r","x",[]]]"#)).is_valid(), "a view need not");
+    assert!(judge(&fill("A", r#"[["append","z",2]]"#, &writes("8", "z"))).is_valid(), "T0 only read it");
+    let blind = fill("A", r#"[["append","x",2]]"#, &writes("8", "x"));
+    assert!(judge(&blind).anomalies.iter().any(|anomaly| anomaly.why == told));
+    // Touched or not, what was final before is in the snapshot as that.
+    let final_first = |rs: &str| {
+        format!(
+            r#"
+            invoke 0 #A [["append","x",1]]
+            spec   0 rs=0 lc=5 [["append","x",1]]
+            ok     0 fc=9 [["append","x",1]]
+            invoke 1 #A [["r","y",null]]
+            ok     1 rs={rs} [["r","y",[]]]
+            "#
+        )
+    };
+    assert!(judge(&final_first("9")).is_valid());
+    assert_eq!(
+        complaint(&judge(&final_first("8"))),
+        "T0 had committed at 9, at the same site, before T3 was invoked, whose snapshot is 8."
+    );
+    let unknown = early.replace("ok     0 fc=9", "info   0 fc=9");
+    assert_eq!(complaint(&judge(&unknown)), told, "it committed, though its client has not heard so");
 }
 
 #[test]
