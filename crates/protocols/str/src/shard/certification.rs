@@ -280,10 +280,8 @@ impl Shard {
         }
         // In an earlier life it may have served everything that it was granted then.
         let is_this_life = holder.life == self.life || self.has(Plant::ReadersForgotten);
-        let proposal = match is_this_life {
-            true => self.propose(snapshot, keys.iter(), context.clock),
-            false => after(holder.until.max(snapshot)),
-        };
+        let proposal = self.propose(snapshot, keys.iter(), context.clock);
+        let proposal = if is_this_life { proposal } else { proposal.max(after(holder.until)) };
         self.vote(id, HeldVote::Holder(holder.life, proposal), outbox);
     }
 

@@ -9,8 +9,9 @@ use quorate_core::{ClockTime, Context, ReplicaId, ReplicaIndex, TransactionId};
 use super::Shard;
 use crate::entry::{Entry, Granted};
 use crate::machine::Out;
-use crate::message::{Holder, Life, Message};
+use crate::message::{Holder, Life, Message, newest_of};
 use crate::reasons;
+use crate::rules::Plant;
 
 impl Shard {
     /// Asks the leader for a grant.
@@ -75,9 +76,14 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let me = self.config.replica.index;
+        for holder in granted.holders.iter().filter(|holder| holder.replica == me) {
+            if holder.life != self.life {
+                self.forget_readers(holder.until);
+            }
+        }
         self.state.grant(granted);
         self.forget_announced(granted, context, log, outbox);
-        let me = self.config.replica.index;
         let own = granted.holders.iter().find(|holder| holder.replica == me && holder.life == self.life);
         if let Some(own) = own {
             self.bound = self.bound.max(own.until);
@@ -85,6 +91,13 @@ impl Shard {
             self.asked_at = None;
             self.tell_bound(outbox);
             self.wake_ungranted(context, log, outbox);
+        }
+    }
+
+    /// An earlier life of this replica may have served whatever it was granted, and nobody knows its readers any more.
+    pub(super) fn forget_readers(&mut self, until: ClockTime) {
+        if !self.has(Plant::ReadersForgotten) {
+            self.readers.raise_floor(newest_of(until));
         }
     }
 

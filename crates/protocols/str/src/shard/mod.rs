@@ -365,8 +365,14 @@ impl Shard {
                 .enter(prepared.transaction, || certification::pending_of(prepared, Instant::START));
             pending.prepared = Some(std::sync::Arc::clone(prepared));
         }
-        let own = self.state.grants.get(&self.config.replica.index);
-        self.bound = own.filter(|holder| holder.life == self.life).map_or(self.bound, |holder| holder.until);
+        let Some(own) = self.state.grants.get(&self.config.replica.index).copied() else { return };
+        if own.life != self.life || own.until > self.bound {
+            // Its bound may be that of an earlier life, which the state does not tell from what this life was granted.
+            self.forget_readers(own.until);
+        }
+        if own.life == self.life {
+            self.bound = own.until;
+        }
     }
 
     /// The shard of this replica.
