@@ -8,7 +8,7 @@ quorate_core::plants! {
     BlindWritesIndependent = "S2", "6.5", Hunt::ALL_FAULTS,
         "a transaction that has written over one of its node without reading it does not depend on it";
     WaitingReadersUnnoted = "S3", "6.3", Hunt::ALL_FAULTS,
-        "a reader that has to wait for a pending version is noted only once it is answered";
+        "a reader that has had to wait for a pending version is not noted";
     ReadersForgotten = "S4", "6.6", Hunt::ALL_FAULTS,
         "a replica that has restarted votes as if nobody had read at it before";
     SafeWithoutVote = "S5", "6.2", Hunt::Scripted,

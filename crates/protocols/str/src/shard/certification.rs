@@ -170,7 +170,10 @@ impl Shard {
             here.max(self.state.reader_of(key))
         };
         let latest = keys.map(of_key).max().unwrap_or_default();
-        let proposal = after(latest.max(snapshot));
+        let proposal = match self.has(Plant::SnapshotIgnored) {
+            true => after(latest),
+            false => after(latest.max(snapshot)),
+        };
         match self.config.variant.clock {
             Clock::Precise => proposal,
             Clock::Physical => proposal.max(clock),

@@ -9,6 +9,7 @@ use crate::entry::{Decided, Entry};
 use crate::machine::Out;
 use crate::message::{Life, Message, newest_of};
 use crate::reasons;
+use crate::rules::Plant;
 
 /// So many aborts that overtook their prepares are remembered.
 const ABORTED_MAX: usize = 100_000;
@@ -111,8 +112,17 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        self.state.decide(decided);
         let id = decided.transaction;
+        if let (Some(prepared), Outcome::Committed(timestamp)) =
+            (self.state.prepared.get(&id), decided.outcome)
+        {
+            assert!(
+                timestamp.micros > prepared.snapshot.as_micros() || self.has(Plant::SnapshotIgnored),
+                "{id} commits at {timestamp}, and its snapshot is {:?}",
+                prepared.snapshot
+            );
+        }
+        self.state.decide(decided);
         if let Some(leader) = &mut self.leader
             && let Some(Some(asker)) = leader.deciding.remove(&id)
         {
