@@ -39,6 +39,10 @@ quorate_core::plants! {
         "a transaction becomes final before those that it depends on";
     MissedLocally = "S19", "5", Hunt::Scripted,
         "a transaction goes on that has missed a local commit of its node, because that became final above its snapshot";
+    EarlierVotesCount = "S20", "6.5", Hunt::Scripted,
+        "a vote counts although another leader has let the transaction in than the one that had announced it to the replica";
+    DeposedVouch = "S21", "6.6", Hunt::Scripted,
+        "a leader says of a commit that it has not let in that its shard has applied it, without knowing that it still leads";
 }
 
 /// The rules that the machines of this crate follow.

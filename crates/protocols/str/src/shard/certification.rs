@@ -209,6 +209,7 @@ impl Shard {
             // Its readers of earlier lives are not known any more.
             proposal = proposal.max(after(own.until));
         }
+        let view = leader.view;
         let holders: Vec<Holder> = leader
             .granted
             .values()
@@ -216,7 +217,7 @@ impl Shard {
             .copied()
             .collect();
         let prepared =
-            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, holders });
+            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, view, holders });
         if log.append(Entry::Prepared(Arc::clone(&prepared))).is_none() {
             if !is_local {
                 self.forget_unless_held(id);
@@ -226,7 +227,6 @@ impl Shard {
             let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads: false };
             return outbox.send_unordered(home, vote);
         }
-        let view = leader.view;
         pending.is_appended = true;
         if is_local {
             let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads };
@@ -285,7 +285,7 @@ impl Shard {
         let is_this_life = holder.life == self.life || self.has(Plant::ReadersForgotten);
         let proposal = self.propose(snapshot, keys.iter(), context.clock);
         let proposal = if is_this_life { proposal } else { proposal.max(after(holder.until)) };
-        self.vote(id, HeldVote::Holder(holder.life, proposal), outbox);
+        self.vote(id, HeldVote::Holder(holder.life, view, proposal), outbox);
     }
 
     /// The log has a transaction.
@@ -323,9 +323,9 @@ impl Shard {
     fn send_vote(&mut self, id: TransactionId, vote: HeldVote, outbox: &mut Out) {
         match vote {
             HeldVote::Leader => self.tell_prepared(id, outbox),
-            HeldVote::Holder(life, proposal) => {
+            HeldVote::Holder(life, view, proposal) => {
                 let Some(pending) = self.pendings.get(id) else { return };
-                outbox.send_unordered(pending.home, Message::Vote { transaction: id, life, proposal });
+                outbox.send_unordered(pending.home, Message::Vote { transaction: id, life, view, proposal });
             }
         }
     }
@@ -340,8 +340,8 @@ impl Shard {
             }
             return outbox.ignored(reasons::UNDER_WAY);
         }
-        let (proposal, holders) = (prepared.proposal, prepared.holders.clone());
-        outbox.send_unordered(pending.home, Message::Prepared { transaction: id, proposal, holders });
+        let (view, proposal, holders) = (prepared.view, prepared.proposal, prepared.holders.clone());
+        outbox.send_unordered(pending.home, Message::Prepared { transaction: id, view, proposal, holders });
     }
 
     /// Asks the home of this node to abort what is in the way of a transaction that the shard lets in.

@@ -78,8 +78,9 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let is_planted = self.has(Plant::DeposedVouch);
         let Some(leader) = &mut self.leader else { return };
-        if outcome == Outcome::Aborted {
+        if outcome == Outcome::Aborted || is_planted {
             // Nobody waits for the shard to apply this.
             return outbox.send_unordered(from, Message::Applied { transaction: id });
         }

@@ -172,11 +172,11 @@ pub(super) fn message(message: &Message) -> String {
             let (id, snapshot, until) = (transaction(*id), at(*snapshot), at(holder.until));
             format!("REPLICATE {id} {} in {snapshot}, granted up to {until}", keys(all))
         }
-        Message::Vote { transaction: id, proposal, .. } => {
-            format!("VOTE {} {}", transaction(*id), at(*proposal))
+        Message::Vote { transaction: id, view, proposal, .. } => {
+            format!("VOTE {} {} under {view}", transaction(*id), at(*proposal))
         }
-        Message::Prepared { transaction: id, proposal, holders: all } => {
-            format!("PREPARED {} {}{}", transaction(*id), at(*proposal), holders(all))
+        Message::Prepared { transaction: id, view, proposal, holders: all } => {
+            format!("PREPARED {} {} under {view}{}", transaction(*id), at(*proposal), holders(all))
         }
         Message::Refused { transaction: id, refusal: why } => {
             format!("REFUSED {}: {}", transaction(*id), refusal(*why))

@@ -66,7 +66,7 @@ impl Anomaly {
 }
 
 /// Each plant, and the anomaly that it leads to.
-const ANOMALIES: [Anomaly; 21] = [
+const ANOMALIES: [Anomaly; 23] = [
     // The update is lost.
     Anomaly::of(
         "01_above_its_snapshot",
@@ -164,6 +164,19 @@ const ANOMALIES: [Anomaly; 21] = [
         Plant::MissedLocally,
         &["  c1.1 COMMITTED @5002", "  c11.1 got a = nothing"],
     ),
+    // A snapshot holds one half of a transaction.
+    Anomaly::of(
+        "25_a_vote_under_an_earlier_view",
+        Plant::EarlierVotesCount,
+        &["  c3.1 got a = nothing", "  c3.1 got b = x", "  c3.1 COMMITTED @2000201"],
+    ),
+    // One half of a commit is lost.
+    Anomaly::of(
+        "24_a_deposed_leader_vouches_for_nothing",
+        Plant::DeposedVouch,
+        &["  c4.2 COMMITTED @1501002", "  B/r0 holds b = x @1501002"],
+    )
+    .without(&["  A/r1 holds a = x @1501002"]),
 ];
 
 #[test]
