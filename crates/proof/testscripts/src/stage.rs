@@ -7,6 +7,7 @@
 //! | `deliver`, `deliver N` | delivers messages, and what they lead to, until none is left; the next N |
 //! | `hold WHO`, `hold FROM TO`, `release …` | keeps messages back from now on; lets them go |
 //! | `cut FROM TO`, `mend FROM TO` | loses what FROM sends to TO from now on; no longer |
+//! | `overtake FROM TO` | what FROM has said to TO last comes before what it has said to TO earlier and TO has not heard yet |
 //! | `drop WHO` | loses the messages to WHO that are on their way or held back |
 //! | `repeat WHO` | delivers every message that WHO ever received once more, but for those of logs |
 //! | `advance MILLISECONDS` | lets time pass; timers fire |
@@ -202,6 +203,7 @@ impl<P: Play> Stage<P> {
             ["mend", from, to] => {
                 self.cut.remove(&(self.address(from), self.address(to)));
             }
+            ["overtake", from, to] => self.overtake(self.address(from), self.address(to)),
             ["drop", who] => self.drop_messages(self.address(who), told),
             ["repeat", who] => self.repeat(self.address(who), told),
             ["advance", milliseconds] => self.advance(milliseconds.parse().expect("a number"), told),
@@ -618,6 +620,14 @@ impl<P: Play> Stage<P> {
             (Address::Client(_), Said::Log(_)) => panic!("clients have no log"),
         }
         self.ignored.strike_out(line, told);
+    }
+
+    fn overtake(&mut self, from: Address, to: Address) {
+        let is_between = |envelope: &Envelope<P>| envelope.from == from && envelope.to == to;
+        let (first, last) = (self.queue.iter().position(is_between), self.queue.iter().rposition(is_between));
+        let (Some(first), Some(last)) = (first, last) else { panic!("nothing is on its way") };
+        let envelope = self.queue.remove(last).expect("it was just found");
+        self.queue.insert(first, envelope);
     }
 
     fn drop_messages(&mut self, to: Address, told: &mut Vec<String>) {

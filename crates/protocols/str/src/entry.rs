@@ -43,6 +43,8 @@ pub struct Prepared {
     pub proposal: ClockTime,
     /// Its writes here, ascending by key.
     pub writes: Vec<Write>,
+    /// The view whose leader has appended it. Votes under another one do not count.
+    pub view: View,
     /// The other replicas that had been granted snapshots when this was appended.
     pub holders: Vec<Holder>,
 }

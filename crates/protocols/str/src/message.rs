@@ -327,12 +327,14 @@ pub enum Message {
         /// Under which view it is appended.
         view: View,
     },
-    /// Replica that holds a grant to home: as [`Message::LocalVote`].
+    /// Replica that holds a grant to home: as [`Message::LocalVote`], as long as nobody leads a later view.
     Vote {
         /// The transaction.
         transaction: TransactionId,
         /// The life in which the sender holds the grant.
         life: Life,
+        /// The view whose leader has announced the transaction.
+        view: View,
         /// It proposes this timestamp.
         proposal: ClockTime,
     },
@@ -340,9 +342,11 @@ pub enum Message {
     Prepared {
         /// The transaction.
         transaction: TransactionId,
+        /// The view whose leader has appended it.
+        view: View,
         /// The shard proposes this timestamp.
         proposal: ClockTime,
-        /// These have to vote as well.
+        /// These have to vote as well, under this view.
         holders: Vec<Holder>,
     },
     /// Replica to home: the shard does not let it in.

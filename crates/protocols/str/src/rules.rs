@@ -8,7 +8,7 @@ quorate_core::plants! {
     BlindWritesIndependent = "S2", "6.5", Hunt::ALL_FAULTS,
         "a transaction that has written over one of its node without reading it does not depend on it";
     WaitingReadersUnnoted = "S3", "6.3", Hunt::ALL_FAULTS,
-        "a reader that has to wait for a pending version is noted only once it is answered";
+        "a reader that has had to wait for a pending version is not noted";
     ReadersForgotten = "S4", "6.6", Hunt::ALL_FAULTS,
         "a replica that has restarted votes as if nobody had read at it before";
     SafeWithoutVote = "S5", "6.2", Hunt::Scripted,
@@ -39,6 +39,10 @@ quorate_core::plants! {
         "a transaction becomes final before those that it depends on";
     MissedLocally = "S19", "5", Hunt::Scripted,
         "a transaction goes on that has missed a local commit of its node, because that became final above its snapshot";
+    EarlierVotesCount = "S20", "6.5", Hunt::Scripted,
+        "a vote counts although another leader has let the transaction in than the one that had announced it to the replica";
+    DeposedVouch = "S21", "6.6", Hunt::Scripted,
+        "a leader says of a commit that it has not let in that its shard has applied it, without knowing that it still leads";
 }
 
 /// The rules that the machines of this crate follow.

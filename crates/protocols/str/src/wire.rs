@@ -152,8 +152,8 @@ alternatives!(Message, "str.Message",
             6 holder: Nested,
             7 view: Varint,
         }
-        15 Vote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64 }
-        16 Prepared { 1 transaction: Nested, 2 proposal: Fixed64, 3 holders: Repeated<Nested> }
+        15 Vote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64, 4 view: Varint }
+        16 Prepared { 1 transaction: Nested, 2 proposal: Fixed64, 3 holders: Repeated<Nested>, 4 view: Varint }
         17 Refused { 1 transaction: Nested, 2 refusal: Nested }
         18 Decide { 1 transaction: Nested, 2 outcome: Nested, 3 readers: Repeated<Reader> }
         19 Applied { 1 transaction: Nested }
@@ -179,6 +179,7 @@ message!(Prepared, "str.Prepared", {
     5 proposal: Fixed64,
     6 writes: Repeated<Nested>,
     7 holders: Repeated<Nested>,
+    8 view: Varint,
 });
 
 message!(Decided, "str.Decided", {

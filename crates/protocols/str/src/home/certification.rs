@@ -6,16 +6,16 @@ use std::sync::Arc;
 use quorate_core::log::Log;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{
-    ClockTime, Context, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Write,
+    ClockTime, Context, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View, Write,
 };
 
 use super::Home;
 use super::cache::Stage;
-use super::transaction::{CommitWanted, Part, Phase};
+use super::transaction::{CommitWanted, LetIn, Part, Phase};
 use crate::config::{Clock, Shows};
 use crate::entry::{Decision, Entry};
 use crate::machine::{Out, ReplicaEvent};
-use crate::message::{Ending, Holder, Life, Message, Refusal, Session, after};
+use crate::message::{Ending, Life, Message, Refusal, Session, after};
 use crate::reasons;
 use crate::rules::Plant;
 
@@ -255,7 +255,6 @@ impl Home {
             return outbox.ignored(reasons::OTHER_LIFE);
         }
         part.local_vote = Some(proposal);
-        part.votes.insert((from.index, life), proposal);
         if leads {
             (part.is_asked, part.asked_at) = (true, Some(context.now));
             self.leaders.note_leading(from);
@@ -382,6 +381,7 @@ impl Home {
         from: ReplicaId,
         id: TransactionId,
         life: Life,
+        view: View,
         proposal: ClockTime,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
@@ -391,19 +391,17 @@ impl Home {
         let Some(part) = transaction.and_then(|one| one.parts.get_mut(&from.shard)) else {
             return outbox.ignored(reasons::NOT_OPEN);
         };
-        let known = part.votes.entry((from.index, life)).or_default();
+        let known = part.votes.entry((from.index, life, view)).or_default();
         *known = (*known).max(proposal);
         self.try_decide(id, context, log, outbox);
     }
 
     /// PREPARED.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_prepared(
         &mut self,
         shard: ShardId,
         id: TransactionId,
-        proposal: ClockTime,
-        holders: Vec<Holder>,
+        prepared: LetIn,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -415,7 +413,7 @@ impl Home {
         if part.prepared.is_none() {
             part.prepared_at = context.now;
         }
-        part.prepared = Some((proposal, holders));
+        part.prepared = Some(prepared);
         self.try_decide(id, context, log, outbox);
     }
 
@@ -477,12 +475,16 @@ impl Home {
         let mut timestamp = ClockTime::default();
         let mut passed = 0;
         for part in transaction.parts.values() {
-            let Some((proposal, holders)) = &part.prepared else { return };
+            let Some(LetIn { view, proposal, holders }) = &part.prepared else { return };
             timestamp = timestamp.max(*proposal);
             let is_late = context.now - part.prepared_at >= self.config.vote_timeout;
             for holder in holders {
-                match part.votes.get(&(holder.replica, holder.life)) {
-                    Some(vote) => timestamp = timestamp.max(*vote),
+                let vote = match self.has(Plant::EarlierVotesCount) {
+                    true => part.vote_under_any_view(holder),
+                    false => part.vote_of(holder, *view),
+                };
+                match vote {
+                    Some(vote) => timestamp = timestamp.max(vote),
                     // It has served nothing above, so no vote of it is needed there.
                     None if is_late => {
                         timestamp = timestamp.max(after(holder.until));

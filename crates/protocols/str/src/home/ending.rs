@@ -300,7 +300,8 @@ impl Home {
         let Some(decision) = &transaction.decision else { unreachable!("it was decided") };
         for (shard, part) in &transaction.parts {
             let shard = *shard;
-            let holders = part.prepared.iter().flat_map(|(_, holders)| holders).map(|holder| holder.replica);
+            let holders =
+                part.prepared.iter().flat_map(|prepared| &prepared.holders).map(|holder| holder.replica);
             let local = part.local.map(|(index, _)| index);
             let leader = self.leaders.leader(shard).index;
             let mut told: Vec<_> = holders.chain(local).chain([leader]).collect();

@@ -42,7 +42,7 @@ use cache::Cache;
 use decisions::Delivery;
 use reads::Sub;
 use state::State;
-use transaction::{Phase, Transaction};
+use transaction::{LetIn, Phase, Transaction};
 
 /// A replica of a shard on the same node.
 #[derive(Clone, Copy, Debug)]
@@ -435,12 +435,13 @@ impl Home {
             Message::LocalVote { transaction, life, proposal, leads } => {
                 self.on_local_vote(from, transaction, life, proposal, leads, context, log, outbox);
             }
-            Message::Vote { transaction, life, proposal } => {
-                self.on_vote(from, transaction, life, proposal, context, log, outbox);
+            Message::Vote { transaction, life, view, proposal } => {
+                self.on_vote(from, transaction, life, view, proposal, context, log, outbox);
             }
-            Message::Prepared { transaction, proposal, holders } => {
+            Message::Prepared { transaction, view, proposal, holders } => {
                 self.leaders.note_leading(from);
-                self.on_prepared(from.shard, transaction, proposal, holders, context, log, outbox);
+                let prepared = LetIn { view, proposal, holders };
+                self.on_prepared(from.shard, transaction, prepared, context, log, outbox);
             }
             Message::Refused { transaction, refusal } => {
                 self.on_refused(from, transaction, refusal, context, log, outbox);

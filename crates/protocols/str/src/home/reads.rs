@@ -215,10 +215,12 @@ impl Home {
 
     /// The replica that reads of a shard are sent to: that on this node; else any, in turn.
     fn reader(&self, shard: ShardId, tries: u32) -> ReplicaId {
-        if let Some((replica, _)) = self.local(shard)
+        // It is granted snapshots only if it is read from, so it is asked before it serves any.
+        if let Some(neighbour) = self.neighbours.get(&shard)
+            && neighbour.life.is_some()
             && tries < 2
         {
-            return replica;
+            return neighbour.replica;
         }
         let members = self.config.groups.members(shard);
         let first = members.position(self.leaders.leader(shard).index).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quorate_core::{ClientId, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Write};
+use quorate_core::{ClientId, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, View, Write};
 
 use crate::entry::Decision;
 use crate::message::{Found, Holder, Life, Period, Wanted};
@@ -53,11 +53,37 @@ pub(super) struct Part {
     /// True if the leader was asked.
     pub(super) is_asked: bool,
     pub(super) asked_at: Option<Instant>,
-    /// The timestamp that the leader proposes, and the replicas that have to vote as well.
-    pub(super) prepared: Option<(ClockTime, Vec<Holder>)>,
+    /// How the shard has let it in.
+    pub(super) prepared: Option<LetIn>,
     pub(super) prepared_at: Instant,
-    /// The votes of replicas, in which life.
-    pub(super) votes: BTreeMap<(ReplicaIndex, Life), ClockTime>,
+    /// The votes of replicas, in which life and under which view.
+    pub(super) votes: BTreeMap<(ReplicaIndex, Life, View), ClockTime>,
+}
+
+impl Part {
+    /// The vote of a replica that was granted snapshots. What a replica on this node has noted it holds under every view; of another one only a
+    /// vote under the view counts whose leader has let the transaction in: earlier ones are forgotten with what was announced under them.
+    pub(super) fn vote_of(&self, holder: &Holder, view: View) -> Option<ClockTime> {
+        let noted = self.local_vote.filter(|_| self.local == Some((holder.replica, holder.life)));
+        let voted = self.votes.get(&(holder.replica, holder.life, view)).copied();
+        noted.max(voted)
+    }
+
+    /// The same, for the plant that takes every view for the right one.
+    pub(super) fn vote_under_any_view(&self, holder: &Holder) -> Option<ClockTime> {
+        self.votes.keys().filter_map(|(_, _, view)| self.vote_of(holder, *view)).max()
+    }
+}
+
+/// A shard has let a transaction in.
+#[derive(Debug)]
+pub(super) struct LetIn {
+    /// Under this view.
+    pub(super) view: View,
+    /// The leader proposes this timestamp.
+    pub(super) proposal: ClockTime,
+    /// These have to vote as well.
+    pub(super) holders: Vec<Holder>,
 }
 
 /// A transaction.

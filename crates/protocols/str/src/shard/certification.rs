@@ -174,7 +174,10 @@ impl Shard {
             here.max(self.state.reader_of(key))
         };
         let latest = keys.map(of_key).max().unwrap_or_default();
-        let proposal = after(latest.max(snapshot));
+        let proposal = match self.has(Plant::SnapshotIgnored) {
+            true => after(latest),
+            false => after(latest.max(snapshot)),
+        };
         match self.config.variant.clock {
             Clock::Precise => proposal,
             // The clock of a leader is never far from those of a majority. Any other replica has served nothing above its bound, so that is
@@ -213,6 +216,7 @@ impl Shard {
             // Its readers of earlier lives are not known any more.
             proposal = proposal.max(after(own.until));
         }
+        let view = leader.view;
         let holders: Vec<Holder> = leader
             .granted
             .values()
@@ -220,7 +224,7 @@ impl Shard {
             .copied()
             .collect();
         let prepared =
-            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, holders });
+            Arc::new(Prepared { transaction: id, home, life, snapshot, proposal, writes, view, holders });
         if log.append(Entry::Prepared(Arc::clone(&prepared))).is_none() {
             if !is_local {
                 self.forget_unless_held(id);
@@ -230,7 +234,6 @@ impl Shard {
             let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads: false };
             return outbox.send_unordered(home, vote);
         }
-        let view = leader.view;
         pending.is_appended = true;
         if is_local {
             let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads };
@@ -290,7 +293,7 @@ impl Shard {
         let is_this_life = holder.life == self.life || self.has(Plant::ReadersForgotten);
         let proposal = self.propose(snapshot, keys.iter(), context.clock);
         let proposal = if is_this_life { proposal } else { proposal.max(after(holder.until)) };
-        self.vote(id, HeldVote::Holder(holder.life, proposal), outbox);
+        self.vote(id, HeldVote::Holder(holder.life, view, proposal), outbox);
     }
 
     /// The log has a transaction.
@@ -328,9 +331,9 @@ impl Shard {
     fn send_vote(&mut self, id: TransactionId, vote: HeldVote, outbox: &mut Out) {
         match vote {
             HeldVote::Leader => self.tell_prepared(id, outbox),
-            HeldVote::Holder(life, proposal) => {
+            HeldVote::Holder(life, view, proposal) => {
                 let Some(pending) = self.pendings.get(id) else { return };
-                outbox.send_unordered(pending.home, Message::Vote { transaction: id, life, proposal });
+                outbox.send_unordered(pending.home, Message::Vote { transaction: id, life, view, proposal });
             }
         }
     }
@@ -345,8 +348,8 @@ impl Shard {
             }
             return outbox.ignored(reasons::UNDER_WAY);
         }
-        let (proposal, holders) = (prepared.proposal, prepared.holders.clone());
-        outbox.send_unordered(pending.home, Message::Prepared { transaction: id, proposal, holders });
+        let (view, proposal, holders) = (prepared.view, prepared.proposal, prepared.holders.clone());
+        outbox.send_unordered(pending.home, Message::Prepared { transaction: id, view, proposal, holders });
     }
 
     /// Asks the home of this node to abort what is in the way of a transaction that the shard lets in.

@@ -9,6 +9,7 @@ use crate::entry::{Decided, Entry};
 use crate::machine::Out;
 use crate::message::{Life, Message, newest_of};
 use crate::reasons;
+use crate::rules::Plant;
 
 /// So many aborts that overtook their prepares are remembered.
 const ABORTED_MAX: usize = 100_000;
@@ -44,7 +45,7 @@ impl Shard {
             if let Some(known) = pending.outcome {
                 assert!(known == outcome, "{id} ended as {known:?}, and {from} says {outcome:?}");
             }
-            (pending.outcome, pending.readers) = (Some(outcome), readers);
+            (pending.outcome, pending.readers) = (Some(outcome), readers.clone());
             let is_noted_alone = outcome == Outcome::Aborted && !pending.is_let_in();
             if is_noted_alone {
                 self.pendings.remove(id);
@@ -56,7 +57,46 @@ impl Shard {
             self.forget_candidate(id);
         }
         self.remember_abort(id, outcome, context);
-        self.append_outcome(id, Some(from), log, outbox);
+        match self.is_let_in(id) {
+            true => self.append_outcome(id, Some(from), log, outbox),
+            false => self.vouch(id, outcome, readers, from, log, outbox),
+        }
+    }
+
+    /// True if this replica has appended a transaction, or the log has it.
+    fn is_let_in(&self, id: TransactionId) -> bool {
+        self.pendings.get(id).is_some_and(|pending| pending.is_appended || pending.prepared.is_some())
+    }
+
+    /// As far as this replica knows, nothing of a transaction that has ended is in the log of its shard.
+    fn vouch(
+        &mut self,
+        id: TransactionId,
+        outcome: Outcome,
+        readers: Vec<(Key, ClockTime)>,
+        from: ReplicaId,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let is_planted = self.has(Plant::DeposedVouch);
+        let Some(leader) = &mut self.leader else { return };
+        if outcome == Outcome::Aborted || is_planted {
+            // Nobody waits for the shard to apply this.
+            return outbox.send_unordered(from, Message::Applied { transaction: id });
+        }
+        if let Some(asker) = leader.deciding.get_mut(&id) {
+            *asker = Some(from);
+            return outbox.ignored(reasons::UNDER_WAY);
+        }
+        // A commit was prepared here, so either it is applied and forgotten, or another leader has prepared it and this one was deposed. An entry
+        // of its own tells: if that is applied, so is all that came before.
+        let decided = Decided { transaction: id, outcome, readers };
+        match log.append(Entry::Decided(std::sync::Arc::new(decided))) {
+            Some(_) => {
+                leader.deciding.insert(id, Some(from));
+            }
+            None => outbox.ignored(reasons::LOG_CLOSED),
+        }
     }
 
     /// Its prepare may still be on its way.
@@ -82,13 +122,7 @@ impl Shard {
         let Some(leader) = &mut self.leader else { return };
         let let_in =
             self.pendings.get(id).filter(|pending| pending.is_appended || pending.prepared.is_some());
-        let Some(pending) = let_in else {
-            // Nothing of it is in the log of this shard, and nothing will be.
-            if let Some(from) = from {
-                outbox.send_unordered(from, Message::Applied { transaction: id });
-            }
-            return;
-        };
+        let Some(pending) = let_in else { return };
         let Some(outcome) = pending.outcome else { return };
         if let Some(asker) = leader.deciding.get_mut(&id) {
             *asker = from.or(*asker);
@@ -111,8 +145,17 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        self.state.decide(decided);
         let id = decided.transaction;
+        if let (Some(prepared), Outcome::Committed(timestamp)) =
+            (self.state.prepared.get(&id), decided.outcome)
+        {
+            assert!(
+                timestamp.micros > prepared.snapshot.as_micros() || self.has(Plant::SnapshotIgnored),
+                "{id} commits at {timestamp}, and its snapshot is {:?}",
+                prepared.snapshot
+            );
+        }
+        self.state.decide(decided);
         if let Some(leader) = &mut self.leader
             && let Some(Some(asker)) = leader.deciding.remove(&id)
         {

@@ -171,7 +171,7 @@ impl Shard {
             Message::ReadAt { life, request, snapshot, wanted } if is_home => {
                 let since = context.now;
                 self.on_read_at(
-                    Read { home: sender, life, request, snapshot, wanted, since },
+                    Read { home: sender, life, request, snapshot, wanted, since, has_waited: false },
                     context,
                     log,
                     outbox,

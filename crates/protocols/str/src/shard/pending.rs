@@ -44,8 +44,8 @@ pub(super) struct Pending {
 /// A vote that waits until notes have given way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HeldVote {
-    /// Of a replica that was granted snapshots in this life.
-    Holder(Life, ClockTime),
+    /// Of a replica that was granted snapshots in this life, under this view.
+    Holder(Life, View, ClockTime),
     /// Of the leader.
     Leader,
 }

@@ -21,6 +21,8 @@ pub(super) struct Read {
     pub(super) snapshot: ClockTime,
     pub(super) wanted: Vec<Wanted>,
     pub(super) since: Instant,
+    /// True if it has waited for a version that was pending.
+    pub(super) has_waited: bool,
 }
 
 /// Why a read has no answer yet, or none at all.
@@ -63,6 +65,7 @@ impl Shard {
             }
             Err(_) if self.waiters >= self.config.waiting_max => outbox.ignored(reasons::TOO_MANY),
             Err(Unserved::Blocked(other)) => {
+                let read = Read { has_waited: true, ..read };
                 self.waiting.entry(other).or_default().push(Waiter::Read(read));
                 self.waiters += 1;
             }
@@ -84,9 +87,6 @@ impl Shard {
         if read.snapshot > self.bound && !self.has(Plant::LaggingReplicaServes) {
             return Err(Unserved::Ungranted);
         }
-        if !self.has(Plant::WaitingReadersUnnoted) {
-            self.note_reader(read);
-        }
         let is_local = self.is_own_home(read.home.into(), read.life);
         let found = read.wanted.iter().map(|wanted| match wanted {
             Wanted::Key(key) => {
@@ -95,9 +95,13 @@ impl Shard {
             }
             Wanted::Range { range, limit } => self.range_at(range, *limit, read.snapshot, is_local),
         });
-        let found = found.collect::<Result<Vec<Found>, Unserved>>()?;
-        self.note_reader(read);
-        Ok(found)
+        let found = found.collect::<Result<Vec<Found>, Unserved>>();
+        let is_noted =
+            if self.has(Plant::WaitingReadersUnnoted) { !read.has_waited && found.is_ok() } else { true };
+        if is_noted {
+            self.note_reader(read);
+        }
+        found
     }
 
     /// Whatever commits from now on, and the reader does not see, commits above its snapshot.
