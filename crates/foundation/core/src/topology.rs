@@ -26,13 +26,14 @@ pub enum Isolation {
     Serializable,
     /// Parallel snapshot isolation, by Walter: nobody waits for another site.
     ParallelSnapshot,
-    /// Snapshot isolation, by STR: transactions of a node go on from what has committed there. It is simulated, and no server offers it yet.
+    /// Snapshot isolation, by STR: transactions of a node go on from what has committed there.
     Snapshot,
 }
 
 impl Isolation {
     /// Every isolation that this version can run.
-    pub const ALL: [Isolation; 3] = [Isolation::Strict, Isolation::Serializable, Isolation::ParallelSnapshot];
+    pub const ALL: [Isolation; 4] =
+        [Isolation::Strict, Isolation::Serializable, Isolation::Snapshot, Isolation::ParallelSnapshot];
 
     /// The row of this isolation in the one table of them: a new isolation is described here, and nowhere else.
     const fn row(self) -> Row {
@@ -288,6 +289,12 @@ impl Keyspace {
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
         self.shards.iter().chain(service).chain(&self.homes)
+    }
+
+    /// As [`Keyspace::groups`], to be changed.
+    pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
+        let service = self.comparison.as_mut().and_then(|comparison| comparison.service.as_mut());
+        self.shards.iter_mut().chain(service).chain(&mut self.homes)
     }
 
     /// How its sites have changed.

@@ -187,7 +187,16 @@ pub(crate) async fn create(
             group.replicas.rotate_left(position % replicas);
         }
     }
-    let next_shard = end + service.iter().len() as u32;
+    let end = end + service.iter().len() as u32;
+    let homes = match options.isolation.has_homes() && options.comparison.is_none() {
+        true => {
+            let hosts: BTreeSet<NodeId> =
+                shards.iter().flat_map(|shard| shard.replicas.iter().copied()).collect();
+            directory.topology().homes(ShardId(end), |node| hosts.contains(&node))
+        }
+        false => Vec::new(),
+    };
+    let next_shard = end + homes.len() as u32;
     let comparison = options.comparison.map(|rival| Comparison { rival, service });
     let definition = Definition {
         id: KeyspaceId(id),
@@ -200,7 +209,7 @@ pub(crate) async fn create(
         comparison,
         removals: Vec::new(),
         joins: Vec::new(),
-        homes: Vec::new(),
+        homes,
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {

@@ -238,13 +238,15 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
-    /// Keyspaces of this isolation are not offered yet.
+    /// The replicas of a keyspace of this isolation stay where they are.
     #[error(
-        "keyspaces that are {isolation} cannot be created yet: no server runs them; choose one of: {}",
-        Isolation::ALL.map(Isolation::name).join(", ")
+        "the replicas of {name:?} stay where they are: keyspaces that are {isolation} do not change theirs yet; copy its data into a \
+         keyspace that stands where it is wanted"
     )]
-    NotOffered {
-        /// The isolation.
+    MembersStay {
+        /// The keyspace.
+        name: String,
+        /// Its isolation.
         isolation: Isolation,
     },
     /// A site cannot be removed from a keyspace.

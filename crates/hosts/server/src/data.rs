@@ -33,6 +33,7 @@ mod replicas;
 mod staging;
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -248,6 +249,8 @@ pub(crate) struct Placement {
     /// How many replicas its group had when it was created, and in which membership that was.
     pub(crate) founders: GroupSize,
     pub(crate) created_in: Epoch,
+    /// The groups of the keyspace that had another size then.
+    pub(crate) apart: BTreeMap<ShardId, GroupSize>,
     /// All shards that the keyspace was created with, if it is known which they are.
     pub(crate) shards: Option<Shards>,
     /// The shards that have joined it since, in this order.
@@ -285,6 +288,8 @@ impl Placement {
         let memberships = keyspace.memberships();
         let on_shard = |shard: &Shard| {
             let (index, _) = shard.members().find(|(_, host)| *host == node)?;
+            let founders = shard.group_size();
+            let sizes = keyspace.groups().map(|group| (group.id, group.group_size()));
             Some(Placement {
                 replica: ReplicaId { shard: shard.id, index },
                 keyspace: keyspace.id,
@@ -293,7 +298,8 @@ impl Placement {
                 comparison: keyspace.comparison.as_ref().map(|comparison| comparison.rival),
                 durability: keyspace.durability,
                 group: shard.clone(),
-                founders: shard.group_size(),
+                founders,
+                apart: Groups::new(founders).with_apart(sizes).apart,
                 created_in: shard.succession().present.since,
                 shards: shards_of(keyspace),
                 joined: keyspace.joins.iter().map(|join| join.shard).collect(),
@@ -301,6 +307,26 @@ impl Placement {
             })
         };
         keyspace.groups().filter_map(on_shard).collect()
+    }
+
+    /// The groups of the keyspace as they were when the replica was created.
+    pub(crate) fn founding_groups(&self) -> Groups {
+        Groups { apart: self.apart.clone(), ..Groups::new(self.founders) }
+    }
+
+    /// True if it is the machine of a node, in a home.
+    pub(crate) fn is_home(&self) -> bool {
+        self.has_neighbours() && self.shards.is_some_and(|shards| !shards.contains(self.replica.shard))
+    }
+
+    /// True if it has to know which other machines of its keyspace run on this node.
+    pub(crate) fn has_neighbours(&self) -> bool {
+        self.comparison.is_none() && self.isolation.has_homes()
+    }
+
+    /// True if it keeps a log on disk. A home of one does so in any case: nobody else keeps its decisions.
+    pub(crate) fn keeps_log(&self) -> bool {
+        self.durability == Durability::Sync || self.is_home() && self.founders == GroupSize::ONE
     }
 
     /// True if the replica is a member of its group, as far as is known here.

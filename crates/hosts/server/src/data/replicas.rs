@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
-use quorate_core::topology::{Durability, Shard, UnknownName};
+use quorate_core::topology::{Shard, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,9 @@ struct Founding {
     /// In which membership it was created.
     #[serde(default)]
     epoch: u32,
+    /// The groups of the keyspace that had another size than its own then, each with that size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    apart: Vec<[u32; 2]>,
 }
 
 /// A replica that has to be here.
@@ -162,7 +165,7 @@ impl DataDirectory {
         let (mark, log, entry) = (directory.join("replica.toml"), directory.join("log"), self.entry(replica));
         let founding = if exists(&entry)? { Some(read::<InventoryFile>(&entry)?.founding) } else { None };
         let is_in_inventory = founding.is_some();
-        let keeps_log = placement.durability == Durability::Sync;
+        let keeps_log = placement.keeps_log();
         let known = self.mark(&mark);
         let mark_is = match &known {
             Ok(None) => Mark::None,
@@ -373,6 +376,7 @@ impl Founding {
             shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
             joined: placement.joined.iter().map(|shard| shard.0).collect(),
             epoch: placement.created_in.0,
+            apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
     }
 
@@ -391,6 +395,11 @@ impl Founding {
         let least =
             if created_in == Epoch::FIRST { listed.max((usize::from(self.index) + 1) | 1) } else { listed };
         let founders = GroupSize::new(least).map_err(|error| damaged(error.to_string()))?;
+        let apart = self.apart.iter().map(|[shard, size]| {
+            let size = GroupSize::on_log(*size as usize).map_err(|error| damaged(error.to_string()))?;
+            Ok((ShardId(*shard), size))
+        });
+        let apart = apart.collect::<Result<BTreeMap<_, _>, DataError>>()?;
         let replica = self.replica();
         Ok(Placement {
             replica,
@@ -403,7 +412,8 @@ impl Founding {
             founders,
             shards: self.shards.map(|[first, count]| Shards { first: ShardId(first), count }),
             joined: self.joined.into_iter().map(ShardId).collect(),
-            memberships: Groups::new(founders),
+            memberships: Groups { apart: apart.clone(), ..Groups::new(founders) },
+            apart,
             created_in,
         })
     }
