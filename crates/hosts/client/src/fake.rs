@@ -227,6 +227,10 @@ impl Port for Fake {
         }
     }
 
+    fn home_of(&self, _: TransactionId) -> Option<ShardId> {
+        None
+    }
+
     fn shut(&self) {}
 }
 
