@@ -238,6 +238,14 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// Transactions of such keyspaces do not speculate.
+    #[error(
+        "a variant of speculation, or sessions in order of it, is for keyspaces that are snapshot, not {isolation}: leave it out"
+    )]
+    NoSpeculation {
+        /// The isolation.
+        isolation: Isolation,
+    },
     /// The replicas of a keyspace of this isolation stay where they are.
     #[error(
         "the replicas of {name:?} stay where they are: keyspaces that are {isolation} do not change theirs yet; copy its data into a \

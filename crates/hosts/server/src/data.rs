@@ -41,7 +41,9 @@ use std::path::{Path, PathBuf};
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Boot, Seat, Shards};
 use quorate_core::lives::{Incarnation, TooManyLives};
-use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
+use quorate_core::topology::{
+    Durability, Isolation, Keyspace, Node, Shard, Speculation, Topology, UnknownName,
+};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ShardId, SiteId};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
@@ -242,6 +244,8 @@ pub(crate) struct Placement {
     pub(crate) isolation: Isolation,
     /// The comparison system that runs it in place of that isolation's protocol, if one does.
     pub(crate) comparison: Option<Rival>,
+    /// How its transactions speculate, if that is not as the isolation has it.
+    pub(crate) speculation: Option<Speculation>,
     /// What acknowledged writes survive.
     pub(crate) durability: Durability,
     /// Its group, and on which nodes that is.
@@ -296,6 +300,7 @@ impl Placement {
                 keyspace_name: keyspace.name.clone(),
                 isolation: keyspace.isolation,
                 comparison: keyspace.comparison.as_ref().map(|comparison| comparison.rival),
+                speculation: keyspace.speculation,
                 durability: keyspace.durability,
                 group: shard.clone(),
                 founders,

@@ -440,6 +440,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         removals: Vec::new(),
         joins: Vec::new(),
         homes: Vec::new(),
+        speculation: None,
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
@@ -474,6 +475,7 @@ fn changes_that_cannot_have_been_are_refused() {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         decode::<Keyspace>(&encode(&keyspace)).err().map(|error| error.to_string())
     };
