@@ -12,7 +12,7 @@ const SECONDS: &str = "12";
 
 /// The isolations of which a commit chooses one, for the keyspace that is used with proxies: those whose servers share least. In namespaces it
 /// is the first.
-const ISOLATIONS: [&str; 3] = ["strict", "serializable", "parallel-snapshot"];
+const ISOLATIONS: [&str; 4] = ["strict", "serializable", "snapshot", "parallel-snapshot"];
 
 pub(crate) fn run(root: &Path) -> Outcome {
     torture(root).into()

@@ -18,6 +18,7 @@ use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
+use super::keyspace::SpeculationArguments;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
@@ -32,6 +33,7 @@ Examples:
   quorate bench --list
   quorate bench rmw --embedded --clients 256 --durability memory
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
+  quorate bench rmw --embedded --isolation snapshot --variant clock-si
   quorate bench counters --embedded --isolation serializable --clients 256 --two 10
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench rmw --embedded --clients 256 --baseline txn-occ
@@ -63,6 +65,8 @@ pub(crate) struct BenchArguments {
     /// Measure this comparison system; see --list.
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["isolation", "no_deadline_ordering"])]
     baseline: Option<Rival>,
+    #[command(flatten)]
+    speculation: SpeculationArguments,
     /// Set an option of the section [log] of the servers, to tune a comparison system; see `quorate server --print-config`.
     #[arg(long, value_name = "OPTION=NUMBER", value_parser = log_option, requires = "baseline", conflicts_with = "connect")]
     log: Vec<(String, u64)>,
@@ -360,6 +364,7 @@ impl BenchArguments {
             shards: self.shards,
             replicas: Some(self.replicas),
             comparison: self.baseline,
+            speculation: self.speculation.options(),
             ..KeyspaceOptions::new(self.isolation(workload))
         };
         progress.say(format!("creating keyspace {name}"));

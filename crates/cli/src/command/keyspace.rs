@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use quorate::topology::Keyspace as Definition;
+use quorate::topology::{Keyspace as Definition, Shard, Speculation, SpeculationVariant};
 use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival, ServingProgress};
 use serde_json::json;
 
@@ -19,6 +19,7 @@ use crate::runtime::block_on;
 #[command(after_help = "\
 Examples:
   quorate keyspace create accounts --isolation strict
+  quorate keyspace create shop --isolation snapshot --variant str-internal
   quorate keyspace create feed --isolation strict --shards 8 --sites us,europe,asia
   quorate keyspace list --json
   quorate keyspace show accounts
@@ -133,6 +134,29 @@ pub(crate) struct CreateArguments {
     /// Let this comparison system run it. Hidden: `quorate bench --baseline` measures one, and nothing else needs it.
     #[arg(long, hide = true, value_name = "SYSTEM")]
     baseline: Option<Rival>,
+    #[command(flatten)]
+    speculation: SpeculationArguments,
+}
+
+/// How transactions of a snapshot keyspace speculate.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct SpeculationArguments {
+    /// How much transactions of a snapshot keyspace speculate: `clock-si`, not at all; `planet`, one result is shown before it is final;
+    /// `str-internal`, transactions read from others of their node that are not final; `str-external`, and chains of results are shown.
+    #[arg(long, value_name = "VARIANT")]
+    variant: Option<SpeculationVariant>,
+    /// Abort a transaction of a snapshot keyspace if an earlier one of its client becomes final above its snapshot.
+    #[arg(long)]
+    orders_sessions: bool,
+}
+
+impl SpeculationArguments {
+    /// As the client library takes them; none if nothing was said.
+    pub(crate) fn options(self) -> Option<Speculation> {
+        let SpeculationArguments { variant, orders_sessions } = self;
+        let is_told = variant.is_some() || orders_sessions;
+        is_told.then(|| Speculation { variant: variant.unwrap_or_default(), orders_sessions })
+    }
 }
 
 impl CreateArguments {
@@ -146,6 +170,7 @@ impl CreateArguments {
             sites: self.sites.clone(),
             clock_bound: self.clock_bound_ms.map(Duration::from_millis),
             comparison: self.baseline,
+            speculation: self.speculation.options(),
         }
     }
 }
@@ -262,12 +287,20 @@ pub(crate) fn table(definitions: &[Definition]) -> Table {
 /// A keyspace and where its shards are, for people.
 pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String {
     let mut table = Table::new(&[("shard", Align::Left), ("replicas", Align::Left)]);
-    for shard in definition.groups() {
-        let places: Vec<String> = shard.replicas.iter().map(|node| place(db, *node)).collect();
-        table.row([shard.id.to_string(), places.join(", ")]);
+    for group in definition.groups() {
+        let places: Vec<String> = group.replicas.iter().map(|node| place(db, *node)).collect();
+        let is_home = definition.homes.iter().any(|home| home.id == group.id);
+        let name = if is_home { format!("home{}", group.id.0) } else { group.id.to_string() };
+        table.row([name, places.join(", ")]);
     }
     let Definition { name, durability, clock_bound, .. } = definition;
-    let isolation = isolation(definition);
+    let isolation = match definition.speculation {
+        Some(Speculation { variant, orders_sessions: true }) => {
+            format!("{} ({variant}, sessions in order)", isolation(definition))
+        }
+        Some(Speculation { variant, .. }) => format!("{} ({variant})", isolation(definition)),
+        None => isolation(definition),
+    };
     let bound = clock_bound.map_or(String::new(), |bound| format!(", clocks within {bound:?}"));
     format!("{name}: isolation {isolation}, durability {durability}{bound}\n{table}")
 }
@@ -291,20 +324,19 @@ fn place(db: &Database, node: quorate::NodeId) -> String {
 /// A keyspace and where its shards are, for programs.
 pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
     let topology = db.topology();
-    let shards: Vec<_> = definition
-        .shards
-        .iter()
-        .map(|shard| {
-            let nodes: Vec<String> = shard
+    let listed = |groups: &[Shard]| -> Vec<serde_json::Value> {
+        let one = |group: &Shard| {
+            let nodes: Vec<String> = group
                 .replicas
                 .iter()
                 .filter_map(|node| topology.nodes.get(usize::from(node.0)))
                 .map(|node| node.address.clone())
                 .collect();
-            json!({ "id": shard.id.0, "replicas": nodes })
-        })
-        .collect();
-    json!({
+            json!({ "id": group.id.0, "replicas": nodes })
+        };
+        groups.iter().map(one).collect()
+    };
+    let mut object = json!({
         "name": definition.name,
         "id": definition.id.0,
         "epoch": definition.epoch.0,
@@ -312,6 +344,12 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         "baseline": definition.comparison.as_ref().map(|comparison| comparison.rival.name()),
         "durability": definition.durability.name(),
         "clock_bound_us": definition.clock_bound.map(|bound| bound.as_micros() as u64),
-        "shards": shards,
-    })
+        "shards": listed(&definition.shards),
+    });
+    if let Some(Speculation { variant, orders_sessions }) = definition.speculation {
+        object["homes"] = listed(&definition.homes).into();
+        object["variant"] = variant.name().into();
+        object["orders_sessions"] = orders_sessions.into();
+    }
+    object
 }

@@ -140,7 +140,14 @@ impl TortureArguments {
         };
         if let Some(fault) = options.impossible().first() {
             return Err(Failure::usage(match fault {
-                Fault::Membership => format!("{fault} cannot be injected: local sites keep their replicas"),
+                Fault::Membership => {
+                    format!("{fault} cannot be injected: {} keyspaces keep their replicas", self.isolation)
+                }
+                Fault::EmptyDisks => {
+                    format!(
+                        "{fault} cannot be injected: the decisions of a node that stands alone in its site are on its disk alone"
+                    )
+                }
                 _ => format!("{fault} cannot be injected with --namespaces"),
             }));
         }

@@ -6,7 +6,7 @@ use quorate_core::command::{Class, End, Milestone};
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
-use quorate_core::topology::{Durability, Isolation};
+use quorate_core::topology::{Durability, Isolation, SpeculationVariant};
 use quorate_core::{
     Ballot, ClientId, ClockTime, Epoch, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View,
 };
@@ -152,6 +152,13 @@ choices!(Isolation {
     2 "serializable" [Isolation::Serializable],
     3 "parallel-snapshot" [Isolation::ParallelSnapshot],
     4 "snapshot" [Isolation::Snapshot],
+});
+
+choices!(SpeculationVariant {
+    1 "clock-si" [SpeculationVariant::ClockSi],
+    2 "planet" [SpeculationVariant::Planet],
+    3 "str-internal" [SpeculationVariant::StrInternal],
+    4 "str-external" [SpeculationVariant::StrExternal],
 });
 
 choices!(Class {

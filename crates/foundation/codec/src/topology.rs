@@ -1,11 +1,13 @@
 //! The field numbers of sites, nodes, keyspaces and shards.
 
-use quorate_core::GroupSize;
+use std::collections::BTreeSet;
+
 use quorate_core::comparison::Comparison;
 use quorate_core::topology::{
     CLOCK_BOUND_MAX, Join, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, Removal, SHARDS_MAX, Settled, Shard,
-    Topology,
+    Speculation, Topology,
 };
+use quorate_core::{GroupSize, ShardId};
 
 use crate::error::Fault;
 use crate::field::{Nested, Optional, Packed, Repeated, Text, Varint};
@@ -33,7 +35,13 @@ message!(Keyspace, "Keyspace", {
     9 removals: Repeated<Nested, SHARDS_MAX>,
     10 joins: Repeated<Nested, SHARDS_MAX>,
     11 homes: Repeated<Nested, SHARDS_MAX>,
+    12 speculation: Optional<Nested>,
 }, check validate_keyspace);
+
+message!(Speculation, "Speculation", {
+    1 variant: Varint,
+    2 orders_sessions: Varint,
+});
 
 message!(Removal, "Removal", {
     1 shard: Varint,
@@ -72,6 +80,12 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("nobody waits so long for clocks"))
     } else if keyspace.groups().any(|group| group.succession().present.since > keyspace.epoch) {
         Err(Fault::Meaningless("a group that changes in an epoch to come"))
+    } else if !has_homes(keyspace) && (!keyspace.homes.is_empty() || keyspace.speculation.is_some()) {
+        Err(Fault::Meaningless("homes where no transaction runs at a node"))
+    } else if has_homes(keyspace) && keyspace.homes.is_empty() {
+        Err(Fault::Meaningless("no homes where transactions run at nodes"))
+    } else if !are_homes(keyspace) {
+        Err(Fault::Meaningless("a home that is a shard, or two, or a node with more than one machine"))
     } else if !keyspace.site_changes().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>())
     {
         Err(Fault::Meaningless(
@@ -80,6 +94,21 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
     } else {
         Ok(())
     }
+}
+
+/// True if transactions of the keyspace run at nodes.
+fn has_homes(keyspace: &Keyspace) -> bool {
+    keyspace.isolation.has_homes() && keyspace.comparison.is_none()
+}
+
+/// True if homes are groups of their own, and no node has two machines of them.
+fn are_homes(keyspace: &Keyspace) -> bool {
+    let mut groups: BTreeSet<ShardId> = keyspace.shards.iter().map(|shard| shard.id).collect();
+    let mut nodes = BTreeSet::new();
+    keyspace
+        .homes
+        .iter()
+        .all(|home| groups.insert(home.id) && home.replicas.iter().all(|node| nodes.insert(*node)))
 }
 
 fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {

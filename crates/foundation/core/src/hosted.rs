@@ -489,4 +489,11 @@ pub trait HostedCoordinator: Machine<Command = Command, Event = Event> {
     fn seen(&self) -> Seen {
         Seen::default()
     }
+
+    /// The home that decides an open transaction, where transactions run at nodes: it is the one that knows how the transaction ended, and
+    /// stays the same.
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        let _ = transaction;
+        None
+    }
 }

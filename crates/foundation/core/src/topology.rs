@@ -3,6 +3,7 @@
 mod change;
 mod placing;
 mod sites;
+mod speculation;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +17,7 @@ use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
 pub use sites::{Join, JoinError, Removal, RemovalError, Settled, Settlement, SiteChanges};
+pub use speculation::{Speculation, SpeculationVariant};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,13 +28,14 @@ pub enum Isolation {
     Serializable,
     /// Parallel snapshot isolation, by Walter: nobody waits for another site.
     ParallelSnapshot,
-    /// Snapshot isolation, by STR: transactions of a node go on from what has committed there. It is simulated, and no server offers it yet.
+    /// Snapshot isolation, by STR: transactions of a node go on from what has committed there.
     Snapshot,
 }
 
 impl Isolation {
     /// Every isolation that this version can run.
-    pub const ALL: [Isolation; 3] = [Isolation::Strict, Isolation::Serializable, Isolation::ParallelSnapshot];
+    pub const ALL: [Isolation; 4] =
+        [Isolation::Strict, Isolation::Serializable, Isolation::Snapshot, Isolation::ParallelSnapshot];
 
     /// The row of this isolation in the one table of them: a new isolation is described here, and nowhere else.
     const fn row(self) -> Row {
@@ -278,6 +281,8 @@ pub struct Keyspace {
     pub joins: Vec<Join>,
     /// The homes of its nodes, where transactions run at nodes: groups of machines without keys, each in one site (ADR 0050).
     pub homes: Vec<Shard>,
+    /// How transactions speculate, where they run at nodes; none elsewhere.
+    pub speculation: Option<Speculation>,
 }
 
 /// No clock bound is greater: every transaction would take as long.
@@ -288,6 +293,12 @@ impl Keyspace {
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
         self.shards.iter().chain(service).chain(&self.homes)
+    }
+
+    /// As [`Keyspace::groups`], to be changed.
+    pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
+        let service = self.comparison.as_mut().and_then(|comparison| comparison.service.as_mut());
+        self.shards.iter_mut().chain(service).chain(&mut self.homes)
     }
 
     /// How its sites have changed.
@@ -557,6 +568,7 @@ mod tests {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
@@ -593,6 +605,7 @@ mod tests {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
         let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
     CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Node, Shard,
+    Speculation,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
@@ -44,6 +45,8 @@ pub struct KeyspaceOptions {
     /// The comparison system that runs it in place of its isolation's protocol, for measurements. The quorum store has no
     /// transactions and promises nothing. No system is for data that matters: replicas of it that have lost their records with a majority of their group do not come back.
     pub comparison: Option<Rival>,
+    /// How its transactions speculate, in `snapshot` keyspaces; by default as [`Speculation::default`] says. Refused for others.
+    pub speculation: Option<Speculation>,
 }
 
 impl KeyspaceOptions {
@@ -57,7 +60,13 @@ impl KeyspaceOptions {
             sites: Vec::new(),
             clock_bound: None,
             comparison: None,
+            speculation: None,
         }
+    }
+
+    /// True if its transactions run at nodes, each with a machine in a home.
+    pub(crate) fn has_homes(&self) -> bool {
+        self.isolation.has_homes() && self.comparison.is_none()
     }
 }
 
@@ -152,6 +161,9 @@ pub(crate) async fn create(
     if options.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
         return Err(Invalid::ClockBound { max: CLOCK_BOUND_MAX }.into());
     }
+    if options.speculation.is_some() && !options.has_homes() {
+        return Err(Invalid::NoSpeculation { isolation: options.isolation }.into());
+    }
     let sites = directory.sites(&options.sites)?;
     let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, options.isolation, &sites));
     let key = keyspace_key(name);
@@ -187,7 +199,16 @@ pub(crate) async fn create(
             group.replicas.rotate_left(position % replicas);
         }
     }
-    let next_shard = end + service.iter().len() as u32;
+    let end = end + service.iter().len() as u32;
+    let homes = match options.has_homes() {
+        true => {
+            let hosts: BTreeSet<NodeId> =
+                shards.iter().flat_map(|shard| shard.replicas.iter().copied()).collect();
+            directory.topology().homes(ShardId(end), |node| hosts.contains(&node))
+        }
+        false => Vec::new(),
+    };
+    let next_shard = end + homes.len() as u32;
     let comparison = options.comparison.map(|rival| Comparison { rival, service });
     let definition = Definition {
         id: KeyspaceId(id),
@@ -200,7 +221,8 @@ pub(crate) async fn create(
         comparison,
         removals: Vec::new(),
         joins: Vec::new(),
-        homes: Vec::new(),
+        homes,
+        speculation: options.has_homes().then(|| options.speculation.unwrap_or_default()),
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {

@@ -132,6 +132,7 @@ trait Runs: Send {
     fn next_deadline(&mut self) -> Option<Instant>;
     fn is_idle(&self) -> bool;
     fn seen(&self) -> Seen;
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId>;
 }
 
 /// A coordinator that runs.
@@ -191,6 +192,10 @@ where
     fn seen(&self) -> Seen {
         self.driver.machine().seen()
     }
+
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        self.driver.machine().home_of(transaction)
+    }
 }
 
 /// A coordinator, by its place.
@@ -245,6 +250,11 @@ impl Coordinators {
         let mut seen = Seen::default();
         self.running.iter().for_each(|(_, coordinator)| seen.join(&coordinator.seen()));
         seen
+    }
+
+    /// The home that decides an open transaction, where transactions run at nodes.
+    pub(crate) fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        self.running[*self.open.get(&transaction)?].1.home_of(transaction)
     }
 
     /// True if they have nothing to do and nothing to tell.
@@ -452,6 +462,7 @@ mod tests {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         }
     }
 

@@ -14,7 +14,6 @@ use crate::catalogue::{self, KeyspaceOptions};
 use crate::database::Database;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
-use quorate_core::topology::Isolation;
 
 /// How often nodes are asked how far they are.
 const POLL: Duration = Duration::from_millis(250);
@@ -40,11 +39,6 @@ pub struct ServingProgress {
     pub shards: usize,
 }
 
-/// Refuses an isolation that no server runs.
-fn refuse_unoffered(isolation: Isolation) -> std::result::Result<(), Invalid> {
-    if Isolation::ALL.contains(&isolation) { Ok(()) } else { Err(Invalid::NotOffered { isolation }) }
-}
-
 impl Database {
     /// Creates a keyspace, and waits until it can be used: for half a minute, and longer the more shards there are.
     ///
@@ -67,7 +61,6 @@ impl Database {
         progress: impl FnMut(ServingProgress),
     ) -> Result<Keyspace> {
         catalogue::validate_name(name)?;
-        refuse_unoffered(options.isolation)?;
         self.refuse_without_room(&options).await?;
         let directory = &self.shared().places.directory();
         let create = async |txn| catalogue::create(&txn, directory, name, &options).await;
@@ -173,21 +166,4 @@ fn may_pass(error: &Error) -> bool {
         error,
         Error::Unavailable { .. } | Error::Conflict | Error::Unknown { .. } | Error::Overloaded { .. }
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_isolation_that_no_server_runs_is_refused() {
-        for isolation in Isolation::ALL {
-            assert_eq!(refuse_unoffered(isolation), Ok(()));
-        }
-        let refused = refuse_unoffered(Isolation::Snapshot).unwrap_err().to_string();
-        assert!(
-            refused.contains("snapshot cannot be created yet") && refused.contains("strict"),
-            "{refused}"
-        );
-    }
 }

@@ -177,9 +177,8 @@ impl Database {
 
     /// Lets the coordinator know where the participants of a foreign transaction are.
     async fn learn_participants(&self, token: &Token) -> Result<()> {
-        let holds = |definition: &Definition| {
-            definition.shards.iter().any(|shard| token.participants.contains(&shard.id))
-        };
+        let holds =
+            |definition: &Definition| definition.groups().any(|group| token.participants.contains(&group.id));
         if holds(&self.system.definition()) {
             return Ok(());
         }

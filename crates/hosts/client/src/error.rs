@@ -238,13 +238,23 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
-    /// Keyspaces of this isolation are not offered yet.
+    /// Transactions of such keyspaces do not speculate.
     #[error(
-        "keyspaces that are {isolation} cannot be created yet: no server runs them; choose one of: {}",
-        Isolation::ALL.map(Isolation::name).join(", ")
+        "a variant of speculation, or sessions in order of it, is for keyspaces that are snapshot, not {isolation}: leave it out"
     )]
-    NotOffered {
+    NoSpeculation {
         /// The isolation.
+        isolation: Isolation,
+    },
+    /// The replicas of a keyspace of this isolation stay where they are.
+    #[error(
+        "the replicas of {name:?} stay where they are: keyspaces that are {isolation} do not change theirs yet; copy its data into a \
+         keyspace that stands where it is wanted"
+    )]
+    MembersStay {
+        /// The keyspace.
+        name: String,
+        /// Its isolation.
         isolation: Isolation,
     },
     /// A site cannot be removed from a keyspace.

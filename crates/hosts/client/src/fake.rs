@@ -124,6 +124,7 @@ impl Fake {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         let node = Node { id: NodeId(0), site: SiteId(0), address: "host:1".to_owned() };
         let topology = Topology { sites: vec!["here".to_owned()], nodes: vec![node] };
@@ -225,6 +226,10 @@ impl Port for Fake {
                 state.waiters.deliver(event);
             }
         }
+    }
+
+    fn home_of(&self, _: TransactionId) -> Option<ShardId> {
+        None
     }
 
     fn shut(&self) {}

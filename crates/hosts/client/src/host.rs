@@ -12,7 +12,9 @@ use quorate_core::hash::FixedMap;
 use quorate_core::seen::Seen;
 use quorate_core::topology::Topology;
 use quorate_core::verify::{Answer, Request};
-use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View};
+use quorate_core::{
+    Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, View,
+};
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
@@ -167,6 +169,11 @@ impl ClientHost {
     /// How far the client has seen, of the keyspaces that it uses.
     pub(crate) fn seen(&self) -> Seen {
         self.coordinators.seen()
+    }
+
+    /// The home that decides an open transaction, where transactions run at nodes.
+    pub(crate) fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        self.coordinators.home_of(transaction)
     }
 
     /// True if the coordinators have nothing to do and nothing to tell.
@@ -518,6 +525,10 @@ impl ClientHost {
 impl Port for Transport<ClientHost> {
     fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>)) {
         Transport::with(self, |host, turn| host.call(call, turn));
+    }
+
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        Transport::with(self, |host, _| host.home_of(transaction))
     }
 
     fn shut(&self) {

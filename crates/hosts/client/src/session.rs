@@ -26,6 +26,9 @@ pub(crate) trait Port: Send + Sync {
     /// the vector, all before anything else happens to either.
     fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>));
 
+    /// The home that decides an open transaction, where transactions run at nodes.
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId>;
+
     /// Ends the host: nothing is sent or received any more.
     fn shut(&self);
 }
@@ -129,6 +132,16 @@ impl Session {
                 waiters.open(transaction, keyspace.id, self.open_max).map(|()| waiters.unserved(keyspace));
         });
         result
+    }
+
+    /// Begins a transaction that runs at a node, and gives the home of that; none if it could not begin, or has failed already.
+    pub(crate) fn begin_at_home(
+        &self,
+        transaction: TransactionId,
+        begin: impl IntoIterator<Item = Command>,
+    ) -> Option<ShardId> {
+        self.tell(begin);
+        self.port.home_of(transaction)
     }
 
     /// Forgets a transaction after giving a last command about it, if any.

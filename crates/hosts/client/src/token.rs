@@ -17,7 +17,7 @@ pub struct Token {
     pub transaction: TransactionId,
     /// When the attempt began, by the clock of its client: tells how long its outcome is still known.
     pub began: ClockTime,
-    /// Every shard that takes part in it, sorted.
+    /// Every shard that takes part in it, sorted; where transactions run at nodes, the home that decides it.
     pub participants: Vec<ShardId>,
 }
 

@@ -66,6 +66,8 @@ struct Inner {
 struct Progress {
     stage: Stage,
     footprint: Footprint,
+    /// The home that decides it, if it runs at a node and has begun there.
+    decided_at: Option<ShardId>,
     /// The changes of which the coordinator has not been told: they go along with the next read, or with the commit.
     untold: Untold,
 }
@@ -360,7 +362,12 @@ impl Inner {
     }
 
     fn token(&self) -> Token {
-        let participants = self.progress().footprint.participants().to_vec();
+        let progress = self.progress();
+        let participants = match self.runs_at_nodes() {
+            // One that could not begin nobody has heard of.
+            true => progress.decided_at.into_iter().collect(),
+            false => progress.footprint.participants().to_vec(),
+        };
         Token { transaction: self.id, began: self.began, participants }
     }
 
@@ -374,7 +381,16 @@ impl Inner {
             return Err(Invalid::TransactionOver.into());
         }
         note(&mut progress.footprint)?;
+        if progress.stage == Stage::Idle && self.runs_at_nodes() {
+            let begin = self.tell(&mut progress);
+            progress.decided_at = self.shared.session.begin_at_home(self.id, begin);
+        }
         Ok(progress)
+    }
+
+    /// True if it runs at a node, whose home decides it: then that is what its token names.
+    fn runs_at_nodes(&self) -> bool {
+        self.keyspace.comparison.is_none() && self.keyspace.isolation.has_homes()
     }
 
     /// The commands that come before any question to the coordinator: the beginning of the transaction, and its changes since.
@@ -414,7 +430,8 @@ impl Inner {
             return Ok(());
         }
         let of_shard = |shard| self.unserved.iter().copied().filter(move |replica| replica.shard == shard);
-        let missing: Vec<_> = shards.flat_map(of_shard).collect();
+        let home = self.progress().decided_at;
+        let missing: Vec<_> = shards.chain(home).flat_map(of_shard).collect();
         if missing.is_empty() { Ok(()) } else { Err(self.unavailable(&missing)) }
     }
 
@@ -602,7 +619,8 @@ impl Inner {
             Some(failure) => self.error(failure),
             None if self.shared.session.is_closed() => Error::Closed,
             None => {
-                let used = self.progress().footprint.participants().to_vec();
+                let mut used = self.progress().footprint.participants().to_vec();
+                used.extend(self.progress().decided_at);
                 let concerns = |shard| used.is_empty() || used.contains(&shard);
                 self.shared.unanswered(&self.keyspace, concerns)
             }

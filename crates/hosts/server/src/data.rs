@@ -33,6 +33,7 @@ mod replicas;
 mod staging;
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,9 @@ use std::path::{Path, PathBuf};
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Boot, Seat, Shards};
 use quorate_core::lives::{Incarnation, TooManyLives};
-use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
+use quorate_core::topology::{
+    Durability, Isolation, Keyspace, Node, Shard, Speculation, Topology, UnknownName,
+};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ShardId, SiteId};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
@@ -241,6 +244,8 @@ pub(crate) struct Placement {
     pub(crate) isolation: Isolation,
     /// The comparison system that runs it in place of that isolation's protocol, if one does.
     pub(crate) comparison: Option<Rival>,
+    /// How its transactions speculate, if that is not as the isolation has it.
+    pub(crate) speculation: Option<Speculation>,
     /// What acknowledged writes survive.
     pub(crate) durability: Durability,
     /// Its group, and on which nodes that is.
@@ -248,6 +253,8 @@ pub(crate) struct Placement {
     /// How many replicas its group had when it was created, and in which membership that was.
     pub(crate) founders: GroupSize,
     pub(crate) created_in: Epoch,
+    /// The groups of the keyspace that had another size then.
+    pub(crate) apart: BTreeMap<ShardId, GroupSize>,
     /// All shards that the keyspace was created with, if it is known which they are.
     pub(crate) shards: Option<Shards>,
     /// The shards that have joined it since, in this order.
@@ -285,15 +292,19 @@ impl Placement {
         let memberships = keyspace.memberships();
         let on_shard = |shard: &Shard| {
             let (index, _) = shard.members().find(|(_, host)| *host == node)?;
+            let founders = shard.group_size();
+            let sizes = keyspace.groups().map(|group| (group.id, group.group_size()));
             Some(Placement {
                 replica: ReplicaId { shard: shard.id, index },
                 keyspace: keyspace.id,
                 keyspace_name: keyspace.name.clone(),
                 isolation: keyspace.isolation,
                 comparison: keyspace.comparison.as_ref().map(|comparison| comparison.rival),
+                speculation: keyspace.speculation,
                 durability: keyspace.durability,
                 group: shard.clone(),
-                founders: shard.group_size(),
+                founders,
+                apart: Groups::new(founders).with_apart(sizes).apart,
                 created_in: shard.succession().present.since,
                 shards: shards_of(keyspace),
                 joined: keyspace.joins.iter().map(|join| join.shard).collect(),
@@ -301,6 +312,26 @@ impl Placement {
             })
         };
         keyspace.groups().filter_map(on_shard).collect()
+    }
+
+    /// The groups of the keyspace as they were when the replica was created.
+    pub(crate) fn founding_groups(&self) -> Groups {
+        Groups { apart: self.apart.clone(), ..Groups::new(self.founders) }
+    }
+
+    /// True if it is the machine of a node, in a home.
+    pub(crate) fn is_home(&self) -> bool {
+        self.has_neighbours() && self.shards.is_some_and(|shards| !shards.contains(self.replica.shard))
+    }
+
+    /// True if it has to know which other machines of its keyspace run on this node.
+    pub(crate) fn has_neighbours(&self) -> bool {
+        self.comparison.is_none() && self.isolation.has_homes()
+    }
+
+    /// True if it keeps a log on disk. A home of one does so in any case: nobody else keeps its decisions.
+    pub(crate) fn keeps_log(&self) -> bool {
+        self.durability == Durability::Sync || self.is_home() && self.founders == GroupSize::ONE
     }
 
     /// True if the replica is a member of its group, as far as is known here.

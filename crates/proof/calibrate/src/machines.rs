@@ -250,6 +250,7 @@ impl Bench {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
             epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];

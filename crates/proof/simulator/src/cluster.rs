@@ -819,6 +819,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         removals: Vec::new(),
         joins: Vec::new(),
         homes,
+        speculation: None,
     }
 }
 

@@ -185,7 +185,8 @@ impl Tortured {
 }
 
 impl Options {
-    /// The faults that were asked for and cannot be injected: namespaces neither delay nor break, and groups that stand in sites stay as they are.
+    /// The faults that were asked for and cannot be injected: namespaces neither delay nor break, groups that stand in sites stay as they
+    /// are, and so do those of keyspaces with homes, of which each is one node here.
     pub fn impossible(&self) -> Vec<Fault> {
         match &self.faults {
             Faults::These(faults) => {
@@ -198,9 +199,16 @@ impl Options {
     fn is_possible(&self, fault: Fault) -> bool {
         match fault {
             Fault::DelaySpikes | Fault::BrokenConnections => !self.namespaces,
-            Fault::Membership => !self.isolation.stands_in_sites(),
+            Fault::Membership => !self.isolation.stands_in_sites() && !self.has_homes(),
+            // A node that stands alone in its site keeps its decisions alone.
+            Fault::EmptyDisks => !self.has_homes(),
             _ => true,
         }
+    }
+
+    /// True if transactions run at nodes.
+    fn has_homes(&self) -> bool {
+        self.isolation.has_homes() && self.baseline.is_none()
     }
 
     /// How many sites there are.

@@ -189,6 +189,7 @@ mod tests {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorate_core::hosted::Shards;
+use quorate_core::topology::SpeculationVariant;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
@@ -57,6 +58,17 @@ impl Variant {
     /// Speculative reads, and chains of results that are shown.
     pub const EXTERNAL: Variant =
         Variant { clock: Clock::Precise, reads_speculatively: true, shows: Shows::Chain(Variant::CHAIN_MAX) };
+}
+
+impl From<SpeculationVariant> for Variant {
+    fn from(named: SpeculationVariant) -> Self {
+        match named {
+            SpeculationVariant::ClockSi => Variant::CLOCK_SI,
+            SpeculationVariant::Planet => Variant::PLANET,
+            SpeculationVariant::StrInternal => Variant::INTERNAL,
+            SpeculationVariant::StrExternal => Variant::EXTERNAL,
+        }
+    }
 }
 
 /// The configuration of a replica of a shard or of a home.

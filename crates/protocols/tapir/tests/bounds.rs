@@ -42,6 +42,7 @@ fn coordinator() -> Coordinator {
         removals: Vec::new(),
         joins: Vec::new(),
         homes: Vec::new(),
+        speculation: None,
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     step(&mut coordinator, Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));

@@ -76,6 +76,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
         removals: Vec::new(),
         joins: Vec::new(),
         homes: Vec::new(),
+        speculation: None,
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);

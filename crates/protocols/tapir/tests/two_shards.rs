@@ -23,6 +23,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         removals: Vec::new(),
         joins: Vec::new(),
         homes: Vec::new(),
+        speculation: None,
     };
     Arc::new(Routes::new(keyspace, vec![(0..replicas).map(ReplicaIndex).collect(); 2]))
 }

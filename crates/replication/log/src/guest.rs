@@ -7,7 +7,7 @@ use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::LogMachine;
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf};
 use quorate_core::seen::Seen;
-use quorate_core::{Address, Epoch};
+use quorate_core::{Address, Epoch, ShardId, TransactionId};
 
 use crate::Part;
 use crate::member::MessageOf;
@@ -92,5 +92,9 @@ where
 
     fn seen(&self) -> Seen {
         self.machine.seen()
+    }
+
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        self.machine.home_of(transaction)
     }
 }

@@ -87,8 +87,7 @@ impl Keyspace {
     pub fn next_epoch(&self, moves: &BTreeMap<ShardId, Vec<NodeId>>) -> Result<Keyspace, ChangeError> {
         let epoch = Epoch(self.epoch.0 + 1);
         let mut next = Keyspace { epoch, ..self.clone() };
-        let service = next.comparison.as_mut().and_then(|comparison| comparison.service.as_mut());
-        for shard in next.shards.iter_mut().chain(service).chain(&mut next.homes) {
+        for shard in next.groups_mut() {
             if let Some(nodes) = moves.get(&shard.id) {
                 *shard = shard.moved_to(nodes, epoch)?;
             }

@@ -11,6 +11,7 @@ mod outcomes;
 mod parallel_snapshot;
 mod procedures;
 mod serializable;
+mod snapshot;
 mod support;
 mod transactions;
 mod write_where_you_are;

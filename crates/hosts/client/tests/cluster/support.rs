@@ -87,6 +87,12 @@ impl Cluster {
         std::fs::remove_dir_all(self.directory.path().join(replica)).unwrap();
     }
 
+    /// True if a replica keeps a log on the disk of a node.
+    pub(crate) fn has_log(&self, node: usize, shard: u32, index: usize) -> bool {
+        let replica = format!("node-{node}/replicas/shard-{shard}-r{index}/log");
+        self.directory.path().join(replica).exists()
+    }
+
     /// The addresses of the nodes.
     pub(crate) fn addresses(&self) -> &[String] {
         &self.addresses

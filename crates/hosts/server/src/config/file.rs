@@ -337,6 +337,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         removals: Vec::new(),
         joins: Vec::new(),
         homes: Vec::new(),
+        speculation: None,
     }
 }
 

@@ -40,7 +40,7 @@ impl Known {
             return;
         }
         keyspace.epoch = self.memberships.epoch;
-        for shard in &mut keyspace.shards {
+        for shard in keyspace.groups_mut() {
             if let Some(changed) = self.changed.get(&shard.id) {
                 shard.clone_from(changed);
             }
@@ -54,6 +54,9 @@ struct KeyspaceFile {
     epoch: u32,
     /// How many replicas those groups have that are not listed.
     size: usize,
+    /// Groups that have another size and have never changed, each with that size. Earlier versions have none such.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    apart: Vec<[u32; 2]>,
     #[serde(default)]
     groups: Vec<GroupFile>,
 }
@@ -71,17 +74,19 @@ struct GroupFile {
 
 impl KeyspaceFile {
     fn new(known: &Known) -> Self {
-        let Groups { epoch, size, .. } = known.memberships;
+        let Groups { epoch, size, apart, .. } = &known.memberships;
         let groups = known.changed.values().filter_map(GroupFile::new).collect();
-        KeyspaceFile { format: FORMAT, epoch: epoch.0, size: size.replicas(), groups }
+        let apart = apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect();
+        KeyspaceFile { format: FORMAT, epoch: epoch.0, size: size.replicas(), apart, groups }
     }
 
     fn restore(self) -> Result<Known, String> {
-        let size = GroupSize::new(self.size).map_err(|error| error.to_string())?;
-        let mut known = Known {
-            memberships: Groups { epoch: Epoch(self.epoch), ..Groups::new(size) },
-            changed: BTreeMap::new(),
-        };
+        let size_of = |size: usize| GroupSize::on_log(size).map_err(|error| error.to_string());
+        let mut memberships = Groups { epoch: Epoch(self.epoch), ..Groups::new(size_of(self.size)?) };
+        for [shard, size] in self.apart {
+            memberships.apart.insert(ShardId(shard), size_of(size as usize)?);
+        }
+        let mut known = Known { memberships, changed: BTreeMap::new() };
         for file in self.groups {
             let (shard, change) = file.restore()?;
             known.memberships.changed.insert(shard.id, change.succession);

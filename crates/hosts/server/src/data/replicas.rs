@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
-use quorate_core::topology::{Durability, Shard, UnknownName};
+use quorate_core::topology::{Shard, Speculation, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,19 @@ struct Founding {
     /// In which membership it was created.
     #[serde(default)]
     epoch: u32,
+    /// The groups of the keyspace that had another size than its own then, each with that size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    apart: Vec<[u32; 2]>,
+    /// How transactions speculate, if the keyspace says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    speculation: Option<SpeculationText>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SpeculationText {
+    variant: String,
+    #[serde(default)]
+    orders_sessions: bool,
 }
 
 /// A replica that has to be here.
@@ -162,7 +175,7 @@ impl DataDirectory {
         let (mark, log, entry) = (directory.join("replica.toml"), directory.join("log"), self.entry(replica));
         let founding = if exists(&entry)? { Some(read::<InventoryFile>(&entry)?.founding) } else { None };
         let is_in_inventory = founding.is_some();
-        let keeps_log = placement.durability == Durability::Sync;
+        let keeps_log = placement.keeps_log();
         let known = self.mark(&mark);
         let mark_is = match &known {
             Ok(None) => Mark::None,
@@ -373,6 +386,11 @@ impl Founding {
             shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
             joined: placement.joined.iter().map(|shard| shard.0).collect(),
             epoch: placement.created_in.0,
+            speculation: placement.speculation.map(|speculation| SpeculationText {
+                variant: speculation.variant.name().to_owned(),
+                orders_sessions: speculation.orders_sessions,
+            }),
+            apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
     }
 
@@ -391,6 +409,15 @@ impl Founding {
         let least =
             if created_in == Epoch::FIRST { listed.max((usize::from(self.index) + 1) | 1) } else { listed };
         let founders = GroupSize::new(least).map_err(|error| damaged(error.to_string()))?;
+        let apart = self.apart.iter().map(|[shard, size]| {
+            let size = GroupSize::on_log(*size as usize).map_err(|error| damaged(error.to_string()))?;
+            Ok((ShardId(*shard), size))
+        });
+        let apart = apart.collect::<Result<BTreeMap<_, _>, DataError>>()?;
+        let speculation = self.speculation.as_ref().map(|text| {
+            let (variant, orders_sessions) = (text.variant.parse()?, text.orders_sessions);
+            Ok(Speculation { variant, orders_sessions })
+        });
         let replica = self.replica();
         Ok(Placement {
             replica,
@@ -398,12 +425,14 @@ impl Founding {
             keyspace_name: self.keyspace_name,
             isolation: self.isolation.parse().map_err(unknown)?,
             comparison: self.baseline.map(|name| name.parse()).transpose().map_err(unknown)?,
+            speculation: speculation.transpose().map_err(unknown)?,
             durability: self.durability.parse().map_err(unknown)?,
             group: Shard::new(replica.shard, self.nodes.into_iter().map(NodeId).collect()),
             founders,
             shards: self.shards.map(|[first, count]| Shards { first: ShardId(first), count }),
             joined: self.joined.into_iter().map(ShardId).collect(),
-            memberships: Groups::new(founders),
+            memberships: Groups { apart: apart.clone(), ..Groups::new(founders) },
+            apart,
             created_in,
         })
     }

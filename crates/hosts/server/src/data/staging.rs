@@ -8,7 +8,6 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
-use quorate_core::topology::Durability;
 
 use super::{DataDirectory, DataError, Placement, io_error, remove_all};
 
@@ -29,7 +28,7 @@ impl DataDirectory {
             let log = directory.join("log");
             remove_all(&log)?;
             fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
-            if placement.durability == Durability::Sync {
+            if placement.keeps_log() {
                 create_log(&log, placement.replica)?;
             }
             staged.push(self.texts_of_new(placement)?);
@@ -63,6 +62,7 @@ impl DataDirectory {
 #[cfg(test)]
 mod tests {
     use quorate_core::NodeId;
+    use quorate_core::topology::Durability;
 
     use super::*;
     use crate::config::system_keyspace;

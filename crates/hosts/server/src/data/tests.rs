@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use std::collections::BTreeMap;
 
-use quorate_core::topology::{Durability, Keyspace};
-use quorate_core::{Epoch, NodeId, ReplicaIndex};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, Speculation, SpeculationVariant};
+use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaIndex, ShardId};
 
 use super::{Boot, DataDirectory, DataError, Initialise, Known, Placement, Prepared};
 use crate::config::system_keyspace;
@@ -431,4 +431,89 @@ fn who_is_a_member_is_what_was_heard_last() {
     // Its node is back, and a new replica on it.
     placement.set_known(&Known::of(&moved(&without, &[0, 1, 4])));
     assert!(!placement.is_member());
+}
+
+/// A keyspace in memory whose nodes have homes: three of a site share one, and this node has one of its own.
+fn snapshot_keyspace() -> Keyspace {
+    let group = |id, nodes: &[u16]| Shard::new(ShardId(id), nodes.iter().copied().map(NodeId).collect());
+    Keyspace {
+        id: KeyspaceId(5),
+        name: "shop".to_owned(),
+        isolation: Isolation::Snapshot,
+        shards: vec![group(7, &[0, 1, 2]), group(8, &[1, 3, 4])],
+        homes: vec![group(9, &[0, 3, 4]), group(10, &[1]), group(11, &[2])],
+        speculation: Some(Speculation { variant: SpeculationVariant::Planet, orders_sessions: true }),
+        ..system_keyspace(Vec::new(), Durability::Memory)
+    }
+}
+
+#[test]
+fn groups_of_other_sizes_are_known_again_without_the_catalogue() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let keyspace = snapshot_keyspace();
+    let placements = Placement::on_node(&keyspace, NODE);
+    let create =
+        |path: &Path| fs::write(path.join("segment"), b"").map_err(|source| super::io_error(path, source));
+    for placement in &placements {
+        data.prepare_replica(placement, true, create).unwrap();
+    }
+    let sizes = |placement: &Placement| {
+        let founding = placement.founding_groups();
+        [7, 8, 9, 10, 11].map(|group| founding.members(ShardId(group)).size().replicas())
+    };
+    let found = data.replicas().unwrap();
+    assert_eq!(found.len(), 3);
+    for (found, placement) in found.iter().zip(&placements) {
+        assert_eq!(sizes(found), [3, 3, 3, 1, 1], "{}", found.replica);
+        assert_eq!(sizes(found), sizes(placement));
+        assert_eq!((found.speculation, found.shards), (keyspace.speculation, placement.shards));
+        assert_eq!(found.memberships, found.founding_groups(), "nothing has changed since");
+        assert_eq!((found.is_home(), found.keeps_log()), (placement.is_home(), placement.keeps_log()));
+    }
+    let homes: Vec<bool> = found.iter().map(Placement::is_home).collect();
+    assert_eq!(homes, [false, false, true]);
+}
+
+#[test]
+fn a_home_of_one_is_on_disk_whatever_the_keyspace_says() {
+    let keyspace = snapshot_keyspace();
+    let kept = |node| {
+        let placements = Placement::on_node(&keyspace, NodeId(node)).into_iter();
+        placements.filter(Placement::keeps_log).map(|placement| placement.replica.shard.0).collect::<Vec<_>>()
+    };
+    assert_eq!([0, 1, 2, 3].map(kept), [vec![], vec![10], vec![11], vec![]]);
+    // Elsewhere memory is memory, whatever the size of a group.
+    let small = system_keyspace(vec![NODE], Durability::Memory);
+    let placement = Placement::on_node(&small, NODE).remove(0);
+    assert!(placement.founders == GroupSize::ONE && !placement.keeps_log() && !placement.has_neighbours());
+}
+
+#[test]
+fn groups_of_other_sizes_are_written_down_with_a_change() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let first = snapshot_keyspace();
+    let moves = BTreeMap::from([(ShardId(9), [0, 3, 6].map(NodeId).to_vec())]);
+    let second = first.next_epoch(&moves).unwrap();
+    let known = Known::of(&second);
+    data.note_memberships(first.id, &known).unwrap();
+    let read = data.memberships(first.id).unwrap().unwrap();
+    assert_eq!((&read, read.memberships.members(ShardId(10)).size()), (&known, GroupSize::ONE));
+    assert_eq!(read.memberships.members(ShardId(8)).size().replicas(), 3);
+    let mut overlaid = first.clone();
+    read.overlay(&mut overlaid);
+    assert_eq!(overlaid, second, "homes are groups as all others are");
+    // A file of an earlier version lists no such groups.
+    let path = fixture.path().join("keyspaces/keyspace-5.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("apart = "), "{text}");
+    let older: Vec<&str> = text.lines().filter(|line| !line.starts_with("apart")).collect();
+    fs::write(&path, older.join("\n")).unwrap();
+    let read = data.memberships(first.id).unwrap().unwrap();
+    assert_eq!((read.memberships.apart.len(), read.memberships.epoch), (0, Epoch(1)));
+    // What is no size of a group is damage.
+    fs::write(&path, text.replace("[10, 1]", "[10, 0]").replace("10,\n        1,", "10,\n        0,"))
+        .unwrap();
+    assert!(matches!(data.memberships(first.id), Err(DataError::Damaged { .. })));
 }

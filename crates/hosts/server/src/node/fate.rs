@@ -196,11 +196,13 @@ impl Node {
         {
             tracing::error!(replica = %id, %error, "the log of a replica could not be closed");
         }
+        self.note_neighbour(id);
         true
     }
 
     /// The catalogue records that the data of a keyspace may go.
     fn delete_purged(&mut self, id: ReplicaId) {
+        self.note_neighbour(id);
         let Some(Hosted { placement, state, .. }) = self.replicas.remove(&id) else { return };
         tracing::info!(replica = %id, keyspace = placement.keyspace_name, "deleting a replica of a keyspace that was dropped");
         if let State::Running(running) = state
@@ -267,6 +269,7 @@ mod tests {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         }
     }
 

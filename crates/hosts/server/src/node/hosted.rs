@@ -51,6 +51,9 @@ pub(crate) trait Runs: Send {
     /// Tells the machine who the replicas of its keyspace are from now on; what it knows already it passes over.
     fn change_groups(&mut self, time: Time, memberships: &Groups, outgoing: Outgoing<'_, '_>) -> Stepped;
 
+    /// Tells the machine which others of its keyspace run on this node from now on.
+    fn meet(&mut self, time: Time, neighbours: &[ReplicaId], outgoing: Outgoing<'_, '_>) -> Stepped;
+
     /// Tells the machine that another shard of its keyspace is lost for good; none if its protocol knows nothing of that.
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped>;
 
@@ -253,7 +256,7 @@ impl<M: Served> Running<M> {
         };
         // What somebody with records has not written down, it has not taken part in: it is told once it has started.
         if !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. }) {
-            seat.groups = Groups::new(placement.founders);
+            seat.groups = placement.founding_groups();
         }
         seat.boot = prepared.boot;
         let machine = M::restore(M::seated(config, &seat), records);
@@ -337,6 +340,13 @@ impl<M: Served> Runs for Running<M> {
                 driver.step(time, Input::Command(command), carrier);
             }
         })
+    }
+
+    fn meet(&mut self, time: Time, neighbours: &[ReplicaId], outgoing: Outgoing<'_, '_>) -> Stepped {
+        match M::meet(neighbours) {
+            Some(command) => self.step(time, Input::Command(command), outgoing),
+            None => Stepped::default(),
+        }
     }
 
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped> {

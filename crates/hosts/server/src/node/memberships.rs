@@ -102,6 +102,7 @@ impl Node {
                 self.retired.push(id);
                 continue;
             }
+            self.note_neighbour(id);
             let Some(Hosted { placement, state, .. }) = self.replicas.remove(&id) else { continue };
             tracing::info!(replica = %id, keyspace = placement.keyspace_name, "deleting a replica that has retired");
             self.service_changed = true;

@@ -14,6 +14,7 @@
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `fate` | what becomes of replicas by what the catalogue says |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
+//! | `neighbours` | which machines of a keyspace run on this node together |
 //! | `lives` | which peers are believed, and whether this node is |
 //! | `registry` | how sites and nodes are registered |
 //! | `addresses` | where nodes are found, of which what is registered may be old |
@@ -36,6 +37,7 @@ mod lives;
 mod loading;
 mod log;
 mod memberships;
+mod neighbours;
 mod registry;
 mod resources;
 mod routes;
@@ -71,6 +73,7 @@ use lives::Peers;
 use loading::Loader;
 use log::LogError;
 pub(crate) use log::Logs;
+use neighbours::Neighbours;
 use routes::{Outgoing, Routes};
 pub use status::{
     DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus,
@@ -137,6 +140,8 @@ pub(crate) struct Node {
     memberships: BTreeMap<KeyspaceId, Known>,
     /// Of a node that was replaced: the index of who was to join each shard next when it was heard of first.
     joined_since: BTreeMap<ShardId, u16>,
+    /// What machines were told of those that run beside them.
+    neighbours: Neighbours,
     /// Replicas that nobody needs any more.
     retired: Vec<ReplicaId>,
     /// No timer of a replica is due before.
@@ -217,6 +222,7 @@ impl Node {
             syncing: Vec::new(),
             memberships: BTreeMap::new(),
             joined_since: BTreeMap::new(),
+            neighbours: Neighbours::default(),
             retired: Vec::new(),
             deadline: Instant::START,
             problems: BTreeMap::new(),
@@ -266,6 +272,7 @@ impl Node {
         for id in self.replica_ids() {
             self.start_replica(id, turn);
         }
+        self.introduce(turn);
         self.catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
     }
 
@@ -335,6 +342,7 @@ impl Node {
             self.replicas.insert(id, hosted);
             self.start_replica(id, turn);
         }
+        self.introduce(turn);
         self.renew_clients_max(turn);
         // Once, and not for each of thousands.
         if self.builder.is_idle() {
@@ -347,6 +355,7 @@ impl Node {
     fn start_replica(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
         self.step(id, turn, |running, time, outgoing| running.start(time, outgoing));
         self.tell_memberships(id, turn);
+        self.note_neighbour(id);
     }
 
     /// Gives a replica up, for this reason.
@@ -355,6 +364,7 @@ impl Node {
         hosted.refuse(error);
         self.service_changed = true;
         self.hindered.extend(hosted.hindrance().map(|_| id));
+        self.note_neighbour(id);
     }
 
     /// Gives up the replicas whose logs have decayed, as reading them again has found.
@@ -799,6 +809,7 @@ impl Host for Node {
         self.delete_retired();
         self.write_logs();
         self.refuse_decayed();
+        self.introduce(turn);
         self.bring_back(turn);
         self.tell_space(turn);
         self.tell_service(turn);

@@ -1,7 +1,7 @@
 //! What a node does when room or descriptors run short: it says so, takes no writes that it could not keep, and lets fewer
 //! clients connect.
 
-use quorate_core::topology::Durability;
+use quorate_core::topology::Shard;
 use quorate_core::{NodeId, ReplicaId};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::Packet;
@@ -46,8 +46,7 @@ fn clients_max(limit: u64, wanted: Wanted) -> usize {
 impl Node {
     /// Bounds the connections of clients by the descriptors that there are.
     pub(super) fn renew_clients_max(&mut self, turn: &mut Turn<'_>) {
-        let is_kept = |durability| durability == Durability::Sync;
-        let logs = self.replicas.values().filter(|hosted| is_kept(hosted.placement.durability)).count();
+        let logs = self.replicas.values().filter(|hosted| hosted.placement.keeps_log()).count();
         let limits = &self.config.limits;
         let wanted = Wanted {
             connections_max: limits.connections_max,
@@ -125,12 +124,18 @@ impl Node {
         }
         let Some(hosted) = self.replicas.get(&replica) else { return false };
         let placement = &hosted.placement;
-        placement.durability == Durability::Sync
-            && placement.keyspace != SYSTEM_KEYSPACE_ID
-            && placement.group.needs_some_of(|node| match node == self.config.node {
-                true => self.told_low,
-                false => self.without_space.contains(&node),
-            })
+        let is_low = |node| match node == self.config.node {
+            true => self.told_low,
+            false => self.without_space.contains(&node),
+        };
+        let lacks = |group: &Shard| group.needs_some_of(is_low);
+        if placement.keyspace == SYSTEM_KEYSPACE_ID || !placement.keeps_log() {
+            return false;
+        }
+        // What a home takes in goes to the shards.
+        let listed = self.reading.as_ref().filter(|_| placement.is_home());
+        let listed = listed.and_then(|reading| reading.listed(placement.keyspace));
+        lacks(&placement.group) || listed.is_some_and(|keyspace| keyspace.shards.iter().any(lacks))
     }
 }
 

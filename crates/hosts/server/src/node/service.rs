@@ -102,6 +102,7 @@ impl Node {
                     .to_owned(),
             );
         }
+        self.note_neighbour(replica);
         let Some(Hosted { placement, state: State::Running(running), .. }) = self.replicas.remove(&replica)
         else {
             unreachable!("only a replica that runs can have lost its records");

@@ -131,6 +131,7 @@ impl Cluster {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
             ..self.system().clone()
         };
         let key = format!("keyspace/{name}");

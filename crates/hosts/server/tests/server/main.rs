@@ -11,3 +11,4 @@ mod operations;
 mod raw;
 mod restart;
 mod shortage;
+mod snapshot;

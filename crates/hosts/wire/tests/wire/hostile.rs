@@ -440,6 +440,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         removals: Vec::new(),
         joins: Vec::new(),
         homes: Vec::new(),
+        speculation: None,
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
@@ -447,6 +448,52 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         let shard = Shard::new(ShardId(1), vec![NodeId(0); replicas]);
         let error = decode::<Keyspace>(&encode(&keyspace(vec![shard]))).unwrap_err();
         assert!(error.to_string().contains("odd number of replicas"), "{error}");
+    }
+}
+
+/// What would make a client wait for homes that are not there, or a node run a transaction twice.
+#[test]
+fn homes_that_cannot_be_are_refused() {
+    use quorate_core::topology::{Durability, Isolation, Shard, Speculation};
+    use quorate_core::{KeyspaceId, NodeId};
+    let group = |id, nodes: &[u16]| Shard::new(ShardId(id), nodes.iter().copied().map(NodeId).collect());
+    let refused = |isolation, homes: &[(u32, &[u16])], speculation| {
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: "k".to_owned(),
+            isolation,
+            durability: Durability::Sync,
+            shards: vec![group(1, &[0, 1, 2])],
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: None,
+            removals: Vec::new(),
+            joins: Vec::new(),
+            homes: homes.iter().map(|(id, nodes)| group(*id, nodes)).collect(),
+            speculation,
+        };
+        match decode::<Keyspace>(&encode(&keyspace)) {
+            Ok(decoded) => {
+                assert_eq!(decoded, keyspace);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    };
+    let (snapshot, told) = (Isolation::Snapshot, Some(Speculation::default()));
+    assert_eq!(refused(snapshot, &[(2, &[0, 1, 2])], told), None);
+    assert_eq!(refused(snapshot, &[(2, &[0]), (3, &[1]), (4, &[2])], None), None);
+    let table: [(Isolation, &[(u32, &[u16])], Option<Speculation>, &str); 6] = [
+        (snapshot, &[], told, "no homes"),
+        (Isolation::Strict, &[(2, &[0])], None, "homes where no transaction runs"),
+        (Isolation::Serializable, &[], told, "homes where no transaction runs"),
+        (snapshot, &[(1, &[0, 1, 2])], told, "a home that is a shard"),
+        (snapshot, &[(2, &[0]), (2, &[1])], told, "or two"),
+        (snapshot, &[(2, &[0]), (3, &[0])], told, "a node with more than one machine"),
+    ];
+    for (isolation, homes, speculation, expected) in table {
+        let refused = refused(isolation, homes, speculation).expect(expected);
+        assert!(refused.contains(expected), "{refused}: {expected}");
     }
 }
 
@@ -474,6 +521,7 @@ fn changes_that_cannot_have_been_are_refused() {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         decode::<Keyspace>(&encode(&keyspace)).err().map(|error| error.to_string())
     };

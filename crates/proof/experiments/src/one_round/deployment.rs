@@ -171,6 +171,7 @@ impl<A: Application> Deployment<OneRound<A>> {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
         Routes::new(keyspace, nearest.collect())

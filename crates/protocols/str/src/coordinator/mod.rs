@@ -249,6 +249,10 @@ impl HostedCoordinator for Coordinator {
     fn seen(&self) -> Seen {
         Seen::at(self.seen)
     }
+
+    fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
+        self.transactions.get(&transaction).map(|open| open.home.shard)
+    }
 }
 
 impl Coordinator {
@@ -349,16 +353,10 @@ impl Coordinator {
         let (is_dead, keyspace, home) = (open.silent >= SILENT_MAX, open.keyspace, open.home);
         match &mut open.phase {
             Phase::Executing(execution) if is_dead => {
-                // Nothing of it is left at a node that has lost it; and nobody else was told anything.
-                let can_move = execution.snapshot.is_none() && execution.after.is_none();
+                // Nothing of it is left at a node that has lost it, and nobody else was told anything. It does not move: its home is part
+                // of its name.
                 self.leave(keyspace, home);
-                if !can_move {
-                    return self.fail(id, Failure::Conflict, outbox);
-                }
-                if let (Some(next), Some(open)) = (self.home(keyspace), self.transactions.get_mut(&id)) {
-                    (open.home, open.silent) = (next, 0);
-                }
-                self.send_reads(id, context, outbox);
+                self.fail(id, Failure::Conflict, outbox);
             }
             Phase::Executing(_) => self.send_reads(id, context, outbox),
             Phase::Committing(_) if is_dead => {

@@ -255,6 +255,7 @@ impl World {
             removals: self.changes.removals().to_vec(),
             joins: self.changes.joins().iter().map(|join| Join { is_ready: true, ..join.clone() }).collect(),
             homes: Vec::new(),
+            speculation: None,
         };
         let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
         routes.order.rotate_left(home % shards.len());

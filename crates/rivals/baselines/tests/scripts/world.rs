@@ -219,6 +219,7 @@ impl World {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

@@ -240,6 +240,7 @@ impl World {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

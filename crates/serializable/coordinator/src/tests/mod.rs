@@ -68,6 +68,7 @@ impl Stage {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         let nearest = vec![vec![ReplicaIndex(0)]; 3];
         let shards = (1..=3).map(|id| (ShardId(id), Shard::from_pages(Vec::new()))).collect();

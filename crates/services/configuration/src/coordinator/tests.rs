@@ -55,6 +55,7 @@ impl World {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
         world.command(Command::Route(Arc::new(Routes::new(keyspace, nearest))));

@@ -172,6 +172,7 @@ impl<C: Speaker> Scene<C> {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: Vec::new(),
+            speculation: None,
         };
         let groups = Groups::new(GroupSize::new(3).unwrap());
         let mut stage = Stage::new(Service { rules, clients: PhantomData }, groups);

@@ -188,6 +188,32 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
     keyspace.set(6, vec![Value::Varint(epoch)]);
     remove_sites(keyspace);
     join_sites(keyspace);
+    homes(keyspace, random);
+}
+
+/// Homes are there where transactions run at nodes, and each node has one machine of them.
+fn homes(keyspace: &mut Message, random: &mut Random) {
+    const SNAPSHOT: u64 = 4;
+    if keyspace.number(3) != SNAPSHOT || !keyspace.all(8).is_empty() {
+        keyspace.set(11, Vec::new());
+        keyspace.set(12, Vec::new());
+        return;
+    }
+    let mut ids: BTreeSet<u64> = keyspace.all(5).iter().map(|shard| as_message(shard).number(1)).collect();
+    let mut homes: Vec<Message> = keyspace.all(11).iter().map(as_message).collect();
+    if homes.is_empty() {
+        homes.push(message("Shard", random));
+    }
+    let mut node = 0;
+    for home in &mut homes {
+        let id = (0..).find(|id| ids.insert(*id)).expect("there are many");
+        home.set(1, nonzero(id));
+        let nodes = home.all(2).len() as u64;
+        home.set(2, (node..node + nodes).map(Value::Varint).collect());
+        home.set(3, Vec::new());
+        node += nodes;
+    }
+    keyspace.set(11, homes.into_iter().map(Value::Message).collect());
 }
 
 /// Each removal is that of a shard, in order, and the last shard succeeds them all.

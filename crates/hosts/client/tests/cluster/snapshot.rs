@@ -1,0 +1,202 @@
+//! Snapshot keyspaces: transactions run at nodes, each with the machine of its home beside the replicas of shards.
+
+use std::time::Duration;
+
+use quorate::{
+    Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, ReplicaChange,
+};
+
+use crate::support::{Cluster, Load, increment, number, until};
+
+async fn create(db: &Database, durability: Durability) -> Keyspace {
+    let options = KeyspaceOptions { shards: 3, durability, ..KeyspaceOptions::new(Isolation::Snapshot) };
+    db.create_keyspace("shop", options).await.unwrap()
+}
+
+/// Increments, with patience for leaders that change.
+async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        match increment(keyspace, key).await {
+            Ok(count) => return count,
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The nodes of each home.
+fn homes(keyspace: &Keyspace) -> Vec<Vec<u16>> {
+    let nodes = |home: &quorate::topology::Shard| home.replicas.iter().map(|node| node.0).collect();
+    keyspace.definition().homes.iter().map(nodes).collect()
+}
+
+#[tokio::test]
+async fn transactions_run_as_in_other_keyspaces() {
+    for (sites, expected) in
+        [(["a", "b", "c"], vec![vec![0], vec![1], vec![2]]), (["a"; 3], vec![vec![0, 1, 2]])]
+    {
+        let cluster = Cluster::start_in(&sites);
+        let db = cluster.connect().await;
+        let shop = create(&db, Durability::Sync).await;
+        assert_eq!(homes(&shop), expected);
+        let mut txn = shop.begin().await.unwrap();
+        for key in ["alice", "bob", "carol", "dave"] {
+            txn.put(key, "1").unwrap();
+        }
+        let receipt = txn.commit().await.unwrap();
+        assert_eq!(db.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
+        let sum = shop
+            .transact(async |txn| {
+                let mut sum = 0;
+                for key in ["alice", "bob", "carol"] {
+                    sum += txn.get(key).await?.map_or(0, |value| number(&value));
+                }
+                txn.put("dave", sum.to_string())?;
+                Ok(sum)
+            })
+            .await
+            .unwrap();
+        assert_eq!(sum, 3);
+        shop.transact(async |txn| txn.delete("carol")).await.unwrap();
+        let page = shop.scan("", "", 10).await.unwrap();
+        let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();
+        assert_eq!(found, [(b"alice".to_vec(), 1), (b"bob".to_vec(), 1), (b"dave".to_vec(), 3)]);
+        let values = shop.read_only(["dave", "carol", "alice"]).await.unwrap();
+        assert_eq!(values.iter().flatten().map(|value| number(value)).collect::<Vec<_>>(), [3, 1]);
+        db.drop_keyspace("shop").await.unwrap();
+    }
+}
+
+/// Two transactions with one snapshot: the second to write a key that both write commits nowhere, and one that has read what the other
+/// writes does, which serializability forbids.
+#[tokio::test]
+async fn a_lost_update_is_a_conflict_and_a_write_skew_is_none() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let shop = create(&db, Durability::Sync).await;
+    for key in ["a", "b"] {
+        increment(&shop, key).await.unwrap();
+    }
+    let (mut one, mut other) = (shop.begin().await.unwrap(), shop.begin().await.unwrap());
+    for txn in [&one, &other] {
+        txn.get("a").await.unwrap();
+    }
+    one.put("a", "one").unwrap();
+    other.put("a", "other").unwrap();
+    one.commit().await.unwrap();
+    let error = other.commit().await.unwrap_err();
+    assert!(matches!(error, Error::Conflict), "{error}");
+    let (mut one, mut other) = (shop.begin().await.unwrap(), shop.begin().await.unwrap());
+    for txn in [&one, &other] {
+        txn.get_many(["a", "b"]).await.unwrap();
+    }
+    one.put("a", "1").unwrap();
+    other.put("b", "1").unwrap();
+    one.commit().await.unwrap();
+    other.commit().await.unwrap();
+}
+
+/// All clients find what one has committed, at whichever node.
+#[tokio::test]
+async fn sessions_go_on_at_other_clients() {
+    let cluster = Cluster::start();
+    let (writer, reader) = (cluster.connect().await, cluster.connect().await);
+    let shop = create(&writer, Durability::Sync).await;
+    let others = reader.keyspace("shop").await.unwrap();
+    for round in 1..=5 {
+        assert_eq!(increment(&shop, "a").await.unwrap(), 2 * round - 1);
+        reader.observe(&writer.seen()).await.unwrap();
+        assert_eq!(count_up(&others, "a").await, 2 * round);
+        writer.observe(&reader.seen()).await.unwrap();
+    }
+}
+
+/// Somebody else can ask for the outcome, and whoever asks before a transaction has been heard of sees to it that it comes to nothing.
+#[tokio::test]
+async fn others_learn_what_became_of_a_transaction() {
+    let cluster = Cluster::start();
+    let (db, other) = (cluster.connect().await, cluster.connect().await);
+    let shop = create(&db, Durability::Sync).await;
+    let mut txn = shop.begin().await.unwrap();
+    for key in ["a", "b", "c", "d"] {
+        txn.put(key, "1").unwrap();
+    }
+    let receipt = txn.commit().await.unwrap();
+    let _ = other.keyspace("shop").await.unwrap();
+    assert_eq!(other.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
+    let mut txn = shop.begin().await.unwrap();
+    txn.put("e", "1").unwrap();
+    let token = txn.token();
+    txn.abort().await.unwrap();
+    assert_eq!(other.outcome(&token).await.unwrap(), Outcome::Aborted);
+}
+
+#[tokio::test]
+async fn a_node_is_missed_by_nobody_and_all_of_them_remember() {
+    let keys = ["a", "b", "c", "d", "e", "f"];
+    for sites in [["a", "b", "c"], ["a"; 3]] {
+        let mut cluster = Cluster::start_in(&sites);
+        let db = cluster.connect().await;
+        let shop = create(&db, Durability::Sync).await;
+        for key in keys {
+            assert_eq!(count_up(&shop, key).await, 1);
+        }
+        for node in 0..3 {
+            cluster.crash(node);
+            for key in keys {
+                assert_eq!(count_up(&shop, key).await, 2 + node as u64, "{key} without node {node}");
+            }
+            cluster.restart(node);
+            for key in ["g", "h", "i"] {
+                count_up(&shop, key).await;
+            }
+            wait_until_all_serve(&cluster).await;
+        }
+        (0..3).for_each(|node| cluster.crash(node));
+        (0..3).for_each(|node| cluster.restart(node));
+        let db = cluster.connect().await;
+        let shop = db.keyspace("shop").await.unwrap();
+        for key in keys {
+            assert_eq!(count_up(&shop, key).await, 5, "{key} after all nodes were gone");
+        }
+    }
+}
+
+/// In memory the shards survive a node, and a home of one keeps its decisions on disk all the same.
+#[tokio::test]
+async fn a_keyspace_in_memory_survives_each_node() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let shop = create(&db, Durability::Memory).await;
+    let homes: Vec<u32> = shop.definition().homes.iter().map(|home| home.id.0).collect();
+    let load = Load::start(&shop);
+    load.goes_on("it has begun").await;
+    for node in 0..3 {
+        cluster.crash(node);
+        load.goes_on(&format!("node {node} is gone")).await;
+        for shard in 1..homes[0] {
+            assert!(!cluster.has_log(node, shard, node), "shard {shard} is in memory");
+        }
+        assert!(cluster.has_log(node, homes[node], 0), "the home of node {node} is on its disk");
+        cluster.restart(node);
+        wait_until_all_serve(&cluster).await;
+        load.goes_on(&format!("node {node} is back")).await;
+    }
+    load.end().await;
+}
+
+#[tokio::test]
+async fn replicas_stay_where_they_are() {
+    let cluster = Cluster::start_in(&["a", "b", "c", "a"]);
+    let db = cluster.connect().await;
+    create(&db, Durability::Memory).await;
+    let resize = ReplicaChange::Resize { replicas: 1, sites: Vec::new() };
+    let refused = db.change_replicas("shop", &resize, Duration::from_secs(5), |_| {}).await.unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(Invalid::MembersStay { .. })), "{refused}");
+}
+
+async fn wait_until_all_serve(cluster: &Cluster) {
+    let serves = |node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal");
+    until("replicas come back", || (0..3).all(serves)).await;
+}

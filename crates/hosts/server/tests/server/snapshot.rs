@@ -1,0 +1,242 @@
+//! Nodes that run transactions: the machine of a home beside the replicas of shards.
+
+use std::time::{Duration, SystemTime};
+
+use quorate_core::command::Outcome;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, Speculation, SpeculationVariant};
+use quorate_core::{ClientId, ClockTime, KeyspaceId, NodeId, ReplicaIndex, ShardId, TransactionId, Write};
+use quorate_log::Part;
+use quorate_log::member::MessageOf;
+use quorate_str::entry::Decision;
+use quorate_str::message::{Ending, Found, Life, Period, Session, Wanted};
+use quorate_str::{Message, Replica};
+use quorate_wire::{Envelope, Packet, ProtocolMessage};
+
+use crate::client::Client;
+use crate::cluster::{Cluster, until};
+use crate::raw::{CLIENT, Raw, envelope};
+
+const SHARD: u32 = 20;
+
+/// The home of node 0. Those of the others follow.
+const HOME: u32 = 21;
+
+/// A keyspace of one shard, whose nodes have a home each.
+async fn create(cluster: &Cluster, client: &mut Client, durability: Durability) -> Keyspace {
+    let home = |node: u16| Shard::new(ShardId(HOME + u32::from(node)), vec![NodeId(node)]);
+    let keyspace = Keyspace {
+        id: KeyspaceId(9),
+        name: "shop".to_owned(),
+        isolation: Isolation::Snapshot,
+        durability,
+        shards: vec![Shard::new(ShardId(SHARD), [0, 1, 2].map(NodeId).to_vec())],
+        homes: (0..3).map(home).collect(),
+        speculation: Some(Speculation { variant: SpeculationVariant::StrInternal, orders_sessions: true }),
+        ..cluster.system().clone()
+    };
+    client.write(cluster.system(), "keyspace/shop", Some(quorate_wire::encode(&keyspace))).await;
+    cluster.healthy(3).await;
+    keyspace
+}
+
+fn to(group: u32, message: Message) -> Packet {
+    let message: MessageOf<Replica> = Part::Own(message);
+    envelope(CLIENT, group, 0, message)
+}
+
+fn transaction(sequence: u64) -> TransactionId {
+    TransactionId { client: CLIENT, sequence, attempt: 0 }
+}
+
+/// What a node says next, if it is a message of the protocol.
+fn hear(raw: &mut Raw) -> Message {
+    loop {
+        match raw.read().expect("the connection is kept") {
+            Packet::Envelope(Envelope { message: ProtocolMessage::Str(Part::Own(message)), .. }) => {
+                return message;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Writes a key in a transaction of its own, as the client library does: it begins when it reads.
+fn write(raw: &mut Raw, sequence: u64, value: &'static str) -> Ending {
+    let (id, key) = (transaction(sequence), "key");
+    let deadline = SystemTime::now() + Duration::from_secs(60);
+    let (snapshot, period) = loop {
+        raw.write(&[to(
+            HOME,
+            Message::Read {
+                transaction: id,
+                session: Session::default(),
+                snapshot: None,
+                request: 1,
+                wanted: vec![Wanted::Key(key.into())],
+            },
+        )]);
+        match hear(raw) {
+            Message::ReadReply { transaction, snapshot, period, .. } if transaction == id => {
+                break (snapshot, period);
+            }
+            // The replica beside it does not serve yet.
+            _ => assert!(SystemTime::now() < deadline, "it is read"),
+        }
+    };
+    raw.write(&[to(
+        HOME,
+        Message::Commit {
+            transaction: id,
+            session: Session::default(),
+            snapshot: Some(snapshot),
+            period,
+            writes: vec![Write { key: key.into(), value: Some(value.into()) }],
+            shows: false,
+        },
+    )]);
+    loop {
+        match hear(raw) {
+            Message::CommitReply { transaction, ending } if transaction == id => return ending,
+            said => assert!(SystemTime::now() < deadline, "{said:?}"),
+        }
+    }
+}
+
+fn read(raw: &mut Raw, sequence: u64) -> Vec<Found> {
+    let id = transaction(sequence);
+    raw.write(&[to(
+        HOME,
+        Message::Read {
+            transaction: id,
+            session: Session::default(),
+            snapshot: None,
+            request: 1,
+            wanted: vec![Wanted::Key("key".into())],
+        },
+    )]);
+    loop {
+        if let Message::ReadReply { transaction, found, .. } = hear(raw)
+            && transaction == id
+        {
+            return found;
+        }
+    }
+}
+
+fn is_value(found: &[Found], expected: &str) -> bool {
+    matches!(found, [Found::Key(version)] if version.value.as_deref() == Some(expected.as_bytes()))
+}
+
+/// Only the node itself tells its machines of each other, and only replicas tell them of transactions.
+#[tokio::test]
+async fn clients_that_pretend_to_be_replicas_change_nothing() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    create(&cluster, &mut client, Durability::Sync).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    assert!(matches!(write(&mut raw, 1, "mine"), Ending::Committed { .. }));
+    let (theirs, life) = (TransactionId { client: ClientId(78), sequence: 1, attempt: 0 }, Life(7));
+    let aborted = Decision {
+        transaction: transaction(1),
+        by: ReplicaIndex(0),
+        snapshot: ClockTime::from_micros(1),
+        participants: vec![ShardId(SHARD)],
+        outcome: Outcome::Aborted,
+        readers: Vec::new(),
+    };
+    let lies = [
+        Message::Hello { life, wants: true },
+        Message::Record { decision: aborted.into() },
+        Message::Recorded { transaction: transaction(1), outcome: Outcome::Aborted },
+        Message::Settled { transactions: vec![transaction(1)] },
+        Message::Decide { transaction: transaction(1), outcome: Outcome::Aborted, readers: Vec::new() },
+        Message::GiveWay { transaction: transaction(1) },
+        Message::AskGrant { life, wanted: ClockTime::from_micros(u64::MAX) },
+        Message::Bound { until: ClockTime::from_micros(u64::MAX), clock: ClockTime::from_micros(u64::MAX) },
+        Message::ReadAt { life, request: 1, snapshot: ClockTime::from_micros(u64::MAX), wanted: Vec::new() },
+        Message::Prepare {
+            transaction: theirs,
+            life,
+            snapshot: ClockTime::from_micros(u64::MAX - 1),
+            writes: vec![Write { key: "key".into(), value: None }],
+            after: Vec::new(),
+            is_local: true,
+        },
+        // Clients say these, of their own transactions.
+        Message::Abort { transaction: theirs },
+        Message::Read {
+            transaction: theirs,
+            session: Session { seen: ClockTime::from_micros(u64::MAX), after: None },
+            snapshot: Some(ClockTime::from_micros(u64::MAX)),
+            request: 1,
+            wanted: vec![Wanted::Key("key".into())],
+        },
+        // A snapshot further ahead than clocks may be.
+        Message::Read {
+            transaction: transaction(2),
+            session: Session { seen: ClockTime::from_micros(u64::MAX - 1), after: None },
+            snapshot: None,
+            request: 1,
+            wanted: vec![Wanted::Key("key".into())],
+        },
+    ];
+    for lie in lies {
+        raw.write(&[to(HOME, lie.clone()), to(SHARD, lie)]);
+    }
+    assert!(is_value(&read(&mut raw, 3), "mine"));
+    assert!(matches!(write(&mut raw, 4, "more"), Ending::Committed { .. }));
+    assert!(is_value(&read(&mut raw, 5), "more"));
+    // What would be counted against somebody else is no mistake.
+    raw.write(&[to(
+        HOME,
+        Message::Commit {
+            transaction: theirs,
+            session: Session::default(),
+            snapshot: None,
+            period: Period::default(),
+            writes: Vec::new(),
+            shows: false,
+        },
+    )]);
+    let reason = loop {
+        match raw.read().expect("it is told why") {
+            Packet::Goodbye { reason } => break reason,
+            _ => {}
+        }
+    };
+    assert!(reason.contains("prepares a transaction of"), "{reason}");
+}
+
+/// A node that was killed finds its home again, and what a transaction has left there is settled.
+#[tokio::test]
+async fn a_killed_node_has_forgotten_no_decision() {
+    for durability in [Durability::Sync, Durability::Memory] {
+        let mut cluster = Cluster::start(Durability::Sync);
+        cluster.healthy(1).await;
+        let mut client = cluster.client().await;
+        create(&cluster, &mut client, durability).await;
+        let mut raw = Raw::client(cluster.addresses()[0]);
+        let Ending::Committed { timestamp, .. } = write(&mut raw, 1, "first") else { panic!("it commits") };
+        cluster.crash(0);
+        cluster.restart(0);
+        let serves = || cluster.server(0).status().healthy;
+        until("the node serves again", serves).await;
+        let mut raw = Raw::client(cluster.addresses()[0]);
+        raw.write(&[to(
+            HOME,
+            Message::Inquire {
+                transaction: transaction(1),
+                snapshot: ClockTime::from_micros(timestamp.micros),
+            },
+        )]);
+        let Message::InquireReply { outcome, .. } = hear(&mut raw) else { panic!("it is answered") };
+        assert_eq!(outcome, Some(Outcome::Committed(timestamp)));
+        assert!(matches!(write(&mut raw, 2, "second"), Ending::Committed { .. }));
+        let mut raw = Raw::client(cluster.addresses()[0]);
+        assert!(is_value(&read(&mut raw, 3), "second"));
+        let home = cluster.replica_directory(0, HOME).join("log");
+        assert!(home.exists(), "a home of one is on disk");
+        assert_eq!(cluster.replica_directory(0, SHARD).join("log").exists(), durability == Durability::Sync);
+    }
+}
