@@ -62,6 +62,7 @@ const SERIALIZABLE_SHARD: &str = "quorate-serializable-shard";
 const SERIALIZABLE_COORDINATOR: &str = "quorate-serializable-coordinator";
 const SERIALIZABLE_SANDBOX: &str = "quorate-serializable-sandbox";
 const TPCC: &str = "quorate-tpcc";
+const RUBIS: &str = "quorate-rubis";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
@@ -116,7 +117,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 36] = [
+pub(crate) const CRATES: [Crate; 37] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -258,10 +259,17 @@ pub(crate) const CRATES: [Crate; 36] = [
         kind: Kind::Machine,
     },
     Crate {
+        package: RUBIS,
+        folder: "crates/serializable/rubis",
+        what: "RUBiS as procedures, laid out like TPC-C: its interactions, population, mix, and what must hold of the data",
+        may_import: &[PROCEDURE, TPCC],
+        kind: Kind::Machine,
+    },
+    Crate {
         package: SERIALIZABLE_LIBRARY,
         folder: "crates/serializable/library",
         what: "the procedures of servers: linked ones, and deployed ones in the sandbox",
-        may_import: &[PROCEDURE, SERIALIZABLE_SHARD, SERIALIZABLE_SANDBOX, TPCC],
+        may_import: &[PROCEDURE, SERIALIZABLE_SHARD, SERIALIZABLE_SANDBOX, TPCC, RUBIS],
         kind: Kind::Pure,
     },
     Crate {
@@ -419,7 +427,7 @@ pub(crate) const CRATES: [Crate; 36] = [
         package: LOAD,
         folder: "crates/proof/load",
         what: "keeps workload transactions in flight on a real cluster, measures them and records what they saw",
-        may_import: &[CORE, CLIENT, CHECKER, WORKLOADS],
+        may_import: &[CORE, PROCEDURE, CLIENT, CHECKER, WORKLOADS],
         kind: Kind::Host,
     },
     Crate {
@@ -455,7 +463,9 @@ pub(crate) const CRATES: [Crate; 36] = [
         may_import: &[
             CORE,
             TAPIR,
+            PROCEDURE,
             TPCC,
+            RUBIS,
             CLIENT,
             SERVER,
             CHECKER,

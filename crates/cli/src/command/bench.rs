@@ -1,6 +1,10 @@
 //! `quorate bench`: keeps transactions in flight and measures what comes of it.
 
+mod hotspot;
+mod prepared;
+mod procedural;
 mod redis;
+mod rubis;
 mod samples;
 mod social;
 mod tpcc;
@@ -23,6 +27,7 @@ use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
 use crate::runtime::{block_on, program};
+use prepared::Prepared;
 use samples::Samples;
 use social::Site;
 
@@ -39,8 +44,11 @@ Examples:
   quorate bench rmw --embedded --clients 256 --baseline txn-occ
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
   quorate bench tpcc --embedded --warehouses 4 --shards 2 --durability memory
+  quorate bench tpcc --embedded --isolation strict --mix A --warehouses 4 --durability memory
+  quorate bench rubis --embedded --markets 4 --shards 2 --think 10 --clients 1000 --durability memory
   quorate bench rmw --connect 10.0.0.1:7400 --zipf 0.99 --no-deadline-ordering
   quorate bench waltsocial --embedded --users 10000 --mix mix1 --sites 2 --replicas 1
+  quorate bench hotspot --embedded --shards 4 --mix high --durability memory
   quorate bench retwis-psi --embedded --mix post --replicas 1 --durability memory
   quorate bench retwis-psi --redis 127.0.0.1:6379 --mix post
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
@@ -59,7 +67,7 @@ pub(crate) struct BenchArguments {
     /// Start server processes on loopback, one per replica.
     #[arg(long)]
     embedded: bool,
-    /// The promise to transactions: strict unless said otherwise, serializable for tpcc, and parallel-snapshot for what changes sets.
+    /// The promise to transactions: strict unless said otherwise, serializable for tpcc and rubis, and parallel-snapshot for what changes sets.
     #[arg(long)]
     isolation: Option<Isolation>,
     /// Measure this comparison system; see --list.
@@ -114,9 +122,16 @@ pub(crate) struct BenchArguments {
     plot: Option<PathBuf>,
     #[command(flatten)]
     social: social::SocialArguments,
+    #[command(flatten)]
+    hotspot: hotspot::HotspotArguments,
+    #[command(flatten)]
+    rubis: rubis::RubisArguments,
     /// How many warehouses tpcc has.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), default_value = "2")]
     warehouses: u32,
+    /// `tpcc` and `rubis` only: spend so much of the times to key in and to think that the benchmark specifies, in percent.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=1_000), default_value = "0")]
+    think: u32,
     /// Give each warehouse of tpcc as many customers and items as the specification does: ten times as many.
     #[arg(long)]
     full_size: bool,
@@ -135,11 +150,32 @@ enum Measured {
     Workload(WorkloadKind),
     /// The procedures of TPC-C.
     Tpcc,
+    /// The procedures of RUBiS.
+    Rubis,
+}
+
+impl Measured {
+    /// The name that users write.
+    const fn name(self) -> &'static str {
+        match self {
+            Measured::Workload(workload) => workload.name(),
+            Measured::Tpcc => TPCC.0,
+            Measured::Rubis => RUBIS.0,
+        }
+    }
 }
 
 /// What TPC-C is called, and is.
-const TPCC: (&str, &str) =
-    ("tpcc", "the mix of TPC-C as procedures of a serializable keyspace, with its consistency conditions");
+const TPCC: (&str, &str) = (
+    "tpcc",
+    "TPC-C, as procedures or interactive transactions, with its consistency conditions: --mix standard, A, B, C or shares",
+);
+
+/// What RUBiS is called, and is.
+const RUBIS: (&str, &str) = (
+    "rubis",
+    "RUBiS, an auction site, as procedures or interactive transactions, with what must hold: --updates, --markets",
+);
 
 impl FromStr for Measured {
     type Err = String;
@@ -147,7 +183,11 @@ impl FromStr for Measured {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             name if name == TPCC.0 => Ok(Measured::Tpcc),
-            name => name.parse().map(Measured::Workload).map_err(|error| format!("{error}, {}", TPCC.0)),
+            name if name == RUBIS.0 => Ok(Measured::Rubis),
+            name => name
+                .parse()
+                .map(Measured::Workload)
+                .map_err(|error| format!("{error}, {}, {}", TPCC.0, RUBIS.0)),
         }
     }
 }
@@ -158,6 +198,7 @@ impl FromStr for Measured {
 enum Outcomes {
     Workload(Report),
     Tpcc(tpcc::Report),
+    Rubis(rubis::Report),
 }
 
 #[derive(Serialize)]
@@ -193,6 +234,8 @@ struct Report {
     cores: usize,
     #[serde(flatten)]
     network: Option<Network>,
+    #[serde(flatten)]
+    contention: Option<hotspot::Contention>,
 }
 
 /// The part of the report that only social networks have.
@@ -226,7 +269,7 @@ impl BenchArguments {
         }
         let Some(workload) = self.workload else { return Err(Failure::usage("name a workload; see --list")) };
         self.validate(workload)?;
-        let tpcc = self.tpcc()?;
+        let prepared = self.prepare(workload)?;
         block_on(async {
             let progress = Progress::bar(self.seconds);
             if let Some(address) = &self.social.redis {
@@ -262,11 +305,18 @@ impl BenchArguments {
                 }
                 (None, None) => Vec::new(),
             };
-            let report = match (workload, &tpcc) {
-                (Measured::Workload(workload), _) => {
-                    self.measure(workload, &db, &sites, samples, &progress).await.map(Outcomes::Workload)
+            let report = match &prepared {
+                Prepared::Workload(workload) => {
+                    self.measure(*workload, &db, &sites, samples, &progress).await.map(Outcomes::Workload)
                 }
-                (Measured::Tpcc, tpcc) => self.measure_tpcc(tpcc, &db, &progress).await.map(Outcomes::Tpcc),
+                Prepared::Tpcc(tpcc) => {
+                    let run = async |keyspace| tpcc.run(&db, &keyspace, &sites, &progress).await;
+                    self.in_keyspace(workload, &db, &progress, run).await.map(Outcomes::Tpcc)
+                }
+                Prepared::Rubis(rubis) => {
+                    let run = async |keyspace| rubis.run(&db, &keyspace, &sites, &progress).await;
+                    self.in_keyspace(workload, &db, &progress, run).await.map(Outcomes::Rubis)
+                }
             };
             for site in sites {
                 site.close().await;
@@ -292,38 +342,30 @@ impl BenchArguments {
     }
 
     /// The isolation of the keyspace that a workload runs in.
-    fn isolation(&self, workload: WorkloadKind) -> Isolation {
-        let default = if workload.needs_sets() { Isolation::ParallelSnapshot } else { Isolation::Strict };
+    fn isolation(&self, workload: Measured) -> Isolation {
+        let default = match workload {
+            Measured::Workload(workload) if workload.needs_sets() => Isolation::ParallelSnapshot,
+            Measured::Workload(_) => Isolation::Strict,
+            Measured::Tpcc | Measured::Rubis => Isolation::Serializable,
+        };
         self.isolation.unwrap_or(default)
     }
 
     /// True if the shards of the keyspace stand in one site each.
     fn stands_in_sites(&self, workload: Measured) -> bool {
-        let Measured::Workload(workload) = workload else { return false };
         self.baseline.is_none() && self.isolation(workload).stands_in_sites()
     }
 
     /// Options that mean nothing together are more likely a mistake than a wish.
     fn validate(&self, workload: Measured) -> Result<(), Failure> {
-        let is_serializable = self.isolation.is_none_or(|isolation| isolation == Isolation::Serializable);
-        if workload == Measured::Tpcc && (self.baseline.is_some() || !is_serializable) {
-            return Err(Failure::usage(
-                "tpcc runs procedures, which only serializable keyspaces do: leave out --isolation and --baseline",
-            ));
-        }
-        if workload == Measured::Tpcc && (self.history.is_some() || self.samples.is_some()) {
-            return Err(Failure::usage(
-                "tpcc is judged by its consistency conditions: leave out --history and --samples",
-            ));
-        }
-        if workload != Measured::Tpcc && (self.procedures.is_some() || self.full_size) {
-            return Err(Failure::usage("--procedures and --full-size are options of tpcc"));
-        }
+        self.validate_procedures(workload)?;
         let kind = match workload {
             Measured::Workload(workload) => Some(workload),
-            Measured::Tpcc => None,
+            Measured::Tpcc | Measured::Rubis => None,
         };
         self.social.validate(kind, self.stands_in_sites(workload))?;
+        let is_divided = self.shards > 1 || self.stands_in_sites(workload);
+        self.hotspot.validate(kind, is_divided)?;
         if self.two > 0 && workload != Measured::Workload(WorkloadKind::Counters) {
             return Err(Failure::usage("--two is an option of counters"));
         }
@@ -365,12 +407,13 @@ impl BenchArguments {
             replicas: Some(self.replicas),
             comparison: self.baseline,
             speculation: self.speculation.options(),
-            ..KeyspaceOptions::new(self.isolation(workload))
+            ..KeyspaceOptions::new(self.isolation(Measured::Workload(workload)))
         };
         progress.say(format!("creating keyspace {name}"));
         let keyspace = db.create_keyspace(&name, options).await?;
         let history = self.history.as_ref().map(|_| HistoryLog::new());
         let mut load = self.load(workload, keyspace, history.clone())?;
+        let contention = hotspot::Contention::of(&load.parameters);
         // A judge has to know of every write.
         if workload.needs_sets() && history.is_none() {
             load.drawn = social::populate_network(sites, &name, &load, progress).await?;
@@ -411,7 +454,7 @@ impl BenchArguments {
             }),
             false => None,
         };
-        Ok(self.report(workload, &tally, costs, network))
+        Ok(Report { contention, ..self.report(workload, &tally, costs, network) })
     }
 
     fn parameters(&self, workload: WorkloadKind, judged: bool) -> Result<Parameters, Failure> {
@@ -435,9 +478,11 @@ impl BenchArguments {
         keyspace: Keyspace,
         history: Option<HistoryLog>,
     ) -> Result<Load, Failure> {
+        let mut parameters = self.parameters(workload, history.is_some())?;
+        self.hotspot.shape(&mut parameters, keyspace.definition().founders().len());
         Ok(Load {
             keyspace,
-            parameters: self.parameters(workload, history.is_some())?,
+            parameters,
             clients: self.clients,
             first_client: 0,
             site: String::new(),
@@ -449,38 +494,6 @@ impl BenchArguments {
             commits: None,
             reads_at_once: !self.no_read_only,
         })
-    }
-
-    /// TPC-C, as it is asked for.
-    fn tpcc(&self) -> Result<tpcc::Tpcc, Failure> {
-        let full = quorate_tpcc::Scale { warehouses: self.warehouses, ..Default::default() };
-        let scale = match self.full_size {
-            true => full,
-            false => quorate_tpcc::Scale { customers: full.customers / 10, items: full.items / 10, ..full },
-        };
-        let module = self.procedures.as_deref().map(tpcc::read_module).transpose()?;
-        Ok(tpcc::Tpcc { scale, clients: self.clients, seconds: self.seconds, module })
-    }
-
-    /// Runs TPC-C in a keyspace of its own, and drops that afterwards.
-    async fn measure_tpcc(
-        &self,
-        tpcc: &tpcc::Tpcc,
-        db: &Database,
-        progress: &Progress,
-    ) -> Result<tpcc::Report, Failure> {
-        let name = format!("bench-tpcc-{:x}", db.client().0);
-        let options = KeyspaceOptions {
-            durability: self.durability,
-            shards: self.shards,
-            replicas: Some(self.replicas),
-            ..KeyspaceOptions::new(Isolation::Serializable)
-        };
-        progress.say(format!("creating keyspace {name}"));
-        let keyspace = db.create_keyspace(&name, options).await?;
-        let report = tpcc.run(db, &keyspace, progress).await;
-        db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
-        report
     }
 
     /// Measures, with samples.
@@ -528,7 +541,7 @@ impl BenchArguments {
         let transactions = tally.committed.max(1) as f64;
         Report {
             workload: workload.name(),
-            isolation: self.baseline.is_none().then_some(self.isolation(workload).name()),
+            isolation: self.baseline.is_none().then_some(self.isolation(Measured::Workload(workload)).name()),
             baseline: self.baseline.map(Rival::name),
             clients: self.clients,
             seconds: round(costs.seconds, 3),
@@ -552,23 +565,14 @@ impl BenchArguments {
             replicas: self.replicas,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             network,
+            contention: None,
         }
     }
 }
 
 /// Warms up, then measures for so many seconds: what was counted, and what it has cost. `take` gives what was counted since it was
-/// last asked; `look` says after each second how many were committed so far, and what is in the way.
-async fn measure<T>(
-    db: &Database,
-    seconds: u64,
-    progress: &Progress,
-    take: impl Fn() -> T,
-    look: impl FnMut(u64) -> Result<(u64, Option<String>), Failure>,
-) -> Result<(T, Costs), Failure> {
-    measure_with(db, &[], seconds, progress, take, look).await
-}
-
-/// The same, where the load has other connections.
+/// last asked; `look` says after each second how many were committed so far, and what is in the way. The load may have other connections
+/// than this one.
 async fn measure_with<T>(
     db: &Database,
     connections: &[&Database],
@@ -630,6 +634,10 @@ fn table(report: &Report) -> Table {
         row("sites", format!("{sites}, clients at {loaded_sites}"));
         row("what must not be", thousands(*breaches));
     }
+    if let Some(contention) = &report.contention {
+        contention.rows(&mut table);
+    }
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     row("in flight", thousands(*clients));
     row("committed", thousands(report.committed));
     row("committed/s", thousands(report.throughput_tps as u64));
@@ -656,6 +664,7 @@ impl Outcomes {
         match self {
             Outcomes::Workload(report) => table(report),
             Outcomes::Tpcc(report) => tpcc::table(report),
+            Outcomes::Rubis(report) => rubis::table(report),
         }
     }
 
@@ -665,7 +674,8 @@ impl Outcomes {
                 let breaches = report.network.as_ref().map_or(0, |network| network.breaches);
                 report.committed > 0 && breaches == 0
             }
-            Outcomes::Tpcc(report) => report.committed > 0 && report.violations.is_empty(),
+            Outcomes::Tpcc(report) => report.common.is_good(),
+            Outcomes::Rubis(report) => report.common.is_good(),
         }
     }
 }
@@ -676,13 +686,15 @@ fn list(json: bool) -> Outcome {
         let array: Vec<_> = WorkloadKind::ALL
             .iter()
             .map(|kind| (kind.name(), kind.what()))
-            .chain([TPCC])
+            .chain([TPCC, RUBIS])
             .map(|(id, what)| serde_json::json!({ "id": id, "what": what }))
             .collect();
         print_json(&array)?;
     } else {
         let mut table = Table::new(&[("workload", Align::Left), ("what", Align::Left)]);
-        for (name, what) in WorkloadKind::ALL.iter().map(|kind| (kind.name(), kind.what())).chain([TPCC]) {
+        for (name, what) in
+            WorkloadKind::ALL.iter().map(|kind| (kind.name(), kind.what())).chain([TPCC, RUBIS])
+        {
             table.row([name.to_owned(), what.to_owned()]);
         }
         println!("{table}");

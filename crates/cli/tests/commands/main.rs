@@ -11,6 +11,7 @@ mod sites;
 mod torturing;
 mod usage;
 mod verifying;
+mod workloads;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -193,8 +193,11 @@ fn tpcc_runs_on_server_processes_and_its_conditions_hold() {
 
     for (flags, reason) in [
         (&["--procedures", "/nowhere/tpcc.wasm"][..], "rustup target add wasm32-unknown-unknown"),
-        (&["--isolation", "strict"], "only serializable keyspaces"),
-        (&["--baseline", "txn-occ"], "only serializable keyspaces"),
+        (&["--isolation", "strict", "--procedures", "/nowhere/tpcc.wasm"], "serializable keyspaces only"),
+        (&["--baseline", "txn-occ"], "leave out --baseline"),
+        (&["--mix", "D"], "standard, A, B and C"),
+        (&["--mix", "50/50/1"], "a hundred together"),
+        (&["--away", "10"], "begins at home"),
     ] {
         let refused = crate::run(&[&bench[..], flags].concat());
         assert!(refused.code == 2 && refused.err.contains(reason), "{flags:?}: {}", refused.err);

@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 22] = [
+    let table: [(&[&str], &str); 29] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -19,6 +19,13 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["bench", "rmw", "--embedded", "--sites", "2"], "parallel-snapshot"),
         (&["bench", "retwis-psi", "--embedded", "--sites", "2", "--loaded", "3"], "--loaded"),
         (&["bench", "waltsocial", "--redis", "127.0.0.1:1"], "retwis-psi"),
+        (&["bench", "hotspot", "--embedded", "--mix", "hot"], "high-local, low"),
+        (&["bench", "hotspot", "--embedded", "--remote", "10"], "--shards"),
+        (&["bench", "rmw", "--embedded", "--local-hot", "10"], "options of hotspot"),
+        (&["bench", "rmw", "--embedded", "--think", "100"], "--think"),
+        (&["bench", "rmw", "--embedded", "--updates", "5"], "options of rubis"),
+        (&["bench", "rubis", "--embedded", "--mix", "A"], "--updates"),
+        (&["bench", "rubis", "--embedded", "--full-size"], "options of tpcc"),
         (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
         (&["sim", "--seeds", "9..1"], "both ends"),
         (&["sim", "--plant", "T99"], "T21"),
@@ -75,6 +82,9 @@ fn lists_are_json_arrays_of_what_can_be_chosen() {
         (["sim", "--list-plants", "--json"], "T21"),
         (["sim", "--list-systems", "--json"], "sinfonia"),
         (["bench", "--list", "--json"], "retwis"),
+        (["bench", "--list", "--json"], "hotspot"),
+        (["bench", "--list", "--json"], "tpcc"),
+        (["bench", "--list", "--json"], "rubis"),
     ] {
         let run = run(&arguments);
         assert_eq!(run.code, 0);

@@ -49,7 +49,7 @@ const SET_PAGE: u32 = 1_000;
 /// one ended.
 pub(super) async fn read_everything(shared: &Shared) {
     let load = &shared.load;
-    if load.history.is_none() || load.parameters.keys > FINAL_READ_KEYS_MAX {
+    if load.history.is_none() || load.parameters.keys_in_all() > FINAL_READ_KEYS_MAX {
         return;
     }
     let workload = Workload::new(load.parameters.clone());
@@ -73,7 +73,7 @@ struct Client<'a> {
     process: u64,
     /// True if a transaction is not tried again once the load is to stop.
     ends_early: bool,
-    /// True if transactions that only read keys which are known beforehand read them all at once.
+    /// True if transactions that only read keys which are known beforehand, and those of `hotspot`, read them all at once.
     reads_at_once: bool,
     shared: &'a Shared,
 }
@@ -116,6 +116,7 @@ impl<'a> Client<'a> {
         let attempts =
             Attempts { shared: self.shared, plan, process: self.process, state: Mutex::new(state) };
         let (shared, ends_early) = (self.shared, self.ends_early);
+        let names_its_keys = self.reads_at_once && shared.load.parameters.kind == WorkloadKind::Hotspot;
         let is_to_stop = || ends_early && shared.stop.load(Ordering::Relaxed);
         let began = Instant::now();
         let result = shared
@@ -126,6 +127,9 @@ impl<'a> Client<'a> {
                     return Err(Error::application("the load is stopped"));
                 }
                 let mut execution = attempts.begin();
+                if names_its_keys {
+                    read_named(&mut execution, &txn).await?;
+                }
                 execute(&mut execution, &txn, |ops| attempts.announce(ops)).await?;
                 attempts.state().done = Some((execution, Instant::now()));
                 Ok(())
@@ -303,6 +307,33 @@ async fn read_all(execution: &mut Execution, keyspace: &Keyspace) -> quorate::Re
     let snapshot = keyspace.scan_with_snapshot(&range.from, to, limit).await?;
     execution.scanned(snapshot.page.entries, snapshot.page.next);
     Ok(snapshot.attempts)
+}
+
+/// Reads all keys that a plan names at once, and goes on until it is about to commit: for plans that do nothing else than to update them.
+async fn read_named(execution: &mut Execution, txn: &Transaction) -> quorate::Result<()> {
+    let keys = execution.plan().keys_named();
+    let values = txn.get_many(&keys).await?;
+    let mut read = keys.into_iter().zip(values);
+    loop {
+        match execution.next_step() {
+            Step::Get(key) => match read.next() {
+                Some((named, value)) if named == key => execution.got(value).map_err(Error::application)?,
+                _ => {
+                    return Err(Error::application(
+                        "a plan reads its keys in the order in which it names them",
+                    ));
+                }
+            },
+            Step::Put(key, Some(value)) => txn.put(&key, &value)?,
+            Step::Put(key, None) => txn.delete(&key)?,
+            Step::Commit => return Ok(()),
+            other => {
+                return Err(Error::application(format!(
+                    "a plan that is read at once only updates: {other:?}"
+                )));
+            }
+        }
+    }
 }
 
 /// A batch that does everything at once: for plans that only increment and append.

@@ -8,6 +8,7 @@
 //! | `client` | one client: one transaction after the other |
 //! | `history` | what the clients saw, for the checker |
 //! | `populate` | what there is before a measurement begins |
+//! | `procedure` | procedures as interactive transactions, and the pairs that they work on |
 //! | `redis` | the load of `retwis-psi` on a Redis, for comparison |
 //! | `tally` | counts and latencies |
 //! | `meter` | processor time, messages, bytes and syncs |
@@ -16,6 +17,7 @@ mod client;
 mod history;
 mod meter;
 mod populate;
+mod procedure;
 mod redis;
 mod tally;
 
@@ -30,6 +32,7 @@ use tokio::task::JoinHandle;
 pub use history::HistoryLog;
 pub use meter::{Costs, Reading, UnreadableStatus, cpu_time};
 pub use populate::{PARTS_MAX, populate};
+pub use procedure::{Ended, Transacted, read_pairs, transact, write_pairs};
 pub use redis::{Redis, RedisError, RedisLoad, RunningRedis};
 pub use tally::Tally;
 
@@ -58,7 +61,7 @@ pub struct Load {
     pub generations: u64,
     /// The times of commits, if they are to be noted.
     pub commits: Option<Commits>,
-    /// True if transactions that only read keys, which are known beforehand, read them all at once.
+    /// True if transactions that only read keys, which are known beforehand, and those of `hotspot` read them all at once.
     pub reads_at_once: bool,
 }
 

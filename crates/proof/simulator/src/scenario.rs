@@ -605,6 +605,7 @@ fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random
         WorkloadKind::Retwis => random.between(10, 30),
         WorkloadKind::Lists => random.between(8, 15),
         WorkloadKind::WaltSocial | WorkloadKind::RetwisPsi => random.between(8, 14),
+        WorkloadKind::Hotspot => random.between(10, 20),
     };
     let popularity = [Popularity::Uniform, Popularity::Zipf(0.6), Popularity::Zipf(1.1)][random.index(3)];
     let generations = random.between(1, 5);

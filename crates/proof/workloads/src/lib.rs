@@ -21,6 +21,7 @@
 //! | [`counters`] | increments, each transaction one batch | Granola paper, section 6 |
 //! | [`waltsocial`] | a social network over counting sets: friends, walls, events, albums | Walter paper, section 8.6 |
 //! | [`retwis_psi`] | a Twitter clone over counting sets | Walter paper, section 8.7 |
+//! | [`hotspot`] | ten keys are read and updated, most of them hot | STR paper, section 8.1 |
 //! | [`lists`] | conflicts on purpose: appends, registers, scans, absent keys | the judged workload of simulator and demo |
 //!
 //! | module | what they share |
@@ -30,9 +31,11 @@
 //! | [`social`] | what belongs to the users of social networks, where they are at home, and what must hold |
 //! | [`key`], [`value`], [`unique`] | how keys are named, what they hold, and values that are never written twice |
 //! | [`zipf`] | which keys are popular |
+//! | [`thinking`] | how long users think |
 
 pub mod counters;
 pub mod execution;
+pub mod hotspot;
 pub mod key;
 pub mod lists;
 pub mod operation;
@@ -40,6 +43,7 @@ pub mod retwis;
 pub mod retwis_psi;
 pub mod rmw;
 pub mod social;
+pub mod thinking;
 pub mod unique;
 pub mod value;
 pub mod waltsocial;
@@ -49,6 +53,7 @@ pub mod ycsb_t;
 pub mod zipf;
 
 pub use execution::{Execution, Step, Unread};
+pub use hotspot::Hotspot;
 pub use operation::{Element, Elements, Operation, Plan, Scan, Spread};
 pub use unique::UniqueValues;
 pub use value::{Content, Undecodable};

@@ -165,6 +165,21 @@ impl Plan {
         self.operations.iter().map(key).collect()
     }
 
+    /// The keys that it reads and that it names, in program order: a client may read them all at once, before it begins.
+    pub fn keys_named(&self) -> Vec<Key> {
+        let reads = |operation: &&Operation| {
+            matches!(
+                operation,
+                Operation::Get(_) | Operation::Update(_) | Operation::Append(_) | Operation::Increment(_)
+            )
+        };
+        let key = |operation: &Operation| match operation {
+            Operation::Get(key) => Some(key.clone()),
+            other => other.key_written().cloned(),
+        };
+        self.operations.iter().filter(reads).filter_map(key).collect()
+    }
+
     /// The scan, if all that it does is one scan.
     pub fn scan_read(&self) -> Option<&Scan> {
         match self.operations.as_slice() {

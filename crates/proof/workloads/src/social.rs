@@ -136,6 +136,14 @@ impl Homes {
         }
     }
 
+    /// Over how many positions homes are spread.
+    pub(crate) fn count(self) -> usize {
+        match self {
+            Homes::Anywhere => 1,
+            Homes::Hashed(sites) | Homes::Dealt(sites) => sites.max(1),
+        }
+    }
+
     /// The position of the local site of a key that belongs to no user.
     fn of_key(self, key: &Key) -> usize {
         match self {
@@ -168,6 +176,13 @@ impl Place {
     /// The next one of keys that belong to no user.
     pub(crate) fn draw_key(&self, keys: &Distribution, random: &mut Random) -> Key {
         numbered(self.draw_at_home(keys, random, |key| self.homes.of_key(&numbered(key))))
+    }
+
+    /// The position of the shard at which the next transaction is at home, of so many.
+    pub(crate) fn draw_shard(&self, shards: usize, random: &mut Random) -> usize {
+        let away = !self.here.is_empty() && random.chance(self.away);
+        let here = self.here.iter().copied().filter(|position| *position < shards).collect::<Vec<_>>();
+        if away || here.is_empty() { random.index(shards) } else { here[random.index(here.len())] }
     }
 
     /// A number whose home is here, but for those that are to be away.

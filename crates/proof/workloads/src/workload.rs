@@ -6,6 +6,7 @@ use std::str::FromStr;
 use quorate_core::topology::UnknownName;
 use quorate_core::{Key, Random};
 
+use crate::hotspot::{self, Hotspot, Spots};
 use crate::key::numbered;
 use crate::lists::{Lists, Mix};
 use crate::operation::Plan;
@@ -32,11 +33,13 @@ pub enum WorkloadKind {
     WaltSocial,
     /// See [`retwis_psi`].
     RetwisPsi,
+    /// See [`hotspot`].
+    Hotspot,
 }
 
 impl WorkloadKind {
     /// Every workload.
-    pub const ALL: [WorkloadKind; 8] = [
+    pub const ALL: [WorkloadKind; 9] = [
         WorkloadKind::Rmw,
         WorkloadKind::Writes,
         WorkloadKind::Retwis,
@@ -45,6 +48,7 @@ impl WorkloadKind {
         WorkloadKind::Counters,
         WorkloadKind::WaltSocial,
         WorkloadKind::RetwisPsi,
+        WorkloadKind::Hotspot,
     ];
 
     /// The name that users write.
@@ -58,6 +62,7 @@ impl WorkloadKind {
             WorkloadKind::Counters => "counters",
             WorkloadKind::WaltSocial => "waltsocial",
             WorkloadKind::RetwisPsi => "retwis-psi",
+            WorkloadKind::Hotspot => "hotspot",
         }
     }
 
@@ -78,6 +83,9 @@ impl WorkloadKind {
             WorkloadKind::RetwisPsi => {
                 "a Twitter clone over counting sets: --mix mixed (85% status, 7.5% post, 7.5% follow) or one of these"
             }
+            WorkloadKind::Hotspot => {
+                "reads and updates ten keys, 90% of them hot: --mix high-local, low, high-remote or high contention"
+            }
         }
     }
 
@@ -97,6 +105,7 @@ impl WorkloadKind {
                 let actions = retwis_psi::Action::ALL.map(retwis_psi::Action::name);
                 ["mixed", EVERYTHING].into_iter().chain(actions).collect()
             }
+            WorkloadKind::Hotspot => hotspot::mixes(),
             _ => Vec::new(),
         }
     }
@@ -128,7 +137,8 @@ impl FromStr for WorkloadKind {
 pub struct Parameters {
     /// Which workload.
     pub kind: WorkloadKind,
-    /// How many keys there are; for `lists`, in each generation; for social networks over sets, how many users.
+    /// How many keys there are; for `lists`, in each generation; for social networks over sets, how many users; for `hotspot`, in each of the two ranges of
+    /// a shard.
     pub keys: u64,
     /// How popular they are.
     pub popularity: Popularity,
@@ -142,9 +152,12 @@ pub struct Parameters {
     pub mix: Mix,
     /// `counters` only: so many of a hundred transactions are about two counters.
     pub two_percent: u64,
+    /// `hotspot` only: how many keys a transaction has, and where.
+    pub hotspot: Hotspot,
     /// Of those that have several mixes: which one, see [`WorkloadKind::mixes`].
     pub shares: &'static str,
-    /// Where the client stands: which users of a social network over sets it serves, and which keys of `rmw` and `writes` it takes.
+    /// Where the client stands: which users of a social network over sets it serves, which keys of `rmw` and `writes` it takes, and at which shards the
+    /// transactions of `hotspot` are at home.
     pub place: Place,
 }
 
@@ -158,6 +171,7 @@ impl Parameters {
             WorkloadKind::Lists => (12, Popularity::Zipf(0.6), 0),
             // The paper's micro-benchmark has few: what it measures is agreement.
             WorkloadKind::Counters => (10_000, Popularity::Uniform, 0),
+            WorkloadKind::Hotspot => (1_000_000, Popularity::Uniform, 100),
             // The paper's 400,000 and 500,000 take long to be populated.
             WorkloadKind::WaltSocial | WorkloadKind::RetwisPsi => (10_000, Popularity::Uniform, 100),
         };
@@ -170,8 +184,17 @@ impl Parameters {
             generation_transactions: 50,
             mix: Mix::Broad,
             two_percent: 0,
+            hotspot: Hotspot::default(),
             shares: kind.mixes().first().copied().unwrap_or_default(),
             place: Place::default(),
+        }
+    }
+
+    /// How many keys there are in each generation, over all ranges and shards.
+    pub fn keys_in_all(&self) -> u64 {
+        match self.kind {
+            WorkloadKind::Hotspot => self.keys.saturating_mul(2 * self.place.homes.count() as u64),
+            _ => self.keys,
         }
     }
 
@@ -196,6 +219,7 @@ enum Shape {
     Lists(Lists),
     WaltSocial(Social<waltsocial::Action>),
     RetwisPsi(Social<retwis_psi::Action>),
+    Hotspot(Spots),
 }
 
 /// Users, and how often they do what.
@@ -238,6 +262,12 @@ impl Workload {
                 parameters.popularity,
                 retwis_psi::shares(parameters.shares),
             )),
+            WorkloadKind::Hotspot => Shape::Hotspot(Spots::new(
+                parameters.hotspot,
+                parameters.place.homes.count(),
+                parameters.keys,
+                parameters.shares,
+            )),
             WorkloadKind::Lists => Shape::Lists(Lists::new(
                 parameters.keys,
                 parameters.popularity,
@@ -264,6 +294,7 @@ impl Workload {
             (Shape::RetwisPsi(social), _) => {
                 retwis_psi::draw(social.draw(random), &social.users, place, *judged, random)
             }
+            (Shape::Hotspot(spots), _) => spots.draw(place, random),
             (Shape::Numbered(keys), WorkloadKind::Retwis) => {
                 retwis::draw(keys, self.parameters.judged, random)
             }
@@ -279,7 +310,7 @@ impl Workload {
     /// How many generations of keys this client has touched or may touch next.
     pub fn generations(&self) -> u64 {
         match &self.shape {
-            Shape::Numbered(_) | Shape::WaltSocial(_) | Shape::RetwisPsi(_) => 1,
+            Shape::Numbered(_) | Shape::WaltSocial(_) | Shape::RetwisPsi(_) | Shape::Hotspot(_) => 1,
             Shape::Lists(lists) => lists.generation() + 2,
         }
     }
@@ -291,13 +322,14 @@ impl Workload {
             Shape::Lists(lists) => lists.universe(generation),
             Shape::WaltSocial(social) => profiles(&social.users),
             Shape::RetwisPsi(social) => profiles(&social.users),
+            Shape::Hotspot(spots) => spots.universe(),
         }
     }
 
     /// Every counting set of a generation, ascending.
     pub fn sets(&self, generation: u64) -> Vec<Key> {
         match &self.shape {
-            Shape::Numbered(_) => Vec::new(),
+            Shape::Numbered(_) | Shape::Hotspot(_) => Vec::new(),
             Shape::Lists(lists) => lists.sets(generation),
             Shape::WaltSocial(social) => sets(&social.users, waltsocial::sets_of),
             Shape::RetwisPsi(social) => sets(&social.users, retwis_psi::sets_of),
@@ -334,7 +366,9 @@ mod tests {
         let error = "ycsb".parse::<WorkloadKind>().unwrap_err().to_string();
         assert!(
             error.contains("ycsb")
-                && error.contains("rmw, writes, retwis, ycsb-t, lists, counters, waltsocial, retwis-psi"),
+                && error.contains(
+                    "rmw, writes, retwis, ycsb-t, lists, counters, waltsocial, retwis-psi, hotspot"
+                ),
             "{error}"
         );
     }

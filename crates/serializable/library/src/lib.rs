@@ -5,6 +5,7 @@
 //! | procedure | where it comes from |
 //! |---|---|
 //! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
+//! | `rubis/interaction` | linked: the interactions of RUBiS |
 //! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
 //!
 //! A module that this process has loaded lately is not loaded again (`recent`).
@@ -15,6 +16,7 @@
 mod recent;
 
 use quorate_procedure::{Footprint, Procedure};
+use quorate_rubis::Rubis;
 use quorate_serializable_sandbox::{Limits, Module};
 use quorate_serializable_shard::Library;
 use quorate_tpcc::procedures::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
@@ -26,12 +28,13 @@ use recent::Recent;
 pub enum Hosted {}
 
 /// The procedures that are linked with servers, by name.
-pub const LINKED: [(&str, &(dyn Procedure + Sync)); 5] = [
+pub const LINKED: [(&str, &(dyn Procedure + Sync)); 6] = [
     ("tpcc/new-order", &NewOrder),
     ("tpcc/payment", &Payment),
     ("tpcc/order-status", &OrderStatus),
     ("tpcc/delivery", &Delivery),
     ("tpcc/stock-level", &StockLevel),
+    ("rubis/interaction", &Rubis),
 ];
 
 /// What was loaded lately, or why it could not be.

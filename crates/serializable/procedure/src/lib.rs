@@ -8,7 +8,8 @@
 //! Where several shards take part and only one could tell that, the transaction has to be coordinated; of an
 //! independent one all refuse or none.
 //!
-//! The same code is linked with a server or compiled to WebAssembly.
+//! The same code is linked with a server or compiled to WebAssembly. Outside its shard it runs over what an interactive transaction has read:
+//! see [`fetched`].
 //!
 //! # To write one
 //! ```
@@ -45,12 +46,16 @@
 extern crate alloc;
 
 mod export;
+pub mod fetched;
 #[cfg(target_arch = "wasm32")]
 pub mod guest;
+pub mod memory;
 mod store;
 
 use alloc::vec::Vec;
 
+pub use fetched::Needs;
+pub use memory::Memory;
 pub use store::{Direction, Pair, Stop, Store};
 
 /// What a procedure has come to.
@@ -77,6 +82,13 @@ pub trait Procedure {
     fn footprint(&self, arguments: &[u8]) -> Footprint {
         let _ = arguments;
         Footprint::Everything
+    }
+
+    /// The keys and ranges that a call with these arguments reads for certain, as far as the arguments name them. Whatever calls the procedure over
+    /// what it has [`fetched`] begins with these; a call finds out the others.
+    fn named(&self, arguments: &[u8]) -> Needs {
+        let _ = arguments;
+        Needs::default()
     }
 }
 

@@ -4,30 +4,34 @@ use alloc::vec::Vec;
 
 use crate::row::Field;
 
-pub(crate) fn put<F: Field>(bytes: &mut Vec<u8>, value: F) {
+/// Appends a field.
+pub fn put<F: Field>(bytes: &mut Vec<u8>, value: F) {
     let at = bytes.len();
     bytes.resize(at + F::ROOM, 0);
     value.write(&mut bytes[at..]);
 }
 
 /// A text of at most 255 bytes; what is longer is cut off.
-pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
+pub fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
     let length = text.len().min(255);
     bytes.push(length as u8);
     bytes.extend_from_slice(&text[..length]);
 }
 
 /// Reads what was put.
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+#[derive(Clone, Debug)]
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn take<F: Field>(&mut self) -> Option<F> {
+    /// A field; none if too little is left.
+    pub fn take<F: Field>(&mut self) -> Option<F> {
         let (bytes, rest) = self.0.split_at_checked(F::ROOM)?;
         self.0 = rest;
         Some(F::read(bytes))
     }
 
-    pub(crate) fn take_text(&mut self) -> Option<&'a [u8]> {
+    /// A text; none if too little is left.
+    pub fn take_text(&mut self) -> Option<&'a [u8]> {
         let length = usize::from(self.take::<u8>()?);
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -35,7 +39,7 @@ impl<'a> Reader<'a> {
     }
 
     /// So many of something, which takes at least a byte each.
-    pub(crate) fn take_many<T>(
+    pub fn take_many<T>(
         &mut self,
         count: usize,
         mut take: impl FnMut(&mut Self) -> Option<T>,
@@ -47,7 +51,7 @@ impl<'a> Reader<'a> {
     }
 
     /// True if nothing is left.
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.0.is_empty()
     }
 }

@@ -52,13 +52,14 @@ pub fn violations(scale: &Scale, pairs: impl IntoIterator<Item = Pair>) -> Vec<S
 type Place = (u32, u8);
 
 /// What was found, by condition.
-#[derive(Default)]
-struct Report {
+#[derive(Clone, Debug, Default)]
+pub struct Report {
     found: BTreeMap<&'static str, (Vec<String>, usize)>,
 }
 
 impl Report {
-    fn add(&mut self, condition: &'static str, text: impl FnOnce() -> String) {
+    /// A condition is violated, as this says.
+    pub fn add(&mut self, condition: &'static str, text: impl FnOnce() -> String) {
         let (shown, count) = self.found.entry(condition).or_default();
         if shown.len() < SHOWN {
             shown.push(text());
@@ -66,13 +67,15 @@ impl Report {
         *count += 1;
     }
 
-    fn expect(&mut self, condition: &'static str, holds: bool, text: impl FnOnce() -> String) {
+    /// A condition is violated, as this says, unless it holds.
+    pub fn expect(&mut self, condition: &'static str, holds: bool, text: impl FnOnce() -> String) {
         if !holds {
             self.add(condition, text);
         }
     }
 
-    fn finish(self) -> Vec<String> {
+    /// The violations, in words: the first of each condition, and how many more there are.
+    pub fn finish(self) -> Vec<String> {
         let mut lines = Vec::new();
         for (condition, (shown, count)) in self.found {
             let more = count - shown.len();

@@ -26,6 +26,29 @@ impl Default for Mix {
     }
 }
 
+impl Mix {
+    /// The mixes that the paper on STR measures (its section 8.2): a name, and out of a hundred transactions new orders, payments and requests for the
+    /// status of an order.
+    pub const OF_STR: [(&'static str, [u32; 3]); 3] =
+        [("A", [5, 83, 12]), ("B", [45, 43, 12]), ("C", [5, 43, 52])];
+
+    /// The same with other shares, out of a hundred: new orders, payments, requests for the status of an order, deliveries, requests for the level of a
+    /// stock. None if they are not a hundred.
+    #[must_use]
+    pub fn with_shares(self, [orders, payments, statuses, deliveries, levels]: [u32; 5]) -> Option<Self> {
+        let shares = [orders, payments, statuses, deliveries, levels];
+        let sum = shares.iter().try_fold(0u32, |sum, share| sum.checked_add(*share));
+        (sum == Some(100)).then_some(Mix { percents: [payments, statuses, deliveries, levels], ..self })
+    }
+
+    /// The shares, out of a hundred, in the order of [`Mix::with_shares`].
+    pub fn shares(&self) -> [u32; 5] {
+        let [payments, statuses, deliveries, levels] = self.percents;
+        let others = [payments, statuses, deliveries, levels].iter().sum();
+        [100u32.saturating_sub(others), payments, statuses, deliveries, levels]
+    }
+}
+
 /// Draws transactions.
 #[derive(Clone, Debug)]
 pub struct Generator {

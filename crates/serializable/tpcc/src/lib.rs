@@ -9,6 +9,8 @@
 //!                     └─ warehouses(): one, or for 10.7 % of the mix several
 //! ```
 //!
+//! Outside the shards, a transaction runs over what it has read interactively: it acts for all its warehouses in one call.
+//!
 //! A new order takes from the stocks of other warehouses now and then, and a payment may be made for a
 //! customer of another one. Such a transaction is *independent*: each shard does its part, and none needs the
 //! answer of another. The one reason to refuse, an item that does not exist, is seen by all alike, because
@@ -24,11 +26,11 @@
 //! | [`generator`] | the mix (section 5.2) |
 //! | [`random`] | what is drawn at random, and how (sections 2.1.6 and 4.3.2) |
 //! | [`consistency`] | what must hold at any time (section 3.3.2) |
-//! | `bytes` | arguments and answers as bytes |
+//! | [`bytes`] | arguments and answers as bytes |
 //!
 //! # Where it differs from the specification
-//! - There are no terminals and no think times: whoever drives the mix asks for the next transaction when it
-//!   wants one.
+//! - There are no terminals: a driver asks for the next transaction when it wants one. How long users key in and
+//!   think is told ([`Transaction::keying_ms`]), and for the driver to keep to.
 //! - History lies with the customer, as its payments are numbered there. Its text, the names of the warehouse
 //!   and the district, is left out: it would have to come from another shard, and follows from their numbers.
 //! - A line that another warehouse supplies has no text of that warehouse (`OL_DIST_INFO`), for the same
@@ -40,6 +42,7 @@
 
 extern crate alloc;
 
+pub mod bytes;
 pub mod consistency;
 pub mod generator;
 pub mod key;
@@ -49,8 +52,6 @@ pub mod random;
 pub mod row;
 pub mod scale;
 pub mod transaction;
-
-mod bytes;
 
 pub use consistency::violations;
 pub use generator::Generator;

@@ -5,6 +5,7 @@
 //! what they hold.
 
 mod delivery;
+mod named;
 mod new_order;
 mod order_status;
 mod payment;
@@ -12,7 +13,7 @@ mod stock_level;
 
 use alloc::vec::Vec;
 
-use quorate_procedure::{Answer, Direction, Footprint, Procedure, Stop, Store};
+use quorate_procedure::{Answer, Direction, Footprint, Needs, Procedure, Stop, Store};
 
 pub use delivery::DeliveryAnswer;
 pub use new_order::{INVALID_ITEM, NewOrderAnswer, OrderedHere, SuppliedHere};
@@ -51,6 +52,11 @@ impl Procedure for Tpcc {
         let ranges = local.into_iter().map(key::of_warehouse).collect();
         Footprint::Keys { keys: Vec::new(), ranges }
     }
+
+    fn named(&self, arguments: &[u8]) -> Needs {
+        let decoded = Transaction::decode(arguments);
+        decoded.map_or(Needs::default(), |(local, transaction)| named::needs(&local, &transaction))
+    }
 }
 
 macro_rules! procedures {
@@ -69,6 +75,10 @@ macro_rules! procedures {
 
             fn footprint(&self, arguments: &[u8]) -> Footprint {
                 Tpcc.footprint(arguments)
+            }
+
+            fn named(&self, arguments: &[u8]) -> Needs {
+                Tpcc.named(arguments)
             }
         }
     )*};

@@ -2,10 +2,6 @@
 //! after a byte with their length. The one text of which most rows have much less than they may have stands
 //! at the end, without room to spare.
 
-use alloc::vec::Vec;
-
-use quorate_procedure::Stop;
-
 /// What a field can hold.
 pub trait Field: Sized {
     /// The room that it takes, in bytes.
@@ -73,31 +69,44 @@ impl<const MAX: usize> Field for Text<MAX> {
     }
 }
 
+/// What the code needs that [`row!`](crate::row!) makes.
+#[doc(hidden)]
+pub mod parts {
+    pub use alloc::vec;
+    pub use alloc::vec::Vec;
+    pub use quorate_procedure::Stop;
+}
+
 /// Defines a row: functions that read and write its fields in place.
+#[macro_export]
 macro_rules! row {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident / $set:ident: $of:ty,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name {
-            bytes: Vec<u8>,
+            bytes: $crate::row::parts::Vec<u8>,
         }
 
         impl $name {
             /// The room of all fields, in bytes.
-            pub const ROOM: usize = 0 $(+ <$of as Field>::ROOM)*;
+            pub const ROOM: usize = 0 $(+ <$of as $crate::row::Field>::ROOM)*;
 
             /// A row in which everything is zero or empty.
             #[expect(clippy::new_without_default, reason = "a row of zeros is where one begins to fill it")]
             pub fn new() -> Self {
-                $name { bytes: alloc::vec![0; Self::ROOM] }
+                $name { bytes: $crate::row::parts::vec![0; Self::ROOM] }
             }
 
             /// A row as it was stored.
             ///
             /// # Errors
             /// If there are too few bytes: somebody else has written there.
-            pub fn of(bytes: Vec<u8>) -> Result<Self, Stop> {
-                if bytes.len() < Self::ROOM { Err(Stop::Failed) } else { Ok($name { bytes }) }
+            pub fn of(bytes: $crate::row::parts::Vec<u8>) -> Result<Self, $crate::row::parts::Stop> {
+                if bytes.len() < Self::ROOM {
+                    Err($crate::row::parts::Stop::Failed)
+                } else {
+                    Ok($name { bytes })
+                }
             }
 
             /// What is stored.
@@ -116,22 +125,22 @@ macro_rules! row {
                 self.bytes.extend_from_slice(data);
             }
 
-            row!(@fields (0) $($(#[$doc])* $field / $set: $of,)*);
+            $crate::row!(@fields (0) $($(#[$doc])* $field / $set: $of,)*);
         }
     };
     (@fields ($at:expr)) => {};
     (@fields ($at:expr) $(#[$doc:meta])* $field:ident / $set:ident: $of:ty, $($rest:tt)*) => {
         $(#[$doc])*
         pub fn $field(&self) -> $of {
-            <$of as Field>::read(&self.bytes[$at..])
+            <$of as $crate::row::Field>::read(&self.bytes[$at..])
         }
 
         /// Sets it.
         pub fn $set(&mut self, value: $of) {
-            value.write(&mut self.bytes[$at..]);
+            $crate::row::Field::write(&value, &mut self.bytes[$at..]);
         }
 
-        row!(@fields ($at + <$of as Field>::ROOM) $($rest)*);
+        $crate::row!(@fields ($at + <$of as $crate::row::Field>::ROOM) $($rest)*);
     };
 }
 

@@ -142,6 +142,25 @@ impl Transaction {
         }
     }
 
+    /// How long a terminal's user takes to key it in, at least (section 5.2.5.2), in milliseconds.
+    pub fn keying_ms(&self) -> u32 {
+        match self {
+            Transaction::NewOrder(_) => 18_000,
+            Transaction::Payment(_) => 3_000,
+            Transaction::OrderStatus(_) | Transaction::Delivery(_) | Transaction::StockLevel(_) => 2_000,
+        }
+    }
+
+    /// How long the user thinks about what it has answered, on average (section 5.2.5.4), in milliseconds. Times follow an exponential distribution that
+    /// is cut off at ten times of that.
+    pub fn thinking_ms(&self) -> u32 {
+        match self {
+            Transaction::NewOrder(_) | Transaction::Payment(_) => 12_000,
+            Transaction::OrderStatus(_) => 10_000,
+            Transaction::Delivery(_) | Transaction::StockLevel(_) => 5_000,
+        }
+    }
+
     /// The warehouse at which it was entered.
     pub fn home(&self) -> u32 {
         match self {

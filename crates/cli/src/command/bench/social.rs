@@ -6,7 +6,7 @@
 //! ```
 
 use clap::Args;
-use quorate::{Database, Keyspace, Options};
+use quorate::{Database, Keyspace, Options, ShardId};
 use quorate_load::{Load, PARTS_MAX, populate};
 use quorate_workloads::social::{Homes, Place};
 use quorate_workloads::{WorkloadKind, retwis_psi, waltsocial};
@@ -21,8 +21,8 @@ pub(super) struct SocialArguments {
     /// `waltsocial` and `retwis-psi` only: how many users there are.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(20..=10_000_000), conflicts_with = "keys")]
     pub(super) users: Option<u64>,
-    /// `waltsocial` and `retwis-psi` only: how often there is which transaction: mix1 or mix2 of the one, mixed of the other,
-    /// everything, or one transaction alone by its name.
+    /// How often there is which transaction. `waltsocial`: mix1 or mix2; `retwis-psi`: mixed; both: everything, or one transaction alone by its name.
+    /// `hotspot`: how much contention there is: high-local, low, high-remote or high. `tpcc`: standard, A, B or C, or shares like 45/43/4/4/4.
     #[arg(long, value_name = "MIX")]
     pub(super) mix: Option<String>,
     /// `parallel-snapshot` only: in how many sites servers are started, each with --replicas nodes.
@@ -31,8 +31,8 @@ pub(super) struct SocialArguments {
     /// `parallel-snapshot` only: at how many of the sites there are clients; by default at all.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) loaded: Option<u64>,
-    /// `parallel-snapshot` only: of a hundred transactions so many take any user, or any key of `rmw` and `writes`; the others take those
-    /// that are at home at the client's site.
+    /// `parallel-snapshot` only: of a hundred transactions so many take any user, or any key of `rmw` and `writes`, or any home of `hotspot`; the others
+    /// take those that are at home at the client's site.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100), default_value = "0")]
     pub(super) away: u64,
     /// `retwis-psi` only: run the same on the Redis at this address, which must be empty.
@@ -71,8 +71,6 @@ impl SocialArguments {
         let is_social = workload.is_some_and(WorkloadKind::needs_sets);
         if let Some(workload) = workload {
             self.mix(workload)?;
-        } else if self.mix.is_some() {
-            return Err(Failure::usage("--mix is an option of waltsocial and retwis-psi"));
         }
         if self.users.is_some() && !is_social {
             return Err(Failure::usage("--users is an option of waltsocial and retwis-psi"));
@@ -135,6 +133,12 @@ impl Site {
     /// There is none.
     pub(super) async fn keyspace(&self, name: &str) -> Result<Keyspace, Failure> {
         Ok(self.db.keyspace(name).await?)
+    }
+
+    /// The shards that stand here.
+    pub(super) fn shards_here(&self, keyspace: &Keyspace) -> Vec<ShardId> {
+        let here = self.place(keyspace).here;
+        here.into_iter().map(|position| keyspace.definition().shards[position].id).collect()
     }
 
     /// Which users and keys are at home here.

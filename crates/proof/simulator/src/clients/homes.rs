@@ -1,8 +1,8 @@
-//! Which users the clients of each site serve, of workloads whose users are at home somewhere.
+//! Which users and keys the clients of each site take, of workloads whose users or transactions are at home somewhere.
 
 use quorate_core::topology::Shard;
-use quorate_workloads::Parameters;
 use quorate_workloads::social::{Homes, Place};
+use quorate_workloads::{Parameters, WorkloadKind};
 
 use crate::cluster::Cluster;
 use crate::system::System;
@@ -12,7 +12,7 @@ pub(super) fn parameters_at<S: System>(slot: usize, cluster: &Cluster<S>) -> Par
     /// So often a client serves anybody: then commits are slow.
     const AWAY: f64 = 0.2;
     let mut parameters = cluster.scenario.workload.clone();
-    if parameters.kind.needs_sets() {
+    if parameters.kind.needs_sets() || parameters.kind == WorkloadKind::Hotspot {
         let shards = &cluster.keyspace().shards;
         let site = cluster.site_of(cluster.client_node(slot));
         let is_here =

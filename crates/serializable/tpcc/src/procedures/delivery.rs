@@ -37,9 +37,11 @@ impl DeliveryAnswer {
 }
 
 pub(super) fn run(store: &mut dyn Store, delivery: &Delivery) -> Result<Answer, Stop> {
+    // Every district is begun before the first failure is looked at: where rows have to be fetched, those of all districts are fetched together.
+    let delivered: Vec<_> = (1..=DISTRICTS).map(|district| deliver(store, delivery, district)).collect();
     let mut answer = DeliveryAnswer::default();
-    for (district, order) in (1..=DISTRICTS).zip(&mut answer.orders) {
-        *order = deliver(store, delivery, district)?;
+    for (delivered, order) in delivered.into_iter().zip(&mut answer.orders) {
+        *order = delivered?;
     }
     Ok(Answer::Done(answer.encode()))
 }
@@ -54,13 +56,15 @@ fn deliver(store: &mut dyn Store, delivery: &Delivery, district: u8) -> Result<O
     store.delete(waiting)?;
 
     let order_key = key::order(warehouse, district, number);
-    let mut order = Order::of(must_get(store, &order_key)?)?;
+    let order = must_get(store, &order_key);
+    let (from, to) = key::order_lines(warehouse, district, number, number + 1);
+    let lines = store.scan(&from, &to, LINES_MAX, Direction::Ascending);
+    let mut order = Order::of(order?)?;
     order.set_carrier(delivery.carrier);
     store.put(&order_key, order.as_bytes())?;
 
     let mut sum = 0;
-    let (from, to) = key::order_lines(warehouse, district, number, number + 1);
-    for (line_key, bytes) in store.scan(&from, &to, LINES_MAX, Direction::Ascending)? {
+    for (line_key, bytes) in lines? {
         let mut line = OrderLine::of(bytes)?;
         sum += line.amount();
         line.set_delivered(delivery.date);

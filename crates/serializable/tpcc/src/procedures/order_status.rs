@@ -84,11 +84,13 @@ pub(super) fn run(store: &mut dyn Store, status: &OrderStatus) -> Result<Answer,
     let (from, to) = key::orders_of_customer(warehouse, district, number);
     let latest = store.scan(&from, &to, 1, Direction::Descending)?;
     let latest = latest.first().and_then(|(key, _)| key::last_number(key)).ok_or(Stop::Failed)?;
-    let order = Order::of(must_get(store, &key::order(warehouse, district, latest))?)?;
-
+    let order = must_get(store, &key::order(warehouse, district, latest));
     let (from, to) = key::order_lines(warehouse, district, latest, latest + 1);
+    let found = store.scan(&from, &to, LINES_MAX, Direction::Ascending);
+    let order = Order::of(order?)?;
+
     let mut lines = Vec::with_capacity(LINES_MAX);
-    for (_, bytes) in store.scan(&from, &to, LINES_MAX, Direction::Ascending)? {
+    for (_, bytes) in found? {
         let line = OrderLine::of(bytes)?;
         lines.push(StatusLine {
             item: line.item(),

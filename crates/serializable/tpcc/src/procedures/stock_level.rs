@@ -46,10 +46,12 @@ pub(super) fn run(store: &mut dyn Store, level: &StockLevel) -> Result<Answer, S
     }
     items.sort_unstable();
     items.dedup();
+    // All are asked for before the first is looked at: where they have to be fetched, they are fetched together.
+    let stocks: Vec<_> =
+        items.into_iter().map(|item| must_get(store, &key::stock(warehouse, item))).collect();
     let mut low = 0;
-    for item in items {
-        let stock = Stock::of(must_get(store, &key::stock(warehouse, item))?)?;
-        low += u32::from(stock.quantity() < i64::from(level.threshold));
+    for bytes in stocks {
+        low += u32::from(Stock::of(bytes?)?.quantity() < i64::from(level.threshold));
     }
     Ok(Answer::Done(StockLevelAnswer { low }.encode()))
 }

@@ -2,6 +2,7 @@
 //! noticed.
 
 mod conditions;
+mod misses;
 mod mix;
 mod transactions;
 mod world;

@@ -81,8 +81,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(warehouses: u32, shards: usize) -> Self {
-        let scale = Scale { warehouses, customers: 30, items: 200 };
-        let mut random = Seeded(7);
+        Self::drawn(Scale { warehouses, customers: 30, items: 200 }, shards, 7)
+    }
+
+    pub(crate) fn drawn(scale: Scale, shards: usize, seed: u64) -> Self {
+        let warehouses = scale.warehouses;
+        let mut random = Seeded(seed);
         let population = Constants::of_population(&mut random);
         let items = Items::draw(&scale, &mut random);
         let mut world = World { scale, shards: vec![Shard::default(); shards], population };
