@@ -115,6 +115,12 @@ impl<'a> Judge<'a> {
         Some((lc, false))
     }
 
+    /// Whether the snapshot of a local commit of a site held another transaction, be it as a local commit that became final only later.
+    fn saw(&self, local: TxnId, other: TxnId, site: Site) -> bool {
+        let rs = snapshot(self.history, self.history.txn(local));
+        local != other && rs.is_some_and(|rs| self.held(other, site, rs).is_some())
+    }
+
     fn final_versions(&self, key: KeyId, rs: Timestamp) -> &[Version] {
         let versions = &self.finals[key.index()];
         &versions[..versions.partition_point(|version| version.ts <= rs)]
@@ -322,7 +328,7 @@ impl View<'_> {
         }
         self.counts(anomalies);
         self.whole(&reached, &seen_locals, anomalies);
-        self.conflicts(&seen_locals, anomalies);
+        self.conflicts(&reached, &seen_locals, anomalies);
         open
     }
 
@@ -368,12 +374,17 @@ impl View<'_> {
             let (ts, is_final) = self.judge.held(txn, self.site, self.rs)?;
             versions.push((Version { ts, txn, position, value }, is_final));
         }
-        let is_ordered = versions.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let follows = |(one, _): &(Version, bool), (next, is_final): &(Version, bool)| {
+            one < next || !is_final && self.judge.saw(next.txn, one.txn, self.site)
+        };
+        let is_ordered = versions.windows(2).all(|pair| follows(&pair[0], &pair[1]));
         let finals = self.judge.final_versions(key, self.rs);
         let is_complete = if is_list {
             versions.iter().filter(|(_, is_final)| *is_final).count() == finals.len()
         } else {
-            finals.last().is_none_or(|last| versions.last().is_some_and(|(version, _)| version >= last))
+            finals
+                .iter()
+                .all(|one| versions.last().is_some_and(|last| one <= &last.0 || follows(&(*one, true), last)))
         };
         (is_ordered && is_complete).then_some(versions)
     }
@@ -432,8 +443,25 @@ impl View<'_> {
         }
     }
 
-    /// SPSI-3: of two writers of a key in one snapshot one saw the other.
-    fn conflicts(&self, seen: &BTreeSet<TxnId>, anomalies: &mut Anomalies) {
+    /// Whether the snapshot surely holds a final commit below it: a read shows it, or its site had acknowledged it before.
+    fn surely_holds(&self, reached: &BTreeMap<KeyId, Option<(Timestamp, TxnId)>>, version: &Version) -> bool {
+        let history = self.judge.history;
+        let txn = history.txn(version.txn);
+        let invoked = history.txn(self.txn).invoke;
+        let is_told = txn.site == Some(self.site) && txn.known_completion().is_some_and(|end| end < invoked);
+        let mut written = history.ops(txn).iter().filter(|op| op.action.written().is_some());
+        let last = Some((version.ts, version.txn));
+        is_told || written.any(|op| reached.get(&op.key).is_some_and(|&reached| reached >= last))
+    }
+
+    /// SPSI-3: of two writers of a key in one snapshot one saw the other. What became final below the snapshot only after these reads, and shows in
+    /// none of them, was in nobody's way: the local commit aborts with whatever has read from it.
+    fn conflicts(
+        &self,
+        reached: &BTreeMap<KeyId, Option<(Timestamp, TxnId)>>,
+        seen: &BTreeSet<TxnId>,
+        anomalies: &mut Anomalies,
+    ) {
         let history = self.judge.history;
         for &local in seen {
             let Some(local_rs) = snapshot(history, history.txn(local)) else { continue };
@@ -445,7 +473,13 @@ impl View<'_> {
                 .collect();
             for key in keys {
                 let finals = self.judge.final_versions(key, self.rs).iter();
-                let finals = finals.filter(|version| version.ts > local_rs).map(|version| version.txn);
+                // What became final above the snapshot of the local commit may have been a local commit in it.
+                let missed = |version: &&Version| {
+                    version.ts > local_rs
+                        && !self.judge.saw(local, version.txn, self.site)
+                        && self.surely_holds(reached, version)
+                };
+                let finals = finals.filter(missed).map(|version| version.txn);
                 let writes = |&&other: &&TxnId| {
                     let ops = history.ops(history.txn(other)).iter();
                     ops.filter(|op| op.key == key).any(|op| op.action.written().is_some())

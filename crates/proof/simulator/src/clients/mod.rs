@@ -597,7 +597,10 @@ impl Clients {
                 Step::Commit if is_drawn && self.random.chance(0.03) => Command::Abort { transaction },
                 Step::Commit => {
                     attempt.commit_asked = true;
-                    self.speculation.draw_commit::<S>(transaction)
+                    match is_drawn {
+                        true => self.speculation.draw_commit::<S>(transaction),
+                        false => Command::Commit { transaction },
+                    }
                 }
             };
             cluster.world.command(client, command);

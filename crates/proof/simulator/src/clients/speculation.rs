@@ -17,6 +17,9 @@ use crate::system::{Facts, Journal, System};
 /// A commit may be shown with this probability.
 const SHOWS: f64 = 0.7;
 
+/// No chain of results is longer.
+const CHAIN_MAX: u8 = quorate_str::Variant::CHAIN_MAX;
+
 /// The greatest number of a client in a history.
 const CLIENT_MAX: i64 = (1 << 53) - 1;
 
@@ -116,7 +119,7 @@ impl Clients {
         if !self.sessions[session].attempt.as_ref().is_some_and(is_current) {
             return self.nonsense.push(format!("{id} was shown twice, or after its end"));
         }
-        if shown.local < shown.snapshot || usize::from(shown.chain) > self.sessions[session].shown.len() + 1 {
+        if shown.local < shown.snapshot || !(1..=CHAIN_MAX).contains(&shown.chain) {
             self.nonsense.push(format!("{id} was shown as {shown:?}"));
         }
         let Some(attempt) = self.sessions[session].attempt.take() else { return };
