@@ -3,6 +3,7 @@
 use quorate_checker::{Level, Report, check};
 
 use crate::brief;
+use crate::corpus::parse;
 
 fn judge(text: &str) -> Report {
     check(&brief(text), Level::Spsi)
@@ -153,38 +154,36 @@ fn own_commits_are_not_missed() {
     assert_eq!(check(&brief(&fill("A", committed, ok)), Level::Si).verdict.name(), "valid");
 }
 
-/// Who touches none of its keys had a local commit in the snapshot; who touches one had the final commit.
+/// A final commit that touches a key of a local commit had it in its snapshot as a final one.
 #[test]
 fn own_local_commits_are_seen_final_by_those_that_touch_them() {
-    let fill = |second: &str, third: &str| {
-        format!(
-            r#"
-            invoke 0 #A [["append","x",1],["r","z",null]]
-            spec   0 [["append","x",1],["r","z",[]]]
-            invoke 1 #A [{second}]
-            ok     1 [{second}]
-            invoke 2 #B [["r","x",null],{third}]
-            ok     2 [["r","x",[]],{third}]
-            ok     0 [["append","x",1],["r","z",[]]]
-            "#
-        )
+    let judge = |lines: &[&str]| {
+        let history = parse(&lines.join("\n")).to_history().expect("the lines are a history");
+        check(&history, Level::Spsi)
     };
-    assert_eq!(verdict(&fill(r#"["append","y",2]"#, r#"["r","y",[2]]"#)), "valid");
-    assert_eq!(verdict(&fill(r#"["append","z",2]"#, r#"["r","z",[2]]"#)), "valid", "T0 only read z");
-    let touched = fill(r#"["append","y",2],["r","x",[]]"#, r#"["r","y",[2]]"#);
-    let report = judge(&touched);
+    let first = ["begin T1 A: x+1 z[]", "spec T1"];
+    let untouched = ["T2 A: y+1", "T3 B: x[] y[1]"];
+    let only_read = ["T2 A: z+1", "T3 B: x[] z[1]"];
+    for then in [untouched, only_read] {
+        let report = judge(&[&first[..], &then, &["ok T1"]].concat());
+        assert!(report.is_valid(), "{then:?}: {report}");
+    }
+    let missed = ["T2 A: x[] y+1", "T3 B: x[] y[1]"];
+    let report = judge(&[&first[..], &missed, &["ok T1"]].concat());
     let [anomaly] = &report.anomalies[..] else { panic!("{report}") };
     assert_eq!((anomaly.kind.name(), &anomaly.txns[..]), ("stale-read", &[0, 2][..]));
     let told = "At one site, T0 had been shown before T2 was invoked, and T2 touches x, which T0 wrote.";
-    assert!(anomaly.why.contains(told), "{}", anomaly.why);
+    assert!(anomaly.why.contains(told), "{report}");
     let edges: Vec<_> = anomaly.edges.iter().map(|edge| (edge.kind.name(), edge.key.as_deref())).collect();
     assert_eq!(edges, [("shown", Some("x")), ("rw", Some("x"))]);
-    // Once its outcome is known, all that come later had it in their snapshots as a final commit.
-    let lines: Vec<&str> = touched.trim().lines().collect();
-    let settled = [0, 1, 6, 2, 3, 4, 5].map(|at: usize| lines[at]).join("\n");
-    let report = judge(&settled);
-    let told = "At one site, T0 had committed before T3 was invoked.";
-    assert!(report.anomalies.iter().any(|anomaly| anomaly.why.contains(told)), "{report}");
+    // Once its outcome is known, every later final commit had it in its snapshot as a final one.
+    for then in [untouched, missed] {
+        let report = judge(&[&first[..], &["ok T1"], &then].concat());
+        let [anomaly] = &report.anomalies[..] else { panic!("{report}") };
+        let told = "At one site, T0 had committed before T3 was invoked.";
+        assert!(anomaly.why.contains(told), "{then:?}: {report}");
+        assert!(anomaly.edges.iter().all(|edge| edge.kind.name() != "shown"), "{report}");
+    }
 }
 
 /// A local commit brings along what it saw.
