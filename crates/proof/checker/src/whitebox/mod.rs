@@ -10,7 +10,7 @@
 //! | [`check_timestamps`] | `ts` | running one transaction after another in the order of timestamps explains every read |
 //! | [`check_snapshots`] | `rs`, `ts` or `fc` | every read sees exactly the versions that were committed at or below its snapshot; no two writers of a key overlap |
 //! | [`check_vectors`] | `vts`, `site_seq` | the same per site: every read sees exactly the commits that its vector counts |
-//! | [`check_speculation`] | `rs`, `lc`, `fc` | the committed part passes [`check_snapshots`]; speculative views hold final commits and local ones of their own site |
+//! | [`check_speculation`] | `rs`, `lc`, `fc` | the committed part passes [`check_snapshots`]; speculative views hold final commits and local ones of their own site; snapshots hold what their site has shown |
 //! | [`cross_check`] | any | the version order that the servers tell is the one that the lists show |
 
 mod cross;

@@ -1,11 +1,13 @@
 //! Read snapshot, local commit and final commit (`rs`, `lc`, `fc`) for speculative snapshot isolation.
 //!
-//! The committed part passes the sweep for snapshot isolation. What its own site has shown is in the snapshot of
-//! a transaction: with its final commit, if that was known when the transaction was invoked, or if the transaction
-//! commits and touches a key that was written; else with its local commit at least. A *view* is what a transaction that did not
+//! The committed part passes the sweep for snapshot isolation. A *view* is what a transaction that did not
 //! commit saw: the reads of an observed abort or of a speculative commit. Its snapshot must hold every final
 //! commit at or below `rs`, and may hold local commits of its own site at or below `rs` that are not final by
 //! then; which of these it does hold, its reads tell.
+//!
+//! What a site has shown, and does not abort, is in the snapshots of its later transactions: `lc` is at or below
+//! their `rs`. So is `fc` where a transaction commits, and the earlier one had been acknowledged when it was invoked,
+//! or wrote a key that it touches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -156,7 +158,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What a site had shown before a transaction of the site was invoked, and does not abort, is in its snapshot.
+    /// What a site had shown before a transaction of the site was invoked, and does not abort, is in its snapshot:
+    /// finally, if the transaction commits, and it was acknowledged or is touched.
     fn own_site(&self, anomalies: &mut Anomalies) {
         let mut events: Vec<(u32, TxnId, Line)> = Vec::new();
         for (id, txn) in (0..).map(TxnId).zip(self.history.txns()) {

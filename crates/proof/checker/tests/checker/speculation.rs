@@ -3,6 +3,7 @@
 use quorate_checker::{Level, Report, check};
 
 use crate::brief;
+use crate::corpus::parse;
 
 fn judge(text: &str) -> Report {
     check(&brief(text), Level::Spsi)
@@ -151,6 +152,38 @@ fn own_commits_are_not_missed() {
     }
     assert_eq!(anomaly(&fill("A", observed, ok)), ("SPSI-1", vec![2, 0]));
     assert_eq!(check(&brief(&fill("A", committed, ok)), Level::Si).verdict.name(), "valid");
+}
+
+/// A final commit that touches a key of a local commit had it in its snapshot as a final one.
+#[test]
+fn own_local_commits_are_seen_final_by_those_that_touch_them() {
+    let judge = |lines: &[&str]| {
+        let history = parse(&lines.join("\n")).to_history().expect("the lines are a history");
+        check(&history, Level::Spsi)
+    };
+    let first = ["begin T1 A: x+1 z[]", "spec T1"];
+    let untouched = ["T2 A: y+1", "T3 B: x[] y[1]"];
+    let only_read = ["T2 A: z+1", "T3 B: x[] z[1]"];
+    for then in [untouched, only_read] {
+        let report = judge(&[&first[..], &then, &["ok T1"]].concat());
+        assert!(report.is_valid(), "{then:?}: {report}");
+    }
+    let missed = ["T2 A: x[] y+1", "T3 B: x[] y[1]"];
+    let report = judge(&[&first[..], &missed, &["ok T1"]].concat());
+    let [anomaly] = &report.anomalies[..] else { panic!("{report}") };
+    assert_eq!((anomaly.kind.name(), &anomaly.txns[..]), ("stale-read", &[0, 2][..]));
+    let told = "At one site, T0 had been shown before T2 was invoked, and T2 touches x, which T0 wrote.";
+    assert!(anomaly.why.contains(told), "{report}");
+    let edges: Vec<_> = anomaly.edges.iter().map(|edge| (edge.kind.name(), edge.key.as_deref())).collect();
+    assert_eq!(edges, [("shown", Some("x")), ("rw", Some("x"))]);
+    // Once its outcome is known, every later final commit had it in its snapshot as a final one.
+    for then in [untouched, missed] {
+        let report = judge(&[&first[..], &["ok T1"], &then].concat());
+        let [anomaly] = &report.anomalies[..] else { panic!("{report}") };
+        let told = "At one site, T0 had committed before T3 was invoked.";
+        assert!(anomaly.why.contains(told), "{then:?}: {report}");
+        assert!(anomaly.edges.iter().all(|edge| edge.kind.name() != "shown"), "{report}");
+    }
 }
 
 /// A local commit brings along what it saw.

@@ -2,13 +2,13 @@
 //!
 //! | | the earlier transaction | the later one | what follows |
 //! |---|---|---|---|
-//! | final | its `ok` came before the later one was invoked | commits | its commit comes before the begin of the later one |
-//! | shown | its `spec` line did | commits, and touches a key that the earlier one wrote | the same |
-//! | shown | its `spec` line did | commits, and touches no such key | nothing: it had the earlier one in its snapshot, maybe as a local commit |
-//! | either | the first of its two lines did | is a view | its begin comes before the begin of the view |
+//! | final | was acknowledged (`ok`) before the later one was invoked | commits | the earlier one commits before the later one begins |
+//! | shown | had a `spec` line, and no `ok`, by then | commits, and touches a key that the earlier one wrote | the same |
+//! | shown | the same | commits, and touches no such key | nothing: its snapshot held the earlier one, maybe as a local commit |
+//! | both | had either line by then | is a view | the earlier one begins before the view begins |
 //!
-//! Each row has chains of auxiliary nodes: one per site for what is final and one for views, and one per site and
-//! key for what was shown.
+//! There are chains of auxiliary nodes: one per site for what is final and one for views, and one per site and key
+//! for what was shown. The last kind ends where all that has entered a chain has become final.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -63,6 +63,8 @@ pub(super) fn site_order(
     let mut nodes = Nodes { next: first_node as u32, edges };
     let mut finals: Chains<Option<Site>> = Chains::new(EdgeKind::SiteOrder);
     let mut shown: Chains<(Option<Site>, KeyId)> = Chains::new(EdgeKind::Shown);
+    // Of the transactions in each of these chains so many are not known to be final.
+    let mut open: HashMap<(Option<Site>, KeyId), u32, FixedState> = HashMap::default();
     let mut locals: Chains<Option<Site>> = Chains::new(EdgeKind::LocalCommit);
     for (_, id, line) in events {
         let txn = history.txn(id);
@@ -82,19 +84,34 @@ pub(super) fn site_order(
                 if mutants::is_planted(Mutant::TakesShownForFinal) {
                     finals.extend(site, id, KeyId(0), &mut nodes);
                 }
-                for key in keys(ops, |op| !matches!(op.action, Action::Read(_))) {
+                for key in keys(ops, is_update) {
                     shown.extend((site, key), id, key, &mut nodes);
+                    *open.entry((site, key)).or_default() += 1;
                 }
             }
             Line::Ok => {
                 finals.extend(site, id, KeyId(0), &mut nodes);
                 if txn.speculation.is_none() {
                     locals.extend(site, id, KeyId(0), &mut nodes);
+                    continue;
+                }
+                // What has become final does not need two ways to its successors.
+                for group in keys(ops, is_update).into_iter().map(|key| (site, key)) {
+                    let count = open.entry(group).or_default();
+                    *count -= 1;
+                    if *count == 0 {
+                        open.remove(&group);
+                        shown.end(&group);
+                    }
                 }
             }
         }
     }
     nodes.next as usize
+}
+
+fn is_update(op: &Op) -> bool {
+    !matches!(op.action, Action::Read(_))
 }
 
 /// The keys of some of the operations, each once.
@@ -135,6 +152,11 @@ impl<G: Eq + Hash> Chains<G> {
         let before = self.last.insert(group, node);
         nodes.edges.extend(before.map(|before| onward(before, node)));
         nodes.edges.push(Edge { from: txn.0, to: node, key, kind: self.kind });
+    }
+
+    /// A chain leads to nobody any more; the next transaction of its group begins another one.
+    fn end(&mut self, group: &G) {
+        self.last.remove(group);
     }
 
     /// All that has entered a chain leads to a transaction.
