@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 22] = [
+    let table: [(&[&str], &str); 23] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -19,6 +19,7 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["bench", "rmw", "--embedded", "--sites", "2"], "parallel-snapshot"),
         (&["bench", "retwis-psi", "--embedded", "--sites", "2", "--loaded", "3"], "--loaded"),
         (&["bench", "waltsocial", "--redis", "127.0.0.1:1"], "retwis-psi"),
+        (&["keyspace", "create", "shop", "--isolation", "snapshot", "--variant", "str"], "str-external"),
         (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
         (&["sim", "--seeds", "9..1"], "both ends"),
         (&["sim", "--plant", "T99"], "T21"),
