@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use ::quorate::{Rival, System};
+use ::quorate::{Isolation, Rival, System};
 use quorate_cluster::free_addresses;
 
 use crate::{quorate, run, run_with_input};
@@ -167,7 +167,7 @@ fn lose_and_accept(directory: &std::path::Path) -> Dev {
 
 #[test]
 fn a_demo_judges_what_it_has_shown() {
-    let run = run(&["demo", "--seconds", "4", "--json"]);
+    let run = run(&["demo", "--seconds", "6", "--json"]);
     let json = run.json();
     assert_eq!(json["sites"].as_array().unwrap().len(), 3);
     let row = &json["rows"][0];
@@ -178,7 +178,9 @@ fn a_demo_judges_what_it_has_shown() {
     );
     assert!(row["committed"].as_u64().unwrap() > 100, "{row}");
     assert!(row["rtts_per_commit"].as_f64().unwrap() > 0.99, "{row}");
-    assert_eq!((run.code, json["ok"].as_bool()), (0, Some(true)), "{row}");
+    let isolations = json["rows"].as_array().unwrap().iter().map(|row| row["isolation"].as_str().unwrap());
+    assert!(isolations.eq(Isolation::ALL.map(Isolation::name)), "{json}");
+    assert_eq!((run.code, json["ok"].as_bool()), (0, Some(true)), "{json}");
 }
 
 /// Runs a short benchmark whose history must be judged valid at this level, if one is promised.
@@ -219,6 +221,70 @@ fn measure(flags: &[&str], level: Option<&str>) -> serde_json::Value {
 fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
     let json = measure(&[], Some("strict-serializable"));
     assert_eq!((json["isolation"].as_str(), json.get("baseline")), (Some("strict"), None));
+}
+
+#[test]
+fn snapshot_keyspaces_are_measured_in_every_variant() {
+    for variant in ["clock-si", "planet", "str-internal", "str-external"] {
+        let json = measure(&["--isolation", "snapshot", "--variant", variant], Some("session-si"));
+        assert_eq!((json["isolation"].as_str(), json.get("baseline")), (Some("snapshot"), None));
+    }
+    let refused = run(&["bench", "lists", "--embedded", "--seconds", "1", "--orders-sessions"]);
+    assert!(
+        refused.code == 2 && refused.err.contains("keyspaces that are snapshot, not strict"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
+fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
+    let directory = tempfile::tempdir().unwrap();
+    let dev = Dev::start(directory.path());
+    let told = dev.shell(
+        "keyspace create shop --isolation snapshot --shards 2 --durability memory --variant planet --orders-sessions; \
+         put apples 3; begin; get apples; put apples 2; put pears 1; commit; scan '' ''; delete pears; get pears",
+    );
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(
+        told.out.contains("isolation snapshot (planet, sessions in order), durability memory"),
+        "{}",
+        told.out
+    );
+    assert!(told.out.ends_with("apples  2\npears  1\nok\n(absent)\n"), "{}", told.out);
+    let asked = dev.shell("put figs 1; token");
+    let token = asked.out.lines().last().unwrap();
+    assert!(dev.shell(&format!("outcome {token}")).out.starts_with("committed at"), "{token}");
+    let aborted = dev.shell("begin; put apples 0; abort; get apples");
+    assert!(aborted.out.ends_with("aborted\n2\n"), "{}", aborted.out);
+    for (statements, expected) in [
+        ("keyspace create a --isolation strict --variant planet", "not strict"),
+        ("keyspace create a --isolation serializable --orders-sessions", "not serializable"),
+        (
+            "keyspace create a --isolation snapshot --variant fast",
+            "clock-si, planet, str-internal, str-external",
+        ),
+        ("keyspace create a --isolation snapshot --replicas 2", "odd number"),
+    ] {
+        let failed = dev.shell(statements);
+        assert!(failed.code != 0 && failed.err.contains(expected), "{statements}: {}", failed.err);
+    }
+    let resized = run(&["keyspace", "resize", "shop", "1", "--connect", &dev.address]);
+    assert!(resized.code == 2 && resized.err.contains("stay where they are"), "{}", resized.err);
+    let create = |name| dev.shell(&format!("keyspace create {name} --isolation snapshot; put kept yes"));
+    assert_eq!(create("kept").code, 0);
+    assert_eq!(dev.stop(), Some(0), "it stops in good order");
+    let dev = Dev::start(directory.path());
+    let listed = run(&["keyspace", "list", "--json", "--connect", &dev.address]).json();
+    let [kept, shop] = [&listed["keyspaces"][0], &listed["keyspaces"][1]];
+    assert_eq!(
+        (kept["variant"].as_str(), kept["orders_sessions"].as_bool()),
+        (Some("str-external"), Some(false))
+    );
+    assert_eq!((shop["variant"].as_str(), shop["orders_sessions"].as_bool()), (Some("planet"), Some(true)));
+    assert_eq!(shop["homes"].as_array().unwrap().len(), 3);
+    assert_eq!(dev.shell("use kept; get kept").out.lines().last(), Some("yes"));
+    assert_eq!(dev.stop(), Some(0));
 }
 
 #[test]

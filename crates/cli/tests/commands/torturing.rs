@@ -66,6 +66,25 @@ fn tortured_local_sites_have_lost_nothing_and_catch_up() {
 }
 
 #[test]
+fn tortured_nodes_that_run_transactions_have_lost_nothing() {
+    let faults = ["node-crashes", "partitions", "pauses", "power-loss"];
+    let snapshot = ["torture", "--isolation", "snapshot", "--seconds", "10", "--seed", "5", "--json"];
+    let tortured = run(&[&snapshot[..], &["--faults", &faults.join(",")]].concat());
+    let json = tortured.json();
+    assert_eq!(tortured.code, 0, "{json}");
+    assert_eq!((json["ok"].as_bool(), json["verdict"].as_str()), (Some(true), Some("valid")), "{json}");
+    assert_eq!((json["level"].as_str(), json["shards"].as_u64()), (Some("session-si"), Some(2)), "{json}");
+    for fault in faults {
+        assert!(json["faults"][fault]["strikes"].as_u64().unwrap() > 0, "{fault}: {json}");
+    }
+    assert!(json["committed"].as_u64().unwrap() > 100, "{json}");
+    for impossible in ["membership", "empty-disks"] {
+        let refused = run(&["torture", "--isolation", "snapshot", "--faults", impossible]);
+        assert!(refused.code == 2 && refused.err.contains("cannot be injected"), "{}", refused.err);
+    }
+}
+
+#[test]
 fn what_does_not_come_back_is_noticed_and_the_evidence_kept() {
     let arguments = ["--durability", "memory", "--faults", "power-loss"];
     let tortured = run(&[&["torture", "--seconds", "2", "--json"], &arguments[..]].concat());

@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 29] = [
+    let table: [(&[&str], &str); 30] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -26,6 +26,7 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["bench", "rmw", "--embedded", "--updates", "5"], "options of rubis"),
         (&["bench", "rubis", "--embedded", "--mix", "A"], "--updates"),
         (&["bench", "rubis", "--embedded", "--full-size"], "options of tpcc"),
+        (&["keyspace", "create", "shop", "--isolation", "snapshot", "--variant", "str"], "str-external"),
         (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
         (&["sim", "--seeds", "9..1"], "both ends"),
         (&["sim", "--plant", "T99"], "T21"),

@@ -33,8 +33,8 @@
 //! * Decisions are in the log of the node's home before anybody is told.
 //!
 //! # What is missing
-//! No server offers these machines, and few seeds of the simulator still end with sessions that wait for ever. Clients are not shown results
-//! before they are final; members do not change; the tuner is not asked; the planted bugs are not hunted, and no golden script plays them.
+//! Few seeds of the simulator still end with sessions that wait for ever. The client library does not show results before they are final; members
+//! do not change; the tuner is not asked; the planted bugs are not hunted.
 
 pub mod config;
 mod coordinator;

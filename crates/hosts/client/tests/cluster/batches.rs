@@ -21,7 +21,7 @@ fn increments() -> Batch {
 
 #[tokio::test]
 async fn steps_are_taken_in_order_over_all_shards_or_not_at_all() {
-    for isolation in [Isolation::Strict, Isolation::Serializable] {
+    for isolation in [Isolation::Strict, Isolation::Serializable, Isolation::Snapshot] {
         let cluster = Cluster::start();
         let db = cluster.connect().await;
         let stock = create(&db, isolation).await;
@@ -50,7 +50,7 @@ async fn steps_are_taken_in_order_over_all_shards_or_not_at_all() {
 /// Batches that lock, those that do not, and transactions that read first: all of them are counted.
 #[tokio::test]
 async fn nothing_is_lost_among_many_at_once() {
-    for isolation in [Isolation::Strict, Isolation::Serializable] {
+    for isolation in [Isolation::Strict, Isolation::Serializable, Isolation::Snapshot] {
         let cluster = Cluster::start();
         let db = cluster.connect().await;
         let stock = create(&db, isolation).await;

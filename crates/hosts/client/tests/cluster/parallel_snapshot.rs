@@ -218,7 +218,7 @@ async fn receipts_tell_when_a_transaction_is_durable_and_when_it_is_visible_ever
 async fn transactions_of_other_keyspaces_are_durable_and_visible_once_they_have_committed() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
-    for isolation in [Isolation::Strict, Isolation::Serializable] {
+    for isolation in [Isolation::Strict, Isolation::Serializable, Isolation::Snapshot] {
         let keyspace = db.create_keyspace(isolation.name(), KeyspaceOptions::new(isolation)).await.unwrap();
         let receipt = keyspace.transact_with_receipt(async |txn| txn.put("alice", "1")).await.unwrap().1;
         receipt.durable().await.unwrap();

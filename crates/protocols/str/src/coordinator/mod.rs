@@ -159,8 +159,10 @@ impl Coordinates for Coordinator {
         match command {
             Command::Route(routes) => self.learn(&routes),
             Command::Reachable { replica, reachable } => {
-                if self.leaders.set_reachable(replica, reachable) && !reachable {
-                    self.transactions.wake_all(context.now);
+                match self.leaders.set_reachable(replica, reachable) {
+                    true if reachable => self.come_back(replica),
+                    true => self.transactions.wake_all(context.now),
+                    false => {}
                 }
             }
             Command::Begin { transaction, keyspace, patience } => {
@@ -288,6 +290,14 @@ impl Coordinator {
         {
             nearest.at = (nearest.at + 1) % nearest.routes.homes.len();
             nearest.turns = nearest.turns.saturating_add(1);
+        }
+    }
+
+    /// A node can be reached again: what begins from here on runs there, if it is nearer than the one that the client has turned to.
+    fn come_back(&mut self, home: ReplicaId) {
+        for nearest in self.keyspaces.values_mut() {
+            let position = nearest.routes.homes.iter().position(|known| *known == home);
+            nearest.at = position.map_or(nearest.at, |position| position.min(nearest.at));
         }
     }
 
