@@ -9,7 +9,7 @@ use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
 use quorate_workloads::workload::EVERYTHING;
-use quorate_workloads::{Parameters, Popularity, WorkloadKind};
+use quorate_workloads::{Hotspot, Parameters, Popularity, WorkloadKind};
 
 use crate::amnesia::HostPlant;
 use crate::calibrated;
@@ -609,7 +609,13 @@ fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random
     };
     let popularity = [Popularity::Uniform, Popularity::Zipf(0.6), Popularity::Zipf(1.1)][random.index(3)];
     let generations = random.between(1, 5);
+    let mut hotspot = Hotspot::default();
+    if kind == WorkloadKind::Hotspot {
+        // Ten keys, read one by one over far links, are more than what is left of a seed has time for.
+        hotspot = Hotspot { accesses: random.between(2, 5) as usize, remote_percent: 30, ..hotspot };
+    }
     Parameters {
+        hotspot,
         keys,
         popularity,
         value_bytes_min: 0,

@@ -116,10 +116,13 @@ fn a_lost_update_is_noticed() {
     assert!(of_counter[0].starts_with("numbers: "), "{of_counter:?}");
 }
 
+/// The row that takes the place of one; none takes it away.
+type Change<'a> = &'a dyn Fn(Vec<u8>) -> Option<Vec<u8>>;
+
 #[test]
 fn each_condition_notices_what_it_is_about() {
     let changed = |bytes: &[u8]| Some(bytes.to_vec());
-    let table: [(&str, Table, &dyn Fn(Vec<u8>) -> Option<Vec<u8>>); 14] = [
+    let table: [(&str, Table, Change<'_>); 14] = [
         ("rows", Table::Category, &|_| None),
         ("rows", Table::Region, &|_| None),
         ("rows", Table::Counter, &|_| None),

@@ -25,7 +25,9 @@ fn a_call_that_fetches_has_the_answer_and_the_writes_of_a_call_at_the_shard() {
         let world = World::drawn(scale, 1, seed);
         let mut shard = world.shards[0].clone();
         let constants = Constants::of_run(&mut random, &world.population);
-        let mix = Mix { remote_lines: 20, ..Mix::default() }.with_shares([35, 30, 15, 10, 10]).unwrap();
+        let mix = Mix { remote_lines: 20, invalid_items: 5, ..Mix::default() }
+            .with_shares([35, 30, 15, 10, 10])
+            .unwrap();
         let generator = Generator::new(scale, constants, mix);
         for at in 0..400 {
             let transaction = generator.next(&mut random, NOW + at);

@@ -118,7 +118,7 @@ impl Counts {
             messages_per_txn: round(costs.messages as f64 / transactions, 2),
             bytes_per_txn: round(costs.bytes as f64 / transactions, 1),
             durability: keyspace.durability().name(),
-            shards: keyspace.definition().shards.len(),
+            shards: keyspace.definition().founders().len(),
             sites: setting.sites,
             replicas: setting.seating.replicas,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -164,10 +164,12 @@ impl Common {
         row("CPU of servers", format!("{:.1} µs/txn", self.server_cpu_us_per_txn));
         row("CPU of the client", format!("{:.1} µs/txn", self.client_cpu_us_per_txn));
         row("messages", format!("{:.1} /txn", self.messages_per_txn));
-        let permitted = if self.conditions_promised { "" } else { ", which this isolation permits" };
-        let verdict = match self.violations.len() {
-            0 => format!("hold, of {} keys", thousands(self.keys as u64)),
-            count => format!("{count} violated{permitted}"),
+        let keys = thousands(self.keys as u64);
+        let verdict = match (self.violations.len(), self.conditions_promised) {
+            (0, true) => format!("hold, of {keys} keys"),
+            (0, false) => format!("hold, of {keys} keys, without a promise"),
+            (count, true) => format!("{count} violated"),
+            (count, false) => format!("{count} violated, which this isolation permits"),
         };
         row("consistency conditions", verdict);
     }
