@@ -1,3 +1,4 @@
-//! STR on a small stage: golden scripts, message by message, and what waits.
+//! STR on a small stage: golden scripts, message by message, and the four ways to wait.
 
+mod liveness;
 mod scripts;

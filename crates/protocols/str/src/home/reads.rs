@@ -338,6 +338,12 @@ impl Home {
             }
         };
         let mut oldest = transaction.oldest.clone();
+        for (source, safe) in &mut oldest {
+            // What was safe up to a grant when it was read is so further on by the next one.
+            if let Some(read) = self.transactions.get(source) {
+                *safe = (*safe).max(self.safe_up_to(read).min(read.oldest_unsafe()));
+            }
+        }
         let mut freshest = transaction.freshest.max(answer.freshest);
         for source in &answer.sources {
             if let Some(read) = self.transactions.get(source) {

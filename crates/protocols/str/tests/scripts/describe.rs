@@ -91,14 +91,14 @@ pub(super) fn outcome(outcome: Outcome) -> String {
 fn refusal(refusal: Refusal) -> String {
     match refusal {
         Refusal::Conflict => "a conflict".to_owned(),
+        Refusal::Overwritten(time) => format!("overwritten {}", at(time)),
         Refusal::Misspeculated => "what it depends on has failed it".to_owned(),
         Refusal::TooOld(floor) => format!("older than {}", at(floor)),
         Refusal::Ahead(clock) => format!("ahead of {}", at(clock)),
         Refusal::Unavailable(shard) => format!("shard {} is silent", shard.0),
         Refusal::Lost => "it was lost".to_owned(),
         Refusal::Overloaded => "too much to do".to_owned(),
-        Refusal::Overwritten(when) => format!("overwritten {}", at(when)),
-        Refusal::ClientAhead { ahead_micros, .. } => format!("its client is {ahead_micros} µs ahead"),
+        Refusal::ClientAhead { ahead_micros, .. } => format!("the client's clock is ahead by {ahead_micros}"),
     }
 }
 
@@ -124,14 +124,15 @@ pub(super) fn message(message: &Message) -> String {
         Message::ReadReply { transaction: id, snapshot, found: all, .. } => {
             format!("{} reads {} in {}", transaction(*id), found(all), at(*snapshot))
         }
-        Message::Commit { transaction: id, session, writes: all, .. } => {
+        Message::Commit { transaction: id, session, writes: all, shows, .. } => {
             let after = session.after.map_or(String::new(), |id| format!(" after {}", transaction(id)));
-            format!("COMMIT {} {}{after}", transaction(*id), writes(all))
+            let shows = if *shows { ", to be shown" } else { "" };
+            format!("COMMIT {} {}{after}{shows}", transaction(*id), writes(all))
         }
-        Message::UnderWay { transaction: id } => format!("{} is under way", transaction(*id)),
         Message::Shown { transaction: id, local, chain, .. } => {
             format!("{} SHOWN {}, {chain} in its chain", transaction(*id), at(*local))
         }
+        Message::UnderWay { transaction: id } => format!("{} UNDER-WAY", transaction(*id)),
         Message::CommitReply { transaction: id, ending: how } => {
             format!("{} {}", transaction(*id), ending(*how))
         }
@@ -237,7 +238,7 @@ pub(super) fn replica_event(event: &ReplicaEvent) -> String {
             format!("has committed {} locally {}", transaction(*id), at(*local))
         }
         ReplicaEvent::Finalized { transaction: id, timestamp } => {
-            format!("knows that {} committed @{}", transaction(*id), timestamp.micros)
+            format!("has {} final @{}", transaction(*id), timestamp.micros)
         }
     }
 }
@@ -247,16 +248,16 @@ pub(super) fn event(event: &Event) -> String {
         Event::Got { transaction: id, key, value: found } => {
             format!("{} got {} = {}", transaction(*id), text(key), value(found.as_ref()))
         }
+        Event::Begun { transaction: id, begun } => {
+            format!("{} begins {}", transaction(*id), at(begun.snapshot))
+        }
+        Event::Shown { transaction: id, shown } => {
+            format!("{} SHOWN {}, {} in its chain", transaction(*id), at(shown.local), shown.chain)
+        }
         Event::Scanned { transaction: id, entries, next } => {
             let entries = entries.iter().map(|(key, one)| format!(" {}={}", text(key), value(Some(one))));
             let next = next.as_ref().map_or(String::new(), |next| format!(" … {}", text(next)));
             format!("{} scanned{}{next}", transaction(*id), entries.collect::<String>())
-        }
-        Event::Begun { transaction: id, begun } => {
-            format!("{} has taken its snapshot {} at {}", transaction(*id), at(begun.snapshot), begun.home)
-        }
-        Event::Shown { transaction: id, shown } => {
-            format!("{} is shown {}, chain {}", transaction(*id), at(shown.local), shown.chain)
         }
         Event::Finished { transaction: id, result: Ok(committed) } => {
             format!("{} COMMITTED @{}", transaction(*id), committed.timestamp.micros)

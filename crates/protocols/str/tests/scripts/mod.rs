@@ -12,7 +12,7 @@
 //! | `initially a=x b=y` | this has been written long ago, by `c19` |
 //! | `quietly COMMAND` | nothing is told of what it leads to |
 //! | `fail 2`, `revive 2` | kills all machines on a node; brings them back with their logs |
-//! | `begin c1 7 [after 6]`, `get c1 7 a b`, `scan c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `commit c1 7`, `abort c1 7`, `resolve c1 7 N1` | a client's commands; the clients `c1`, `c11`, `c12` are at the first node, `c2` and `c21` at the second; a scan is of all keys of a shard from this one on |
+//! | `begin c1 7 [after 6]`, `get c1 7 a b`, `scan c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `commit c1 7 [shown]`, `abort c1 7`, `resolve c1 7 N1` | a client's commands; the clients `c1`, `c11`, `c12` are at the first node, `c2` and `c21` at the second; a scan is of all keys of a shard from this one on |
 //! | `read c1 7 a b` | a read-only transaction |
 //! | `observe c1 MICROS` | a client has seen this timestamp elsewhere |
 //! | `show WHO` | what a replica holds |
