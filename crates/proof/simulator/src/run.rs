@@ -551,6 +551,7 @@ impl<S: System> Simulation<S> {
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
         self.clients.record_late_places::<S>(&self.inspector, &self.cluster);
+        self.clients.record_late_facts::<S>(&self.cluster);
         let strict = self.clients.strict_recorder();
         match level {
             Some(level) => judge_history(report, level, &strict, self.clients.recorder()),

@@ -188,6 +188,18 @@ impl Clients {
         }
     }
 
+    /// Servers have told of transactions whose clients do not know their fate: facts need a line after that which invoked them.
+    pub fn record_late_facts<S: System>(&mut self, cluster: &Cluster<S>) {
+        if S::FACTS != Facts::Snapshots {
+            return;
+        }
+        let time = self.time(cluster.world.now());
+        for undecided in self.undecided.iter_mut().filter(|undecided| !undecided.is_in_history) {
+            undecided.is_in_history = true;
+            self.recorder.info(undecided.attempt.recorded, time);
+        }
+    }
+
     /// The transactions of a session that were shown and are left to others, with their client.
     pub(super) fn take_shown(&mut self, session: usize) -> Vec<Attempt> {
         let left = std::mem::take(&mut self.sessions[session].shown);

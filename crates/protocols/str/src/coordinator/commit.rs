@@ -50,7 +50,7 @@ impl Coordinator {
         let parts = buffer.into_parts(&execution.routes.keyspace);
         let mut writes: Vec<Write> = parts.into_values().flat_map(|part| part.writes.clone()).collect();
         writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        if writes.is_empty() && !execution.is_known() {
+        if writes.is_empty() && !execution.is_known() && execution.after.is_none() {
             let timestamp = Timestamp { micros: seen.as_micros(), client: id.client };
             self.transactions.remove(&id);
             return finish(outbox, id, Ok(Committed::at(timestamp)));

@@ -16,7 +16,7 @@ use quorate_core::{
 use super::Home;
 use crate::entry::{Decision, Entry};
 use crate::machine::{Out, ReplicaEvent};
-use crate::message::{Ending, Message, Refusal};
+use crate::message::{Ending, Message};
 use crate::reasons;
 
 /// What only a leader of the home's log knows.
@@ -136,14 +136,7 @@ impl Home {
         if !self.transactions.contains_key(&id) {
             return;
         }
-        if let Outcome::Committed(timestamp) = outcome
-            && decision.by != self.config.replica.index
-        {
-            // Its client has read here first, and then gone on with it at another machine.
-            self.remember(id, Ending::Committed { timestamp, snapshot: decision.snapshot });
-            return self.abort(id, Refusal::Lost, context, log, outbox);
-        }
-        self.on_recorded(id, outcome, context, log, outbox);
+        self.on_recorded(id, outcome, decision.snapshot, context, log, outbox);
     }
 
     /// INQUIRE of a client, or of the leader of a shard that holds keys for the transaction.

@@ -26,6 +26,7 @@ impl Home {
         &mut self,
         id: TransactionId,
         outcome: Outcome,
+        snapshot: ClockTime,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -38,8 +39,10 @@ impl Home {
                 assert!(recorded.micros == timestamp.as_micros(), "{id} was recorded at {recorded}");
                 self.finalize(id, recorded, context, log, outbox);
             }
-            (_, Outcome::Committed(recorded)) => {
-                panic!("{id} was recorded at {recorded}, and its machine has not decided it");
+            (_, Outcome::Committed(timestamp)) => {
+                // Another machine of the home has decided it, or this one in an earlier life: a late message has begun it here once more.
+                self.remember(id, Ending::Committed { timestamp, snapshot });
+                self.abort(id, Refusal::Lost, context, log, outbox);
             }
             (_, Outcome::Aborted) => self.abort_all(vec![(id, Refusal::Lost)], true, context, log, outbox),
         }

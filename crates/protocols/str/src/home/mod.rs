@@ -474,7 +474,8 @@ impl Home {
         match message {
             Message::Record { decision } => self.on_record(from, decision, log, outbox),
             Message::Recorded { transaction, outcome } => {
-                self.on_recorded(transaction, outcome, context, log, outbox);
+                let snapshot = self.state.get(transaction).map(|known| known.decision.snapshot);
+                self.on_recorded(transaction, outcome, snapshot.unwrap_or_default(), context, log, outbox);
             }
             Message::Settled { transactions } => self.on_settled(transactions, log, outbox),
             _ => outbox.ignored(reasons::NOT_ITS_PLACE),
