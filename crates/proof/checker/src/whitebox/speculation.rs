@@ -39,7 +39,9 @@ pub fn check_speculation(history: &History) -> Report {
         let Some(ops) = view(history, txn) else { continue };
         match (txn.site, snapshot(history, txn)) {
             (Some(site), Some(rs)) => {
-                let open = View { judge: &judge, txn: id, site, rs, ops }.judge(&mut anomalies);
+                let mut view = View { judge: &judge, txn: id, site, rs, ops, shown: None };
+                view.shown = view.greatest_shown();
+                let open = view.judge(&mut anomalies);
                 reason = reason.or(open);
             }
             _ => {
@@ -278,6 +280,8 @@ struct View<'a> {
     site: Site,
     rs: Timestamp,
     ops: &'a [Op],
+    /// The greatest final commit that its reads show.
+    shown: Option<Timestamp>,
 }
 
 impl View<'_> {
@@ -331,7 +335,7 @@ impl View<'_> {
         }
         self.counts(anomalies);
         self.whole(&reached, &seen_locals, anomalies);
-        self.conflicts(&reached, &seen_locals, anomalies);
+        self.conflicts(&seen_locals, anomalies);
         open
     }
 
@@ -368,6 +372,34 @@ impl View<'_> {
         });
     }
 
+    /// Whether the snapshot may hold a local commit in place of a final one that conflicts with it: the final part of a snapshot may end anywhere
+    /// above what its reads show.
+    fn passes(&self, local: &Version, last: &Version) -> bool {
+        let rs = snapshot(self.judge.history, self.judge.history.txn(local.txn));
+        rs < Some(last.ts) && self.shown < Some(last.ts)
+    }
+
+    /// The greatest final commit that the reads show. One of the own site may have been a local commit still, unless it was acknowledged before.
+    fn greatest_shown(&self) -> Option<Timestamp> {
+        let history = self.judge.history;
+        let invoked = history.txn(self.txn).invoke;
+        let of_writer = |value: Value, key: KeyId| {
+            let (txn, _) = *self.judge.writers.get(&(key, value))?;
+            let record = history.txn(txn);
+            let is_told = record.known_completion().is_some_and(|end| end < invoked);
+            let (ts, is_final) = self.judge.held(txn, self.site, self.rs)?;
+            (is_final && (record.site != Some(self.site) || is_told)).then_some(ts)
+        };
+        let values = self.ops.iter().flat_map(|op| match op.action {
+            Action::Read(Seen::Register(value)) => vec![(value, op.key)],
+            Action::Read(Seen::List(list)) => {
+                history.list(op.key, list).iter().map(|&value| (value, op.key)).collect()
+            }
+            _ => Vec::new(),
+        });
+        values.filter_map(|(value, key)| of_writer(value, key)).max()
+    }
+
     /// The versions behind the values that were read, each with whether it is a final one; none if the snapshot
     /// cannot hold them in this order, or misses a final one.
     fn versions(&self, key: KeyId, values: &[Value], is_list: bool) -> Option<Vec<(Version, bool)>> {
@@ -381,14 +413,16 @@ impl View<'_> {
             one < next || !is_final && self.judge.saw(next.txn, one.txn, self.site)
         };
         let is_ordered = versions.windows(2).all(|pair| follows(&pair[0], &pair[1]));
-        let finals = self.judge.final_versions(key, self.rs);
-        let is_complete = if is_list {
-            versions.iter().filter(|(_, is_final)| *is_final).count() == finals.len()
-        } else {
-            finals
-                .iter()
-                .all(|one| versions.last().is_some_and(|last| one <= &last.0 || follows(&(*one, true), last)))
+        let mut finals = self.judge.final_versions(key, self.rs).iter();
+        let is_held = |one: &Version| {
+            let is_passed = versions.iter().any(|(local, is_final)| !is_final && self.passes(local, one));
+            let is_there = match is_list {
+                true => versions.iter().any(|(version, _)| version == one),
+                false => versions.last().is_some_and(|last| *one <= last.0 || follows(&(*one, true), last)),
+            };
+            is_there || is_passed
         };
+        let is_complete = finals.all(is_held);
         (is_ordered && is_complete).then_some(versions)
     }
 
@@ -446,25 +480,17 @@ impl View<'_> {
         }
     }
 
-    /// Whether the snapshot surely holds a final commit below it: a read shows it, or its site had acknowledged it before.
-    fn surely_holds(&self, reached: &BTreeMap<KeyId, Option<(Timestamp, TxnId)>>, version: &Version) -> bool {
-        let history = self.judge.history;
-        let txn = history.txn(version.txn);
-        let invoked = history.txn(self.txn).invoke;
+    /// Whether the snapshot surely holds a final commit below it: a read shows one that is not before it, or its site had acknowledged it before.
+    fn surely_holds(&self, version: &Version) -> bool {
+        let txn = self.judge.history.txn(version.txn);
+        let invoked = self.judge.history.txn(self.txn).invoke;
         let is_told = txn.site == Some(self.site) && txn.known_completion().is_some_and(|end| end < invoked);
-        let mut written = history.ops(txn).iter().filter(|op| op.action.written().is_some());
-        let last = Some((version.ts, version.txn));
-        is_told || written.any(|op| reached.get(&op.key).is_some_and(|&reached| reached >= last))
+        is_told || self.shown >= Some(version.ts)
     }
 
     /// SPSI-3: of two writers of a key in one snapshot one saw the other. What became final below the snapshot only after these reads, and shows in
     /// none of them, was in nobody's way: the local commit aborts with whatever has read from it.
-    fn conflicts(
-        &self,
-        reached: &BTreeMap<KeyId, Option<(Timestamp, TxnId)>>,
-        seen: &BTreeSet<TxnId>,
-        anomalies: &mut Anomalies,
-    ) {
+    fn conflicts(&self, seen: &BTreeSet<TxnId>, anomalies: &mut Anomalies) {
         let history = self.judge.history;
         for &local in seen {
             let Some(local_rs) = snapshot(history, history.txn(local)) else { continue };
@@ -480,7 +506,7 @@ impl View<'_> {
                 let missed = |version: &&Version| {
                     version.ts > local_rs
                         && !self.judge.saw(local, version.txn, self.site)
-                        && self.surely_holds(reached, version)
+                        && self.surely_holds(version)
                 };
                 let finals = finals.filter(missed).map(|version| version.txn);
                 let writes = |&&other: &&TxnId| {

@@ -34,7 +34,7 @@ use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::injector::{Ending, Strike};
-use crate::system::System;
+use crate::system::{Facts, System};
 use attempt::{Attempt, Undecided};
 use doom::Doom;
 use homes::parameters_at;
@@ -864,6 +864,7 @@ impl Clients {
         cluster: &Cluster<S>,
     ) {
         self.tally.unknown += 1;
+        let participants = participants.filter(|participants| !participants.is_empty());
         let reported = self.random.chance(0.3);
         if reported {
             let time = self.time(cluster.world.now());
@@ -896,7 +897,10 @@ impl Clients {
         self.breaches.extend(breaches.into_iter().map(|breach| format!("{}: {breach}", attempt.id)));
         self.tally.committed += 1;
         self.puts.acknowledge(&attempt.puts, timestamp);
-        if attempt.read_only.is_none() {
+        // Nobody keeps a record of what has only read a snapshot.
+        let is_on_record =
+            S::FACTS != Facts::Snapshots || ops.iter().any(|op| !matches!(op, MicroOp::Read(..)));
+        if attempt.read_only.is_none() && is_on_record {
             self.told.push((attempt.id, Outcome::Committed(timestamp)));
         }
         self.acknowledge_appends(&ops);

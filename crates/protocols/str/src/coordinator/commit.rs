@@ -56,6 +56,7 @@ impl Coordinator {
             return finish(outbox, id, Ok(Committed::at(timestamp)));
         }
         let (session, snapshot) = (execution.session(), execution.snapshot);
+        open.is_read_only = writes.is_empty();
         let period = period.unwrap_or_default();
         let committing = Committing { writes, session, snapshot, period, shows, asked_at: context.now };
         (open.phase, open.silent) = (Phase::Committing(Box::new(committing)), 0);
@@ -193,6 +194,8 @@ impl Coordinator {
                 let snapshot = ClockTime::from_micros(timestamp.micros);
                 self.end(id, Ending::Committed { timestamp, snapshot }, outbox);
             }
+            // What has only read and was shown may have committed before that was forgotten, and others after it.
+            Some(Outcome::Aborted) if open.is_read_only && open.is_shown => self.give_up(id, outbox),
             Some(Outcome::Aborted) => {
                 self.end(id, Ending::Aborted(crate::message::Refusal::Conflict), outbox);
             }
@@ -261,6 +264,7 @@ impl Coordinator {
             wants: Wants { answered: true, resolve_wanted: true },
             silent: 0,
             is_shown: false,
+            is_read_only: false,
         };
         self.transactions.insert(id, open);
         self.transactions.wake_at(id, deadline);

@@ -82,6 +82,8 @@ pub struct Open {
     silent: u32,
     /// True if its result was shown, and is not final.
     is_shown: bool,
+    /// True if it was asked to commit and has written nothing: no home keeps a record of it.
+    is_read_only: bool,
 }
 
 #[derive(Debug)]
@@ -343,6 +345,7 @@ impl Coordinator {
             wants: Wants::default(),
             silent: 0,
             is_shown: false,
+            is_read_only: false,
         };
         self.transactions.insert(id, open);
         self.transactions.wake_at(id, deadline);
@@ -409,7 +412,9 @@ impl Coordinator {
                 finish(outbox, id, Err(Failure::Unavailable { missing: vec![open.home] }));
             }
             Phase::Committing(_) | Phase::Inquiring(_) => {
-                open.wants.give_up(id, vec![open.home.shard], outbox);
+                // Nobody can be asked later what became of one that has only read.
+                let participants = if open.is_read_only { Vec::new() } else { vec![open.home.shard] };
+                open.wants.give_up(id, participants, outbox);
             }
         }
     }
