@@ -14,6 +14,7 @@ use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
 
 use super::cluster::verify::how_far;
+use super::keyspace::SpeculationArguments;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
 use crate::parse::positive;
@@ -28,6 +29,7 @@ Examples:
   quorate torture --faults node-crashes,partitions --workload retwis --json
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --isolation serializable --seconds 30
+  quorate torture --isolation snapshot --sites 1   three processes of one site, which share a home
   quorate torture --isolation parallel-snapshot    two sites of three processes, which run transactions by themselves
   quorate torture --baseline txn-occ --seconds 30
   quorate torture --attack lost-replica,early-error
@@ -57,6 +59,9 @@ pub(crate) struct TortureArguments {
     /// of two sites, a replica of its local site each.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
+    /// In how many sites the nodes stand: each in one of its own unless said otherwise. With `snapshot` three nodes of a site share a home.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    sites: Option<u64>,
     /// Into how many shards the keys are divided: 2 unless said otherwise. With `parallel-snapshot` there is one local site in each site.
     #[arg(long, value_name = "N", value_parser = positive)]
     shards: Option<u64>,
@@ -69,6 +74,8 @@ pub(crate) struct TortureArguments {
     /// Torture this comparison system; see `quorate bench --list`.
     #[arg(long, value_name = "SYSTEM", conflicts_with = "isolation")]
     baseline: Option<System>,
+    #[command(flatten)]
+    speculation: SpeculationArguments,
     /// Give each node a network namespace instead of a proxy.
     #[arg(long)]
     namespaces: bool,
@@ -76,7 +83,7 @@ pub(crate) struct TortureArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
-    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "seconds", "workload", "nodes", "shards", "durability", "isolation",
+    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "seconds", "workload", "nodes", "sites", "shards", "durability", "isolation",
         "baseline", "namespaces", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
@@ -122,6 +129,11 @@ impl TortureArguments {
             }
             (shards, has_sets) => shards.unwrap_or(if has_sets { 1 } else { 2 }),
         };
+        if self.sites.is_some_and(|sites| has_sets || sites > self.nodes as u64) {
+            return Err(Failure::usage(
+                "--sites is for nodes that stand in at most as many sites, and not for parallel-snapshot",
+            ));
+        }
         let nodes =
             GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
         let options = Options {
@@ -134,7 +146,9 @@ impl TortureArguments {
             shards: shards as usize,
             durability: self.durability,
             isolation: self.isolation,
+            sites: self.sites.map(|sites| sites as usize),
             baseline: self.baseline,
+            speculation: self.speculation.options(),
             namespaces: self.namespaces,
             history: self.history.clone(),
         };
@@ -145,7 +159,7 @@ impl TortureArguments {
                 }
                 Fault::EmptyDisks => {
                     format!(
-                        "{fault} cannot be injected: the decisions of a node that stands alone in its site are on its disk alone"
+                        "{fault} cannot be injected: a node that shares its home with nobody has its decisions alone; try --sites 1"
                     )
                 }
                 _ => format!("{fault} cannot be injected with --namespaces"),
@@ -181,6 +195,7 @@ impl TortureArguments {
             "seed": self.seed,
             "seconds": self.seconds,
             "nodes": self.nodes,
+            "sites": self.sites,
             "shards": shards,
             "durability": self.durability.name(),
             "isolation": self.isolation.name(),

@@ -78,6 +78,23 @@ fn tortured_nodes_that_run_transactions_have_lost_nothing() {
         assert!(json["faults"][fault]["strikes"].as_u64().unwrap() > 0, "{fault}: {json}");
     }
     assert!(json["committed"].as_u64().unwrap() > 100, "{json}");
+    let together = [
+        "--sites",
+        "1",
+        "--variant",
+        "str-internal",
+        "--orders-sessions",
+        "--faults",
+        "empty-disks,node-crashes",
+    ];
+    let tortured = run(&[&snapshot[..], &together].concat());
+    let json = tortured.json();
+    assert_eq!(
+        (tortured.code, json["ok"].as_bool(), json["sites"].as_u64()),
+        (0, Some(true), Some(1)),
+        "{json}"
+    );
+    assert!(json["faults"]["empty-disks"]["strikes"].as_u64().unwrap() > 0, "{json}");
     for impossible in ["membership", "empty-disks"] {
         let refused = run(&["torture", "--isolation", "snapshot", "--faults", impossible]);
         assert!(refused.code == 2 && refused.err.contains("cannot be injected"), "{}", refused.err);

@@ -108,7 +108,7 @@ async fn fetch_range(txn: &Transaction, range: NeededRange, attempt: &mut Attemp
     }
 }
 
-/// Writes pairs, many at a time, in whatever order: the population of a keyspace that nobody uses yet.
+/// Writes pairs, many at a time, in any order: the population of a keyspace that nobody uses yet.
 ///
 /// # Errors
 /// The first transaction that fails.

@@ -43,6 +43,7 @@ use quorate_checker::{Report, check};
 use quorate_cluster::verify::{HowFar, verify};
 use quorate_cluster::{Failure, Launch, Layout, Processes, free_addresses};
 use quorate_core::GroupSize;
+use quorate_core::topology::Speculation;
 use quorate_load::{HistoryLog, Tally};
 use quorate_workloads::{Parameters, WorkloadKind};
 
@@ -111,6 +112,8 @@ pub struct Options {
     pub workload: WorkloadKind,
     /// How many nodes, each of which holds a replica of every shard at first. Where groups stand in sites, so many in each of two sites.
     pub nodes: GroupSize,
+    /// In how many sites the nodes stand: in so many as there are nodes, if nothing is said. Groups that stand in sites have their own number.
+    pub sites: Option<usize>,
     /// How many shards the keyspace has. Where groups stand in sites, how many in each of these: histories tell the transactions of one from
     /// those of another by the name of the site, so one.
     pub shards: usize,
@@ -120,6 +123,8 @@ pub struct Options {
     pub isolation: Isolation,
     /// The comparison system that runs the keyspace, if one does.
     pub baseline: Option<System>,
+    /// How transactions speculate, if that is said.
+    pub speculation: Option<Speculation>,
     /// True for network namespaces, false for proxies.
     pub namespaces: bool,
     /// The file to write the history to.
@@ -186,7 +191,7 @@ impl Tortured {
 
 impl Options {
     /// The faults that were asked for and cannot be injected: namespaces neither delay nor break, groups that stand in sites stay as they
-    /// are, and so do those of keyspaces with homes, of which each is one node here.
+    /// are, and so do those of keyspaces with homes; a home of one node does not survive its disk.
     pub fn impossible(&self) -> Vec<Fault> {
         match &self.faults {
             Faults::These(faults) => {
@@ -200,8 +205,8 @@ impl Options {
         match fault {
             Fault::DelaySpikes | Fault::BrokenConnections => !self.namespaces,
             Fault::Membership => !self.isolation.stands_in_sites() && !self.has_homes(),
-            // A node that stands alone in its site keeps its decisions alone.
-            Fault::EmptyDisks => !self.has_homes(),
+            // The home of a node that shares it with nobody is on its disk alone.
+            Fault::EmptyDisks => !self.has_homes() || self.shares_homes(),
             _ => true,
         }
     }
@@ -211,9 +216,18 @@ impl Options {
         self.isolation.has_homes() && self.baseline.is_none()
     }
 
+    /// True if each home is that of three nodes, and survives one of them.
+    fn shares_homes(&self) -> bool {
+        let (nodes, sites) = (self.nodes.replicas(), self.sites());
+        nodes.is_multiple_of(sites) && (nodes / sites).is_multiple_of(3)
+    }
+
     /// How many sites there are.
     fn sites(&self) -> usize {
-        if self.isolation.stands_in_sites() { LOCAL_SITES } else { self.nodes.replicas() }
+        match self.isolation.stands_in_sites() {
+            true => LOCAL_SITES,
+            false => self.sites.unwrap_or(self.nodes.replicas()),
+        }
     }
 
     fn faults(&self) -> Vec<Fault> {
@@ -302,6 +316,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
         shards: options.shards,
         replicas: Some(options.nodes.replicas()),
         comparison: options.baseline.map(Rival::from),
+        speculation: options.speculation,
         ..KeyspaceOptions::new(options.isolation)
     };
     tell(Moment::Begins { processes: options.processes(), directory: directory.path() });

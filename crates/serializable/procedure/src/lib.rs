@@ -84,7 +84,7 @@ pub trait Procedure {
         Footprint::Everything
     }
 
-    /// The keys and ranges that a call with these arguments reads for certain, as far as the arguments name them. Whatever calls the procedure over
+    /// The keys and ranges that a call with these arguments reads for certain, as far as the arguments name them. A client that runs the procedure over
     /// what it has [`fetched`] begins with these; a call finds out the others.
     fn named(&self, arguments: &[u8]) -> Needs {
         let _ = arguments;

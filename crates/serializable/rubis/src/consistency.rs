@@ -8,7 +8,7 @@
 //! | quantities | what there is of an item and what was sold of it is what was offered, and never below zero |
 //! | ratings | the rating of a user is the sum of those of all comments on it |
 //! | names | an item is found by category, region and seller, a user by nickname, and nothing else is |
-//! | notes | whoever has bid or bought has a note of it at home, and nobody else has |
+//! | notes | each bidder and each buyer has a note of it at home, and no other user has |
 //!
 //! The last one is what tells whether interactions of two markets are carried out everywhere or nowhere.
 
@@ -97,7 +97,7 @@ fn items(books: &Books, report: &mut Report) {
         }
         let seller = Id { market: id.market, number: item.seller() };
         report.expect("rows", books.users.contains_key(&seller), || {
-            format!("{id:?} is sold by {seller:?}, who does not exist")
+            format!("{id:?} is sold by {seller:?}, which does not exist")
         });
         let names = [
             books.by_category.contains(&(*id, item.category())),

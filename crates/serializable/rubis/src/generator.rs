@@ -36,7 +36,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Interactions over a population. Those who take part in them belong to it; items and users that were registered since are found by searching.
+    /// Interactions over a population. The users and items that they name belong to it; items and users that were registered since are found by searching.
     pub fn new(scale: Scale, mix: Mix) -> Self {
         Generator { scale, mix }
     }
@@ -51,7 +51,7 @@ impl Generator {
         };
         match kind {
             Kind::RegisterUser => {
-                // Whoever draws the same one is refused, once in a very long time.
+                // A second user that draws the same one is refused, once in a very long time.
                 let nickname = format!("n{:016x}", random.next_u64()).into_bytes();
                 let (password, region) = (password(&nickname), region(random));
                 Interaction::RegisterUser(RegisterUser {

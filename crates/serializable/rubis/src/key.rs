@@ -27,11 +27,11 @@ pub enum Table {
     ItemBySeller,
     /// By the number of the item and its own.
     Bid,
-    /// By the number of the bidder, and the item, of whatever market.
+    /// By the number of the bidder, and the item, of any market.
     BidByUser,
     /// By the number of the item and its own.
     Purchase,
-    /// By the number of the buyer, the item, of whatever market, and the date.
+    /// By the number of the buyer, the item, of any market, and the date.
     PurchaseByUser,
     /// By the number of the user that it is about and its own.
     Comment,
@@ -273,7 +273,7 @@ impl Parts<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// An item of whatever market.
+    /// An item of any market.
     pub(crate) fn id(&mut self) -> Option<Id> {
         self.take().map(Id::of)
     }

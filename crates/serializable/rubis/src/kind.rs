@@ -33,25 +33,25 @@ pub enum Kind {
     ViewUserInfo,
     /// The bids for an item are shown.
     ViewBidHistory,
-    /// A form, to prove who one is before one buys.
+    /// A form, in which a user proves to be the one before it buys.
     BuyNowAuth,
     /// An item is shown to a user that may buy it.
     BuyNow,
     /// A user buys.
     StoreBuyNow,
-    /// A form, to prove who one is before one bids.
+    /// A form, in which a user proves to be the one before it bids.
     PutBidAuth,
     /// An item is shown to a user that may bid for it.
     PutBid,
     /// A user bids.
     StoreBid,
-    /// A form, to prove who one is before one comments.
+    /// A form, in which a user proves to be the one before it comments.
     PutCommentAuth,
     /// A user is shown to one that may comment on it.
     PutComment,
     /// A user comments on another one.
     StoreComment,
-    /// A form, to prove who one is before one sells.
+    /// A form, in which a user proves to be the one before it sells.
     Sell,
     /// All categories are listed for a user that may sell.
     SelectCategoryToSellItem,
@@ -59,7 +59,7 @@ pub enum Kind {
     SellItemForm,
     /// A user offers an item for sale.
     RegisterItem,
-    /// A form, to prove who one is before one sees what concerns oneself.
+    /// A form, in which a user proves to be the one before it sees what concerns it.
     AboutMeAuth,
     /// A user sees what concerns it.
     AboutMe,

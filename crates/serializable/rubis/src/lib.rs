@@ -28,9 +28,9 @@
 //! - Sessions are not walked through: interactions are drawn one by one, as often as a walk passes through them.
 //! - A page of search results begins at a number that is drawn, where the benchmark counts pages from the first.
 //! - Auctions do not end while it runs, so there is no table of old items. What is bought to the last piece stays.
-//! - Bids and comments hold the nickname of their author, who may be of another market; the notes of a bidder say what it has bid, and not whether it
+//! - Bids and comments hold the nickname of their author, a user of any market; the notes of a bidder say what it has bid, and not whether it
 //!   was outbid elsewhere.
-//! - Who wants to buy more than there is gets what there is. The benchmark refuses; here the buyer's market could not tell.
+//! - A buyer that wants more than there is gets what there is. The benchmark refuses; here the buyer's market could not tell.
 //! - A comment concerns the market of the user that it is about, and no other. The author has no note of it.
 //! - Money is counted in cents.
 

@@ -22,7 +22,7 @@ pub struct Rubis;
 /// What is answered to arguments that are not those of an interaction.
 pub const MALFORMED: &[u8] = b"the arguments are no interaction of RUBiS";
 
-/// What is answered to whoever wants to become a user under a nickname that another user has.
+/// What is answered where another user has the nickname that a new one wants.
 pub const NICKNAME_TAKEN: &[u8] = b"another user has this nickname";
 
 /// What is answered to a user that does not prove to be the one.

@@ -59,7 +59,7 @@ pub(super) trait Source: Send + Sync + 'static {
 #[derive(Clone)]
 pub(super) struct Seat {
     pub(super) keyspace: Keyspace,
-    /// The number of the warehouse, or whatever else it is at home at.
+    /// The number of the warehouse or market that it is at home at.
     pub(super) home: u32,
 }
 

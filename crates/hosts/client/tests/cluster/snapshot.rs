@@ -163,7 +163,8 @@ async fn a_node_is_missed_by_nobody_and_all_of_them_remember() {
     }
 }
 
-/// In memory the shards survive a node, and a home of one keeps its decisions on disk all the same.
+/// In memory the shards survive a node, and a home of one keeps its decisions on disk all the same. While it is away, the keys wait of which it alone
+/// knows what became; all others are written.
 #[tokio::test]
 async fn a_keyspace_in_memory_survives_each_node() {
     let mut cluster = Cluster::start();
@@ -174,7 +175,9 @@ async fn a_keyspace_in_memory_survives_each_node() {
     load.goes_on("it has begun").await;
     for node in 0..3 {
         cluster.crash(node);
-        load.goes_on(&format!("node {node} is gone")).await;
+        for key in ["x", "y", "z"] {
+            assert_eq!(count_up(&shop, &format!("{key}{node}")).await, 1, "without node {node}");
+        }
         for shard in 1..homes[0] {
             assert!(!cluster.has_log(node, shard, node), "shard {shard} is in memory");
         }
@@ -184,6 +187,26 @@ async fn a_keyspace_in_memory_survives_each_node() {
         load.goes_on(&format!("node {node} is back")).await;
     }
     load.end().await;
+}
+
+/// Nodes of one site share a home: the others find out what became of the transactions of one that is gone, and no key waits for it.
+#[tokio::test]
+async fn a_home_of_three_settles_what_a_node_has_left() {
+    for durability in [Durability::Sync, Durability::Memory] {
+        let mut cluster = Cluster::start_in(&["a"; 3]);
+        let db = cluster.connect().await;
+        let shop = create(&db, durability).await;
+        let load = Load::start(&shop);
+        load.goes_on("it has begun").await;
+        for node in 0..3 {
+            cluster.crash(node);
+            load.goes_on(&format!("node {node} is gone, {durability}")).await;
+            cluster.restart(node);
+            wait_until_all_serve(&cluster).await;
+            load.goes_on(&format!("node {node} is back, {durability}")).await;
+        }
+        load.end().await;
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ fn the_population_is_consistent() {
 }
 
 #[test]
-fn whatever_is_run_the_conditions_hold() {
+fn the_conditions_hold_after_any_run() {
     for (shards, seed) in [(1, 1), (2, 2), (3, 3)] {
         let mut world = World::new(SMALL, shards, seed);
         let before = world.all();

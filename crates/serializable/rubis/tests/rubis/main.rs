@@ -1,4 +1,4 @@
-//! RUBiS over stores in memory: whatever is run, the conditions hold, and what is broken is noticed.
+//! RUBiS over stores in memory: after any run the conditions hold, and what is broken is noticed.
 
 mod conditions;
 mod interactions;
