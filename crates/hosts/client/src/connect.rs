@@ -115,8 +115,14 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let session =
         Session::new(client, options.open_transactions_max, options.commits_in_flight_max, transport.clone());
     let system = Arc::new(directory.system);
-    let shared =
-        Arc::new(Shared { session, options, places, kept: Kept::default(), system: Arc::clone(&system) });
+    let shared = Arc::new(Shared {
+        session,
+        options,
+        places,
+        probabilities: Default::default(),
+        kept: Kept::default(),
+        system: Arc::clone(&system),
+    });
     tokio::spawn(keep_current(Arc::downgrade(&shared), transport.clone(), Arc::clone(&system), stale));
     Ok(Database::new(shared, transport, system))
 }

@@ -73,6 +73,14 @@ pub enum Error {
         /// Answers, with [`Database::outcome`](crate::Database::outcome), what became of it.
         token: Token,
     },
+    /// A result that was shown before it was final has not become final, and will not: its readers are owed an apology. Surely not committed.
+    #[error(
+        "transaction {token} was shown before it was final, and did not commit: an apology is owed; then run the transaction again"
+    )]
+    ApologyOwed {
+        /// Its name.
+        token: Token,
+    },
     /// What a one-round transaction has answered cannot be had any more. **It was committed.**
     #[error("transaction {token} has committed, but what it has answered is lost: look at the data")]
     AnswersLost {
@@ -237,6 +245,15 @@ pub enum Invalid {
         name: String,
         /// Its isolation.
         isolation: Isolation,
+    },
+    /// The transactions of the keyspace are not shown before they are final.
+    #[error(
+        "transactions of {name:?} are not shown before they are final: commit without speculation, or use a keyspace that is snapshot, of the variant \
+         str-external or planet"
+    )]
+    ShowsNothing {
+        /// The keyspace.
+        name: String,
     },
     /// Transactions of such keyspaces do not speculate.
     #[error(

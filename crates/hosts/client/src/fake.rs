@@ -140,6 +140,7 @@ impl Fake {
             session,
             options,
             places,
+            probabilities: Default::default(),
             kept: Kept::default(),
             system: Arc::clone(&definition),
         });

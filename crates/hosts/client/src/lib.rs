@@ -107,7 +107,9 @@ pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use receipt::Receipt;
 pub use removal::SiteRemoval;
 pub use token::{InvalidToken, Token};
-pub use transaction::{Committing, Members, Page, SetIter, Transaction};
+pub use transaction::{
+    Committing, Earlier, Info, Members, Page, SetIter, Speculated, SpeculativeCommit, Transaction,
+};
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::command::{Command, ContainerCall, Failure, Freshness, Milestone, SetCall};
+use quorate_core::command::{Begun, Command, ContainerCall, Failure, Freshness, Milestone, SetCall, Shown};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
     ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
@@ -399,6 +399,31 @@ impl Session {
             |waiters, sender| waiters.expect_finish(transaction, sender),
             || Command::Commit { transaction },
         )
+    }
+
+    /// Asks to commit a transaction, and to be shown the result before it is final.
+    pub(crate) fn commit_speculatively(
+        &self,
+        transaction: TransactionId,
+        before: Vec<Command>,
+    ) -> Option<(oneshot::Receiver<Shown>, oneshot::Receiver<FinishAnswer>)> {
+        let (sender, shown) = oneshot::channel();
+        let mut sender = Some(sender);
+        let finish = self.ask(
+            before,
+            |waiters, finish| {
+                sender.take().is_some_and(|shown| waiters.expect_shown(transaction, shown, finish))
+            },
+            || Command::CommitSpeculatively { transaction },
+        );
+        finish.map(|finish| (shown, finish))
+    }
+
+    /// The snapshot of an open transaction, once it has one.
+    pub(crate) fn begun(&self, transaction: TransactionId) -> Option<Begun> {
+        let mut begun = None;
+        self.port.with(&mut |waiters, _| begun = waiters.begun(transaction));
+        begun
     }
 
     /// Asks to drop a transaction.

@@ -4,6 +4,7 @@ mod counters;
 mod members;
 mod pipeline;
 mod sets;
+pub(crate) mod speculation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +25,9 @@ use crate::token::Token;
 use crate::waiters::{FinishAnswer, Located, Marked};
 
 pub use members::Members;
-pub use pipeline::Committing;
+pub use pipeline::{Committing, Earlier};
 pub use sets::SetIter;
+pub use speculation::{Info, Speculated, SpeculativeCommit};
 
 /// An open transaction: reads see the newest versions, writes are kept back until [`Transaction::commit`], and commit
 /// validates that nothing that was read has changed.
@@ -68,6 +70,8 @@ struct Progress {
     footprint: Footprint,
     /// The home that decides it, if it runs at a node and has begun there.
     decided_at: Option<ShardId>,
+    /// The type of the transaction, if it has one: the recent commit probability is that of its type.
+    kind: Option<String>,
     /// The changes of which the coordinator has not been told: they go along with the next read, or with the commit.
     untold: Untold,
 }
@@ -557,9 +561,16 @@ impl Inner {
 
     /// Asks the coordinator to commit, once the window of commits in flight has room.
     async fn ask_to_commit(&self) -> Result<Asked> {
+        let Some((before, permit)) = self.take_commit().await? else { return Ok(Asked::Nothing) };
+        let receiver = self.shared.session.commit(self.id, before).ok_or_else(|| self.ended())?;
+        Ok(Asked::Commit { receiver, _permit: permit })
+    }
+
+    /// The commands that come before the commit, and its place in the window; none if there is nothing to commit.
+    async fn take_commit(&self) -> Result<Option<(Vec<Command>, OwnedSemaphorePermit)>> {
         let (stage, untold) = self.end()?;
         if stage == Stage::Idle && untold.is_empty() {
-            return Ok(Asked::Nothing);
+            return Ok(None);
         }
         let session = &self.shared.session;
         let permit = match tokio::time::timeout_at(self.deadline, session.commit_permit()).await {
@@ -572,8 +583,7 @@ impl Inner {
                 return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
             }
         };
-        let receiver = session.commit(self.id, self.untold(stage, untold)).ok_or_else(|| self.ended())?;
-        Ok(Asked::Commit { receiver, _permit: permit })
+        Ok(Some((self.untold(stage, untold), permit)))
     }
 
     /// Waits for the answer of the coordinator.

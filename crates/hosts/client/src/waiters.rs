@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::command::{
-    Committed, Event, Executed, Failure, Member, Milestone, NotExecuted, NotReached, Outcome, SetAnswer,
+    Begun, Committed, Event, Executed, Failure, Member, Milestone, NotExecuted, NotReached, Outcome,
+    SetAnswer, Shown,
 };
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::{Durability, Keyspace, Shard};
@@ -88,6 +89,8 @@ struct Slot {
     elements: Option<oneshot::Sender<ElementsAnswer>>,
     members: Option<oneshot::Sender<MembersAnswer>>,
     located: Option<oneshot::Sender<Located>>,
+    begun: Option<Begun>,
+    shown: Option<oneshot::Sender<Shown>>,
     finish: Option<oneshot::Sender<FinishAnswer>>,
     failure: Option<Failure>,
 }
@@ -320,6 +323,22 @@ impl Waiters {
         self.live(transaction).map(|slot| slot.finish = Some(sender)).is_some()
     }
 
+    /// A call waits to be shown the result of a transaction, and for its end: at most one at a time per transaction.
+    pub(crate) fn expect_shown(
+        &mut self,
+        transaction: TransactionId,
+        shown: oneshot::Sender<Shown>,
+        finish: oneshot::Sender<FinishAnswer>,
+    ) -> bool {
+        let slot = self.live(transaction);
+        slot.map(|slot| (slot.shown, slot.finish) = (Some(shown), Some(finish))).is_some()
+    }
+
+    /// The snapshot of an open transaction, once it has one.
+    pub(crate) fn begun(&self, transaction: TransactionId) -> Option<Begun> {
+        self.slots.get(&transaction).and_then(|slot| slot.begun)
+    }
+
     /// A call waits for what became of a transaction.
     pub(crate) fn expect_outcome(
         &mut self,
@@ -368,8 +387,16 @@ impl Waiters {
                     let _ = slot.gets.swap_remove(position).1.send(value);
                 }
             }
-            // Nobody asks for them.
-            Event::Begun { .. } | Event::Shown { .. } => {}
+            Event::Begun { transaction, begun } => {
+                if let Some(slot) = self.slots.get_mut(&transaction) {
+                    slot.begun = Some(begun);
+                }
+            }
+            Event::Shown { transaction, shown } => {
+                if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.shown.take()) {
+                    let _ = sender.send(shown);
+                }
+            }
             Event::Marked { transaction, key, value, is_in_flight } => {
                 let Some(slot) = self.slots.get_mut(&transaction) else { return };
                 if let Some(position) = slot.marks.iter().position(|(wanted, _)| *wanted == key) {

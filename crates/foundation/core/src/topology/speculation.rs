@@ -28,6 +28,11 @@ impl SpeculationVariant {
         SpeculationVariant::StrExternal,
     ];
 
+    /// True if clients may be shown results before they are final.
+    pub const fn shows(self) -> bool {
+        matches!(self, SpeculationVariant::Planet | SpeculationVariant::StrExternal)
+    }
+
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {

@@ -65,26 +65,42 @@ impl Transaction {
     }
 }
 
+/// A transaction whose commit is under way, and which others may come after.
+#[derive(Clone, Copy, Debug)]
+pub struct Earlier<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    /// False if it has done nothing: it has not been heard of, and there is nothing to come after.
+    pub(super) is_known: bool,
+}
+
+impl<'a> From<&'a Committing> for Earlier<'a> {
+    fn from(committing: &'a Committing) -> Self {
+        let is_known = matches!(committing.asked, Asked::Commit { .. });
+        Earlier { inner: &committing.inner, is_known }
+    }
+}
+
 impl Keyspace {
     /// Begins a transaction that comes after one whose commit is under way: if that one commits, this one sees what it has written, and no other
-    /// transaction sees this one without it. If it does not commit, this one is a transaction like any other; so commit what relies on it after
-    /// its receipt. Needs a `parallel-snapshot` keyspace.
+    /// transaction sees this one without it. In a `parallel-snapshot` keyspace, if it does not commit, this one is a transaction like any other; so commit
+    /// what relies on it after its receipt. In a `snapshot` keyspace, this one aborts with it. Needs a keyspace of one of the two.
     ///
     /// # Errors
     /// [`Invalid::Unsupported`] in another isolation, [`Invalid::OtherKeyspace`] if the commit is one of another keyspace; else as
     /// [`Keyspace::begin`].
-    pub async fn begin_after(&self, earlier: &Committing) -> Result<Transaction> {
+    pub async fn begin_after<'a>(&self, earlier: impl Into<Earlier<'a>>) -> Result<Transaction> {
+        let earlier = earlier.into();
         let definition = self.definition();
         let name = || definition.name.clone();
-        if definition.comparison.is_some() || !definition.isolation.stands_in_sites() {
+        let pipelines = definition.isolation.stands_in_sites() || definition.isolation.has_homes();
+        if definition.comparison.is_some() || !pipelines {
             return Err(Invalid::Unsupported { name: name(), isolation: definition.isolation }.into());
         }
         if earlier.inner.keyspace.id != definition.id || !std::ptr::eq(&*earlier.inner.shared, self.shared())
         {
             return Err(Invalid::OtherKeyspace { name: name() }.into());
         }
-        // One that has done nothing has not been heard of, and there is nothing to come after.
-        let after = matches!(earlier.asked, Asked::Commit { .. }).then_some(earlier.inner.id);
+        let after = earlier.is_known.then_some(earlier.inner.id);
         self.open(self.shared().session.next_transaction(), after, self.deadline()).await
     }
 }
