@@ -254,6 +254,9 @@ impl<S: System> Simulation<S> {
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
     pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation<S>) -> bool) -> bool {
         while let Some(happening) = self.cluster.world.advance(limit) {
+            for (replica, word) in std::mem::take(&mut self.cluster.last_words) {
+                self.clients.note_journal::<S>(replica, word);
+            }
             match happening {
                 Happening::Server(server, event) => {
                     if let Some(consultation) = S::Server::consultation(&event) {

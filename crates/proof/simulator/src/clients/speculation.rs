@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use quorate_checker::RecordedTxn;
 use quorate_checker::history::RecordedFacts;
+use quorate_checker::{MicroOp, RecordedTxn};
 use quorate_core::command::{Begun, Command, Committed, Failure, Outcome, Shown};
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, ClockTime, Random, ReplicaId, Timestamp, TransactionId};
@@ -125,6 +125,11 @@ impl Clients {
         let Some(attempt) = self.sessions[session].attempt.take() else { return };
         match attempt.execution.observed() {
             Ok(ops) => {
+                let (rs, lc) = (snapshot_in_history(shown.snapshot), local_in_history::<S>(id, shown.local));
+                let writes = ops.iter().any(|op| !matches!(op, MicroOp::Read(..)));
+                let facts =
+                    RecordedFacts { rs: Some(rs), lc: writes.then_some(lc), ..RecordedFacts::default() };
+                self.recorder.facts(attempt.recorded, facts);
                 let time = self.time(cluster.world.now());
                 self.recorder.speculate(attempt.recorded, time, ops);
             }

@@ -334,6 +334,9 @@ impl Home {
             return;
         }
         transaction.shown = Some((local, chain));
+        if transaction.phase == Phase::ReadOnly {
+            self.greatest = self.greatest.max(local);
+        }
         self.counts.shown += 1;
         let (client, snapshot) = (transaction.client, transaction.snapshot);
         self.tell(client, Message::Shown { transaction: id, snapshot, local, chain }, outbox);

@@ -133,6 +133,8 @@ impl Home {
         let Some(transaction) = self.transactions.remove(&id) else { return };
         self.counts.finals += 1;
         let snapshot = transaction.snapshot;
+        // Whatever begins on this node from here on sees what this one has seen.
+        self.greatest = self.greatest.max(snapshot);
         let timestamp = Timestamp { micros: snapshot.as_micros(), client: id.client };
         let ending = Ending::Committed { timestamp, snapshot };
         self.remember(id, ending);

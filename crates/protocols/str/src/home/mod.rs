@@ -73,7 +73,7 @@ pub struct Home {
     open: BTreeSet<u64>,
     began: u64,
     cache: Cache,
-    /// The greatest final timestamp that this node has heard of.
+    /// The greatest final timestamp that this node has heard of; that of a read-only transaction is its snapshot.
     greatest: ClockTime,
     /// The local commits that are neither final nor aborted, by their timestamps.
     locals: BTreeSet<(ClockTime, TransactionId)>,
@@ -599,6 +599,15 @@ impl Home {
         let of_client = |one: &&Transaction| client.is_none_or(|client| one.client == client);
         let prepares = |one: &&Transaction| !matches!(one.phase, Phase::Executing | Phase::ReadOnly);
         self.transactions.values().filter(of_client).filter(prepares).count()
+    }
+
+    pub(crate) fn local_commits(&self) -> Vec<ReplicaEvent> {
+        let told = |(local, id): &(ClockTime, TransactionId)| {
+            let snapshot = self.transactions.get(id)?.snapshot;
+            let (transaction, life, local) = (*id, self.life(), *local);
+            Some(ReplicaEvent::CommittedLocally { transaction, life, snapshot, local })
+        };
+        self.locals.iter().filter_map(told).collect()
     }
 
     pub(crate) fn counts(&self) -> Counts {
