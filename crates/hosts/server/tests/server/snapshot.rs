@@ -44,6 +44,12 @@ fn to(group: u32, message: Message) -> Packet {
     envelope(CLIENT, group, 0, message)
 }
 
+/// What a clock shows that is right.
+fn now() -> ClockTime {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    ClockTime::from_micros(since_1970.as_micros() as u64)
+}
+
 fn transaction(sequence: u64) -> TransactionId {
     TransactionId { client: CLIENT, sequence, attempt: 0 }
 }
@@ -51,11 +57,9 @@ fn transaction(sequence: u64) -> TransactionId {
 /// What a node says next, if it is a message of the protocol.
 fn hear(raw: &mut Raw) -> Message {
     loop {
-        match raw.read().expect("the connection is kept") {
-            Packet::Envelope(Envelope { message: ProtocolMessage::Str(Part::Own(message)), .. }) => {
-                return message;
-            }
-            _ => {}
+        let said = raw.read().expect("the connection is kept");
+        if let Packet::Envelope(Envelope { message: ProtocolMessage::Str(Part::Own(message)), .. }) = said {
+            return message;
         }
     }
 }
@@ -91,6 +95,7 @@ fn write(raw: &mut Raw, sequence: u64, value: &'static str) -> Ending {
             snapshot: Some(snapshot),
             period,
             writes: vec![Write { key: key.into(), value: Some(value.into()) }],
+            begun: now(),
             shows: false,
         },
     )]);
@@ -142,12 +147,13 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
         by: ReplicaIndex(0),
         snapshot: ClockTime::from_micros(1),
         participants: vec![ShardId(SHARD)],
+        begun: ClockTime::from_micros(1),
         outcome: Outcome::Aborted,
         readers: Vec::new(),
     };
     let lies = [
         Message::Hello { life, wants: true },
-        Message::Record { decision: aborted.into() },
+        Message::Record { decision: aborted },
         Message::Recorded { transaction: transaction(1), outcome: Outcome::Aborted },
         Message::Settled { transactions: vec![transaction(1)] },
         Message::Decide { transaction: transaction(1), outcome: Outcome::Aborted, readers: Vec::new() },
@@ -196,13 +202,13 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
             snapshot: None,
             period: Period::default(),
             writes: Vec::new(),
+            begun: now(),
             shows: false,
         },
     )]);
     let reason = loop {
-        match raw.read().expect("it is told why") {
-            Packet::Goodbye { reason } => break reason,
-            _ => {}
+        if let Packet::Goodbye { reason } = raw.read().expect("it is told why") {
+            break reason;
         }
     };
     assert!(reason.contains("prepares a transaction of"), "{reason}");
