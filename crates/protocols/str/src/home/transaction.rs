@@ -164,3 +164,55 @@ impl Transaction {
         self.oldest.values().copied().min().unwrap_or(ClockTime::from_micros(u64::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: fn(u64) -> ClockTime = ClockTime::from_micros;
+
+    /// A vote counts for the life that was granted snapshots and under the view that has let the transaction in; a note counts under every view.
+    #[test]
+    fn votes_name_lives_and_views() {
+        let holder = Holder { replica: ReplicaIndex(1), life: Life(5), until: AT(900) };
+        let noted = |replica, life| (Some((ReplicaIndex(replica), Life(life))), Some(AT(30)));
+        for (replica, life, view, (local, local_vote), counts) in [
+            (1, 5, 2, (None, None), Some(20)),
+            (0, 5, 2, (None, None), None),
+            (1, 4, 2, (None, None), None),
+            (1, 5, 1, (None, None), None),
+            (1, 5, 3, (None, None), None),
+            (1, 5, 1, noted(1, 5), Some(30)),
+            (1, 5, 2, noted(1, 5), Some(30)),
+            (1, 5, 1, noted(1, 4), None),
+            (1, 5, 1, noted(0, 5), None),
+            (1, 5, 2, noted(0, 5), Some(20)),
+        ] {
+            let part = Part {
+                writes: Vec::new(),
+                local,
+                local_vote,
+                is_asked: true,
+                asked_at: None,
+                prepared: None,
+                prepared_at: Instant::START,
+                votes: BTreeMap::from([((ReplicaIndex(replica), Life(life), View(view)), AT(20))]),
+            };
+            let vote = part.vote_of(&holder, View(2));
+            assert_eq!(vote, counts.map(AT), "of {replica} in {life} under {view}, noted {local:?}");
+        }
+    }
+
+    /// Section 6.2: the oldest unsafe local commit in a snapshot is the least of those under everything that it has read from.
+    #[test]
+    fn the_oldest_unsafe_local_commit_is_the_least() {
+        let of = |sequence| TransactionId { client: ClientId(1), sequence, attempt: 0 };
+        for (beneath, oldest) in
+            [(vec![], u64::MAX), (vec![7], 7), (vec![7, 3, 9], 3), (vec![u64::MAX, 3], 3)]
+        {
+            let mut transaction = Transaction::new(ClientId(1), 1, AT(10), Instant::START);
+            transaction.oldest = (0..).map(of).zip(beneath.iter().copied().map(AT)).collect();
+            assert_eq!(transaction.oldest_unsafe(), AT(oldest), "{beneath:?}");
+        }
+    }
+}

@@ -391,3 +391,146 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::hosted::Shards;
+    use quorate_core::{ClientId, GroupSize, ReplicaIndex, ShardId, Timestamp};
+
+    use super::*;
+    use crate::config::{ReplicaConfig, Variant};
+    use crate::message::newest_of;
+
+    const AT: fn(u64) -> ClockTime = ClockTime::from_micros;
+
+    fn replica(shard: u32, index: u8) -> ReplicaId {
+        ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) }
+    }
+
+    fn shard(variant: Variant) -> Shard {
+        let shards = Shards { first: ShardId(1), count: 1 };
+        let config = ReplicaConfig::new(replica(1, 0), GroupSize::new(1).unwrap(), shards);
+        Shard::new(ReplicaConfig { variant, ..config })
+    }
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    fn key() -> Key {
+        Key::from("k")
+    }
+
+    /// Of the home at the first node, in its only life.
+    fn candidate(snapshot: u64, after: Vec<TransactionId>) -> Candidate {
+        let writes = vec![Write { key: key(), value: None }];
+        let (home, life) = (replica(2, 0), Life(1));
+        let (transaction, snapshot) = (id(1), AT(snapshot));
+        Candidate { transaction, home, life, snapshot, writes, after, is_local: false }
+    }
+
+    /// Section 6.3: above the snapshot, and above everybody who has read.
+    #[test]
+    fn proposals_are_above_snapshots_and_readers() {
+        for (snapshot, read_here, scanned_here, read_at_node, granted_before, proposal) in [
+            (100, 0, 0, 0, 0, 101),
+            (100, 50, 0, 0, 0, 101),
+            (100, 100, 0, 0, 0, 101),
+            (100, 200, 0, 0, 0, 201),
+            (100, 0, 300, 0, 0, 301),
+            (100, 200, 0, 400, 0, 401),
+            (100, 200, 0, 0, 500, 501),
+            (600, 200, 300, 400, 500, 601),
+        ] {
+            let mut shard = shard(Variant::EXTERNAL);
+            shard.readers.read_key(&key(), newest_of(AT(read_here)));
+            let range = quorate_core::KeyRange { from: Key::from("a"), to: None };
+            shard.readers.read_range(&range, newest_of(AT(scanned_here)));
+            let readers = vec![(key(), AT(read_at_node))];
+            shard.state.decide(&crate::entry::Decided {
+                transaction: id(9),
+                outcome: Outcome::Aborted,
+                readers,
+            });
+            shard.forget_readers(AT(granted_before));
+            let proposed = shard.propose(AT(snapshot), [key()].iter(), AT(7_000));
+            assert_eq!(proposed, AT(proposal), "{snapshot} {read_here} {scanned_here} {read_at_node}");
+        }
+    }
+
+    /// Another one that holds the key, and what certification says of a candidate at snapshot 100 that may stand on top of the transaction 2.
+    #[test]
+    fn candidates_are_certified_against_what_holds_their_keys() {
+        #[derive(Debug, PartialEq)]
+        enum Verdict {
+            Clear,
+            Blocked,
+            Refused(Refusal),
+        }
+        let committed = |micros| Some(Outcome::Committed(Timestamp { micros, client: ClientId(1) }));
+        let (own, other, old) =
+            ((replica(2, 0), Life(1)), (replica(3, 0), Life(1)), (replica(2, 0), Life(7)));
+        for (which, (home, life), snapshot, outcome, is_note, verdict) in [
+            // Of the same home and beneath it.
+            (2, own, 50, None, true, Verdict::Clear),
+            // The same of an earlier life: that is gone, and what is left of it may still commit.
+            (2, old, 50, None, true, Verdict::Blocked),
+            // Of the same home, and not beneath it.
+            (3, own, 50, None, true, Verdict::Blocked),
+            (3, own, 100, None, true, Verdict::Refused(Refusal::Conflict)),
+            (3, own, 150, None, true, Verdict::Refused(Refusal::Conflict)),
+            // Noted for another home alone: it gives way.
+            (3, other, 50, None, true, Verdict::Clear),
+            (3, other, 150, None, true, Verdict::Clear),
+            // Let in for another home. Only the lower one is waited for, so no two wait for each other.
+            (3, other, 50, None, false, Verdict::Blocked),
+            (3, other, 100, None, false, Verdict::Refused(Refusal::Conflict)),
+            (3, other, 150, None, false, Verdict::Refused(Refusal::Conflict)),
+            // It has ended, and the log does not say so yet.
+            (3, other, 50, Some(Outcome::Aborted), false, Verdict::Clear),
+            (3, other, 50, committed(100), false, Verdict::Clear),
+            (3, other, 50, committed(101), false, Verdict::Refused(Refusal::Overwritten(AT(101)))),
+            // Itself, once more.
+            (1, own, 100, None, false, Verdict::Clear),
+        ] {
+            let mut shard = shard(Variant::EXTERNAL);
+            let pending = shard
+                .pendings
+                .enter(id(which), || Pending::new(home, life, AT(snapshot), vec![key()], Instant::START));
+            pending.outcome = outcome;
+            match is_note {
+                true => pending.note = Some(Vec::new()),
+                false => pending.announced = Some(View(0)),
+            }
+            let told = match shard.certify(&candidate(100, vec![id(2)])) {
+                Certified::Clear => Verdict::Clear,
+                Certified::Blocked(by) => {
+                    assert_eq!(by, id(which));
+                    Verdict::Blocked
+                }
+                Certified::Refused(refusal) => Verdict::Refused(refusal),
+            };
+            assert_eq!(
+                told, verdict,
+                "{which} of {home} in {life:?}, {snapshot} {outcome:?}, note: {is_note}"
+            );
+        }
+    }
+
+    #[test]
+    fn candidates_are_refused_below_what_is_committed() {
+        for (version, is_clear) in [(99, true), (100, true), (101, false)] {
+            let mut shard = shard(Variant::EXTERNAL);
+            let at = Timestamp { micros: version, client: ClientId(u64::MAX) };
+            shard.state.versions.install(&key(), at, None);
+            let certified = shard.certify(&candidate(100, Vec::new()));
+            let expected = match is_clear {
+                true => matches!(certified, Certified::Clear),
+                false => {
+                    matches!(certified, Certified::Refused(Refusal::Overwritten(at)) if at == AT(version))
+                }
+            };
+            assert!(expected, "{version}");
+        }
+    }
+}
