@@ -19,7 +19,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`scale`] | how large everything is |
-//! | [`key`], [`row`] | the layout of keys and rows |
+//! | [`key`], [`mod@row`] | the layout of keys and rows |
 //! | [`population`] | what there is at first (section 4.3) |
 //! | [`transaction`] | what a transaction is asked to do, and its arguments |
 //! | [`procedures`] | the five procedures (section 2) |
