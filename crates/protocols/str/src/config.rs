@@ -7,6 +7,7 @@ use quorate_core::topology::SpeculationVariant;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
+use crate::tuner::TunerConfig;
 
 /// The rule by which replicas propose timestamps (section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +85,10 @@ pub struct ReplicaConfig {
     pub rules: Rules,
     /// True if homes tell their host of local and final commits, so that histories can be judged by them.
     pub journals: bool,
-    /// How much is speculated.
+    /// How much is speculated at most.
     pub variant: Variant,
+    /// The tuner of a machine of a home, which chooses how much of that brings the most final commits (section 6.7); none leaves it at the most.
+    pub tuner: Option<TunerConfig>,
     /// True if a transaction is aborted whose client had been shown an earlier one that became final above its snapshot: then sessions are
     /// in order in every snapshot.
     pub orders_sessions: bool,
@@ -126,6 +129,7 @@ impl ReplicaConfig {
             rules: Rules::SOUND,
             journals: false,
             variant: Variant::EXTERNAL,
+            tuner: None,
             orders_sessions: false,
             grant_length: Duration::from_secs(2),
             vote_timeout: Duration::from_millis(500),

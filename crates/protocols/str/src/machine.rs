@@ -28,6 +28,8 @@ pub enum Replica {
 pub enum ReplicaTimer {
     /// Time to look after what is old.
     Attention,
+    /// The window of a tuner ends.
+    Tune,
 }
 
 /// The commands of its host.
@@ -114,6 +116,10 @@ impl LogMachine for Replica {
             }
             (Replica::Home(home), Input::Timer(ReplicaTimer::Attention)) => {
                 home.on_attention(context, log, outbox);
+            }
+            (Replica::Home(home), Input::Timer(ReplicaTimer::Tune)) => home.on_tune(context.now, outbox),
+            (Replica::Shard(_), Input::Timer(ReplicaTimer::Tune)) => {
+                unreachable!("no shard has a tuner")
             }
             (Replica::Shard(shard), Input::Command(ReplicaCommand::ChangeGroups(groups))) => {
                 shard.change_groups(groups, outbox);
@@ -226,6 +232,14 @@ impl Replica {
         match self {
             Replica::Shard(_) => None,
             Replica::Home(home) => Some(home.counts()),
+        }
+    }
+
+    /// The tuner, if this is the machine of a node that has one.
+    pub fn tuner(&self) -> Option<&crate::tuner::Tuner> {
+        match self {
+            Replica::Shard(_) => None,
+            Replica::Home(home) => home.tuner(),
         }
     }
 

@@ -259,6 +259,13 @@ impl Tuner {
         self.degree
     }
 
+    /// True if so much became final in the last window that degrees can be told apart. Where there is less to do, speculation costs nothing, and its
+    /// host had better allow all of it.
+    pub fn has_load(&self) -> bool {
+        let measurable = self.throughput * self.config.window_max.as_secs_f64();
+        measurable >= f64::from(self.config.commits_per_window_min)
+    }
+
     /// When the host is to call [`Tuner::on_tick`] next.
     pub fn next_tick(&self) -> Instant {
         self.window.ends

@@ -318,14 +318,14 @@ impl Home {
 
     /// Shows the client the result, if it may be shown and the chain is short enough (section 6.5).
     pub(super) fn show(&mut self, id: TransactionId, outbox: &mut Out) {
-        let chain = self.chain(id);
+        let (chain, allowed) = (self.chain(id), self.shows());
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
         let local = match transaction.phase {
             Phase::Local(local) | Phase::Deciding(local, _) => local,
             Phase::ReadOnly => transaction.snapshot,
             Phase::Executing | Phase::Certifying => return,
         };
-        let may_be_shown = match self.config.variant.shows {
+        let may_be_shown = match allowed {
             Shows::Nothing => false,
             Shows::Result => chain == 1,
             Shows::Chain(length) => chain <= length,

@@ -14,6 +14,7 @@ use crate::machine::Out;
 use crate::message::{Ending, Message, Refusal};
 use crate::reasons;
 use crate::rules::Plant;
+use crate::tuner::Ended;
 
 impl Home {
     pub(super) fn remember(&mut self, id: TransactionId, ending: Ending) {
@@ -72,6 +73,7 @@ impl Home {
         self.locals.remove(&(local, id));
         self.greatest = self.greatest.max(at);
         self.counts.finals += 1;
+        self.tell_tuner(Ended::Final(context.now - transaction.began_at));
         let ending = Ending::Committed { timestamp, snapshot: transaction.snapshot };
         self.remember(id, ending);
         self.tell(transaction.client, Message::CommitReply { transaction: id, ending }, outbox);
@@ -132,6 +134,7 @@ impl Home {
         }
         let Some(transaction) = self.transactions.remove(&id) else { return };
         self.counts.finals += 1;
+        self.tell_tuner(Ended::Final(context.now - transaction.began_at));
         let snapshot = transaction.snapshot;
         // Whatever begins on this node from here on sees what this one has seen.
         self.greatest = self.greatest.max(snapshot);
@@ -294,7 +297,10 @@ impl Home {
     ) {
         let transaction = self.transactions.get(&id);
         match transaction.map(|one| (one.phase, one.commit.is_some())) {
-            Some((Phase::Executing, false)) => self.abort(id, Refusal::Lost, context, log, outbox),
+            Some((Phase::Executing, false)) => {
+                self.tell_tuner(Ended::GivenUp);
+                self.abort(id, Refusal::Lost, context, log, outbox);
+            }
             Some(_) => outbox.ignored(reasons::UNDER_WAY),
             None => outbox.ignored(reasons::NOT_OPEN),
         }

@@ -8,6 +8,7 @@
 //! | `certification` | transactions commit locally, and ask the shards |
 //! | `ending` | transactions become final or abort, and what depends on them |
 //! | `decisions` | decisions are recorded in the home's log, told to the shards, and found again |
+//! | `tuning` | how much the node speculates |
 //! | `state` | what the log has led to |
 //! | `invariants` | what holds between any two steps |
 //!
@@ -22,6 +23,7 @@ mod invariants;
 mod reads;
 mod state;
 mod transaction;
+mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +40,7 @@ use crate::machine::{Out, ReplicaEvent, ReplicaTimer};
 use crate::message::{Ending, Life, Message, Period, Refusal, Session, after};
 use crate::reasons;
 use crate::rules::Plant;
+use crate::tuner::Tuner;
 use cache::Cache;
 use decisions::Delivery;
 use reads::Sub;
@@ -86,6 +89,7 @@ pub struct Home {
     deliveries: BTreeMap<TransactionId, Delivery>,
     settled: Vec<TransactionId>,
     leader: Option<decisions::Leading>,
+    tuner: Option<Box<Tuner>>,
     counts: Counts,
 }
 
@@ -135,6 +139,7 @@ impl Home {
             deliveries: BTreeMap::new(),
             settled: Vec::new(),
             leader: None,
+            tuner: None,
             counts: Counts::default(),
         };
         home.learn_groups();
@@ -151,6 +156,7 @@ impl Home {
     pub(crate) fn start(&mut self, life: Life, now: Instant, outbox: &mut Out) {
         (self.period, self.period_since, self.started_at) = (Period { life, number: 1 }, now, now);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        self.start_tuning(now, outbox);
         self.greet(outbox);
     }
 

@@ -133,6 +133,9 @@ impl Home {
         }
         self.open.insert(self.began);
         self.transactions.insert(id, transaction);
+        if let (0, Some(tuner)) = (id.attempt, &mut self.tuner) {
+            tuner.on_arrival();
+        }
         Ok(())
     }
 
@@ -460,7 +463,7 @@ impl Home {
         match cached.stage {
             Stage::Final(..) if of_replica.is_none() => Merged::Unasked,
             Stage::Final(..) => Merged::Version(version, None, at),
-            _ if !self.config.variant.reads_speculatively => Merged::Later,
+            _ if !self.reads_speculatively() => Merged::Later,
             // The readers that its decision tells the shards of are counted already.
             Stage::Deciding(_) if self.local(self.config.shard_of(key)).is_none() => Merged::Later,
             _ => Merged::Version(version, Some(cached.transaction), ClockTime::default()),

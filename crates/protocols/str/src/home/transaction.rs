@@ -119,6 +119,7 @@ pub(super) struct Transaction {
     pub(super) shows: bool,
     /// The local timestamp and the chain's length with which it was shown, if it was.
     pub(super) shown: Option<(ClockTime, u8)>,
+    pub(super) began_at: Instant,
     pub(super) touched_at: Instant,
     /// When its decision was sent.
     pub(super) recorded_at: Instant,
@@ -148,6 +149,7 @@ impl Transaction {
             decision: None,
             shows: false,
             shown: None,
+            began_at: now,
             touched_at: now,
             recorded_at: now,
             queued: Vec::new(),

@@ -312,7 +312,6 @@ impl World {
             joins: Vec::new(),
             speculation: None,
             homes: homes.into_iter().map(shard).collect(),
-            speculation: None,
         };
         let nearest = keyspace.groups().map(|group| groups.members(group.id).iter().collect());
         let mut routes = Routes::new(keyspace.clone(), nearest.collect());

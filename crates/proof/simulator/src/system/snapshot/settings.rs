@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorate_core::{ClientId, Random};
 use quorate_log::member::Config;
+use quorate_str::tuner::{Setting, TunerConfig};
 use quorate_str::{CoordinatorConfig, ReplicaConfig, Rules, Variant};
 
 use crate::crash_points::Configuration;
@@ -31,10 +32,20 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     };
     let least = page_min(round_trip, floor_lag);
     let grant_length = 4 * round_trip + Duration::from_millis(random.between(20, 3_000));
+    // A tuner changes how much is speculated while transactions run.
+    let tuner = random.chance(0.3).then(|| TunerConfig {
+        window_min: Duration::from_millis(random.between(20, 200)),
+        window_max: Duration::from_millis(random.between(200, 2_000)),
+        commits_per_window_min: 2,
+        windows_max: 3,
+        probe_gap_windows: 2,
+        ..TunerConfig::new(Setting::External { chain_max: Variant::CHAIN_MAX })
+    });
     let replica = ReplicaConfig {
         rules,
         journals: true,
         variant,
+        tuner,
         orders_sessions: random.chance(0.3),
         grant_length,
         vote_timeout,
