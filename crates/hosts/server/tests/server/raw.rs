@@ -67,6 +67,19 @@ impl Raw {
         self.stream.write_all(&frames.take()).unwrap();
     }
 
+    /// What comes within a moment, if anything does.
+    pub(crate) fn read_within(&mut self, patience: Duration) -> Option<Packet> {
+        if self.waiting.is_empty() {
+            self.stream.set_read_timeout(Some(patience)).unwrap();
+            let is_there = self.stream.peek(&mut [0]).is_ok();
+            self.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            if !is_there {
+                return None;
+            }
+        }
+        self.read()
+    }
+
     pub(crate) fn read(&mut self) -> Option<Packet> {
         while self.waiting.is_empty() {
             if let Some(packets) = self.frames.next_frame().unwrap() {

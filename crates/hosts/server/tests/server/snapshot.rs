@@ -54,78 +54,61 @@ fn transaction(sequence: u64) -> TransactionId {
     TransactionId { client: CLIENT, sequence, attempt: 0 }
 }
 
-/// What a node says next, if it is a message of the protocol.
-fn hear(raw: &mut Raw) -> Message {
+/// Says something until it is answered as is wanted: what comes before the machines of a node serve may be lost.
+fn ask<Answer>(raw: &mut Raw, request: Message, accept: impl Fn(Message) -> Option<Answer>) -> Answer {
+    let deadline = SystemTime::now() + Duration::from_secs(60);
     loop {
-        let said = raw.read().expect("the connection is kept");
-        if let Packet::Envelope(Envelope { message: ProtocolMessage::Str(Part::Own(message)), .. }) = said {
-            return message;
+        raw.write(&[to(HOME, request.clone())]);
+        while let Some(said) = raw.read_within(Duration::from_millis(500)) {
+            if let Packet::Envelope(Envelope { message: ProtocolMessage::Str(Part::Own(message)), .. }) = said
+                && let Some(answer) = accept(message)
+            {
+                return answer;
+            }
         }
+        assert!(SystemTime::now() < deadline, "{request:?} is answered");
     }
 }
 
 /// Writes a key in a transaction of its own, as the client library does: it begins when it reads.
 fn write(raw: &mut Raw, sequence: u64, value: &'static str) -> Ending {
-    let (id, key) = (transaction(sequence), "key");
-    let deadline = SystemTime::now() + Duration::from_secs(60);
-    let (snapshot, period) = loop {
-        raw.write(&[to(
-            HOME,
-            Message::Read {
-                transaction: id,
-                session: Session::default(),
-                snapshot: None,
-                request: 1,
-                wanted: vec![Wanted::Key(key.into())],
-            },
-        )]);
-        match hear(raw) {
-            Message::ReadReply { transaction, snapshot, period, .. } if transaction == id => {
-                break (snapshot, period);
-            }
-            // The replica beside it does not serve yet.
-            _ => assert!(SystemTime::now() < deadline, "it is read"),
+    let id = transaction(sequence);
+    let (snapshot, period) = ask(raw, read_key(sequence), |message| match message {
+        Message::ReadReply { transaction, snapshot, period, .. } if transaction == id => {
+            Some((snapshot, period))
         }
+        _ => None,
+    });
+    let commit = Message::Commit {
+        transaction: id,
+        session: Session::default(),
+        snapshot: Some(snapshot),
+        period,
+        writes: vec![Write { key: "key".into(), value: Some(value.into()) }],
+        begun: now(),
+        shows: false,
     };
-    raw.write(&[to(
-        HOME,
-        Message::Commit {
-            transaction: id,
-            session: Session::default(),
-            snapshot: Some(snapshot),
-            period,
-            writes: vec![Write { key: key.into(), value: Some(value.into()) }],
-            begun: now(),
-            shows: false,
-        },
-    )]);
-    loop {
-        match hear(raw) {
-            Message::CommitReply { transaction, ending } if transaction == id => return ending,
-            said => assert!(SystemTime::now() < deadline, "{said:?}"),
-        }
+    ask(raw, commit, |message| match message {
+        Message::CommitReply { transaction, ending } if transaction == id => Some(ending),
+        _ => None,
+    })
+}
+
+fn read_key(sequence: u64) -> Message {
+    Message::Read {
+        transaction: transaction(sequence),
+        session: Session::default(),
+        snapshot: None,
+        request: 1,
+        wanted: vec![Wanted::Key("key".into())],
     }
 }
 
 fn read(raw: &mut Raw, sequence: u64) -> Vec<Found> {
-    let id = transaction(sequence);
-    raw.write(&[to(
-        HOME,
-        Message::Read {
-            transaction: id,
-            session: Session::default(),
-            snapshot: None,
-            request: 1,
-            wanted: vec![Wanted::Key("key".into())],
-        },
-    )]);
-    loop {
-        if let Message::ReadReply { transaction, found, .. } = hear(raw)
-            && transaction == id
-        {
-            return found;
-        }
-    }
+    ask(raw, read_key(sequence), |message| match message {
+        Message::ReadReply { transaction: id, found, .. } if id == transaction(sequence) => Some(found),
+        _ => None,
+    })
 }
 
 fn is_value(found: &[Found], expected: &str) -> bool {
@@ -229,14 +212,12 @@ async fn a_killed_node_has_forgotten_no_decision() {
         let serves = || cluster.server(0).status().healthy;
         until("the node serves again", serves).await;
         let mut raw = Raw::client(cluster.addresses()[0]);
-        raw.write(&[to(
-            HOME,
-            Message::Inquire {
-                transaction: transaction(1),
-                snapshot: ClockTime::from_micros(timestamp.micros),
-            },
-        )]);
-        let Message::InquireReply { outcome, .. } = hear(&mut raw) else { panic!("it is answered") };
+        let snapshot = ClockTime::from_micros(timestamp.micros);
+        let inquire = Message::Inquire { transaction: transaction(1), snapshot };
+        let outcome = ask(&mut raw, inquire, |message| match message {
+            Message::InquireReply { outcome, .. } => Some(outcome),
+            _ => None,
+        });
         assert_eq!(outcome, Some(Outcome::Committed(timestamp)));
         assert!(matches!(write(&mut raw, 2, "second"), Ending::Committed { .. }));
         let mut raw = Raw::client(cluster.addresses()[0]);
