@@ -310,7 +310,6 @@ impl World {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
-            speculation: None,
             homes: homes.into_iter().map(shard).collect(),
         };
         let nearest = keyspace.groups().map(|group| groups.members(group.id).iter().collect());
