@@ -40,6 +40,7 @@ fn plants_are_caught() {
         Plant::CacheReadersUnnoted,
         Plant::CacheEmpty,
         Plant::StaleDependentsKept,
+        Plant::DependenciesIgnored,
     ];
     for plant in plants {
         let options = Options { faults: Faults::All, ..Options::new(1..=40) };
