@@ -311,6 +311,7 @@ impl World {
             removals: Vec::new(),
             joins: Vec::new(),
             homes: homes.into_iter().map(shard).collect(),
+            speculation: None,
         };
         let nearest = keyspace.groups().map(|group| groups.members(group.id).iter().collect());
         let mut routes = Routes::new(keyspace.clone(), nearest.collect());
