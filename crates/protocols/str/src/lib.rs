@@ -34,7 +34,7 @@
 //!
 //! # What is missing
 //! Few seeds of the simulator still end with sessions that wait for ever. The client library does not show results before they are final; members
-//! do not change; the tuner is not asked; the planted bugs are not hunted.
+//! do not change; the tuner is not asked.
 
 pub mod config;
 mod coordinator;

@@ -194,11 +194,14 @@ impl Home {
 
     /// True if the cache has a version of a key for a snapshot.
     fn is_cached(&self, key: &Key, snapshot: ClockTime) -> bool {
-        self.cached(key).iter().any(|cached| match cached.stage {
+        let of_stage = |cached: &Cached| match cached.stage {
+            Stage::Certifying(_) => None,
+            Stage::Local(at) | Stage::Deciding(at) => Some((at, true)),
             // Others may have overwritten what is final.
-            Stage::Certifying(_) | Stage::Final(..) => false,
-            Stage::Local(local) | Stage::Deciding(local) => local <= snapshot,
-        })
+            Stage::Final(_, at) => Some((at, false)),
+        };
+        let newest = self.cached(key).iter().filter_map(of_stage).filter(|(at, _)| *at <= snapshot).max();
+        newest.is_some_and(|(_, is_open)| is_open)
     }
 
     /// The versions of a key in the cache.

@@ -310,8 +310,8 @@ impl World {
             comparison: None,
             removals: Vec::new(),
             joins: Vec::new(),
-            speculation: None,
             homes: homes.into_iter().map(shard).collect(),
+            speculation: None,
         };
         let nearest = keyspace.groups().map(|group| groups.members(group.id).iter().collect());
         let mut routes = Routes::new(keyspace.clone(), nearest.collect());
