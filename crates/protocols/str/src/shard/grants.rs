@@ -17,7 +17,9 @@ use crate::rules::Plant;
 impl Shard {
     /// Asks the leader for a grant.
     pub(super) fn ask_grant(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
-        let is_asked = self.asked_at.is_some_and(|at| context.now - at < self.config.resend_timeout);
+        // A leader that does not lead yet says nothing.
+        let patience = self.config.attention_interval.min(self.config.resend_timeout);
+        let is_asked = self.asked_at.is_some_and(|at| context.now - at < patience);
         if is_asked {
             return;
         }
@@ -89,7 +91,7 @@ impl Shard {
         if let Some(own) = own {
             self.bound = self.bound.max(own.until);
             self.bound_clock = self.bound_clock.max(granted.clock);
-            self.asked_at = None;
+            (self.asked_at, self.is_read) = (None, false);
             self.tell_bound(outbox);
             self.refuse_far_reads(granted, outbox);
             self.wake_ungranted(context, log, outbox);
@@ -167,7 +169,7 @@ impl Shard {
         outbox: &mut Out,
     ) {
         let ends = context.clock.saturating_add(self.config.grant_length / 2) >= self.bound;
-        let is_wanted = std::mem::take(&mut self.is_read) && ends || !self.ungranted.is_empty();
+        let is_wanted = self.is_read && ends || !self.ungranted.is_empty();
         if is_wanted {
             self.ask_grant(context, log, outbox);
         }

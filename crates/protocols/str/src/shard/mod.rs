@@ -58,7 +58,7 @@ pub struct Shard {
     waiters: usize,
     /// Up to where this life may serve snapshots.
     bound: ClockTime,
-    /// When the leader was asked for a grant last, and whether anybody wants to read.
+    /// When the leader was asked for a grant last, and whether anybody has read since it was granted.
     asked_at: Option<Instant>,
     is_read: bool,
     leader: Option<Leading>,
