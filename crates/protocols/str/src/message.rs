@@ -206,7 +206,7 @@ pub enum Message {
         /// So many transactions of its client are shown and not settled, itself among them.
         chain: u8,
     },
-    /// Home to client, after a repeated COMMIT: the transaction is under way, and was not shown.
+    /// Home to client: the transaction is under way and was not shown, or begins in a moment. The client may conclude that the node lives.
     UnderWay {
         /// The transaction.
         transaction: TransactionId,

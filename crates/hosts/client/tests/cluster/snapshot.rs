@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use quorate::topology::{Speculation, SpeculationVariant};
+use quorate::wan::Matrix;
 use quorate::{
-    Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, ReplicaChange,
+    Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Options, Outcome,
+    ReplicaChange, Speculated,
 };
 
 use crate::support::{Cluster, Load, increment, number, until};
@@ -222,4 +225,128 @@ async fn replicas_stay_where_they_are() {
 async fn wait_until_all_serve(cluster: &Cluster) {
     let serves = |node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal");
     until("replicas come back", || (0..3).all(serves)).await;
+}
+
+/// A shop whose nodes are 100 ms apart, there and back, and clients at its sites.
+struct Shop {
+    west: Keyspace,
+    east: Keyspace,
+    db: Database,
+    _cluster: Cluster,
+}
+
+impl Shop {
+    async fn start(variant: SpeculationVariant) -> Shop {
+        let cluster = Cluster::start_with(&["north", "east", "west"], "[wan]\nmatrix = \"uniform-100ms\"\n");
+        let at = async |site: &str| {
+            let delays = Matrix::builtin("uniform-100ms");
+            let options = Options { site: Some(site.to_owned()), delays, ..Options::default() };
+            quorate::connect_with(cluster.addresses(), options).await.unwrap()
+        };
+        let (db, other) = (at("west").await, at("east").await);
+        let options = KeyspaceOptions {
+            durability: Durability::Memory,
+            speculation: Some(Speculation { variant, ..Speculation::default() }),
+            ..KeyspaceOptions::new(Isolation::Snapshot)
+        };
+        let west = db.create_keyspace("shop", options).await.unwrap();
+        let east = other.keyspace("shop").await.unwrap();
+        // Until replicas serve reads at both sites.
+        for shop in [&west, &east] {
+            for key in ["warm/1", "warm/2"] {
+                count_up(shop, key).await;
+            }
+        }
+        Shop { west, east, db, _cluster: cluster }
+    }
+}
+
+#[tokio::test]
+async fn results_are_shown_before_they_are_final() -> quorate::Result<()> {
+    let started = Shop::start(SpeculationVariant::StrExternal).await;
+    let (shop, db) = (&started.west, &started.db);
+    count_up(shop, "stock/book").await;
+    let (shown_sender, shown) = std::sync::mpsc::channel();
+    let (confirmed_sender, confirmed) = tokio::sync::oneshot::channel();
+    let tell = |text: String| shown_sender.send(text).unwrap();
+    let confirm = |text: String| confirmed_sender.send(text).unwrap();
+    let began = tokio::time::Instant::now();
+    // Page: order
+    let mut order = shop.begin().await?;
+    order.set_kind("order")?;
+    let left = order.get("stock/book").await?.map_or(0, |stock| number(&stock));
+    order.put("stock/book", (left - 1).to_string())?;
+    order.put("order/1", "one book")?;
+    let told = order
+        .commit_speculatively(
+            |info| info.commit_probability > 0.5,
+            |order| tell(format!("Thank you! Your order is {}.", order.token())),
+            move |end| match end {
+                Ok(_) => confirm("Your order is confirmed.".to_owned()),
+                Err(error) => confirm(format!("We are sorry: {error}")),
+            },
+        )
+        .await?;
+    // Page ends.
+    let perceived = began.elapsed();
+    let Speculated::Shown(commit) = &told else { panic!("it was final at once: {told:?}") };
+    assert_eq!(commit.chain(), 1);
+    assert!(shown.recv().unwrap().contains(&commit.token().to_string()));
+    let token = commit.token();
+    // Page: next
+    if let Speculated::Shown(order) = &told {
+        let mut receipt = shop.begin_after(order).await?;
+        receipt.put("mail/1", "your order")?;
+        receipt.commit().await?;
+    }
+    // Page ends.
+    assert_eq!(confirmed.await.unwrap(), "Your order is confirmed.");
+    let final_latency = began.elapsed();
+    assert!(perceived < final_latency / 2, "shown after {perceived:?}, final after {final_latency:?}");
+    assert!(matches!(db.outcome(&token).await.unwrap(), Outcome::Committed(_)));
+    let mut order = shop.begin().await.unwrap();
+    assert!(order.get("mail/1").await.unwrap().is_some());
+    assert!(order.info().snapshot.is_some());
+    order.abort().await
+}
+
+#[tokio::test]
+async fn an_apology_is_owed_for_what_was_shown_and_lost_to_another_site() {
+    let started = Shop::start(SpeculationVariant::StrExternal).await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    // Both sites sell the last book at once, until one of them has been shown what it then loses.
+    let owed = loop {
+        assert!(tokio::time::Instant::now() < deadline, "both sites always commit");
+        let sell = async |shop: &Keyspace| {
+            let mut sale = shop.begin().await.unwrap();
+            // Another sale may be in the way already.
+            sale.get("stock").await.ok()?;
+            sale.put("stock", "sold").ok()?;
+            let (sender, end) = tokio::sync::oneshot::channel();
+            let told = sale.commit_speculatively(|_| true, |_| {}, move |end| drop(sender.send(end))).await;
+            match told {
+                Ok(Speculated::Shown(commit)) => Some((commit, end.await.unwrap())),
+                Ok(Speculated::Final(_)) | Err(_) => None,
+            }
+        };
+        let (one, other) = tokio::join!(sell(&started.west), sell(&started.east));
+        if let Some(owed) = [one, other].into_iter().flatten().find(|(_, end)| end.is_err()) {
+            break owed;
+        }
+    };
+    let (commit, end) = owed;
+    let error = end.unwrap_err();
+    assert!(matches!(&error, Error::ApologyOwed { token } if *token == commit.token()), "{error}");
+    assert!(error.to_string().contains("apology"), "{error}");
+}
+
+#[tokio::test]
+async fn a_keyspace_that_shows_nothing_refuses_to() {
+    let started = Shop::start(SpeculationVariant::StrInternal).await;
+    let mut sale = started.west.begin().await.unwrap();
+    sale.put("stock", "sold").unwrap();
+    let refused = sale.commit_speculatively(|_| true, |_| {}, drop).await.unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(Invalid::ShowsNothing { .. })), "{refused}");
+    // Nothing was asked yet, so it can still commit.
+    sale.commit().await.unwrap();
 }

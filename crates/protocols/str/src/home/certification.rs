@@ -69,7 +69,7 @@ impl Home {
                 return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
             }
             if known.is_none() && self.is_early(id, session, context) {
-                return outbox.ignored(reasons::EARLY);
+                return self.tell_early(id, outbox);
             }
             let begun = match (known, snapshot) {
                 (Some(_), _) => Ok(()),

@@ -334,6 +334,12 @@ impl Home {
         self.locals.last().map_or(self.greatest, |(local, _)| self.greatest.max(*local))
     }
 
+    /// Tells a client that this node lives, and does not begin its transaction yet.
+    fn tell_early(&self, id: TransactionId, outbox: &mut Out) {
+        self.tell(id.client, Message::UnderWay { transaction: id }, outbox);
+        outbox.ignored(reasons::EARLY);
+    }
+
     /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its
     /// session has seen.
     fn snapshot(&self, seen: ClockTime, context: &Context<'_>) -> ClockTime {

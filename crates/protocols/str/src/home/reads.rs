@@ -66,7 +66,7 @@ impl Home {
         }
         if !self.transactions.contains_key(&id) {
             if self.is_early(id, session, context) {
-                return outbox.ignored(reasons::EARLY);
+                return self.tell_early(id, outbox);
             }
             let begun = match self.ending(id) {
                 Some(Ending::Committed { .. }) => return outbox.ignored(reasons::ENDED),
