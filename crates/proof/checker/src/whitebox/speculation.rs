@@ -480,12 +480,15 @@ impl View<'_> {
         }
     }
 
-    /// Whether the snapshot surely holds a final commit below it: a read shows one that is not before it, or its site had acknowledged it before.
+    /// Whether the snapshot surely holds a final commit below it: its site had acknowledged it before, or it was acknowledged while the view read, and a
+    /// read shows one that is not before it. Clocks differ, so that a commit may come to stand below what was read before.
     fn surely_holds(&self, version: &Version) -> bool {
-        let txn = self.judge.history.txn(version.txn);
-        let invoked = self.judge.history.txn(self.txn).invoke;
-        let is_told = txn.site == Some(self.site) && txn.known_completion().is_some_and(|end| end < invoked);
-        is_told || self.shown >= Some(version.ts)
+        let history = self.judge.history;
+        let (txn, view) = (history.txn(version.txn), history.txn(self.txn));
+        let end = view.speculation.map(|speculation| speculation.index).or(view.known_completion());
+        let is_before = |index: u32| txn.known_completion().is_some_and(|completion| completion < index);
+        let is_told = txn.site == Some(self.site) && is_before(view.invoke);
+        is_told || self.shown >= Some(version.ts) && end.is_some_and(is_before)
     }
 
     /// SPSI-3: of two writers of a key in one snapshot one saw the other. What became final below the snapshot only after these reads, and shows in
