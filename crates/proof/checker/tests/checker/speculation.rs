@@ -332,6 +332,15 @@ fn a_survivor_does_not_stand_below_what_it_survived() {
     assert_eq!(judge("", "ok T2"), "valid", "T5 began before");
 }
 
+/// T3 counts T1, which is lost, and must hold T2. Both wrote x, which nobody reads, and T1 did not see T2; but T2 may have
+/// had T1 in its snapshot.
+#[test]
+fn a_survivor_of_a_local_commit_that_only_counts_show_is_not_followed() {
+    let lines = "begin T1 A/u: x+1 s++1 y?-\nbegin T2 A/u: x+2 y=3\nok T1\nok T2\nlost T1\nT3 A/u: s{1:1}";
+    let history = parse(lines).to_history().expect("the lines are a history");
+    assert_eq!(check(&history, Level::Spsi).verdict.name(), "unknown");
+}
+
 /// What a member read from is a member too, and then a list shows it.
 #[test]
 fn a_list_shows_all_members_that_appended_to_it() {
