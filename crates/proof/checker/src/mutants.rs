@@ -102,6 +102,10 @@ pub enum Mutant {
     ForgetsOwnSite,
     /// A speculative view may miss what it holds by a choice.
     ForgetsHeld,
+    /// A speculative view may read from transactions that were invoked after it had ended.
+    ReadsTheFuture,
+    /// No transaction that was invoked after a speculative view had ended is below its snapshot, whatever its keys are.
+    EndsWholeSnapshots,
     /// The reads of a speculative commit that became final are not compared with the final ones.
     BelievesSpeculation,
 }
@@ -109,7 +113,7 @@ pub enum Mutant {
 impl Mutant {
     /// All faults.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Mutant; 45] = [
+    pub const ALL: [Mutant; 47] = [
         Mutant::DropsReadsFrom,
         Mutant::DropsWriteOrder,
         Mutant::DropsAntiDependencies,
@@ -154,6 +158,8 @@ impl Mutant {
         Mutant::ForgetsSources,
         Mutant::ForgetsOwnSite,
         Mutant::ForgetsHeld,
+        Mutant::ReadsTheFuture,
+        Mutant::EndsWholeSnapshots,
         Mutant::BelievesSpeculation,
     ];
 }

@@ -219,7 +219,8 @@ pub enum DependencyKind {
     /// The second's snapshot holds the first, maybe as a local commit of its site.
     #[serde(rename = "lc")]
     LocalCommit,
-    /// The first ended before the second was invoked, and did not commit, so it did not see the second.
+    /// The first did not commit, read a key, and ended before the second was invoked, which writes the key, so it did
+    /// not see the second.
     #[serde(rename = "end")]
     Ended,
 }
@@ -263,6 +264,7 @@ impl DependencyKind {
                 | DependencyKind::WriteOrder
                 | DependencyKind::AntiDependency
                 | DependencyKind::Shown
+                | DependencyKind::Ended
         )
     }
 }

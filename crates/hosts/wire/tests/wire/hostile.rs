@@ -452,6 +452,9 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
 }
 
 /// What would make a client wait for homes that are not there, or a node run a transaction twice.
+/// An isolation, its homes with their nodes, how it speculates, and the complaint.
+type Row<'a> = (Isolation, &'a [(u32, &'a [u16])], Option<Speculation>, &'a str);
+
 #[test]
 fn homes_that_cannot_be_are_refused() {
     use quorate_core::topology::{Durability, Isolation, Shard, Speculation};
@@ -483,7 +486,7 @@ fn homes_that_cannot_be_are_refused() {
     let (snapshot, told) = (Isolation::Snapshot, Some(Speculation::default()));
     assert_eq!(refused(snapshot, &[(2, &[0, 1, 2])], told), None);
     assert_eq!(refused(snapshot, &[(2, &[0]), (3, &[1]), (4, &[2])], None), None);
-    let table: [(Isolation, &[(u32, &[u16])], Option<Speculation>, &str); 6] = [
+    let table: [Row<'_>; 6] = [
         (snapshot, &[], told, "no homes"),
         (Isolation::Strict, &[(2, &[0])], None, "homes where no transaction runs"),
         (Isolation::Serializable, &[], told, "homes where no transaction runs"),

@@ -27,8 +27,8 @@ pub(crate) enum EdgeKind {
     /// The second's snapshot holds the first, maybe as a local commit of its site, and so all that the first
     /// saw.
     LocalCommit,
-    /// The first ended before the second was invoked, and did not commit, so its snapshot does not hold the
-    /// second.
+    /// The first did not commit, read a key, and ended before the second was invoked, which writes the key. So the
+    /// snapshot of the first does not hold the second.
     Ended,
 }
 

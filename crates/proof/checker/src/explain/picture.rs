@@ -193,7 +193,9 @@ fn legend_entries(edges: &[AnomalyEdge]) -> Vec<(&'static str, &'static str)> {
         }
         DependencyKind::Snapshot => "at the site of both, the second saw all that the first had seen",
         DependencyKind::LocalCommit => "the second's snapshot holds the first, maybe as a local commit",
-        DependencyKind::Ended => "the first ended before the second began, so it did not see the second",
+        DependencyKind::Ended => {
+            "the first read a key and ended before the second began, which writes the key"
+        }
     };
     kinds.into_iter().map(|kind| (kind.name(), meaning(kind))).collect()
 }

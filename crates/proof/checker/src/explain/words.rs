@@ -123,8 +123,12 @@ impl<'a> Words<'a> {
         )
     }
 
-    /// A cycle, one sentence per edge.
+    /// A cycle, one sentence per edge. Where the search has found that there is none of which it could tell, the
+    /// cycle is empty.
     pub(crate) fn cycle(&self, cycle: &[Edge]) -> String {
+        if cycle.is_empty() {
+            return "This contradicts what else is known.".to_string();
+        }
         let names: Vec<String> = cycle.iter().map(|edge| self.txn(TxnId(edge.from))).collect();
         let mut text = match &names[..] {
             [one, other] => format!("{one} and {other} must each come before the other: "),
@@ -169,7 +173,12 @@ impl<'a> Words<'a> {
                     "{b} saw what {a} had committed at its site, maybe only locally, and so all that {a} saw."
                 )
             }
-            EdgeKind::Ended => format!("{a} ended before {b} was invoked, so it did not see {b}."),
+            EdgeKind::Ended => {
+                let key = self.history.key(key);
+                format!(
+                    "{a} read {key}, which {b} writes, and ended before {b} was invoked, so it did not see {b}."
+                )
+            }
             EdgeKind::RealTime | EdgeKind::Onward => format!("{a} completed before {b} was invoked."),
         }
     }

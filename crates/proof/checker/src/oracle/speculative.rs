@@ -12,7 +12,7 @@
 //! | SPSI-1 | if T commits: of those, what was final before T began is in P(T), and what wrote a key that T touches; the others may be in L(T) | [`own_node_final_first`] |
 //! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains; so do those of final commits, also if S(T) held local commits that aborted | `Views::reads_fit` |
 //! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
-//! | SPSI-1 | if T does not commit, S(T) holds nobody who was invoked after T had ended | `Views::candidates` |
+//! | SPSI-1 | if T does not commit, S(T) holds no transaction that was invoked after T had ended and wrote a key that T read, and no local commit that was and aborts | [`is_impossible_read`], `Views::may_see` |
 //! | SPSI-1 | S(T) holds what its members read from, and their snapshots as far as these became final | `Views::is_closed` |
 //! | SPSI-3 | of two members of S(T) that write one key, one is in the snapshot of the other | `Views::without_conflict` |
 //! | SPSI-4 | a final commit reads from final commits only, and what it flow-depends on commits | [`flows_from_commits`] |
@@ -201,6 +201,28 @@ fn ended(txn: &Txn) -> Option<u32> {
     txn.speculation.map(|speculation| speculation.index).or(txn.known_completion())
 }
 
+/// Whether a transaction was invoked after another one had read all that it read.
+fn began_later(reader: &Txn, other: &Txn) -> bool {
+    ended(reader).is_some_and(|end| other.invoke > end)
+}
+
+/// SPSI-1: a transaction that does not commit reads nothing of a transaction that was invoked after it had ended. With
+/// skewed clocks such a transaction may stand below the snapshot nevertheless, if it wrote none of the keys that were
+/// read.
+fn is_impossible_read(history: &History, reader: &Member<'_>, other: &Member<'_>) -> bool {
+    let is_written = |key| other.ops.iter().any(|op| op.key == key && !matches!(op.action, Action::Read(_)));
+    let shown = reader.txn.speculation.map_or(&[][..], |shown| history.speculated_ops(&shown));
+    let reads_it = |ops: &[Op]| {
+        ops.iter().enumerate().any(|(at, read)| {
+            let is_known = matches!(read.action, Action::Read(seen) if seen != Seen::Nothing);
+            // A register returns what the transaction itself has written, whatever others write.
+            let is_own = |op: &Op| op.key == read.key && matches!(op.action, Action::Write(_));
+            is_known && is_written(read.key) && !ops[..at].iter().any(is_own)
+        })
+    };
+    began_later(reader.txn, other.txn) && (reads_it(shown) || reads_it(reader.ops))
+}
+
 /// SPSI-4: a transaction that was invoked after a speculative commit of its session, and before the outcome
 /// of that one, commits only if that one does.
 fn flows_from_commits(execution: &Execution<'_>, commits: Set) -> bool {
@@ -286,10 +308,10 @@ impl<'a, 'h> Views<'a, 'h> {
         for prefix in prefixes {
             candidates.extend(subsets(readable & !prefix).into_iter().map(|local| prefix | local));
         }
-        let ended_before =
-            |at: usize| ended(members[member].txn).is_some_and(|end| members[at].txn.invoke > end);
+        let is_impossible =
+            |at: usize| is_impossible_read(self.execution.history, &members[member], &members[at]);
         candidates.retain(|&snapshot| {
-            (is_commit || !each(snapshot).any(ended_before))
+            (is_commit || !each(snapshot).any(is_impossible))
                 && snapshot & self.mates & !placed == 0
                 && (is_commit || self.sees_own_node(member, snapshot))
                 && self.without_conflict(snapshot)
@@ -299,11 +321,12 @@ impl<'a, 'h> Views<'a, 'h> {
         candidates
     }
 
-    /// A local commit can be seen by what did not end before it was invoked, unless it had aborted already.
+    /// A local commit that aborts can be seen by transactions that were invoked before it had aborted, and had not
+    /// ended when it was invoked.
     fn may_see(&self, member: usize, seen: usize) -> bool {
-        let (txn, seen) = (self.execution.members[member].txn, self.execution.members[seen].txn);
-        let had_aborted = seen.outcome == Outcome::Aborted && seen.completion < Some(txn.invoke);
-        ended(txn).is_none_or(|end| seen.invoke < end) && !had_aborted
+        let (txn, seen_txn) = (self.execution.members[member].txn, self.execution.members[seen].txn);
+        let had_aborted = seen_txn.outcome == Outcome::Aborted && seen_txn.completion < Some(txn.invoke);
+        contains(self.commits, seen) || !began_later(txn, seen_txn) && !had_aborted
     }
 
     /// SPSI-1 for a transaction that did not commit.

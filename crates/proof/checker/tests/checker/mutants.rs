@@ -12,11 +12,12 @@ const HISTORIES: u64 = 4_000;
 
 /// Faults that take four or five transactions of one certain shape to show, too rare for so few random
 /// histories. The corpus has these shapes.
-const RARE: [Mutant; 4] = [
+const RARE: [Mutant; 5] = [
     Mutant::LeavesSnapshotsApart,
     Mutant::IgnoresSnapshotConflicts,
     Mutant::ForgetsSources,
     Mutant::ForgetsHeld,
+    Mutant::EndsWholeSnapshots,
 ];
 
 #[test]

@@ -20,7 +20,7 @@ use crate::history::{History, TxnId};
 use crate::level::Precedence;
 use crate::levels::causal::facts::Facts;
 use crate::levels::causal::visibility::{Cyclic, Visibility};
-use crate::levels::search::{self, Cause, Resolution};
+use crate::levels::search::{self, Cause, Choice, Resolution};
 use crate::levels::{acyclic, counts, recheck::Recheck};
 use crate::report::{Anomalies, AnomalyKind};
 
@@ -66,7 +66,10 @@ fn settle_counts(
                         let edges = [&contradiction.forced[..], answer].concat();
                         violations(facts, &edges).ok().and_then(|found| found.into_iter().next())
                     });
-                    describe(history, &cycle.unwrap_or_default(), anomalies);
+                    match cycle.filter(|cycle| !cycle.is_empty()) {
+                        Some(cycle) => describe(history, &cycle, anomalies),
+                        None => describe_counts(history, choice, anomalies),
+                    }
                 }
             }
             None
@@ -103,6 +106,20 @@ fn describe(history: &History, cycle: &[Edge], anomalies: &mut Anomalies) {
     let txns: Vec<TxnId> = cycle.iter().map(|edge| TxnId(edge.from)).collect();
     anomalies
         .add_with_edges(history, classify(history, cycle), &txns, cycle, || Words::new(history).cycle(cycle));
+}
+
+/// Adds a count that no answer explains, where no single cycle tells why.
+fn describe_counts(history: &History, choice: &Choice, anomalies: &mut Anomalies) {
+    let mut txns: Vec<TxnId> =
+        choice.answers.iter().flatten().flat_map(|edge| [TxnId(edge.from), TxnId(edge.to)]).collect();
+    txns.sort_unstable();
+    txns.dedup();
+    anomalies.add(history, AnomalyKind::WrongCount, &txns, || {
+        let words = Words::new(history);
+        let names: Vec<String> = txns.iter().map(|&txn| words.txn(txn)).collect();
+        let (names, key) = (names.join(" and "), history.key(choice.key));
+        format!("Whether {names} saw one another at {key} or not, it contradicts what else is known.")
+    });
 }
 
 /// The usual name of a cycle: a missed write closes a path of visibility, anything else is a cycle of orders.

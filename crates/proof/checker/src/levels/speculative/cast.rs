@@ -85,6 +85,29 @@ impl Cast {
             && !reads_what_it_changed(history, txn, local)
     }
 
+    /// The transaction, at or below the last one of a register, that may have had a local commit in its snapshot which
+    /// then aborted. The later ones read from one another, and so may have had it there too, out of sight.
+    pub(super) fn survivor(&self, history: &History, last: TxnId, key: KeyId, local: TxnId) -> Option<TxnId> {
+        let mut txn = last;
+        let mut passed = BTreeSet::new();
+        while passed.insert(txn) {
+            if self.may_survive(history, txn, local) {
+                return Some(txn);
+            }
+            let is_out_of_sight = self.is_effective(txn)
+                && self.may_be_seen(history, txn, local)
+                && changed_keys_read(history, txn, local) == BTreeSet::from([key]);
+            let mut reads = view_ops(history, history.txn(txn)).flatten();
+            let value = reads.find_map(|op| match op.action {
+                Action::Read(Seen::Register(value)) if op.key == key => Some(value),
+                _ => None,
+            });
+            let below = value.filter(|_| is_out_of_sight).and_then(|value| self.writes.find(key, value))?;
+            txn = self.writes.write(below).txn;
+        }
+        None
+    }
+
     /// A transaction of unknown outcome did commit; then so did those that it read from.
     fn commit(&mut self, history: &History, txn: TxnId) {
         if self.fates[txn.index()] == Fate::Dropped {
@@ -273,8 +296,13 @@ pub(super) fn end_of(txn: &Txn) -> Option<u32> {
 
 /// Whether a transaction is known to have read a key of others, to which another one had made a change.
 fn reads_what_it_changed(history: &History, txn: TxnId, other: TxnId) -> bool {
+    !changed_keys_read(history, txn, other).is_empty()
+}
+
+/// The keys that a transaction is known to have read of others, and to which another one had made a change.
+fn changed_keys_read(history: &History, txn: TxnId, other: TxnId) -> BTreeSet<KeyId> {
     let other = history.ops(history.txn(other));
-    let changes = |key| {
+    let changes = |key: KeyId| {
         let mut net: BTreeMap<Value, i64> = BTreeMap::new();
         let mut writes = false;
         for op in other.iter().filter(|op| op.key == key) {
@@ -287,12 +315,16 @@ fn reads_what_it_changed(history: &History, txn: TxnId, other: TxnId) -> bool {
         }
         writes || net.values().any(|&change| change != 0)
     };
-    view_ops(history, history.txn(txn)).any(|ops| {
-        ops.iter().enumerate().any(|(at, op)| {
-            let is_known = matches!(op.action, Action::Read(seen) if seen != Seen::Nothing);
-            let is_own = |earlier: &Op| earlier.key == op.key && matches!(earlier.action, Action::Write(_));
-            is_known && !ops[..at].iter().any(is_own) && changes(op.key)
-        })
+    view_ops(history, history.txn(txn)).flat_map(external_reads).filter(|&key| changes(key)).collect()
+}
+
+/// The keys of which operations show what others wrote: those that were read, but for registers that the transaction
+/// had written itself before.
+pub(super) fn external_reads(ops: &[Op]) -> impl Iterator<Item = KeyId> {
+    ops.iter().enumerate().filter_map(|(at, op)| {
+        let is_known = matches!(op.action, Action::Read(seen) if seen != Seen::Nothing);
+        let is_own = |earlier: &Op| earlier.key == op.key && matches!(earlier.action, Action::Write(_));
+        (is_known && !ops[..at].iter().any(is_own)).then_some(op.key)
     })
 }
 

@@ -171,10 +171,10 @@ impl Members<'_> {
                     let is_list = self.history.key_type(key) == Some(KeyType::List);
                     let is_shown =
                         shown.iter().any(|&other| other == member || !is_list && self.saw(other, member));
-                    match self.top(view, key).filter(|&top| shown.is_empty() && self.may_survive(top, member))
-                    {
+                    let top = self.top(view, key).filter(|_| shown.is_empty());
+                    match top.and_then(|top| self.survivor(top, key, member)) {
                         _ if is_shown => {}
-                        Some(top) => survivors.push((top, member)),
+                        Some(survivor) => survivors.push((survivor, member)),
                         None => missed.push((txn, member, key)),
                     }
                 }
@@ -208,6 +208,14 @@ impl Members<'_> {
         self.cast.may_survive(self.history, txn, local)
     }
 
+    /// The same for one that wrote a register last, or for one below it.
+    fn survivor(&self, last: TxnId, key: KeyId, local: TxnId) -> Option<TxnId> {
+        match self.history.key_type(key) {
+            Some(KeyType::Register) => self.cast.survivor(self.history, last, key, local),
+            _ => Some(last).filter(|&last| self.may_survive(last, local)),
+        }
+    }
+
     /// Tells a snapshot and its members of each other's final versions of the keys that the members write.
     /// Returns whether anybody learned anything.
     fn share_bases(&mut self) -> bool {
@@ -220,12 +228,18 @@ impl Members<'_> {
                 let Some(member_view) = self.views.of.get(&member) else { continue };
                 for key in written_keys(self.history, member) {
                     match (view.bases.get(&key), member_view.bases.get(&key)) {
-                        (Some(base), Some(of_member)) => match self.after(key, base, of_member) {
-                            Some(after) if after.iter().all(|&txn| self.may_survive(txn, member)) => {
-                                survivors.extend(after.into_iter().map(|txn| (txn, member)));
+                        (Some(base), Some(of_member)) => {
+                            let after = self.after(key, base, of_member);
+                            let survived = after.and_then(|after| {
+                                after.into_iter().map(|txn| self.survivor(txn, key, member)).collect()
+                            });
+                            match survived {
+                                Some::<Vec<TxnId>>(survived) => {
+                                    survivors.extend(survived.into_iter().map(|txn| (txn, member)));
+                                }
+                                None => broken.push((txn, member, key)),
                             }
-                            _ => broken.push((txn, member, key)),
-                        },
+                        }
                         (Some(base), None) if self.has_survivor(key, base, member) => is_doubtful = true,
                         (Some(base), None) => learned.push((member, key, base.clone())),
                         (None, Some(base)) => {
@@ -276,7 +290,7 @@ impl Members<'_> {
             Base::Register(value) => value.as_slice(),
         };
         let mut writers = values.iter().filter_map(|&value| self.writer(key, value));
-        writers.any(|writer| self.may_survive(writer, member))
+        writers.any(|writer| self.survivor(writer, key, member).is_some())
     }
 
     /// Whether a snapshot may hold a final commit that had a member of it in its own snapshot and wrote the

@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use crate::dependencies::{Chain, Edge, EdgeKind};
 use crate::history::{History, TxnId};
 use crate::levels::search::Model;
-use crate::levels::speculative::cast::began_later;
+use crate::levels::speculative::ends::is_impossible_read;
 use crate::levels::speculative::snapshots::is_view_of_mate;
 use crate::levels::speculative::views::Views;
 use crate::mutants::{self, Mutant};
@@ -137,13 +137,12 @@ impl<M: Model, H: Fn(TxnId, TxnId) -> bool> Model for AtSites<'_, M, H> {
             _ => *edge,
         };
         let weakened: Vec<Edge> = edges.iter().map(weaken).collect();
-        // A view holds nobody who was invoked after it had ended, also not as a local commit.
-        let is_late = |edge: &Edge| {
-            edge.kind == EdgeKind::ReadsFrom
-                && self.views.of.contains_key(&TxnId(edge.to))
-                && began_later(self.history, TxnId(edge.to), TxnId(edge.from))
+        // Of the site of the view, the edge to its end does not tell: the later transaction may be a local commit.
+        let is_impossible = |edge: &Edge| {
+            let (writer, view) = (TxnId(edge.from), TxnId(edge.to));
+            edge.kind == EdgeKind::LocalCommit && is_impossible_read(self.history, view, writer, edge.key)
         };
-        let fits = !edges.iter().any(is_late)
+        let fits = !weakened.iter().any(is_impossible)
             && weakened.iter().all(|edge| self.note(edge))
             && self.inner.try_add(&weakened);
         if fits {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::dependencies::{Fate, SetRead, SetUpdates, Update, is_reachable};
 use crate::history::{History, Op, Outcome, Reshaped, ReshapedOp, TxnId};
 use crate::levels::speculative::cast::Cast;
+use crate::levels::speculative::members::written_keys;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::views::Views;
 
@@ -58,10 +59,18 @@ pub(super) fn count_members(
         found.push((txn, members));
     }
     for (txn, members) in found {
-        if let Some(view) = views.of.get_mut(&txn) {
-            view.members = members;
-        }
+        let Some(view) = views.of.get_mut(&txn) else { continue };
+        let mut added = members.difference(&view.members);
+        views.is_doubtful |= added.any(|&member| may_have_survivor(history, cast, member));
+        view.members = members;
     }
+}
+
+/// Whether a final commit may have written a key after a local commit that it had in its snapshot, and that aborts.
+fn may_have_survivor(history: &History, cast: &Cast, local: TxnId) -> bool {
+    let keys = written_keys(history, local);
+    let mut writes = keys.into_iter().flat_map(|key| cast.writes.of_key(key));
+    writes.any(|write| cast.may_survive(history, write.txn, local))
 }
 
 fn contribution(updates: &[Update], members: &BTreeSet<TxnId>) -> i64 {

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::dependencies::{Dependencies, Edge, EdgeKind, NoChoices};
 use crate::explain::Words;
 use crate::graph::{self, BY_SEVERITY, find_cycle};
-use crate::history::{Action, History, KeyId, Op, TxnId};
+use crate::history::{History, KeyId, TxnId};
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::search::{self, Cause, Choice, Contradiction, Resolution};
-use crate::levels::speculative::cast::{Cast, began_later, end_of, view_ops};
+use crate::levels::speculative::cast::Cast;
+use crate::levels::speculative::ends::{ends, impossible_reads};
 use crate::levels::speculative::members::written_keys;
 use crate::levels::speculative::model::AtSites;
 use crate::levels::speculative::possibilities::Possibilities;
@@ -59,26 +60,11 @@ pub(super) fn judge(
         }
     }
     let reason = Snapshots::new(history, &shaped, cast, views).judge(&dependencies, anomalies);
-    if views.is_doubtful && !anomalies.is_empty() {
-        *anomalies = Anomalies::default();
-        return Some(
-            "A final commit may have survived a local commit that it had in its snapshot, which this check does not \
-             follow further."
-                .to_string(),
-        );
-    }
-    reason
+    views.settle_doubt(anomalies).or(reason)
 }
 
 pub(super) fn is_view_of_mate(history: &History, views: &Views, view: TxnId, txn: TxnId) -> bool {
     views.of.contains_key(&view) && history.txn(view).site == history.txn(txn).site
-}
-
-/// Whether anything is known of what a transaction that did not commit saw.
-fn shows_reads(history: &History, txn: TxnId) -> bool {
-    let txn = history.txn(txn);
-    let is_read = |op: &Op| matches!(op.action, Action::Read(_));
-    txn.speculation.is_some() || view_ops(history, txn).any(|ops| ops.iter().any(is_read))
 }
 
 struct Snapshots<'a> {
@@ -97,7 +83,7 @@ impl<'a> Snapshots<'a> {
     fn judge(&self, dependencies: &Dependencies, anomalies: &mut Anomalies) -> Option<String> {
         let held = self.held(dependencies);
         self.check_own_site(dependencies, &held, anomalies);
-        self.check_ends(&held, anomalies);
+        impossible_reads(self.history, &dependencies.edges, anomalies);
         if !anomalies.is_empty() {
             return None;
         }
@@ -105,7 +91,9 @@ impl<'a> Snapshots<'a> {
         known.add_further(|first_node, edges| {
             site_order(self.history, self.cast, self.views, first_node, edges)
         });
-        known.add_further(|first_node, edges| self.ends(first_node, edges));
+        known.add_further(|first_node, edges| {
+            ends(self.history, self.cast, self.views, self.shaped.txn_count(), first_node, edges)
+        });
         let members = self.member_edges();
         let graph = known.graph(&members);
         let Some(model) = known.model(&graph) else {
@@ -189,55 +177,6 @@ impl<'a> Snapshots<'a> {
             }
         }
         acyclic::describe_contradiction(self.shaped, dependencies, contradiction, find, anomalies);
-    }
-
-    /// A view holds nobody who was invoked after it had ended: a chain of auxiliary nodes leads from the begins
-    /// of views to the commits of what is invoked later.
-    fn ends(&self, first_node: usize, edges: &mut Vec<Edge>) -> usize {
-        let members: BTreeSet<TxnId> =
-            self.views.of.values().flat_map(|view| &view.members).copied().collect();
-        let mut events: Vec<(u32, TxnId, bool)> = Vec::new();
-        for id in (0..self.history.txn_count() as u32).map(TxnId) {
-            if self.cast.is_effective(id) {
-                events.push((self.history.txn(id).invoke, id, true));
-            } else if self.is_view(id) && (shows_reads(self.history, id) || members.contains(&id)) {
-                events.extend(end_of(self.history.txn(id)).map(|end| (end, id, false)));
-            }
-        }
-        events.sort_unstable();
-        let mut last: Option<u32> = None;
-        let mut next_node = first_node as u32;
-        let edge = |from, to, kind| Edge { from, to, key: KeyId(0), kind };
-        for (_, id, is_invocation) in events {
-            if is_invocation {
-                let commit = id.0 + self.shaped.txn_count() as u32;
-                edges.extend(last.map(|node| edge(node, commit, EdgeKind::Onward)));
-                continue;
-            }
-            edges.extend(last.map(|node| edge(node, next_node, EdgeKind::Onward)));
-            edges.push(edge(id.0, next_node, EdgeKind::Ended));
-            last = Some(next_node);
-            next_node += 1;
-        }
-        next_node as usize
-    }
-
-    /// The same for final commits that a view may hold as local ones.
-    fn check_ends(&self, held: &BTreeMap<TxnId, BTreeSet<TxnId>>, anomalies: &mut Anomalies) {
-        for (&view, of_view) in &self.views.of {
-            for holder in std::iter::once(view).chain(of_view.members.iter().copied()) {
-                let mut later = held.get(&holder).into_iter().flatten();
-                if let Some(&later) = later.find(|&&txn| began_later(self.history, view, txn)) {
-                    anomalies.add(self.history, AnomalyKind::SpeculativeSnapshot, &[view, later], || {
-                        let words = Words::new(self.history);
-                        let (view, later) = (words.txn(view), words.txn(later));
-                        format!(
-                            "The snapshot of {view} holds {later}, which was invoked after {view} had ended."
-                        )
-                    });
-                }
-            }
-        }
     }
 
     /// A snapshot that holds a local commit holds what that one saw.
@@ -325,7 +264,13 @@ impl<'a> Snapshots<'a> {
                     let writers: BTreeSet<TxnId> =
                         self.cast.writes.of_key(key).iter().map(|write| write.txn).collect();
                     for writer in writers.into_iter().filter(|&writer| self.cast.is_effective(writer)) {
-                        if !self.views.survivors.contains(&(writer, member)) {
+                        let is_survivor = self.views.survivors.contains(&(writer, member));
+                        let is_last = view.shown.get(&key).is_some_and(|shown| shown[..] == [member]);
+                        if is_survivor && is_last {
+                            // It would stand above the local commit that was read.
+                            let outside = vec![outside(txn, writer, key)];
+                            questions.push(Choice { key, answers: [outside.clone(), outside] });
+                        } else if !is_survivor {
                             questions.push(self.question(held, txn, member, writer, key));
                         }
                     }
@@ -351,14 +296,16 @@ impl<'a> Snapshots<'a> {
         let is_mate = is_view_of_mate(self.history, self.views, member, writer);
         let kind = if is_mate { EdgeKind::LocalCommit } else { EdgeKind::ReadsFrom };
         let below = vec![Edge { from: writer.0, to: member.0, key, kind }];
-        let outside = vec![Edge { from: txn.0, to: writer.0, key, kind: EdgeKind::AntiDependency }];
+        let outside = vec![outside(txn, writer, key)];
         let early =
             shown_at(self.history, writer).is_some_and(|shown| shown < self.history.txn(member).invoke);
-        if began_later(self.history, member, writer) {
-            return Choice { key, answers: [outside.clone(), outside] };
-        }
         let answers =
             if early || self.must_hold(held, txn, writer) { [below, outside] } else { [outside, below] };
         Choice { key, answers }
     }
+}
+
+/// The edge that says that a view does not hold a final commit.
+fn outside(view: TxnId, writer: TxnId, key: KeyId) -> Edge {
+    Edge { from: view.0, to: writer.0, key, kind: EdgeKind::AntiDependency }
 }

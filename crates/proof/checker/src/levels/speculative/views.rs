@@ -56,6 +56,21 @@ pub(super) struct Views {
     pub(super) is_doubtful: bool,
 }
 
+impl Views {
+    /// Where a survivor may matter, nothing that was found is certain: takes it back, and returns the reason.
+    pub(super) fn settle_doubt(&self, anomalies: &mut Anomalies) -> Option<String> {
+        if !self.is_doubtful || anomalies.is_empty() {
+            return None;
+        }
+        *anomalies = Anomalies::default();
+        Some(
+            "A final commit may have survived a local commit that it had in its snapshot, which this check does not \
+             follow further."
+                .to_string(),
+        )
+    }
+}
+
 /// Takes the reads of all transactions that did not commit apart.
 pub(super) fn collect(history: &History, cast: &Cast, anomalies: &mut Anomalies) -> Views {
     let mut views = Views::default();

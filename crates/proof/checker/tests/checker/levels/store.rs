@@ -62,6 +62,8 @@ struct Store<'a> {
     writers_first: usize,
     /// In percent, how many transactions read one key and write two others.
     skews: usize,
+    /// In percent, how many snapshots miss a commit that is older than others which they hold.
+    skewed: usize,
     keep_sessions: bool,
     sites: usize,
     sessions: usize,
@@ -109,6 +111,7 @@ pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
         scans: random.pick(&[10, 40]),
         writers_first,
         skews: if kind == Kind::Speculative { random.pick(&[0, 50]) } else { random.pick(&[0, 0, 0, 70]) },
+        skewed: if kind == Kind::Speculative { random.pick(&[0, 0, 40]) } else { 0 },
         keep_sessions: random.percent(40),
         sites,
         sessions,
@@ -159,6 +162,15 @@ impl Store<'_> {
         };
         if self.random.percent(self.lag) {
             snapshot &= (1_u32 << self.random.below(self.commits.len() + 1)) - 1;
+        }
+        if self.kind == Kind::Speculative && !self.commits.is_empty() && self.random.percent(self.skewed) {
+            // Clocks are skewed: some commit is above the snapshot, although later ones are below it.
+            let above = self.random.below(self.commits.len());
+            for (at, commit) in self.commits.iter().enumerate() {
+                if commit.past >> above & 1 == 1 {
+                    snapshot &= !(1 << at);
+                }
+            }
         }
         if self.keep_sessions {
             snapshot |= self.pasts[session];

@@ -99,17 +99,27 @@ fn registers_show_the_last_version_of_the_snapshot() {
     );
 }
 
+/// A final commit of site B, and a local one of site A that writes the same key and aborts.
+const OVERLAP: &str = r#"
+    invoke 0 #B [["append","x",1],["append","z",9]]
+    ok     0 rs=0 lc=4 fc=5 [["append","x",1],["append","z",9]]
+    invoke 1 #A [["append","x",2],["append","y",3]]
+    spec   1 rs=RS lc=7 [["append","x",2],["append","y",3]]
+    invoke 2 #A [["r","KEY",null],["r","y",null]]
+    fail   2 ! rs=8 [["r","KEY",SEEN],["r","y",[3]]]
+    fail   1 [["append","x",2],["append","y",3]]
+"#;
+
+fn overlap(rs: &str, key: &str, seen: &str) -> String {
+    OVERLAP.replace("RS", rs).replace("KEY", key).replace("SEEN", seen)
+}
+
 #[test]
 fn two_overlapping_writers_are_not_in_one_snapshot() {
-    let fill = |rs: &str| {
-        view("A", "8", "[]", "[3]")
-            .replace("rs=6", rs)
-            .replace("[\"r\",\"x\",[]]", "[\"r\",\"z\",[]]")
-            .replace("invoke 2 #A [[\"r\",\"x\"", "invoke 2 #A [[\"r\",\"z\"")
-    };
-    assert!(judge(&fill("rs=5")).is_valid());
-    assert_eq!(kind(&fill("rs=4")), "SPSI-3");
-    assert!(complaint(&judge(&fill("rs=4"))).contains("holds T2 and T0, which both wrote x and overlap"));
+    assert!(judge(&overlap("5", "z", "[9]")).is_valid(), "T2 saw T0");
+    assert_eq!(kind(&overlap("4", "z", "[9]")), "SPSI-3");
+    let told = complaint(&judge(&overlap("4", "z", "[9]")));
+    assert!(told.contains("holds T2 and T0, which both wrote x and overlap"), "{told}");
     let two = r#"
         invoke 0 #A [["w","x",1],["w","y",1]]
         spec   0 rs=0 lc=5 [["w","x",1],["w","y",1]]
@@ -124,6 +134,135 @@ fn two_overlapping_writers_are_not_in_one_snapshot() {
     assert!(judge(&two.replace("LATER", "5")).is_valid());
     assert_eq!(kind(&two.replace("LATER", "4")), "SPSI-3");
     assert!(judge(&two.replace("LATER", "4").replace("[\"w\",\"x\",2]", "[\"w\",\"w\",2]")).is_valid());
+}
+
+/// A transaction of another site may become final below a snapshot after the reads, which rest on a local commit that
+/// aborts for it.
+#[test]
+fn final_commits_conflict_where_there_is_evidence_of_them() {
+    assert!(judge(&overlap("4", "w", "[]")).is_valid(), "no read shows T0");
+    assert_eq!(kind(&overlap("4", "z", "[]")), "snapshot-violation", "T0 is below the snapshot");
+    // A read of the key itself shows the local commit, in whose snapshot the final one was not.
+    assert!(judge(&overlap("4", "x", "[2]")).is_valid());
+    assert_eq!(kind(&overlap("5", "x", "[2]")), "snapshot-violation", "T2 saw T0");
+    let late = overlap("4", "x", "[2]").replace("fc=5", "fc=8");
+    assert!(judge(&late).is_valid(), "above the local commit, but below the snapshot");
+    let register = late.replace("append\",\"x", "w\",\"x").replace("\"x\",[2]", "\"x\",2");
+    assert!(judge(&register).is_valid());
+    assert_eq!(
+        kind(
+            &register
+                .replace("rs=4", "rs=8")
+                .replace("lc=7", "lc=9")
+                .replace("rs=8 [", "rs=10 [")
+                .replace("\"r\",\"x\",2", "\"r\",\"x\",null")
+        ),
+        "snapshot-violation"
+    );
+    let both = overlap("4", "x", "[2]")
+        .replace("[[\"r\",\"x\",null]", "[[\"r\",\"z\",null],[\"r\",\"x\",null]")
+        .replace("[[\"r\",\"x\",[2]]", "[[\"r\",\"z\",[9]],[\"r\",\"x\",[2]]");
+    assert!(judge(&both).anomalies.iter().any(|anomaly| anomaly.kind.name() == "snapshot-violation"));
+}
+
+/// What a site has shown is in the snapshots of its later transactions, with or without a read.
+#[test]
+fn final_commits_of_the_own_site_conflict_once_they_were_shown() {
+    let fill = |site: &str, before: &str, after: &str| {
+        format!(
+            r#"
+            invoke 1 #A [["append","x",2],["append","y",3]]
+            invoke 0 #{site} [["append","x",1]]
+            {before}
+            spec   1 rs=4 lc=7 [["append","x",2],["append","y",3]]
+            invoke 2 #A [["r","y",null]]
+            fail   2 ! rs=8 [["r","y",[3]]]
+            {after}
+            fail   1 [["append","x",2],["append","y",3]]
+            "#
+        )
+    };
+    let ok = r#"ok 0 rs=0 lc=5 fc=6 [["append","x",1]]"#;
+    let (spec, then) = (r#"spec 0 rs=0 lc=5 [["append","x",1]]"#, r#"ok 0 fc=6 [["append","x",1]]"#);
+    assert_eq!(kind(&fill("A", ok, "")), "SPSI-3");
+    assert_eq!(kind(&fill("A", spec, then)), "SPSI-3");
+    assert!(judge(&fill("A", "", ok)).is_valid(), "its result came later");
+    assert!(judge(&fill("B", ok, "")).is_valid(), "the site of the view need not have heard of it");
+}
+
+/// Figure 2 of the STR paper: no read shows T2, but T4 read from T3, which had read from T2.
+#[test]
+fn reads_rest_on_earlier_reads() {
+    let figure = |key: &str, seen: &str| {
+        format!(
+            r#"
+            invoke 1 #A [["w","a",1],["w","c",1]]
+            spec   1 rs=1 lc=2 [["w","a",1],["w","c",1]]
+            invoke 2 #B [["w","c",2],["w","e",2]]
+            ok     2 rs=1 lc=3 fc=3 [["w","c",2],["w","e",2]]
+            invoke 3 #C [["r","{key}",null],["w","b",3]]
+            ok     3 rs=4 lc=5 fc=5 [["r","{key}",{seen}],["w","b",3]]
+            invoke 4 #A [["r","a",null],["r","b",null]]
+            fail   4 ! rs=9 [["r","a",1],["r","b",3]]
+            fail   1 [["w","a",1],["w","c",1]]
+            "#
+        )
+    };
+    assert_eq!(kind(&figure("e", "2")), "SPSI-3");
+    assert!(judge(&figure("d", "null")).is_valid());
+    // T3 read what overwrote what T2 wrote, which had been final before.
+    let overwritten = figure("e", "7").replace(
+        "            invoke 3",
+        "            invoke 5 #D [[\"w\",\"e\",7]]\n            ok 5 rs=3 lc=4 fc=4 [[\"w\",\"e\",7]]\n            invoke 3",
+    );
+    assert_eq!(kind(&overwritten), "SPSI-3");
+}
+
+/// T0 was a local commit in the snapshot of T2, and becomes final above that snapshot. T2 aborts for it.
+const STACKED: &str = r#"
+    invoke 0 #A [["append","x",1],["append","z",1]]
+    spec   0 rs=0 lc=2 [["append","x",1],["append","z",1]]
+    invoke 1 #SITE [["append","x",2],["append","y",2]]
+    spec   1 rs=RS lc=4 [["append","x",2],["append","y",2]]
+    invoke 2 #A READS
+    fail   2 ! rs=9 SEEN
+    ok     0 fc=FC [["append","x",1],["append","z",1]]
+    fail   1 [["append","x",2],["append","y",2]]
+"#;
+
+#[test]
+fn local_commits_stand_on_those_that_their_snapshots_held() {
+    let fill = |rs: &str, fc: &str, x: &str| {
+        let text = STACKED.replace("SITE", "A").replace("RS", rs).replace("FC", fc);
+        let reads = r#"[["r","x",null],["r","y",null]]"#;
+        text.replace("READS", reads).replace("SEEN", &format!(r#"[["r","x",{x}],["r","y",[2]]]"#))
+    };
+    for fc in ["2", "3", "6", "12"] {
+        assert!(judge(&fill("3", fc, "[1,2]")).is_valid(), "{fc}");
+        assert_eq!(kind(&fill("3", fc, "[2,1]")), "snapshot-violation", "{fc}");
+    }
+    // T2 was invoked when its site had shown T0, so that a lower snapshot is wrong by itself.
+    let lower = judge(&fill("1", "6", "[1,2]"));
+    assert!(lower.anomalies.iter().any(|anomaly| anomaly.why.contains("read [1, 2] of x")), "{lower}");
+    let registers = |rs: &str, x: &str| {
+        fill(rs, "6", x)
+            .replace("append\",\"x", "w\",\"x")
+            .replace(&format!("\"x\",[{x}]"), &format!("\"x\",{x}"))
+    };
+    assert!(judge(&registers("3", "2")).is_valid());
+    assert_eq!(kind(&registers("3", "1")), "fractured-read", "T2 stands on T0");
+}
+
+#[test]
+fn final_commits_that_were_seen_as_local_ones_are_no_conflict() {
+    let fill = |rs: &str| {
+        let text = STACKED.replace("SITE", "A").replace("RS", rs).replace("FC", "6");
+        let reads = r#"[["r","z",null],["r","y",null]]"#;
+        text.replace("READS", reads).replace("SEEN", r#"[["r","z",[1]],["r","y",[2]]]"#)
+    };
+    assert!(judge(&fill("2")).is_valid());
+    let blind = judge(&fill("1"));
+    assert!(blind.anomalies.iter().any(|anomaly| anomaly.kind.name() == "SPSI-3"), "{blind}");
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! A view reads nothing that was written by a transaction which was invoked after the view had ended (SPSI-1).
+//!
+//! With skewed clocks, a transaction may get a final timestamp below a snapshot that was read before the transaction
+//! began. Snapshot isolation permits that for commits, and it does no harm in a view either, as long as the view read
+//! none of the keys that the transaction wrote. So only those keys matter: there is a chain of auxiliary nodes per key,
+//! which leads from the begins of the views that read the key to the commits of later transactions that write it. What
+//! was read of a key of the own site may have been a local commit, of which that says nothing; such reads are looked at
+//! one by one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use foldhash::fast::FixedState;
+
+use crate::dependencies::{Edge, EdgeKind};
+use crate::explain::Words;
+use crate::history::{Action, History, KeyId, Op, TxnId};
+use crate::levels::speculative::cast::{Cast, began_later, end_of, external_reads, view_ops};
+use crate::levels::speculative::views::Views;
+use crate::mutants::{self, Mutant};
+use crate::report::{Anomalies, AnomalyKind};
+
+/// Whether a view would have read a key of a transaction that was invoked only after the view had ended.
+pub(super) fn is_impossible_read(history: &History, view: TxnId, writer: TxnId, key: KeyId) -> bool {
+    !mutants::is_planted(Mutant::ReadsTheFuture)
+        && began_later(history, view, writer)
+        && read_keys(history, view).contains(&key)
+}
+
+/// Adds the edges from views to the commits of later transactions that write keys which the views read; the commit of
+/// the first transaction is the node `first_commit`. New nodes are numbered from `first_node`; returns the number after
+/// the last one.
+pub(super) fn ends(
+    history: &History,
+    cast: &Cast,
+    views: &Views,
+    first_commit: usize,
+    first_node: usize,
+    edges: &mut Vec<Edge>,
+) -> usize {
+    if views.of.is_empty() || mutants::is_planted(Mutant::ReadsTheFuture) {
+        return first_node;
+    }
+    let mut events: Vec<(u32, TxnId, Event)> = Vec::new();
+    for id in (0..history.txn_count() as u32).map(TxnId) {
+        if cast.is_effective(id) {
+            events.push((history.txn(id).invoke, id, Event::Invoke));
+        } else if views.of.contains_key(&id) {
+            events.extend(end_of(history.txn(id)).map(|end| (end, id, Event::End)));
+        }
+    }
+    events.sort_unstable();
+    // The last node of the chain of each key.
+    let mut last: HashMap<KeyId, u32, FixedState> = HashMap::default();
+    let mut next_node = first_node as u32;
+    for (_, id, event) in events {
+        match event {
+            Event::Invoke => {
+                let commit = id.0 + first_commit as u32;
+                let onward = |key| last.get(&chain_of(key)).map(|&node| onward(node, commit));
+                edges.extend(changed_keys(history, id).into_iter().filter_map(onward));
+            }
+            Event::End => {
+                for key in read_keys(history, id) {
+                    let before = last.insert(chain_of(key), next_node);
+                    edges.extend(before.map(|before| onward(before, next_node)));
+                    edges.push(Edge { from: id.0, to: next_node, key, kind: EdgeKind::Ended });
+                    next_node += 1;
+                }
+            }
+        }
+    }
+    next_node as usize
+}
+
+/// A line of a transaction that matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Invoke,
+    End,
+}
+
+/// The key that a chain is about.
+fn chain_of(key: KeyId) -> KeyId {
+    if mutants::is_planted(Mutant::EndsWholeSnapshots) { KeyId(0) } else { key }
+}
+
+fn onward(from: u32, to: u32) -> Edge {
+    Edge { from, to, key: KeyId(0), kind: EdgeKind::Onward }
+}
+
+/// The keys of which a view shows what others wrote.
+fn read_keys(history: &History, view: TxnId) -> BTreeSet<KeyId> {
+    view_ops(history, history.txn(view)).flat_map(external_reads).collect()
+}
+
+fn changed_keys(history: &History, txn: TxnId) -> BTreeSet<KeyId> {
+    let is_update = |op: &&Op| !matches!(op.action, Action::Read(_));
+    history.ops(history.txn(txn)).iter().filter(is_update).map(|op| op.key).collect()
+}
+
+/// Adds the views that are known to have read from a later transaction of their own site: the edges of local commits
+/// lead from that one to the view.
+pub(super) fn impossible_reads(history: &History, edges: &[Edge], anomalies: &mut Anomalies) {
+    for edge in edges.iter().filter(|edge| edge.kind == EdgeKind::LocalCommit) {
+        let (view, writer) = (TxnId(edge.to), TxnId(edge.from));
+        if is_impossible_read(history, view, writer, edge.key) {
+            anomalies.add(history, AnomalyKind::SpeculativeSnapshot, &[view, writer], || {
+                let words = Words::new(history);
+                let (view, writer, key) = (words.txn(view), words.txn(writer), history.key(edge.key));
+                format!("{view} read {key} from {writer}, which was invoked after {view} had ended.")
+            });
+        }
+    }
+}
