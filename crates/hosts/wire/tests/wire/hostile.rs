@@ -453,7 +453,12 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
 
 /// What would make a client wait for homes that are not there, or a node run a transaction twice.
 /// An isolation, its homes with their nodes, how it speculates, and the complaint.
-type Row<'a> = (Isolation, &'a [(u32, &'a [u16])], Option<Speculation>, &'a str);
+type Row<'a> = (
+    quorate_core::topology::Isolation,
+    &'a [(u32, &'a [u16])],
+    Option<quorate_core::topology::Speculation>,
+    &'a str,
+);
 
 #[test]
 fn homes_that_cannot_be_are_refused() {
