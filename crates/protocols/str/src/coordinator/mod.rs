@@ -312,7 +312,7 @@ impl Coordinator {
 
     /// So long the client waits for a node of a keyspace before it sends a message again.
     fn resend_timeout(&self, keyspace: KeyspaceId) -> Duration {
-        const TURNS_MAX: u32 = 6;
+        const TURNS_MAX: u32 = 3;
         let turns = self.keyspaces.get(&keyspace).map_or(0, |nearest| nearest.turns);
         self.config.resend_timeout * (1 << turns.min(TURNS_MAX))
     }
