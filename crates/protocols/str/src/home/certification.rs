@@ -114,7 +114,7 @@ impl Home {
 
     /// A client asks again about what is under way: its first message, or what it was shown, may have been lost; and it hears that this node
     /// lives.
-    fn tell_under_way(&self, id: TransactionId, outbox: &mut Out) {
+    pub(super) fn tell_under_way(&self, id: TransactionId, outbox: &mut Out) {
         let Some(transaction) = self.transactions.get(&id) else { return };
         let (client, snapshot) = (transaction.client, transaction.snapshot);
         let message = match transaction.shown {
@@ -136,9 +136,8 @@ impl Home {
         let Some(CommitWanted { writes, shows, .. }) = transaction.commit.take() else { return };
         (transaction.shows, transaction.writes) = (shows, Arc::from(writes));
         let (began, is_read_only) = (transaction.began, transaction.writes.is_empty());
-        if is_read_only {
-            transaction.phase = Phase::ReadOnly;
-        }
+        // From here on its client waits for the end.
+        transaction.phase = if is_read_only { Phase::ReadOnly } else { Phase::Certifying };
         self.open.remove(&began);
         if is_read_only {
             self.show(id, outbox);

@@ -80,8 +80,11 @@ impl Home {
         }
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
         transaction.touched_at = context.now;
-        if transaction.phase != Phase::Executing || transaction.reads.contains_key(&request) {
+        if transaction.phase != Phase::Executing {
             return outbox.ignored(reasons::UNDER_WAY);
+        }
+        if transaction.reads.contains_key(&request) {
+            return self.tell_under_way(id, outbox);
         }
         self.gather(id, request, wanted, context, log, outbox);
     }
