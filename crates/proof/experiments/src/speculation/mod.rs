@@ -63,7 +63,7 @@ const ROUND_TRIP_MS: [[u64; SITES]; SITES] = [
 ];
 
 /// The round trip between two nodes of a data centre, and between a node and its client, in microseconds.
-const ROUND_TRIP_WITHIN_MICROS: u64 = 500;
+const ROUND_TRIP_WITHIN_MICROS: u64 = 200;
 
 /// A processor takes so many times as long as that of a server of ours: a local commit of TPC-C then takes a client about as long as the paper's did, four
 /// milliseconds.
@@ -127,12 +127,22 @@ pub struct Geography {
     pub application: Application,
     /// A processor takes so many times as long as that of a server of ours.
     pub slower: f64,
+    /// Data centres are so many times as far from each other as they are.
+    pub stretch: f64,
 }
 
 impl Geography {
     /// So many nodes in each data centre, and so many sessions at each node. Nothing is tuned.
     pub fn new(nodes_per_site: usize, sessions: usize, variant: Variant, application: Application) -> Self {
-        Geography { nodes_per_site, variant, tuner: None, sessions, application, slower: SLOWER }
+        Geography {
+            nodes_per_site,
+            variant,
+            tuner: None,
+            sessions,
+            application,
+            slower: SLOWER,
+            stretch: 1.0,
+        }
     }
 
     /// How many nodes there are, and shards, and clients.
@@ -152,11 +162,11 @@ impl Geography {
     /// Where it runs.
     fn deployment(&self) -> Deployment<Snapshot> {
         let nodes = self.nodes();
-        let micros = |one: usize, other: usize| match one == other {
-            true => ROUND_TRIP_WITHIN_MICROS,
-            false => 1_000 * ROUND_TRIP_MS[one][other],
+        let round_trip = |one: usize, other: usize| match one == other {
+            true => Duration::from_micros(ROUND_TRIP_WITHIN_MICROS),
+            false => Duration::from_millis(ROUND_TRIP_MS[one][other]).mul_f64(self.stretch),
         };
-        let row = |one| (0..SITES).map(|other| Duration::from_micros(micros(one, other))).collect();
+        let row = |one| (0..SITES).map(|other| round_trip(one, other)).collect();
         // Sessions draw their own transactions.
         let work = Transactions::new(Parameters::new(WorkloadKind::Hotspot));
         Deployment {
@@ -199,6 +209,10 @@ impl Geography {
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
 
+/// A client asks again so long after it was not answered. It turns to another node once it has asked three times in vain, and reads wait for long where many
+/// transactions meet, so this is not as short as it is elsewhere.
+const ASKS_AGAIN: Duration = Duration::from_secs(1);
+
 /// By how much two clocks differ on average, in microseconds.
 const CLOCKS_APART_MICROS: f64 = 1_000.0;
 
@@ -206,17 +220,20 @@ const CLOCKS_APART_MICROS: f64 = 1_000.0;
 pub(crate) fn parameters(geography: &Geography) -> String {
     format!(
         "{} data centres ({}) with {} node(s) each, {} shards of {REPLICAS} replicas: the leader, and the data centres that come next. Round trips are those of \
-         public tables between EC2 regions, from {} to {} ms; {} ms within one. Two clocks differ by {} ms on average. Work costs a processor {} times what it \
-         costs a server of ours. Clients are sessions of one client at each node.",
+         public tables between EC2 regions, from {} to {} ms, times {}; {} ms within one. Two clocks differ by {} ms on average. Work costs a processor {} times what it \
+         costs a server of ours. Clients are sessions of one client at each node. A \
+         client that commits what conflicts with a transaction of its own node hears of that only when it asks again, after {} ms.",
         SITES,
         NAMES.join(", "),
         geography.nodes_per_site,
         geography.nodes(),
         ROUND_TRIP_MS.iter().flatten().filter(|ms| **ms > 0).min().copied().unwrap_or_default(),
         ROUND_TRIP_MS.iter().flatten().max().copied().unwrap_or_default(),
+        geography.stretch,
         ROUND_TRIP_WITHIN_MICROS as f64 / 1_000.0,
         CLOCKS_APART_MICROS / 1_000.0,
         geography.slower,
+        ASKS_AGAIN.as_millis(),
     )
 }
 

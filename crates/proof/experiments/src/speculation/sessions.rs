@@ -119,10 +119,8 @@ impl Load {
         let mut sessions = Vec::new();
         for (node, (client, id)) in clients.into_iter().enumerate() {
             for place in 0..geography.sessions as u64 {
-                let drawn = draw.draw(node, place as usize, &mut random);
-                // As if they had been at it for long.
-                let spread = (drawn.keys_in + drawn.thinks).max(SPREAD);
-                let at = begins + spread.mul_f64(random.unit());
+                let (drawn, after) = draw_first(&mut draw, node, place as usize, &mut random);
+                let at = begins + after;
                 world.set_alarm(at - world.now(), Alarm::Session(sessions.len()));
                 let (chain, next) = (VecDeque::new(), Some((drawn, at)));
                 sessions.push(Session { client, id, node, place, number: 0, chain, next });
@@ -384,6 +382,27 @@ impl Load {
         self.on_step(at, first, step);
     }
 }
+
+/// The first transaction of a session, and when it begins: as if the session had been at it for long.
+fn draw_first(draw: &mut Draw, node: usize, place: usize, random: &mut Random) -> (Drawn, Duration) {
+    let mut passed = Duration::ZERO;
+    let mut drawn = draw.draw(node, place, random);
+    let at_it_for = LONG_AT_IT.mul_f64(1.0 + random.unit());
+    loop {
+        let pause = drawn.thinks + drawn.keys_in;
+        if pause.is_zero() {
+            return (drawn, SPREAD.mul_f64(random.unit()));
+        }
+        passed += pause;
+        if passed >= at_it_for {
+            return (drawn, passed - at_it_for);
+        }
+        drawn = draw.draw(node, place, random);
+    }
+}
+
+/// A session that thinks has done so for this long at least, and for twice as long at most, when it begins.
+const LONG_AT_IT: Duration = Duration::from_secs(60);
 
 /// One if what happens now counts.
 fn now_counts(now: Instant, measured_from: Instant) -> u64 {

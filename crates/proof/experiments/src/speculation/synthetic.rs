@@ -47,8 +47,8 @@ struct Plan {
 const QUICK: Plan = Plan {
     nodes_per_site: 1,
     levels: &["low", "high-local", "high"],
-    sessions: &[2, 20],
-    window: Window::millis(1_500, 3_000),
+    sessions: &[1, 8],
+    window: Window::millis(1_500, 2_000),
     tunes: false,
 };
 
