@@ -798,7 +798,10 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
 /// A group for each node that leads it, with a further replica in each of the sites that come next: each node has as many replicas.
 fn round_the_sites<S: System>(scenario: &Scenario<S>, groups: usize) -> Vec<Shard> {
     let (sites, replicas) = (scenario.sites(), scenario.group.replicas());
-    assert!(replicas <= sites && scenario.server_nodes % sites == 0, "a site has one replica of a group");
+    assert!(
+        replicas <= sites && scenario.server_nodes.is_multiple_of(sites),
+        "a site has one replica of a group"
+    );
     let group = |number: usize| {
         let leading = number % scenario.server_nodes;
         let (row, site) = (leading / sites * sites, leading % sites);
