@@ -61,7 +61,7 @@ impl Routes {
     /// If they cannot be a group; keyspaces are checked when they are created, and when their groups change.
     pub fn members(&self, position: usize) -> Members {
         let nearest = self.nearest[position].iter().copied();
-        Members::new(nearest).expect("keyspaces are created and changed with valid groups")
+        Members::on_log(nearest).expect("keyspaces are created and changed with valid groups")
     }
 }
 

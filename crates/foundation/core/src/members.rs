@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use crate::id::{Epoch, ReplicaIndex, ShardId};
-use crate::quorum::GroupSize;
+use crate::quorum::{GroupSize, InvalidGroupSize};
 
 /// The replicas of a group: which they are, and so how many.
 ///
@@ -28,10 +28,24 @@ impl Members {
     /// # Errors
     /// Their number must be odd, no greater than [`GroupSize::MAX`], and none may be named twice.
     pub fn new(members: impl IntoIterator<Item = ReplicaIndex>) -> Result<Self, InvalidMembers> {
-        let mut members: Vec<ReplicaIndex> = members.into_iter().collect();
+        Self::sized(members.into_iter().collect(), GroupSize::new)
+    }
+
+    /// These replicas of a group on a replicated log, in any order. Their number may be even.
+    ///
+    /// # Errors
+    /// Their number must be neither zero nor greater than [`GroupSize::MAX`], and none may be named twice.
+    pub fn on_log(members: impl IntoIterator<Item = ReplicaIndex>) -> Result<Self, InvalidMembers> {
+        Self::sized(members.into_iter().collect(), GroupSize::on_log)
+    }
+
+    fn sized(
+        mut members: Vec<ReplicaIndex>,
+        size: impl FnOnce(usize) -> Result<GroupSize, InvalidGroupSize>,
+    ) -> Result<Self, InvalidMembers> {
         members.sort_unstable();
         let are_different = members.windows(2).all(|two| two[0] != two[1]);
-        match GroupSize::new(members.len()) {
+        match size(members.len()) {
             Ok(size) if are_different => {
                 let mut indices = [ReplicaIndex(0); GroupSize::MAX];
                 indices[..members.len()].copy_from_slice(&members);
@@ -220,6 +234,14 @@ mod tests {
         for (members, is_valid) in table {
             assert_eq!(Members::new(indices(members)).is_ok(), is_valid, "{members:?}");
         }
+    }
+
+    #[test]
+    fn a_group_on_a_log_may_have_an_even_size() {
+        let group = Members::on_log(indices(&[5, 0, 3, 1, 4, 2])).unwrap();
+        assert_eq!(group, Members::from(GroupSize::on_log(6).unwrap()));
+        assert_eq!(group.majority(), 4);
+        assert!(Members::on_log(indices(&[])).is_err() && Members::on_log(indices(&[1, 1])).is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use crate::load::Measured;
 use crate::one_round::{coordination, trade};
 use crate::report::{Found, Report, Runs};
+use crate::speculation::{self, clocks, synthetic};
 use crate::walter::{commits, durability, retwis, social, throughput};
 use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
@@ -44,7 +45,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 26] = [
+    pub const ALL: [Experiment; 29] = [
         contention::EXPERIMENT,
         deadlines::EXPERIMENT,
         environments::EXPERIMENT,
@@ -61,6 +62,9 @@ impl Experiment {
         peaks::RETWIS,
         regions::EXPERIMENT,
         skew::EXPERIMENT,
+        synthetic::EXPERIMENT,
+        speculation::trade::EXPERIMENT,
+        clocks::EXPERIMENT,
         tuning::EXPERIMENT,
         throughput::BASE,
         throughput::SITES_UP,

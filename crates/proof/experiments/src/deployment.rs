@@ -240,8 +240,9 @@ impl<S: Deployed> Deployment<S> {
 
     /// # Panics
     /// If so many replicas are no group.
-    pub(crate) fn group(&self) -> GroupSize {
-        match GroupSize::new(self.replicas) {
+    pub(crate) fn group(&self, may_be_even: bool) -> GroupSize {
+        let group = if may_be_even { GroupSize::on_log } else { GroupSize::new };
+        match group(self.replicas) {
             Ok(group) => group,
             Err(error) => panic!("a deployment has groups of so many replicas: {error}"),
         }
@@ -264,6 +265,7 @@ impl<S: System> Deployed for S {
         };
         let mut random = Random::new(seed);
         let sites = deployment.sites();
+        let derived = Scenario::derive(seed, &healthy);
         let server_nodes = sites
             * match deployment.nodes {
                 Nodes::PerSite(nodes) => nodes,
@@ -272,7 +274,9 @@ impl<S: System> Deployed for S {
         let one_way = |row: &Vec<Duration>| row.iter().map(|round_trip| *round_trip / 2).collect();
         let scenario = Scenario {
             shards: deployment.shards,
-            group: deployment.group(),
+            group: deployment.group(S::ISOLATION.has_homes()),
+            // Each node leads a shard, and has a client that stays there.
+            leaders_apart: S::ISOLATION.has_homes() || derived.leaders_apart,
             server_nodes,
             clients: deployment.clients,
             sessions_per_client: deployment.sessions_per_client,
@@ -289,7 +293,7 @@ impl<S: System> Deployed for S {
             settings: deployment.settings.clone(),
             clock_bound: None,
             random: random.fork(),
-            ..Scenario::derive(seed, &healthy)
+            ..derived
         };
         let mut cluster = Cluster::new(scenario, None, None);
         let nodes = 0..server_nodes + deployment.clients;

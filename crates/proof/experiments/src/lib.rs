@@ -18,6 +18,7 @@
 //! | [`contention`] | what is left of throughput where transactions meet |
 //! | [`peaks`] | how much they get out of their servers |
 //! | [`one_round`] | Granola beside the systems that its paper measures with it |
+//! | [`speculation`] | STR over the nine data centres of its paper |
 //! | [`walter`] | Walter over the four sites of its paper |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
@@ -35,6 +36,7 @@ pub mod peaks;
 pub mod regions;
 pub mod report;
 pub mod skew;
+pub mod speculation;
 pub mod svg;
 pub mod tuning;
 pub mod walter;

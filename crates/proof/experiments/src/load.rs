@@ -57,8 +57,14 @@ pub struct Measured {
     pub retried: u64,
     /// Attempts that did not.
     pub aborted: u64,
+    /// Of those, the ones whose result the client had been shown before.
+    pub misspeculated: u64,
     /// Attempts whose fate the client was not told in time.
     pub unknown: u64,
+    /// How long it took until clients saw the results of committed transactions, where these are shown before they are final.
+    pub perceived: Vec<Duration>,
+    /// Votes that commits passed without.
+    pub passed: u64,
     /// How long each committed transaction that is timed took.
     pub took: Vec<Took>,
     /// The milestones that transactions have reached, where clients wait for these.
@@ -113,6 +119,16 @@ impl Measured {
     /// The commit latency that this share of committed transactions stayed below, in milliseconds.
     pub fn commit_latency_ms(&self, share: f64) -> f64 {
         self.quantile_ms(share, |took| took.commit)
+    }
+
+    /// The time that it took at most until clients saw the results of this share of committed transactions, in milliseconds.
+    pub fn perceived_ms(&self, share: f64) -> f64 {
+        quantile_ms(self.perceived.clone(), share)
+    }
+
+    /// Attempts that aborted after their result had been shown ÷ attempts that ended.
+    pub fn misspeculation_rate(&self) -> f64 {
+        self.misspeculated as f64 / ((self.committed + self.aborted).max(1)) as f64
     }
 
     /// The average latency of committed transactions, in milliseconds.

@@ -131,6 +131,15 @@ impl Runs {
         self.0.iter().map(of).sum::<f64>() / self.0.len() as f64
     }
 
+    /// Ours ÷ that of other runs, seed by seed.
+    pub fn pairs(&self, others: &Runs, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
+        self.0
+            .iter()
+            .zip(&others.0)
+            .map(|(ours, other)| of(ours) / of(other).max(f64::MIN_POSITIVE))
+            .collect()
+    }
+
     /// A point of a figure.
     pub fn row(
         &self,

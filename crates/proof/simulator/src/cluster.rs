@@ -787,9 +787,28 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     if !scenario.leaders_apart {
         return place(groups, 1, &sites);
     }
+    if S::ISOLATION.has_homes() {
+        return round_the_sites(scenario, groups);
+    }
     // The first replica leads.
     let rotated = |first: usize| [&sites[(first - 1) % count..], &sites[..(first - 1) % count]].concat();
     (1..=groups).flat_map(|first| place(1, first, &rotated(first))).collect()
+}
+
+/// A group for each node that leads it, with a further replica in each of the sites that come next: each node has as many replicas.
+fn round_the_sites<S: System>(scenario: &Scenario<S>, groups: usize) -> Vec<Shard> {
+    let (sites, replicas) = (scenario.sites(), scenario.group.replicas());
+    assert!(
+        replicas <= sites && scenario.server_nodes.is_multiple_of(sites),
+        "a site has one replica of a group"
+    );
+    let group = |number: usize| {
+        let leading = number % scenario.server_nodes;
+        let (row, site) = (leading / sites * sites, leading % sites);
+        let nodes = (site..site + replicas).map(|next| NodeId((row + next % sites) as u16));
+        Shard::new(ShardId(1 + number as u32), nodes.collect())
+    };
+    (0..groups).map(group).collect()
 }
 
 /// The nodes with replicas, and their sites.

@@ -189,7 +189,13 @@ impl<S: System> Cluster<S> {
     /// Tells a client where everything is.
     pub(crate) fn give_routes(&mut self, client: usize) {
         let node = self.world.node_of_client(client);
-        let routes = self.routes(self.site_of(node));
+        let mut routes = self.routes(self.site_of(node));
+        if self.scenario.leaders_apart && S::ISOLATION.has_homes() {
+            // The machines of the site come first, and each client speaks to another one of them.
+            let sites = self.scenario.sites();
+            let machines = self.scenario.server_nodes / sites;
+            routes.homes[..machines].rotate_left(node / sites % machines);
+        }
         self.losses.note_home(node, routes.keyspace.shards[routes.order[0]].id);
         self.world.command(client, Command::Route(Arc::new(routes)));
     }

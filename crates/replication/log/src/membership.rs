@@ -16,9 +16,9 @@ impl Membership {
     /// The replicas of an epoch, in any order.
     ///
     /// # Errors
-    /// Their number must be odd, no greater than [`GroupSize::MAX`], and none may be named twice.
+    /// Their number must be neither zero nor greater than [`GroupSize::MAX`], and none may be named twice.
     pub fn new(epoch: Epoch, members: Vec<ReplicaIndex>) -> Result<Self, InvalidMembers> {
-        Ok(Membership { epoch, members: Members::new(members)? })
+        Ok(Membership { epoch, members: Members::on_log(members)? })
     }
 
     /// The first epoch of a group whose replicas are counted from zero.

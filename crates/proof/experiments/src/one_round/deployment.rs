@@ -208,7 +208,7 @@ impl<A: Application> Deployed for OneRound<A> {
         for node in 0..server_nodes {
             let (group, index) = (node / deployment.replicas, node % deployment.replicas);
             let replica = ReplicaId { shard: shard(group), index: ReplicaIndex(index as u8) };
-            let groups = Groups::new(deployment.group());
+            let groups = Groups::new(deployment.group(false));
             let seat = Seat { replica, groups, shards, joined: Vec::new(), boot: Boot::Initialise };
             let config = Server::<A>::seated(deployment.settings.replica.clone(), &seat);
             let server = world.add_server(Address::Replica(replica), node, Disk::memory());
