@@ -46,7 +46,8 @@ impl Clients {
             queue.extend(plans);
         }
         if S::SNAPSHOTS_MAY_BE_OLD {
-            let seen = self.sessions.iter().map(|session| session.seen.micros).max().unwrap_or_default();
+            let of_sessions = self.sessions.iter().map(|session| session.seen.micros);
+            let seen = of_sessions.fold(self.latest.micros, u64::max);
             let client = self.slots[self.sessions[auditor].slot].client;
             cluster.world.command(client, Command::Observe { timestamp: ClockTime::from_micros(seen) });
         }

@@ -145,6 +145,8 @@ pub struct Clients {
     pub tally: Tally,
     /// Appends that were acknowledged: the key as the history spells it, and the element.
     pub acknowledged: Vec<(quorate_checker::Key, i64)>,
+    /// The greatest timestamp of what is known to be committed, also to sessions that are no more.
+    latest: Timestamp,
     /// What clients were told of the fate of attempts.
     pub told: Vec<(TransactionId, Outcome)>,
     /// What clients have asked for and got that shows how much the system was put to, and how often.
@@ -190,6 +192,7 @@ impl Clients {
             random,
             tally: Tally::default(),
             acknowledged: Vec::new(),
+            latest: Timestamp::ZERO,
             told: Vec::new(),
             happened: BTreeMap::new(),
             milestones: Milestones::new(cluster.scenario.seed),
@@ -896,6 +899,7 @@ impl Clients {
         let breaches = attempt.execution.violations();
         self.breaches.extend(breaches.into_iter().map(|breach| format!("{}: {breach}", attempt.id)));
         self.tally.committed += 1;
+        self.latest = self.latest.max(timestamp);
         self.puts.acknowledge(&attempt.puts, timestamp);
         // Nobody keeps a record of what has only read a snapshot.
         let is_on_record =
@@ -944,12 +948,6 @@ impl Clients {
                 _ => {}
             }
         }
-    }
-
-    fn record_failed<S: System>(&mut self, recorded: RecordedTxn, cluster: &Cluster<S>) {
-        self.tally.aborted += 1;
-        let time = self.time(cluster.world.now());
-        self.recorder.fail(recorded, time);
     }
 
     /// The time of the next event of the history: no two are alike, so that their order is beyond doubt.

@@ -193,6 +193,13 @@ impl Clients {
         }
     }
 
+    /// An attempt has surely aborted, and what it saw is not recorded.
+    pub(super) fn record_failed<S: System>(&mut self, recorded: RecordedTxn, cluster: &Cluster<S>) {
+        self.tally.aborted += 1;
+        let time = self.time(cluster.world.now());
+        self.recorder.fail(recorded, time);
+    }
+
     /// Servers have told of transactions whose clients do not know their fate: facts need a line after that which invoked them.
     pub fn record_late_facts<S: System>(&mut self, cluster: &Cluster<S>) {
         if S::FACTS != Facts::Snapshots {

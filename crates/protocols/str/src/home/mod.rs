@@ -275,9 +275,8 @@ impl Home {
     /// The time, by the clock of this node as long as that is not far from those of the leaders of shards: a clock that is wrong does not keep
     /// the node from reading. Where leaders' clocks differ, that of the first one counts, since its shard has the highest floor.
     fn time(&self, context: &Context<'_>) -> ClockTime {
-        let lasts = 2 * self.config.floor_lag;
-        let fresh = self.references.values().filter(|(_, at)| context.now - *at <= lasts);
-        let Some(expected) = fresh.map(|(clock, at)| clock.saturating_add(context.now - *at)).max() else {
+        let told = self.references.values();
+        let Some(expected) = told.map(|(clock, at)| clock.saturating_add(context.now - *at)).max() else {
             return context.clock;
         };
         let behind = self.config.floor_lag.as_micros() as u64 / 4;
@@ -307,11 +306,8 @@ impl Home {
     /// there. The client asks again.
     fn is_early(&mut self, id: TransactionId, session: Session, context: &Context<'_>) -> bool {
         // A node that has just started waits for a moment to compare its clock, so that a wrong one leads nobody.
-        let compares = 2 * self.config.resend_timeout;
-        if self.references.is_empty()
-            && !self.neighbours.is_empty()
-            && context.now - self.started_at < compares
-        {
+        let compares = self.config.certify_timeout;
+        if self.references.is_empty() && context.now - self.started_at < compares {
             return true;
         }
         let time = self.time(context);
