@@ -33,8 +33,8 @@
 //! * Decisions are in the log of the node's home before anybody is told.
 //!
 //! # What is missing
-//! Few seeds of the simulator still end with sessions that wait for ever. The client library does not show results before they are final; members
-//! do not change; the tuner is not asked.
+//! Members do not change. Servers configure no tuner. Grants go to every replica that is read at, and decisions stand in a home's log alone. A clock that is
+//! hours off when a node starts can lead readers, and what commits after them, so far ahead that sessions are refused.
 
 pub mod config;
 mod coordinator;

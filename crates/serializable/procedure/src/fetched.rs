@@ -137,7 +137,7 @@ impl Fetched {
     }
 }
 
-/// What came of a call over what was fetched.
+/// The result of a call over the keys that were fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Called {
     /// This is missing: fetch it, and call again.

@@ -26,7 +26,7 @@ use crate::key::{Id, Table};
 use crate::scale::{CATEGORIES, REGIONS, Scale};
 use books::Books;
 
-/// What is violated, in words; nothing if all is well. `pairs` are all keys of all shards, in any order.
+/// The conditions that are violated, in words; none if all is well. `pairs` are all keys of all shards, in any order.
 pub fn violations(scale: &Scale, pairs: impl IntoIterator<Item = Pair>) -> Vec<String> {
     let mut report = Report::default();
     let books = Books::read(pairs, &mut report);

@@ -1,4 +1,4 @@
-//! What is measured, with everything that its options say of it; and the keyspaces of workloads that run procedures.
+//! The workload that is measured, with everything that its options say of it; and the keyspaces of workloads that run procedures.
 
 use quorate::{Database, DropOptions, Isolation, Keyspace, KeyspaceOptions};
 use quorate_workloads::WorkloadKind;

@@ -118,13 +118,13 @@ impl Places {
     }
 }
 
-/// What the clients share.
+/// The state that the clients share.
 struct Shared {
     source: Arc<dyn Source>,
     counts: Mutex<Counts>,
 }
 
-/// What was counted.
+/// The counts of a run.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) all: Tally,
@@ -266,7 +266,7 @@ impl Client {
 
 /// A transaction that was run to its end.
 struct Ran {
-    /// What its procedure has refused for; none if it has done its work.
+    /// The reason for which its procedure has refused; none if it has done its work.
     refusal: Option<Vec<u8>>,
     receipt: Receipt,
     fetches: u32,

@@ -48,7 +48,7 @@ pub(super) struct RubisArguments {
     updates: Option<u32>,
 }
 
-/// What is run.
+/// The run that is asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Rubis {
     scale: Scale,
@@ -56,7 +56,7 @@ pub(super) struct Rubis {
     seating: Seating,
 }
 
-/// What came of it.
+/// The results of the run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     #[serde(flatten)]

@@ -39,7 +39,7 @@ const STANDARD: &str = "standard";
 /// As long as an average transaction takes with all times of its user, in milliseconds.
 const CYCLE_MS: u32 = 20_000;
 
-/// What is run.
+/// The run that is asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Tpcc {
     pub(super) scale: Scale,
@@ -49,7 +49,7 @@ pub(super) struct Tpcc {
     pub(super) module: Option<Vec<u8>>,
 }
 
-/// What came of it.
+/// The results of the run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     #[serde(flatten)]

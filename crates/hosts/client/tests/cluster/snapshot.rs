@@ -115,7 +115,7 @@ async fn sessions_go_on_at_other_clients() {
     }
 }
 
-/// Somebody else can ask for the outcome, and whoever asks before a transaction has been heard of sees to it that it comes to nothing.
+/// Another client can ask for the outcome; a client that asks before the home has heard of a transaction aborts it by that.
 #[tokio::test]
 async fn others_learn_what_became_of_a_transaction() {
     let cluster = Cluster::start();

@@ -512,7 +512,7 @@ fn groups_of_other_sizes_are_written_down_with_a_change() {
     fs::write(&path, older.join("\n")).unwrap();
     let read = data.memberships(first.id).unwrap().unwrap();
     assert_eq!((read.memberships.apart.len(), read.memberships.epoch), (0, Epoch(1)));
-    // What is no size of a group is damage.
+    // A number that is no size of a group is damage.
     fs::write(&path, text.replace("[10, 1]", "[10, 0]").replace("10,\n        1,", "10,\n        0,"))
         .unwrap();
     assert!(matches!(data.memberships(first.id), Err(DataError::Damaged { .. })));

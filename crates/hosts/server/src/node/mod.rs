@@ -140,7 +140,7 @@ pub(crate) struct Node {
     memberships: BTreeMap<KeyspaceId, Known>,
     /// Of a node that was replaced: the index of who was to join each shard next when it was heard of first.
     joined_since: BTreeMap<ShardId, u16>,
-    /// What machines were told of those that run beside them.
+    /// The neighbours on this node that each machine was told of.
     neighbours: Neighbours,
     /// Replicas that nobody needs any more.
     retired: Vec<ReplicaId>,

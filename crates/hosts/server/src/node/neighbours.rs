@@ -12,7 +12,7 @@ use quorate_runtime::Turn;
 use super::Node;
 use super::hosted::State;
 
-/// What machines were told of those that run beside them.
+/// The neighbours on this node that each machine was told of.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     /// What each was told last.

@@ -38,7 +38,7 @@ pub(in crate::command::bench) struct Common {
     throughput_tps: f64,
     latency_us: Latency,
     by_transaction: BTreeMap<&'static str, OfKind>,
-    /// What is violated of the conditions that the benchmark states; nothing if all is well.
+    /// The conditions of the benchmark that are violated; none if all is well.
     pub(in crate::command::bench) violations: Vec<String>,
     /// False where the isolation permits that they are violated.
     pub(in crate::command::bench) conditions_promised: bool,
@@ -54,7 +54,7 @@ pub(in crate::command::bench) struct Common {
     cores: usize,
 }
 
-/// What came of one kind of transaction.
+/// The results of one kind of transaction.
 #[derive(Debug, Serialize)]
 struct OfKind {
     committed: u64,
