@@ -33,8 +33,7 @@
 //! * Decisions are in the log of the node's home before anybody is told.
 //!
 //! # What is missing
-//! Members do not change. Servers configure no tuner. Grants go to every replica that is read at, and decisions stand in a home's log alone. A clock that is
-//! hours off when a node starts can lead readers, and what commits after them, so far ahead that sessions are refused.
+//! Members do not change. Servers configure no tuner. Grants go to every replica that is read at, and decisions stand in a home's log alone.
 
 pub mod config;
 mod coordinator;

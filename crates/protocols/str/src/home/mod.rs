@@ -540,7 +540,8 @@ impl Home {
         self.early.retain(|_, since| context.now - *since < 4 * self.config.grant_length);
         let lag = self.config.floor_lag.as_micros() as u64;
         let floor = ClockTime::from_micros(self.time(context).as_micros().saturating_sub(lag));
-        self.cache.readers.collect(crate::message::newest_of(floor));
+        // All keys count as read up to the floor, and commits go above: a clock that was compared with none yet must not lead them.
+        self.cache.readers.collect(crate::message::newest_of(floor.min(self.greatest)));
     }
 
     /// Periods count how long endings are remembered.
