@@ -187,6 +187,17 @@ impl Shard {
         }
     }
 
+    /// The same as the holder of a grant. In an earlier life it may have served everything that it was granted then; and of which lives there were it has
+    /// heard only once it has applied a grant of this one.
+    fn propose_as(&self, holder: &Holder, snapshot: ClockTime, keys: &[Key], clock: ClockTime) -> ClockTime {
+        let knows_its_readers = holder.life == self.life && self.bound > ClockTime::default();
+        let proposal = self.propose(snapshot, keys.iter(), clock);
+        match knows_its_readers || self.has(Plant::ReadersForgotten) {
+            true => proposal,
+            false => proposal.max(after(holder.until)),
+        }
+    }
+
     fn let_in(
         &mut self,
         candidate: Candidate,
@@ -289,10 +300,7 @@ impl Shard {
         if pending.prepared.is_none() {
             pending.announced = pending.announced.max(Some(view));
         }
-        // In an earlier life it may have served everything that it was granted then.
-        let is_this_life = holder.life == self.life || self.has(Plant::ReadersForgotten);
-        let proposal = self.propose(snapshot, keys.iter(), context.clock);
-        let proposal = if is_this_life { proposal } else { proposal.max(after(holder.until)) };
+        let proposal = self.propose_as(&holder, snapshot, &keys, context.clock);
         self.vote(id, HeldVote::Holder(holder.life, view, proposal), outbox);
     }
 
@@ -455,6 +463,21 @@ mod tests {
             shard.forget_readers(AT(granted_before));
             let proposed = shard.propose(AT(snapshot), [key()].iter(), AT(7_000));
             assert_eq!(proposed, AT(proposal), "{snapshot} {read_here} {scanned_here} {read_at_node}");
+        }
+    }
+
+    /// S4: a grant that is on its way to a replica says nothing of the readers of its earlier lives, whose grants stand before it in the log.
+    #[test]
+    fn a_holder_votes_above_its_grant_until_it_has_applied_one_of_this_life() {
+        for (life, bound, proposal) in [(2, 500, 101), (2, 0, 501), (1, 500, 501), (1, 0, 501)] {
+            let mut shard = shard(Variant::EXTERNAL);
+            (shard.life, shard.bound) = (Life(2), AT(bound));
+            let holder = Holder { replica: ReplicaIndex(0), life: Life(life), until: AT(500) };
+            assert_eq!(
+                shard.propose_as(&holder, AT(100), &[key()], AT(7_000)),
+                AT(proposal),
+                "{life} {bound}"
+            );
         }
     }
 
