@@ -376,7 +376,7 @@ pub enum Message {
         /// The one that is to be aborted.
         transaction: TransactionId,
     },
-    /// Replica to the leader of its shard: grant me snapshots.
+    /// Replica to the leader of its shard: grant me snapshots. Home to a replica on its node: ask the leader, which tells its time with the grant.
     AskGrant {
         /// The life of the sender.
         life: Life,

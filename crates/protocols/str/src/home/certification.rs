@@ -74,7 +74,7 @@ impl Home {
             let begun = match (known, snapshot) {
                 (Some(_), _) => Ok(()),
                 (None, Some(_)) => Err(Refusal::Lost),
-                (None, None) => self.begin(id, session, context),
+                (None, None) => self.begin(id, session, context, outbox),
             };
             if let Err(refusal) = begun {
                 let ending = Ending::Aborted(refusal);

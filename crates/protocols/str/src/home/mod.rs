@@ -301,6 +301,19 @@ impl Home {
         self.references.insert(shard, (clock, context.now));
     }
 
+    /// A session has been refused since it is far ahead of the time that leaders have told. A leader's clock may have been wrong then: those of
+    /// shards on this node are asked anew, and what others have told a while ago is forgotten.
+    fn doubt_time(&mut self, context: &Context<'_>, outbox: &mut Out) {
+        let grants_last = self.config.grant_length;
+        let neighbours = &self.neighbours;
+        self.references
+            .retain(|shard, (_, at)| neighbours.contains_key(shard) || context.now - *at < grants_last);
+        for neighbour in self.neighbours.values() {
+            let ask = Message::AskGrant { life: self.life(), wanted: ClockTime::default() };
+            outbox.send_unordered(neighbour.replica, ask);
+        }
+    }
+
     /// True if a session has seen what lies further ahead than grants reach: whatever its transaction commits would be out of the reach of other
     /// nodes until clocks come there. It waits for that, but no longer than a grant lasts, since a clock that was wrong may have led it
     /// there. The client asks again.

@@ -72,7 +72,7 @@ impl Home {
                 Some(Ending::Committed { .. }) => return outbox.ignored(reasons::ENDED),
                 Some(Ending::Aborted(refusal)) => Err(refusal),
                 None if snapshot.is_some() => Err(Refusal::Lost),
-                None => self.begin(id, session, context),
+                None => self.begin(id, session, context, outbox),
             };
             if let Err(refusal) = begun {
                 return self.tell(id.client, Message::Doomed { transaction: id, refusal }, outbox);
@@ -106,6 +106,7 @@ impl Home {
         id: TransactionId,
         session: Session,
         context: &Context<'_>,
+        outbox: &mut Out,
     ) -> Result<(), Refusal> {
         let mut seen = session.seen;
         let mut follows = None;
@@ -125,6 +126,7 @@ impl Home {
         // Nothing on this node may come to lie that far ahead.
         let time = self.time(context);
         if seen > time.saturating_add(self.config.ahead_max) {
+            self.doubt_time(context, outbox);
             return Err(Refusal::Ahead(time));
         }
         self.began += 1;

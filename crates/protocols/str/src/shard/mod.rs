@@ -200,6 +200,9 @@ impl Shard {
             Message::AskGrant { life, wanted } if sender.shard == self.config.replica.shard => {
                 self.on_ask_grant(sender.index, life, wanted, context, log, outbox);
             }
+            Message::AskGrant { life, .. } if self.is_own_home(from, life) => {
+                self.ask_grant(context, log, outbox);
+            }
             Message::NotLeading { transaction: None, .. } if sender.shard == self.config.replica.shard => {
                 outbox.ignored(reasons::KNOWN);
             }
