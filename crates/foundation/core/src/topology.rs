@@ -295,6 +295,11 @@ impl Keyspace {
         self.shards.iter().chain(service).chain(&self.homes)
     }
 
+    /// True if a group is a home.
+    pub fn is_home(&self, group: ShardId) -> bool {
+        self.homes.iter().any(|home| home.id == group)
+    }
+
     /// As [`Keyspace::groups`], to be changed.
     pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
         let service = self.comparison.as_mut().and_then(|comparison| comparison.service.as_mut());

@@ -263,17 +263,6 @@ pub enum Invalid {
         /// The isolation.
         isolation: Isolation,
     },
-    /// The replicas of a keyspace of this isolation stay where they are.
-    #[error(
-        "the replicas of {name:?} stay where they are: keyspaces that are {isolation} do not change theirs yet; copy its data into a \
-         keyspace that stands where it is wanted"
-    )]
-    MembersStay {
-        /// The keyspace.
-        name: String,
-        /// Its isolation.
-        isolation: Isolation,
-    },
     /// A site cannot be removed from a keyspace.
     #[error("nothing was removed from the keyspace {name:?}: {error}")]
     CannotRemove {

@@ -218,10 +218,6 @@ impl Database {
         if stays && *change != ReplicaChange::Nothing {
             return Err(Invalid::QuorumStoreStays { name: present.name.clone() });
         }
-        if present.isolation.has_homes() && present.comparison.is_none() && *change != ReplicaChange::Nothing
-        {
-            return Err(Invalid::MembersStay { name: present.name.clone(), isolation: present.isolation });
-        }
         let directory = self.shared().places.directory();
         let mut placing = Placing::new(directory.topology(), keyspaces);
         let moves = match change {

@@ -827,7 +827,7 @@ fn topology<S: System>(scenario: &Scenario<S>) -> Topology {
 fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
     let next = ShardId(groups.iter().map(|group| group.id.0 + 1).max().unwrap_or(1));
     let homes = match S::ISOLATION.has_homes() {
-        true => topology(scenario).homes(next, |_| true),
+        true => topology(scenario).homes(next, |node| !scenario.is_spare(usize::from(node.0))),
         false => Vec::new(),
     };
     let (shards, services) = groups.split_at(scenario.shards);

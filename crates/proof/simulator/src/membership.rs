@@ -94,7 +94,9 @@ impl<S: System> Cluster<S> {
         let mut members: Vec<usize> =
             self.members().filter(|server| self.replica(*server).shard == shard).collect();
         let failures = self.definition().members(shard).failures();
+        let is_home = self.keyspace().is_home(shard);
         let (leave, join) = match random.below(4) {
+            _ if is_home => (1, 1),
             0 if failures < 2 => (0, 2),
             0 | 1 if failures > 1 => (2, 0),
             2 if failures > 1 => (2, 2),
@@ -102,7 +104,8 @@ impl<S: System> Cluster<S> {
         };
         // A group that stands in a site stays there.
         let stands_in = |server: &usize| self.site_of(self.world.node_of_server(*server));
-        let site = members.first().map(stands_in).filter(|_| S::ISOLATION.stands_in_sites());
+        let stays = S::ISOLATION.stands_in_sites() || is_home;
+        let site = members.first().map(stands_in).filter(|_| stays);
         // Who has lost its records counts for nobody, and the smaller group must be able to do without.
         let failures_after = failures + join / 2 - leave / 2;
         let left: Vec<usize> = (0..leave).map(|_| members.swap_remove(random.index(members.len()))).collect();
@@ -114,8 +117,11 @@ impl<S: System> Cluster<S> {
         let joining: Vec<ReplicaIndex> =
             (first..first + join).map(|index| ReplicaIndex(index as u8)).collect();
         let indices = members.iter().map(|server| self.replica(*server).index).chain(joining.iter().copied());
-        let Ok(changed) = Members::new(indices) else { return false };
-        let Some(nodes) = self.nodes_to_join(&members, join, site, random) else { return false };
+        let Ok(changed) = Members::on_log(indices) else { return false };
+        // No node has the machines of two homes.
+        let has_machine = |server: &usize| self.keyspace().is_home(self.replica(*server).shard);
+        let hosting = if is_home { self.members().filter(has_machine).collect() } else { members };
+        let Some(nodes) = self.nodes_to_join(&hosting, join, site, random) else { return false };
         let definition = self.definition().next([(shard, changed)]);
         self.world.note(|| format!("{}: {shard} has the replicas {changed:?}", definition.epoch));
         self.set_definition(definition);
@@ -136,22 +142,24 @@ impl<S: System> Cluster<S> {
         (0..self.world.servers()).filter(|server| self.replica(*server).shard == shard).count()
     }
 
-    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, such as host no member that stays. Two of a
-    /// group on one node would lose their records together where these are kept in memory, and two clocks of a group would leap together.
+    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, such as host none of these servers. Two of a
+    /// group on one node would lose their records together where these are kept in memory, two clocks of a group would leap together, and
+    /// a home speaks to one replica of each shard.
     fn nodes_to_join(
         &self,
-        members: &[usize],
+        hosting: &[usize],
         count: usize,
         site: Option<usize>,
         random: &mut Random,
     ) -> Option<Vec<usize>> {
-        let hosted = |node: &usize| members.iter().any(|server| self.world.node_of_server(*server) == *node);
+        let hosted = |node: &usize| hosting.iter().any(|server| self.world.node_of_server(*server) == *node);
         // A change is not begun before the nodes of new replicas answer, and one that is to be fenced never does.
         let is_place = |node: &usize| site.is_none_or(|site| self.site_of(*node) == site);
         let (taken, mut free): (Vec<usize>, Vec<usize>) = (0..self.scenario.server_nodes)
             .filter(|node| !self.is_to_be_fenced(*node) && is_place(node))
             .partition(|node| hosted(node));
-        let needs_apart = self.scenario.durability == Durability::Memory
+        let needs_apart = S::ISOLATION.has_homes()
+            || self.scenario.durability == Durability::Memory
             || self.scenario.faults.contains(&Fault::ClockLeaps)
             || taken.is_empty();
         if free.len() < count && needs_apart {

@@ -159,6 +159,8 @@ impl<S: System> Scenario<S> {
             set_apart(&mut site_delays);
         }
         let faults = draw_faults::<S>(seed, &options.faults);
+        let has_spare = S::ISOLATION.has_homes() && faults.contains(&Fault::Membership);
+        let server_nodes = server_nodes + if has_spare { sites } else { 0 };
         // The crash of the only replica loses its memory, and no keyspace promises otherwise.
         let durability = match group.replicas() {
             1 => Durability::Sync,
@@ -238,6 +240,11 @@ impl<S: System> Scenario<S> {
     /// How many sites there are.
     pub fn sites(&self) -> usize {
         self.site_delays.len()
+    }
+
+    /// True if a node has no machine of a home at first: where members change, each site has one such node.
+    pub fn is_spare(&self, node: usize) -> bool {
+        self.faults.contains(&Fault::Membership) && node + self.sites() >= self.server_nodes
     }
 
     /// How many transactions run side by side.

@@ -33,7 +33,7 @@
 //! * Decisions are in the log of the node's home before anybody is told.
 //!
 //! # What is missing
-//! Members do not change. Servers configure no tuner. Grants go to every replica that is read at, and decisions stand in a home's log alone.
+//! Servers configure no tuner. Grants go to every replica that is read at, and decisions stand in a home's log alone.
 
 pub mod config;
 mod coordinator;

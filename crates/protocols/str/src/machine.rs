@@ -125,7 +125,7 @@ impl LogMachine for Replica {
                 shard.change_groups(groups, outbox);
             }
             (Replica::Home(home), Input::Command(ReplicaCommand::ChangeGroups(groups))) => {
-                home.change_groups(groups, outbox);
+                home.change_groups(groups, context, log, outbox);
             }
             (Replica::Shard(shard), Input::Command(ReplicaCommand::Meet(neighbours))) => {
                 shard.meet(&neighbours, context, log, outbox);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Keyspace, Shard};
 use crate::id::{Epoch, NodeId, ReplicaIndex, ShardId};
 use crate::members::{Groups, Members, Succession, Tenure};
-use crate::quorum::GroupSize;
+use crate::quorum::{GroupSize, InvalidGroupSize};
 
 /// How the members of a group have changed since it was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Change {
 pub enum ChangeError {
     /// Not an odd number of replicas, or too many.
     #[error(transparent)]
-    GroupSize(#[from] crate::quorum::InvalidGroupSize),
+    GroupSize(#[from] InvalidGroupSize),
     /// Two replicas of a shard on one node would be lost together.
     #[error("{shard} would have two replicas on {node}")]
     TwoOnOneNode {
@@ -51,12 +51,12 @@ impl Shard {
     }
 
     /// The shard with a replica on each of these nodes, from an epoch on: members that are there stay, and others join and
-    /// leave.
+    /// leave. The groups of some keyspaces may not have so many replicas: see [`Keyspace::group_of`].
     ///
     /// # Errors
     /// These nodes cannot be a group, or no index is left.
     pub fn moved_to(&self, nodes: &[NodeId], since: Epoch) -> Result<Shard, ChangeError> {
-        GroupSize::new(nodes.len())?;
+        GroupSize::on_log(nodes.len())?;
         let mut seats: BTreeMap<ReplicaIndex, NodeId> =
             self.members().filter(|(_, node)| nodes.contains(node)).collect();
         let mut next = self.next_index();
@@ -70,7 +70,7 @@ impl Shard {
                 next += 1;
             }
         }
-        let members = Members::new(seats.keys().copied()).expect("they are as many as the nodes, and differ");
+        let members = Members::on_log(seats.keys().copied()).expect("they are as many as the nodes, and differ");
         let present = Tenure { since, members };
         let succession = Succession { previous: Some(self.succession().present), present };
         let change = Change { succession, previous: self.replicas.clone(), next };
@@ -89,10 +89,22 @@ impl Keyspace {
         let mut next = Keyspace { epoch, ..self.clone() };
         for shard in next.groups_mut() {
             if let Some(nodes) = moves.get(&shard.id) {
+                self.group_of(nodes.len())?;
                 *shard = shard.moved_to(nodes, epoch)?;
             }
         }
         Ok(next)
+    }
+
+    /// A group of so many replicas, if one of this keyspace may have them.
+    ///
+    /// # Errors
+    /// There are none, or too many, or an even number of what is not known to stand on replicated logs.
+    pub fn group_of(&self, replicas: usize) -> Result<GroupSize, InvalidGroupSize> {
+        match self.isolation.has_homes() && self.comparison.is_none() {
+            true => GroupSize::on_log(replicas),
+            false => GroupSize::new(replicas),
+        }
     }
 
     /// Who the replicas of its groups are, without their nodes.
@@ -152,8 +164,9 @@ mod tests {
     fn what_cannot_be_a_group_is_refused() {
         let shard = Shard::new(ShardId(7), nodes(&[4, 5, 6]));
         let refused = |to: &[u16]| shard.moved_to(&nodes(to), Epoch(1)).unwrap_err().to_string();
-        assert!(refused(&[4, 5]).contains("odd number"));
-        assert!(refused(&[]).contains("odd number"));
+        assert!(refused(&[]).contains("number of replicas"));
+        let too_many: Vec<u16> = (0..10).collect();
+        assert!(refused(&too_many).contains("number of replicas"));
         assert_eq!(refused(&[4, 8, 8]), "shard7 would have two replicas on node8");
     }
 

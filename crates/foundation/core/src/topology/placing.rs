@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Keyspace, Node, Shard, Topology};
 use crate::id::{NodeId, ShardId, SiteId};
-use crate::quorum::{GroupSize, InvalidGroupSize};
+use crate::quorum::InvalidGroupSize;
 
 /// The nodes that shards are to have their replicas on; those that are not named stay where they are.
 pub type Moves = BTreeMap<ShardId, Vec<NodeId>>;
@@ -41,7 +41,7 @@ pub enum MoveError {
         /// The node.
         node: NodeId,
     },
-    /// Every node that may be has a replica of the shard.
+    /// Every node that may be has a replica of the shard, or a machine of another home.
     #[error("no node is left for {shard} that has no replica of it: add a node, or take a replica away")]
     NoNodeLeft {
         /// The shard.
@@ -89,13 +89,14 @@ impl<'a> Placing<'a> {
             |group: &&Shard| shard.is_none_or(|shard| shard == group.id) && group.replicas.contains(&from);
         let mut moves = Moves::new();
         for group in keyspace.groups().filter(is_meant) {
-            if group.replicas.contains(&to) {
-                return Err(MoveError::Occupied { shard: group.id, node: to });
+            match self.relocation(keyspace, group, from, to) {
+                Ok(()) => {
+                    moves.insert(group.id, self.replaced(group, from, to));
+                }
+                // The machine of a node stays there if it cannot follow the replicas.
+                Err(_) if shard.is_none() && keyspace.is_home(group.id) => {}
+                Err(error) => return Err(error),
             }
-            if keyspace.isolation.stands_in_sites() && self.site(from) != self.site(to) {
-                return Err(MoveError::OtherSite { shard: group.id, node: to });
-            }
-            moves.insert(group.id, self.replaced(group, from, to));
         }
         let has_moved = |group: &Shard| {
             let was_on = |node| group.previous().any(|(_, known)| known == node);
@@ -108,8 +109,22 @@ impl<'a> Placing<'a> {
         Ok(moves)
     }
 
+    /// Finds out whether a replica of a group may move from one node to another.
+    fn relocation(&self, keyspace: &Keyspace, group: &Shard, from: NodeId, to: NodeId) -> Result<(), MoveError> {
+        let is_home = keyspace.is_home(group.id);
+        let has_machine = keyspace.homes.iter().find(|home| is_home && home.replicas.contains(&to));
+        let occupied = has_machine.or_else(|| Some(group).filter(|group| group.replicas.contains(&to)));
+        if let Some(Shard { id, .. }) = occupied {
+            return Err(MoveError::Occupied { shard: *id, node: to });
+        }
+        if stands_in_site(keyspace, group) && self.site(from) != self.site(to) {
+            return Err(MoveError::OtherSite { shard: group.id, node: to });
+        }
+        Ok(())
+    }
+
     /// Moves every replica of a keyspace from these nodes elsewhere: in the same site if there is a node, or else to a site
-    /// that has none of the shard.
+    /// that has none of the shard. No home goes on with fewer: in memory, two could not do without one of them.
     ///
     /// # Errors
     /// There is no such node, or no other is left for one of the replicas.
@@ -118,18 +133,23 @@ impl<'a> Placing<'a> {
         for node in nodes {
             let site = self.node(*node)?.site;
             for group in keyspace.groups().filter(|group| group.replicas.contains(node)) {
-                let group = Shard::new(group.id, moves.remove(&group.id).unwrap_or(group.replicas.clone()));
-                let stays = keyspace.isolation.stands_in_sites();
-                let may_be = |to: &Node| !nodes.contains(&to.id) && (!stays || to.site == site);
-                let to = self.choose(&group, may_be, Some(site))?;
-                moves.insert(group.id, self.replaced(&group, *node, to));
+                let stays = stands_in_site(keyspace, group);
+                let homes = keyspace.homes.iter().filter(|_| keyspace.is_home(group.id));
+                let machines: Vec<&[NodeId]> = homes.map(|home| placed(home, &moves)).collect();
+                let has_machine = |to: &Node| machines.iter().any(|home| home.contains(&to.id));
+                let may_be = |to: &Node| {
+                    !nodes.contains(&to.id) && (!stays || to.site == site) && !has_machine(to)
+                };
+                let present = Shard::new(group.id, placed(group, &moves).to_vec());
+                let to = self.choose(&present, may_be, Some(site))?;
+                moves.insert(group.id, self.replaced(&present, *node, to));
             }
         }
         Ok(moves)
     }
 
     /// Gives every shard of a keyspace so many replicas: further ones in these sites, first where the shard has none; and
-    /// takes away from sites that have most.
+    /// takes away from sites that have most. Homes stay as they are.
     ///
     /// # Errors
     /// No group has such a size, or there are too few nodes.
@@ -139,9 +159,10 @@ impl<'a> Placing<'a> {
         replicas: usize,
         sites: &[SiteId],
     ) -> Result<Moves, MoveError> {
-        GroupSize::new(replicas)?;
+        keyspace.group_of(replicas)?;
         let mut moves = Moves::new();
-        for group in keyspace.groups().filter(|group| group.replicas.len() != replicas) {
+        let is_other = |group: &&Shard| !keyspace.is_home(group.id) && group.replicas.len() != replicas;
+        for group in keyspace.groups().filter(is_other) {
             let mut group = Shard::new(group.id, group.replicas.clone());
             while group.replicas.len() < replicas {
                 let own = group.replicas.first().and_then(|node| self.site(*node));
@@ -208,6 +229,16 @@ impl<'a> Placing<'a> {
         self.load.entry(from).and_modify(|load| *load = load.saturating_sub(1));
         group.replicas.iter().map(|node| if *node == from { to } else { *node }).collect()
     }
+}
+
+/// True if the replicas of a group stand in one site. A home of one may go anywhere: it is one node's in any case.
+fn stands_in_site(keyspace: &Keyspace, group: &Shard) -> bool {
+    keyspace.isolation.stands_in_sites() || keyspace.is_home(group.id) && group.replicas.len() > 1
+}
+
+/// The nodes of a group, once these moves are made.
+fn placed<'m>(group: &'m Shard, moves: &'m Moves) -> &'m [NodeId] {
+    moves.get(&group.id).unwrap_or(&group.replicas)
 }
 
 impl Topology {
@@ -311,6 +342,43 @@ mod tests {
         assert_eq!(placing.vacate(&local, &[NodeId(4)].into()), Err(MoveError::NoNodeLeft { shard: second }));
         let grown = placing.resize(&local, 5, &[SiteId(0), SiteId(1)]);
         assert_eq!(grown, Err(MoveError::NoNodeLeft { shard: first }));
+    }
+
+    #[test]
+    fn a_home_stays_in_its_site_and_no_node_has_two_machines() {
+        let topology = topology(&[&[0, 1, 2, 6], &[3, 4], &[5]]);
+        let home = |(id, on): (u32, &[u16])| Shard::new(ShardId(id), nodes(on));
+        let homes = [(7, &[0, 1, 2][..]), (8, &[3][..]), (9, &[4][..])].map(home).to_vec();
+        let speculative =
+            Keyspace { isolation: Isolation::Snapshot, homes, ..keyspace(&[&[0, 3, 4], &[1, 3, 4]]) };
+        let relocate = |shard: Option<u32>, from, to| {
+            let mut placing = Placing::new(&topology, [&speculative]);
+            placing.relocate(&speculative, shard.map(ShardId), NodeId(from), NodeId(to))
+        };
+        assert_eq!(listed(relocate(None, 0, 6)), [(1, vec![6, 3, 4]), (7, vec![6, 1, 2])]);
+        assert_eq!(listed(relocate(None, 0, 1)), [(1, vec![1, 3, 4])], "each of them has a machine");
+        assert_eq!(listed(relocate(None, 0, 5)), [(1, vec![5, 3, 4])], "a home of three stays in its site");
+        assert_eq!(listed(relocate(Some(9), 4, 5)), [(9, vec![5])], "a home of one may go anywhere");
+        let occupied = MoveError::Occupied { shard: ShardId(8), node: NodeId(3) };
+        assert_eq!(relocate(Some(7), 0, 3), Err(occupied));
+        let other = MoveError::OtherSite { shard: ShardId(7), node: NodeId(5) };
+        assert_eq!(relocate(Some(7), 0, 5), Err(other));
+
+        let vacate = |leaving: &[u16]| {
+            let leaving = nodes(leaving).into_iter().collect();
+            Placing::new(&topology, [&speculative]).vacate(&speculative, &leaving)
+        };
+        assert_eq!(listed(vacate(&[2])), [(7, vec![0, 1, 6])]);
+        assert_eq!(vacate(&[0, 2]), Err(MoveError::NoNodeLeft { shard: ShardId(7) }), "one is left in the site");
+        let mut elsewhere = listed(vacate(&[3, 4])).split_off(2);
+        elsewhere.sort_by_key(|(_, on)| on.clone());
+        assert_eq!(elsewhere, [(9, vec![5]), (8, vec![6])], "each on another node, though in another site");
+
+        let sites = [SiteId(0), SiteId(1), SiteId(2)];
+        let grown = Placing::new(&topology, [&speculative]).resize(&speculative, 5, &sites);
+        assert_eq!(listed(grown).iter().map(|(group, _)| *group).collect::<Vec<_>>(), [1, 2]);
+        let even = Placing::new(&topology, [&speculative]).resize(&speculative, 4, &sites).unwrap();
+        assert!(speculative.next_epoch(&even).is_ok(), "logs take an even number as well");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Snapshot keyspaces: transactions run at nodes, each with the machine of its home beside the replicas of shards.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorate::topology::{Speculation, SpeculationVariant};
 use quorate::wan::Matrix;
 use quorate::{
-    Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Options, Outcome,
+    Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, NodeId, Options, Outcome,
     ReplicaChange, Speculated,
 };
 
@@ -212,14 +213,42 @@ async fn a_home_of_three_settles_what_a_node_has_left() {
     }
 }
 
+/// The machine of a node follows the replicas: what it has decided is found where the others of its home are, and nothing misses the node.
 #[tokio::test]
-async fn replicas_stay_where_they_are() {
-    let cluster = Cluster::start_in(&["a", "b", "c", "a"]);
-    let db = cluster.connect().await;
-    create(&db, Durability::Memory).await;
-    let resize = ReplicaChange::Resize { replicas: 1, sites: Vec::new() };
-    let refused = db.change_replicas("shop", &resize, Duration::from_secs(5), |_| {}).await.unwrap_err();
-    assert!(matches!(&refused, Error::Invalid(Invalid::MembersStay { .. })), "{refused}");
+async fn replicas_and_homes_move_under_load_and_the_node_that_they_have_left_is_not_missed() {
+    for (sites, before, after) in [
+        (["a", "b", "c", "a"], vec![vec![0], vec![1], vec![2]], vec![vec![3], vec![1], vec![2]]),
+        (["a"; 4], vec![vec![0, 1, 2]], vec![vec![1, 2, 3]]),
+    ] {
+        let mut cluster = Cluster::start_in(&sites);
+        let db = cluster.connect().await;
+        let options = KeyspaceOptions { replicas: Some(3), ..KeyspaceOptions::new(Isolation::Snapshot) };
+        let shop = db.create_keyspace("shop", options).await.unwrap();
+        assert_eq!(homes(&shop), before);
+        let load = Load::start(&shop);
+        load.goes_on("it has begun").await;
+        let change = ReplicaChange::Vacate { nodes: BTreeSet::from([NodeId(0)]) };
+        let changed = db.change_replicas("shop", &change, Duration::from_secs(60), |_| {}).await.unwrap();
+        assert_eq!((changed.waits_for, changed.absent), (vec![], vec![]));
+        assert_eq!(homes(&shop), after);
+        cluster.crash(0);
+        load.goes_on("node 0 is gone, and not missed").await;
+        load.end().await;
+        let known = count_up(&shop, "counter").await;
+        // They come back from their logs, the new ones too.
+        for node in 1..4 {
+            cluster.crash(node);
+        }
+        for node in 1..4 {
+            cluster.restart(node);
+        }
+        assert_eq!(count_up(&shop, "counter").await, known + 1);
+        let resize = ReplicaChange::Resize { replicas: 1, sites: Vec::new() };
+        let shrunk = db.change_replicas("shop", &resize, Duration::from_secs(60), |_| {}).await.unwrap();
+        assert_eq!(shrunk.waits_for, Vec::<String>::new());
+        assert_eq!(homes(&shop), after, "homes are as they were");
+        assert_eq!(count_up(&shop, "counter").await, known + 2);
+    }
 }
 
 async fn wait_until_all_serve(cluster: &Cluster) {

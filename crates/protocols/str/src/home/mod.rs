@@ -67,6 +67,8 @@ pub struct Home {
     neighbours: BTreeMap<ShardId, Neighbour>,
     /// The latest readings of the clocks of the leaders of shards, and when they came.
     references: BTreeMap<ShardId, (ClockTime, Instant)>,
+    /// All machines of the keyspace on this node, those that are no members included.
+    met: Vec<ReplicaId>,
     /// Sessions that are ahead of clocks, by the transactions that they want to begin, and since when they wait.
     early: BTreeMap<TransactionId, Instant>,
     /// Who leads each shard, as far as is known.
@@ -124,6 +126,7 @@ impl Home {
             started_at: Instant::START,
             neighbours: BTreeMap::new(),
             references: BTreeMap::new(),
+            met: Vec::new(),
             early: BTreeMap::new(),
             leaders: Leaders::default(),
             transactions: BTreeMap::new(),
@@ -179,9 +182,18 @@ impl Home {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let shards = self.config.shards;
-        let replicas: Vec<ReplicaId> =
-            neighbours.iter().copied().filter(|replica| shards.contains(replica.shard)).collect();
+        self.met = neighbours.to_vec();
+        self.meet_members(context, log, outbox);
+    }
+
+    /// Turns to those machines on this node that are replicas of shards, as far as this one has heard. Nothing is announced to one that is no member any
+    /// more: it protects nobody.
+    fn meet_members(&mut self, context: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let (shards, groups) = (self.config.shards, &self.config.groups);
+        let is_member = |replica: &ReplicaId| {
+            shards.contains(replica.shard) && groups.members(replica.shard).contains(replica.index)
+        };
+        let replicas: Vec<ReplicaId> = self.met.iter().copied().filter(is_member).collect();
         let gone: Vec<ShardId> = self
             .neighbours
             .values()
@@ -363,12 +375,19 @@ impl Home {
         self.config.rules.has(plant)
     }
 
-    pub(crate) fn change_groups(&mut self, groups: Groups, outbox: &mut Out) {
+    pub(crate) fn change_groups(
+        &mut self,
+        groups: Groups,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
         if groups.epoch <= self.config.groups.epoch {
             return outbox.ignored(reasons::EPOCH_KNOWN);
         }
         self.config.groups = groups;
         self.learn_groups();
+        self.meet_members(context, log, outbox);
     }
 
     pub(crate) fn on_message(

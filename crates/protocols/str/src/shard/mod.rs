@@ -137,7 +137,10 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let home = neighbours.iter().copied().find(|replica| !self.config.shards.contains(replica.shard));
+        // One that is no member any more may still run beside the one that has come in its place.
+        let is_member = |home: &ReplicaId| self.config.groups.members(home.shard).contains(home.index);
+        let homes = neighbours.iter().copied().filter(|replica| !self.config.shards.contains(replica.shard));
+        let home = homes.max_by_key(|home| (is_member(home), *home));
         if home != self.home.map(|(home, _)| home) {
             self.drop_notes(|_| true, context, log, outbox);
             self.home = home.map(|home| (home, None));

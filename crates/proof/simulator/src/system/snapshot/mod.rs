@@ -89,6 +89,7 @@ impl System for Snapshot {
     const STANDS_ON_LOG: bool = true;
     const SNAPSHOTS_MAY_BE_OLD: bool = true;
     const ISOLATION: Isolation = Isolation::Snapshot;
+    const CHANGES_GROUPS: bool = true;
     /// A home of one has nobody to mend it, and few seeds have others alone.
     const CANNOT_STRIKE: &'static [Fault] = &[Fault::BitRot];
 
