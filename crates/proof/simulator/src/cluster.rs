@@ -153,9 +153,7 @@ impl<S: System> Cluster<S> {
 
     /// Boots a replica for the first time.
     pub(crate) fn create_replica(&mut self, replica: ReplicaId, node: usize) {
-        // A home of one keeps its decisions on its disk in any case: there is nobody else to keep them.
-        let is_alone =
-            self.keyspace.homes.iter().any(|home| home.id == replica.shard && home.replicas.len() == 1);
+        let is_alone = self.is_home_alone(replica.shard);
         let durability = if is_alone { Durability::Sync } else { self.scenario.durability };
         let disk = match durability {
             Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
@@ -452,8 +450,9 @@ impl<S: System> Cluster<S> {
 
     /// Lets a disk on a node change something that it is known to hold; false if there is none that does.
     pub fn decay_disk(&mut self, node: usize, decay: Decay) -> bool {
-        let servers = self.servers_of(node);
-        if !self.may_lose(node) || servers.is_empty() {
+        let mut servers = self.servers_of(node);
+        servers.retain(|server| !self.is_home_alone(self.replicas[*server].shard));
+        if !self.may_lose_all(&servers) || servers.is_empty() {
             return false;
         }
         let server = servers[self.random.index(servers.len())];
@@ -548,8 +547,16 @@ impl<S: System> Cluster<S> {
 
     /// True if the replicas on a node may lose their records now: no group may miss more than f at a time.
     pub fn may_lose(&self, node: usize) -> bool {
-        let servers = self.servers_of(node);
-        servers.iter().all(|server| self.may_lose_records(*server)) && self.may_lose_at_once(&servers)
+        self.may_lose_all(&self.servers_of(node))
+    }
+
+    fn may_lose_all(&self, servers: &[usize]) -> bool {
+        servers.iter().all(|server| self.may_lose_records(*server)) && self.may_lose_at_once(servers)
+    }
+
+    /// True if a group is the home of one node alone: nobody could mend its disk, and it has one in any case.
+    fn is_home_alone(&self, group: ShardId) -> bool {
+        self.keyspace.homes.iter().any(|home| home.id == group && home.replicas.len() == 1)
     }
 
     fn may_lose_records(&self, server: usize) -> bool {

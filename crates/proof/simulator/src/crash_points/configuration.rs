@@ -31,6 +31,8 @@ pub struct Configuration {
     pub shards: usize,
     /// Replicas of each shard.
     pub replicas: usize,
+    /// Sites. Where groups stand in sites, as many as shards.
+    pub sites: usize,
     /// True if one node is down until everything is healed, so that nothing takes the fast path.
     pub lacks_node: bool,
     /// True if old records are collected all the time.
@@ -39,13 +41,14 @@ pub struct Configuration {
 
 impl Configuration {
     /// Every configuration.
-    pub const ALL: [Configuration; 7] = [
+    pub const ALL: [Configuration; 9] = [
         Configuration {
             name: "one-shard",
             what: "everything in one shard, whose old records are collected all the time",
             system: SystemKind::STRICT,
             shards: 1,
             replicas: 3,
+            sites: SITES,
             lacks_node: false,
             collects: true,
         },
@@ -55,6 +58,7 @@ impl Configuration {
             system: SystemKind::STRICT,
             shards: 2,
             replicas: 3,
+            sites: SITES,
             lacks_node: false,
             collects: false,
         },
@@ -64,6 +68,7 @@ impl Configuration {
             system: SystemKind::STRICT,
             shards: 2,
             replicas: 3,
+            sites: SITES,
             lacks_node: true,
             collects: false,
         },
@@ -73,6 +78,7 @@ impl Configuration {
             system: SystemKind::STRICT,
             shards: 1,
             replicas: 5,
+            sites: SITES,
             lacks_node: false,
             collects: false,
         },
@@ -82,6 +88,7 @@ impl Configuration {
             system: SystemKind::SERIALIZABLE,
             shards: 2,
             replicas: 3,
+            sites: SITES,
             lacks_node: false,
             collects: false,
         },
@@ -91,6 +98,7 @@ impl Configuration {
             system: SystemKind::PARALLEL_SNAPSHOT,
             shards: 2,
             replicas: 1,
+            sites: 2,
             lacks_node: false,
             collects: true,
         },
@@ -100,6 +108,27 @@ impl Configuration {
             system: SystemKind::PARALLEL_SNAPSHOT,
             shards: 2,
             replicas: 3,
+            sites: 2,
+            lacks_node: false,
+            collects: false,
+        },
+        Configuration {
+            name: "homes-of-one",
+            what: "nodes that speculate, each alone in its site, and transactions over two shards",
+            system: SystemKind::SNAPSHOT,
+            shards: 2,
+            replicas: 3,
+            sites: SITES,
+            lacks_node: false,
+            collects: false,
+        },
+        Configuration {
+            name: "home-of-three",
+            what: "the same nodes in one site, where they share a home",
+            system: SystemKind::SNAPSHOT,
+            shards: 2,
+            replicas: 3,
+            sites: 1,
             lacks_node: false,
             collects: false,
         },
@@ -145,7 +174,7 @@ impl Configuration {
         };
         let script = self.script();
         let stands_in_sites = S::ISOLATION.stands_in_sites();
-        let sites = if stands_in_sites { self.shards } else { SITES };
+        let sites = self.sites;
         let site_delays = vec![vec![Duration::from_micros(300); sites]; sites];
         let workload = Parameters { keys: KEYS, judged: true, ..Parameters::new(WorkloadKind::Rmw) };
         let options = Options {

@@ -25,7 +25,6 @@ use quorate_str::{Coordinator, CoordinatorConfig, Replica, ReplicaEvent};
 
 use super::{Facts, Far, Journal, Messages, Sketch, System, SystemKind, on_log};
 use crate::cluster::Cluster;
-use crate::fault::Fault;
 use crate::invariants::Broken;
 use crate::world::costs::Work;
 use hostile::Hostile;
@@ -90,8 +89,6 @@ impl System for Snapshot {
     const SNAPSHOTS_MAY_BE_OLD: bool = true;
     const ISOLATION: Isolation = Isolation::Snapshot;
     const CHANGES_GROUPS: bool = true;
-    /// A home of one has nobody to mend it, and few seeds have others alone.
-    const CANNOT_STRIKE: &'static [Fault] = &[Fault::BitRot];
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         settings::for_crashes(sketch, collects)
