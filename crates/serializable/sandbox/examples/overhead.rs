@@ -3,11 +3,10 @@
 //!
 //! `cargo run --release -p quorate-serializable-sandbox --example overhead`
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use quorate_procedure::{Answer, Direction, Pair, Procedure, Stop, Store};
+use quorate_procedure::{Answer, Memory, Procedure};
 use quorate_serializable_sandbox::{Limits, Module};
 
 #[path = "../../procedure/examples/transfer.rs"]
@@ -21,41 +20,6 @@ const CALLS: u32 = 20_000;
 
 /// Rounds, of which the middle one counts.
 const ROUNDS: usize = 31;
-
-struct Memory(BTreeMap<Vec<u8>, Vec<u8>>);
-
-impl Store for Memory {
-    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        Ok(self.0.get(key).cloned())
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
-        match self.0.get_mut(key) {
-            Some(place) => value.clone_into(place),
-            None => drop(self.0.insert(key.to_vec(), value.to_vec())),
-        }
-        Ok(())
-    }
-
-    fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
-        self.0.remove(key);
-        Ok(())
-    }
-
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<Pair>, Stop> {
-        let range = self.0.range(from.to_vec()..to.to_vec()).map(|(key, value)| (key.clone(), value.clone()));
-        Ok(match direction {
-            Direction::Ascending => range.take(limit).collect(),
-            Direction::Descending => range.rev().take(limit).collect(),
-        })
-    }
-}
 
 /// The time of a call: of all rounds, the middle one.
 fn measure(mut call: impl FnMut(u32)) -> Duration {
@@ -71,9 +35,8 @@ fn measure(mut call: impl FnMut(u32)) -> Duration {
 }
 
 fn measure_procedure(procedure: &dyn Procedure) -> Duration {
-    let mut store = Memory(
-        (0..1_000u64).map(|at| (at.to_le_bytes().to_vec(), (1u64 << 40).to_le_bytes().to_vec())).collect(),
-    );
+    let account = |at: u64| (at.to_le_bytes().to_vec(), (1u64 << 40).to_le_bytes().to_vec());
+    let mut store = Memory { pairs: (0..1_000).map(account).collect() };
     let mut arguments = [&[8u8][..], &[0; 8], &[8], &[0; 8], &1u64.to_le_bytes()].concat();
     measure(|call| {
         let (from, to) = (u64::from(call * 7 % 1_000), u64::from(call * 13 % 999 + 1));

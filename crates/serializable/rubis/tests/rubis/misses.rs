@@ -8,13 +8,13 @@ use quorate_rubis::procedures::MALFORMED;
 use quorate_rubis::{Generator, Kind, Mix, Rubis, Scale, violations};
 use quorate_tpcc::random::between;
 
-use crate::world::{NOW, Seeded, World};
+use crate::world::{NOW, World, seeded};
 
 #[test]
 fn a_call_that_fetches_has_the_answer_and_the_writes_of_a_call_at_the_shard() {
     let mut fetches_of: BTreeMap<Kind, usize> = BTreeMap::new();
     for seed in 1..=6 {
-        let mut random = Seeded(100 * seed);
+        let mut random = seeded(100 * seed);
         let scale = Scale {
             markets: between(&mut random, 1, 4),
             users: between(&mut random, 5, 60),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quorate_procedure::{Footprint, Procedure};
 use quorate_rubis::{Generator, Interaction, Kind, Mix, Rubis, Scale, key};
 
-use crate::world::{NOW, Seeded};
+use crate::world::{NOW, seeded};
 
 #[test]
 fn the_mix_has_all_26_and_as_many_updates_as_it_was_asked_for() {
@@ -13,7 +13,7 @@ fn the_mix_has_all_26_and_as_many_updates_as_it_was_asked_for() {
     const COUNT: u32 = 200_000;
     for update_percent in [15, 0, 100] {
         let generator = Generator::new(scale, Mix { update_percent, ..Mix::default() });
-        let mut random = Seeded(u64::from(update_percent));
+        let mut random = seeded(u64::from(update_percent));
         let mut counts: BTreeMap<Kind, u32> = BTreeMap::new();
         let [mut remote, mut dealing] = [0u32; 2];
         for _ in 0..COUNT {
@@ -59,7 +59,7 @@ fn users_think_from_two_to_ten_seconds() {
 #[test]
 fn arguments_are_read_back_and_name_what_may_be_touched() {
     let generator = Generator::new(Scale { markets: 4, ..Scale::default() }, Mix::default());
-    let mut random = Seeded(4);
+    let mut random = seeded(4);
     for at in 0..5_000 {
         let interaction = generator.next_at(&mut random, 2, NOW + at);
         for local in [interaction.markets(), interaction.markets()[..1].to_vec()] {

@@ -2,54 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use quorate_procedure::{Answer, Direction, Memory, Pair, Procedure, Stop, Store};
+use quorate_core::Random;
+use quorate_procedure::{Answer, Memory, Procedure, Stop};
 use quorate_rubis::key::{self, Table};
 use quorate_rubis::{Generator, Interaction, Mix, Scale, population, violations};
-use quorate_tpcc::random::Source;
 
-/// Numbers from a seed: SplitMix64.
-pub(crate) struct Seeded(pub(crate) u64);
-
-impl Source for Seeded {
-    fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-/// A shard whose writes are counted.
-struct Watched<'a> {
-    shard: &'a mut Memory,
-    writes: usize,
-}
-
-impl Store for Watched<'_> {
-    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        self.shard.get(key)
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
-        self.writes += 1;
-        self.shard.put(key, value)
-    }
-
-    fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
-        self.writes += 1;
-        self.shard.delete(key)
-    }
-
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<Pair>, Stop> {
-        self.shard.scan(from, to, limit, direction)
-    }
+/// Numbers from a seed.
+pub(crate) fn seeded(seed: u64) -> impl FnMut() -> u64 {
+    let mut random = Random::new(seed);
+    move || random.next_u64()
 }
 
 pub(crate) const NOW: u64 = 1_000_000;
@@ -64,7 +25,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(scale: Scale, shards: usize, seed: u64) -> Self {
-        let mut random = Seeded(seed);
+        let mut random = seeded(seed);
         let mut world = World { scale, shards: vec![Memory::default(); shards] };
         for market in 1..=scale.markets {
             let pairs = &mut world.shards[market as usize % shards].pairs;
@@ -86,18 +47,15 @@ impl World {
             local.entry(market as usize % self.shards.len()).or_default().push(market);
         }
         let (mut done, mut refused) = (Vec::new(), Vec::new());
+        let is_read_only = !interaction.kind().is_update();
         for (shard, local) in &local {
-            let mut shard = Watched { shard: &mut self.shards[*shard], writes: 0 };
-            match procedure.call(&mut shard, &interaction.arguments(local)).expect("nothing stops it") {
+            let arguments = interaction.arguments(local);
+            match self.shards[*shard].call(procedure, &arguments, is_read_only).expect("nothing stops it") {
                 Answer::Done(bytes) => done.push(bytes),
-                Answer::Refused(reason) => {
-                    assert_eq!(shard.writes, 0, "a refused call has written");
-                    refused.push(reason);
-                }
+                Answer::Refused(reason) => refused.push(reason),
             }
-            assert!(interaction.kind().is_update() || shard.writes == 0, "{interaction:?} has written");
         }
-        assert!(refused.is_empty() || !interaction.kind().is_update() || done.is_empty(), "{interaction:?}");
+        assert!(refused.is_empty() || is_read_only || done.is_empty(), "{interaction:?}");
         refused.pop().map_or(Ok(done), Err)
     }
 
@@ -108,7 +66,7 @@ impl World {
         count: u64,
         seed: u64,
     ) -> BTreeMap<&'static str, u64> {
-        let mut random = Seeded(seed);
+        let mut random = seeded(seed);
         let generator = Generator::new(self.scale, mix);
         let mut kinds = BTreeMap::new();
         for at in 0..count {

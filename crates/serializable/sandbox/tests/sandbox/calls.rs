@@ -1,6 +1,6 @@
 //! What a call does, and what stops it.
 
-use crate::common::{Memory, calling, module};
+use crate::common::{Shard, calling, module};
 use quorate_procedure::{Answer, Footprint, Procedure, Stop};
 use quorate_serializable_sandbox::{Limits, Module};
 
@@ -17,7 +17,7 @@ const READ: &str = r#"
 #[test]
 fn a_value_is_read_short_or_long_or_not_there() {
     let long = vec![7; 5_000];
-    let mut store = Memory::new(&[("a", b"one"), ("long", &long), ("empty", b"")]);
+    let mut store = Shard::new(&[("a", b"one"), ("long", &long), ("empty", b"")]);
     let read = calling(READ);
     assert_eq!(read.call(&mut store, b"a"), Ok(Answer::Done(b"one".to_vec())));
     assert_eq!(read.call(&mut store, b"long"), Ok(Answer::Done(long)));
@@ -33,9 +33,9 @@ fn a_call_puts_and_deletes() {
            (call $delete (i32.const 3) (i32.const 1))
            (i32.const 0)"#,
     );
-    let mut store = Memory::new(&[("d", b"gone")]);
+    let mut store = Shard::new(&[("d", b"gone")]);
     assert_eq!(both.call(&mut store, b""), Ok(Answer::Done(Vec::new())));
-    assert_eq!(store.pairs, Memory::new(&[("a", b"bcd")]).pairs);
+    assert_eq!(store.memory.pairs, Shard::new(&[("a", b"bcd")]).memory.pairs);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_scan_gives_pairs_from_either_end() {
              (call $answer (i32.const 200) (local.get $got))
              (i32.const 0))"#,
     );
-    let mut store = Memory::new(&[("a", b"1"), ("bb", b"22"), ("c", b""), ("z", b"not")]);
+    let mut store = Shard::new(&[("a", b"1"), ("bb", b"22"), ("c", b""), ("z", b"not")]);
     let a = b"\x01\0\0\0\x01\0\0\0a1".to_vec();
     let b = b"\x02\0\0\0\x02\0\0\0bb22".to_vec();
     let c = b"\x01\0\0\0\0\0\0\0c".to_vec();
@@ -77,27 +77,27 @@ fn a_lock_ends_a_call_at_once_whatever_the_guest_does() {
            (loop $again (br $again))
            (i32.const 0)"#,
     );
-    let mut store = Memory { locked: Some(b"a".to_vec()), ..Memory::default() };
+    let mut store = Shard { locked: Some(b"a".to_vec()), ..Shard::default() };
     assert_eq!(stubborn.call(&mut store, b""), Err(Stop::Locked));
     assert_eq!(store.calls, 1);
-    assert!(store.pairs.is_empty());
+    assert!(store.memory.pairs.is_empty());
 }
 
 #[test]
 fn what_the_store_refuses_is_passed_on() {
     let empty_key =
         calling("(call $put (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)) (i32.const 0)");
-    assert_eq!(empty_key.call(&mut Memory::default(), b""), Err(Stop::InvalidKey));
+    assert_eq!(empty_key.call(&mut Shard::default(), b""), Err(Stop::InvalidKey));
 }
 
 /// The reason with which a module fails that does this.
 fn reason(body: &str) -> String {
     let module = calling(body);
-    assert_eq!(module.call(&mut Memory::default(), b"argument"), Err(Stop::Failed), "{body}");
+    assert_eq!(module.call(&mut Shard::default(), b"argument"), Err(Stop::Failed), "{body}");
     let failure = module.take_failure().expect("there is a reason");
     assert_eq!(module.take_failure(), None);
     // The next call knows nothing of it, and fails in the same way.
-    assert_eq!(module.run(&mut Memory::default(), b"argument"), Err(failure.clone()), "{body}");
+    assert_eq!(module.run(&mut Shard::default(), b"argument"), Err(failure.clone()), "{body}");
     failure.reason().to_owned()
 }
 
@@ -134,7 +134,7 @@ fn whatever_goes_wrong_ends_a_call_with_its_reason() {
         assert_eq!(reason(body), expected, "{body}");
     }
     let deep = module("(func $call (export \"call\") (param i32) (result i32) (call $call (local.get 0)))");
-    assert_eq!(deep.call(&mut Memory::default(), b""), Err(Stop::Failed));
+    assert_eq!(deep.call(&mut Shard::default(), b""), Err(Stop::Failed));
     assert_eq!(deep.take_failure().unwrap().reason(), "the procedure calls itself too deeply");
 }
 
@@ -145,7 +145,7 @@ fn a_guest_can_say_why_it_fails() {
            (func (export "call") (param i32) (result i32)
              (call $fail (i32.const 8) (i32.const 15)) (i32.const 0))"#,
     );
-    let failure = module.run(&mut Memory::default(), b"").unwrap_err();
+    let failure = module.run(&mut Shard::default(), b"").unwrap_err();
     assert_eq!((failure.stop(), failure.reason()), (Stop::Failed, "no such account"));
 }
 
@@ -156,7 +156,7 @@ fn asking_the_store_takes_fuel_by_the_byte() {
     let text = format!("(func (export \"call\") (param i32) (result i32) {put} (i32.const 0))");
     let limits = Limits { fuel: 100_000, ..Limits::default() };
     let module = Module::new(&crate::common::bytes(&text), limits).unwrap();
-    let mut store = Memory::default();
+    let mut store = Shard::default();
     assert_eq!(module.call(&mut store, b""), Err(Stop::Failed));
     assert!((5..20).contains(&store.calls), "{}", store.calls);
 }
@@ -186,7 +186,7 @@ fn a_call_sees_nothing_of_another() {
           (i32.const 0))"#;
     let module = module(text);
     let expected = |second: u8| Ok(Answer::Done(vec![6, 0, 0, 0, 8, 1, 1, second, 1]));
-    let mut store = Memory::default();
+    let mut store = Shard::default();
     for _ in 0..3 {
         assert_eq!(module.call(&mut store, b"ab"), expected(b'b'));
         assert_eq!(module.call(&mut store, b"a"), expected(0));

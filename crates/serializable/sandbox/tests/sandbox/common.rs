@@ -1,51 +1,44 @@
-//! A store in memory, and modules in text.
+//! A shard in memory, and modules in text.
 
-use std::collections::BTreeMap;
-
-use quorate_procedure::{Direction, Pair, Stop, Store};
+use quorate_procedure::{Direction, Memory, Pair, Stop, Store};
 use quorate_serializable_sandbox::{Invalid, Limits, Module};
 
-/// A store in memory, with keys that somebody else has locked.
+/// A shard in memory, a key of which another transaction has locked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+pub(crate) struct Shard {
+    pub(crate) memory: Memory,
     pub(crate) locked: Option<Vec<u8>>,
     /// How often it was asked.
     pub(crate) calls: usize,
 }
 
-impl Memory {
+impl Shard {
     pub(crate) fn new(pairs: &[(&str, &[u8])]) -> Self {
         let pairs = pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.to_vec())).collect();
-        Memory { pairs, locked: None, calls: 0 }
+        Shard { memory: Memory { pairs }, ..Shard::default() }
     }
 
-    fn touch(&mut self, key: &[u8]) -> Result<(), Stop> {
+    fn touch(&mut self, key: &[u8]) -> Result<&mut Memory, Stop> {
         self.calls += 1;
         match &self.locked {
             _ if key.is_empty() => Err(Stop::InvalidKey),
             Some(locked) if locked == key => Err(Stop::Locked),
-            _ => Ok(()),
+            _ => Ok(&mut self.memory),
         }
     }
 }
 
-impl Store for Memory {
+impl Store for Shard {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        self.touch(key)?;
-        Ok(self.pairs.get(key).cloned())
+        self.touch(key)?.get(key)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
-        self.touch(key)?;
-        self.pairs.insert(key.to_vec(), value.to_vec());
-        Ok(())
+        self.touch(key)?.put(key, value)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
-        self.touch(key)?;
-        self.pairs.remove(key);
-        Ok(())
+        self.touch(key)?.delete(key)
     }
 
     fn scan(
@@ -56,15 +49,7 @@ impl Store for Memory {
         direction: Direction,
     ) -> Result<Vec<Pair>, Stop> {
         self.calls += 1;
-        if from >= to {
-            return Ok(Vec::new());
-        }
-        let range =
-            self.pairs.range(from.to_vec()..to.to_vec()).map(|(key, value)| (key.clone(), value.clone()));
-        Ok(match direction {
-            Direction::Ascending => range.take(limit).collect(),
-            Direction::Descending => range.rev().take(limit).collect(),
-        })
+        self.memory.scan(from, to, limit, direction)
     }
 }
 

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use quorate_procedure::{Answer, Footprint, Procedure};
+use quorate_core::Random;
+use quorate_procedure::{Answer, Footprint, Memory, Procedure};
 use quorate_serializable_sandbox::{Limits, Module};
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::population::{self, Items};
 use quorate_tpcc::random::Constants;
 use quorate_tpcc::{Generator, Scale, Tpcc, violations};
 
-use crate::common::Memory;
+use crate::common::Shard;
 
 #[path = "../../../procedure/examples/transfer.rs"]
 #[expect(unreachable_pub, reason = "the example stands on its own")]
@@ -24,8 +25,8 @@ fn arguments(from: &str, to: &str, amount: u64) -> Vec<u8> {
     [name(from), name(to), amount.to_le_bytes().to_vec()].concat()
 }
 
-fn accounts(ada: u64, bob: u64) -> Memory {
-    Memory::new(&[("ada", &ada.to_le_bytes()), ("bob", &bob.to_le_bytes())])
+fn accounts(ada: u64, bob: u64) -> Shard {
+    Shard::new(&[("ada", &ada.to_le_bytes()), ("bob", &bob.to_le_bytes())])
 }
 
 /// What a transfer must do, compiled or not.
@@ -35,7 +36,7 @@ fn judge(transfer: &dyn Procedure) {
 
     let mut store = accounts(100, 5);
     assert_eq!(transfer.call(&mut store, &arguments("ada", "bob", 30)), done(70));
-    assert_eq!(store.pairs, accounts(70, 35).pairs);
+    assert_eq!(store.memory.pairs, accounts(70, 35).memory.pairs);
     assert_eq!(
         transfer.call(&mut store, &arguments("ada", "bob", 71)),
         refused("the account does not hold that much")
@@ -43,9 +44,9 @@ fn judge(transfer: &dyn Procedure) {
     assert_eq!(transfer.call(&mut store, &arguments("ada", "eve", 1)), refused("there is no such account"));
     assert_eq!(transfer.call(&mut store, b"\x09ada"), refused("the arguments are no transfer"));
     assert_eq!(transfer.call(&mut store, &arguments("bob", "bob", 35)), done(35));
-    assert_eq!(store.pairs, accounts(70, 35).pairs);
+    assert_eq!(store.memory.pairs, accounts(70, 35).memory.pairs);
     assert_eq!(transfer.call(&mut store, &arguments("bob", "ada", 35)), done(0));
-    assert_eq!(store.pairs, accounts(105, 0).pairs);
+    assert_eq!(store.memory.pairs, accounts(105, 0).memory.pairs);
 
     let keys = vec![b"ada".to_vec(), b"bob".to_vec()];
     let footprint = Footprint::Keys { keys, ranges: Vec::new() };
@@ -71,8 +72,8 @@ fn both_do_the_same_with_whatever_bytes() {
         [vec![], vec![0], vec![0; 10], vec![255; 300], long, arguments("", "bob", 1), vec![1; 100_000]];
     for arguments in cases {
         let (mut linked, mut compiled) = (accounts(9, 9), accounts(9, 9));
-        linked.pairs.insert(vec![b'x'; 255], u64::MAX.to_le_bytes().to_vec());
-        compiled.pairs = linked.pairs.clone();
+        linked.memory.pairs.insert(vec![b'x'; 255], u64::MAX.to_le_bytes().to_vec());
+        compiled.memory.pairs = linked.memory.pairs.clone();
         assert_eq!(
             transfer::Transfer.call(&mut linked, &arguments),
             module.call(&mut compiled, &arguments),
@@ -119,18 +120,6 @@ fn the_example_compiles_to_a_module_that_does_the_same() {
     judge(&Module::new(&bytes, Limits::default()).unwrap());
 }
 
-/// Numbers that are the same each time: SplitMix64.
-fn numbers() -> impl FnMut() -> u64 {
-    let mut state = 7u64;
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 #[test]
 fn tpcc_does_the_same_compiled_as_linked() {
     if !is_target_installed() {
@@ -141,7 +130,8 @@ fn tpcc_does_the_same_compiled_as_linked() {
     let module = Module::new(&bytes, Limits::default()).unwrap();
 
     let scale = Scale { warehouses: 2, customers: 30, items: 200 };
-    let mut random = numbers();
+    let mut random = Random::new(7);
+    let mut random = || random.next_u64();
     let constants = Constants::of_population(&mut random);
     let items = Items::draw(&scale, &mut random);
     let mut linked = Memory::default();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quorate_procedure::{Answer, Procedure};
 use quorate_serializable_sandbox::{Limits, Module};
 
-use crate::common::{IMPORTS, Memory, bytes};
+use crate::common::{IMPORTS, Shard, bytes};
 use crate::example::TRANSFER;
 
 /// Little enough that each case takes no time.
@@ -20,7 +20,7 @@ const TIGHT: Limits = Limits {
 /// Loads and calls whatever these bytes are. Nothing but panics and endless loops could go wrong.
 fn survive(bytes: &[u8]) -> bool {
     let Ok(module) = Module::new(bytes, TIGHT) else { return false };
-    let mut store = Memory::new(&[("ada", &[1; 8]), ("bob", &[2; 8])]);
+    let mut store = Shard::new(&[("ada", &[1; 8]), ("bob", &[2; 8])]);
     for arguments in [&b"\x03ada\x03bob\x01\0\0\0\0\0\0\0"[..], b"", &[7; 300]] {
         let first = module.run(&mut store.clone(), arguments);
         assert_eq!(first, module.run(&mut store.clone(), arguments), "a call has left something behind");
@@ -83,10 +83,10 @@ proptest! {
         expected[100] = b'k';
         expected[4_090..4_100].copy_from_slice(b"0123456789");
         let module = Module::new(&showing(&writes), Limits::default()).unwrap();
-        let mut store = Memory::new(&[("k", &[9; 2_000])]);
+        let mut store = Shard::new(&[("k", &[9; 2_000])]);
         let mut results = Vec::new();
         for _ in 0..3 {
-            store.pairs.insert(b"k".to_vec(), vec![9; 2_000]);
+            store.memory.pairs.insert(b"k".to_vec(), vec![9; 2_000]);
             match module.run(&mut store, &[5; 700]) {
                 Ok(answer) => {
                     prop_assert!(answer == Answer::Done(expected.clone()), "the memory was not as declared");

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use quorate_procedure::fetched::{Called, over};
-use quorate_procedure::{Answer, Procedure};
+use quorate_procedure::{Answer, Memory, Procedure};
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::random::{Constants, between};
 use quorate_tpcc::transaction::{Transaction, Who};
 use quorate_tpcc::{Generator, Scale, Tpcc, violations};
 
-use crate::world::{NOW, Seeded, Shard, World};
+use crate::world::{NOW, World, seeded};
 
 #[test]
 fn a_call_that_fetches_has_the_answer_and_the_writes_of_a_call_at_the_shard() {
     let mut rounds_of: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
     let mut refusals = 0;
     for seed in 1..=6 {
-        let mut random = Seeded(100 * seed);
+        let mut random = seeded(100 * seed);
         let scale = Scale {
             warehouses: between(&mut random, 1, 4),
             customers: between(&mut random, 10, 40),
@@ -39,19 +39,13 @@ fn a_call_that_fetches_has_the_answer_and_the_writes_of_a_call_at_the_shard() {
                 _ => true,
             };
             rounds_of.entry((transaction.name(), by_number)).or_default().push(rounds);
-            let before = shard.clone();
+            let mut before = shard.clone();
             let expected = Tpcc.call(&mut shard, &arguments).expect("nothing stops it");
             match (called, expected) {
                 (Called::Done { answer, writes }, Answer::Done(expected)) => {
                     assert_eq!(answer, expected, "{transaction:?}");
-                    let mut pairs = before.pairs;
-                    for (key, value) in writes {
-                        match value {
-                            Some(value) => pairs.insert(key, value),
-                            None => pairs.remove(&key),
-                        };
-                    }
-                    assert_eq!(pairs, shard.pairs, "{transaction:?}");
+                    before.apply(writes);
+                    assert_eq!(before, shard, "{transaction:?}");
                 }
                 (Called::Refused(reason), Answer::Refused(expected)) => {
                     assert_eq!(reason, expected, "{transaction:?}");
@@ -86,7 +80,7 @@ fn a_call_that_fetches_has_the_answer_and_the_writes_of_a_call_at_the_shard() {
 #[test]
 fn arguments_that_are_none_are_refused_without_fetching() {
     assert_eq!(
-        over(&mut Shard::default(), &Tpcc, b""),
+        over(&mut Memory::default(), &Tpcc, b""),
         Ok((Called::Refused(quorate_tpcc::procedures::MALFORMED.to_vec()), 0))
     );
 }
@@ -97,7 +91,7 @@ fn shares_are_those_that_were_asked_for() {
         let shares = [orders, payments, statuses, 0, 0];
         let mix = Mix::default().with_shares(shares).expect(name);
         assert_eq!(mix.shares(), shares);
-        let mut random = Seeded(5);
+        let mut random = seeded(5);
         let scale = Scale { warehouses: 2, customers: 30, items: 200 };
         let constants = Constants::of_population(&mut random);
         let generator = Generator::new(scale, constants, mix);

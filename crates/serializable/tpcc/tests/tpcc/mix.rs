@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use quorate_procedure::{Footprint, Procedure};
+use quorate_procedure::{Footprint, Memory, Procedure};
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::key;
 use quorate_tpcc::random::{Constants, between, is_original, last_name, non_uniform};
 use quorate_tpcc::transaction::{Transaction, Who};
 use quorate_tpcc::{Generator, Scale, Tpcc};
 
-use crate::world::{NOW, Seeded, Shard};
+use crate::world::{NOW, seeded};
 
 #[test]
 fn the_mix_is_as_specified() {
     let scale = Scale { warehouses: 100, ..Scale::default() };
-    let mut random = Seeded(11);
+    let mut random = seeded(11);
     let population = Constants::of_population(&mut random);
     let constants = Constants::of_run(&mut random, &population);
     let generator = Generator::new(scale, constants, Mix::default());
@@ -77,7 +77,7 @@ fn the_mix_is_as_specified() {
 
 #[test]
 fn one_warehouse_has_nothing_remote() {
-    let mut random = Seeded(3);
+    let mut random = seeded(3);
     let constants = Constants::of_population(&mut random);
     let generator = Generator::new(Scale::default(), constants, Mix::default());
     for _ in 0..2_000 {
@@ -87,7 +87,7 @@ fn one_warehouse_has_nothing_remote() {
 
 #[test]
 fn arguments_are_read_as_they_were_written() {
-    let mut random = Seeded(5);
+    let mut random = seeded(5);
     let constants = Constants::of_population(&mut random);
     let scale = Scale { warehouses: 4, customers: 30, items: 200 };
     let generator = Generator::new(scale, constants, Mix { remote_lines: 50, ..Mix::default() });
@@ -104,7 +104,7 @@ fn arguments_are_read_as_they_were_written() {
         let mut changed = arguments.clone();
         let at = between(&mut random, 0, arguments.len() as u32 - 1) as usize;
         changed[at] = changed[at].wrapping_add(between(&mut random, 1, 255) as u8);
-        let _ = Tpcc.call(&mut Shard::default(), &changed);
+        let _ = Tpcc.call(&mut Memory::default(), &changed);
         // Nobody acts for a warehouse that takes no part.
         assert_eq!(Transaction::decode(&transaction.arguments(&[9])), None);
         assert_eq!(Transaction::decode(&transaction.arguments(&[])), None);
@@ -114,7 +114,7 @@ fn arguments_are_read_as_they_were_written() {
 #[test]
 fn names_and_favourites_are_as_specified() {
     assert_eq!([0, 371, 999].map(last_name), ["BARBARBAR", "PRICALLYOUGHT", "EINGEINGEING"]);
-    let mut random = Seeded(1);
+    let mut random = seeded(1);
     let mut counts = vec![0u32; 3_001];
     for _ in 0..300_000 {
         counts[non_uniform(&mut random, 1_023, 77, 1, 3_000) as usize] += 1;

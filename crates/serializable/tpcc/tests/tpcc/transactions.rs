@@ -1,6 +1,6 @@
 //! What each transaction does.
 
-use quorate_procedure::{Answer, Direction, Procedure, Stop, Store};
+use quorate_procedure::{Answer, Direction, Memory, Procedure, Stop, Store};
 use quorate_tpcc::Tpcc;
 use quorate_tpcc::key;
 use quorate_tpcc::procedures::{
@@ -11,7 +11,7 @@ use quorate_tpcc::transaction::{
     Delivery, Line, NewOrder, OrderStatus, Payment, StockLevel, Transaction, Who,
 };
 
-use crate::world::{NOW, Shard, World};
+use crate::world::{NOW, World};
 
 fn order(lines: Vec<Line>) -> Transaction {
     Transaction::NewOrder(NewOrder { warehouse: 1, district: 2, customer: 3, entered: NOW, lines })
@@ -187,9 +187,9 @@ fn a_procedure_for_one_kind_refuses_others() {
     let level = Transaction::StockLevel(StockLevel { warehouse: 1, district: 6, threshold: 50 });
     assert!(world.run(&procedures::StockLevel, &level).is_ok());
     assert_eq!(world.run(&procedures::NewOrder, &level), Err(procedures::MALFORMED.to_vec()));
-    assert_eq!(Tpcc.call(&mut Shard::default(), b""), Ok(Answer::Refused(procedures::MALFORMED.to_vec())));
+    assert_eq!(Tpcc.call(&mut Memory::default(), b""), Ok(Answer::Refused(procedures::MALFORMED.to_vec())));
     // Where somebody else has written, it fails and does not panic.
-    let mut shard = Shard::default();
+    let mut shard = Memory::default();
     shard.pairs.insert(key::district(1, 6), vec![1]);
     assert_eq!(Tpcc.call(&mut shard, &level.arguments(&[1])), Err(Stop::Failed));
 }

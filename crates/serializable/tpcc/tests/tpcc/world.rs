@@ -2,72 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use quorate_procedure::{Answer, Direction, Pair, Procedure, Stop, Store};
+use quorate_core::Random;
+use quorate_procedure::{Answer, Memory, Procedure};
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::key::{self, Table};
 use quorate_tpcc::population::{self, Items};
-use quorate_tpcc::random::{Constants, Source};
+use quorate_tpcc::random::Constants;
 use quorate_tpcc::transaction::{Class, Transaction};
 use quorate_tpcc::{Generator, Scale, violations};
 
-/// Numbers from a seed: SplitMix64.
-pub(crate) struct Seeded(pub(crate) u64);
-
-impl Source for Seeded {
-    fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-/// A shard in memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shard {
-    pub(crate) pairs: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub(crate) is_read_only: bool,
-    pub(crate) writes: usize,
-}
-
-impl Store for Shard {
-    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        Ok(self.pairs.get(key).cloned())
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
-        if self.is_read_only {
-            return Err(Stop::ReadOnly);
-        }
-        self.writes += 1;
-        self.pairs.insert(key.to_vec(), value.to_vec());
-        Ok(())
-    }
-
-    fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
-        if self.is_read_only {
-            return Err(Stop::ReadOnly);
-        }
-        self.writes += 1;
-        self.pairs.remove(key);
-        Ok(())
-    }
-
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<Pair>, Stop> {
-        let range =
-            self.pairs.range(from.to_vec()..to.to_vec()).map(|(key, value)| (key.clone(), value.clone()));
-        Ok(match direction {
-            Direction::Ascending => range.take(limit).collect(),
-            Direction::Descending => range.rev().take(limit).collect(),
-        })
-    }
+/// Numbers from a seed.
+pub(crate) fn seeded(seed: u64) -> impl FnMut() -> u64 {
+    let mut random = Random::new(seed);
+    move || random.next_u64()
 }
 
 pub(crate) const NOW: u64 = 1_000_000;
@@ -75,7 +22,7 @@ pub(crate) const NOW: u64 = 1_000_000;
 /// Warehouses, each on a shard.
 pub(crate) struct World {
     pub(crate) scale: Scale,
-    pub(crate) shards: Vec<Shard>,
+    pub(crate) shards: Vec<Memory>,
     pub(crate) population: Constants,
 }
 
@@ -86,10 +33,10 @@ impl World {
 
     pub(crate) fn drawn(scale: Scale, shards: usize, seed: u64) -> Self {
         let warehouses = scale.warehouses;
-        let mut random = Seeded(seed);
+        let mut random = seeded(seed);
         let population = Constants::of_population(&mut random);
         let items = Items::draw(&scale, &mut random);
-        let mut world = World { scale, shards: vec![Shard::default(); shards], population };
+        let mut world = World { scale, shards: vec![Memory::default(); shards], population };
         for warehouse in 1..=warehouses {
             let shard = world.shard_of(warehouse);
             let pairs = &mut world.shards[shard].pairs;
@@ -123,16 +70,12 @@ impl World {
             local.entry(self.shard_of(warehouse)).or_default().push(warehouse);
         }
         let (mut done, mut refused) = (Vec::new(), Vec::new());
+        let is_read_only = transaction.class() == Class::ReadOnly;
         for (shard, local) in &local {
-            let shard = &mut self.shards[*shard];
-            shard.writes = 0;
-            shard.is_read_only = transaction.class() == Class::ReadOnly;
-            match procedure.call(shard, &transaction.arguments(local)).expect("nothing stops it") {
+            let arguments = transaction.arguments(local);
+            match self.shards[*shard].call(procedure, &arguments, is_read_only).expect("nothing stops it") {
                 Answer::Done(bytes) => done.push(bytes),
-                Answer::Refused(reason) => {
-                    assert_eq!(shard.writes, 0, "a refused call has written");
-                    refused.push(reason);
-                }
+                Answer::Refused(reason) => refused.push(reason),
             }
         }
         assert!(done.is_empty() || refused.is_empty(), "not all have refused: {transaction:?}");
@@ -145,7 +88,7 @@ impl World {
         count: u64,
         seed: u64,
     ) -> BTreeMap<&'static str, u64> {
-        let mut random = Seeded(seed);
+        let mut random = seeded(seed);
         let constants = Constants::of_run(&mut random, &self.population);
         let generator = Generator::new(self.scale, constants, Mix::default());
         let mut kinds = BTreeMap::new();
