@@ -6,7 +6,7 @@ use quorate::{
     Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, Rival, System,
 };
 
-use crate::support::{Cluster, accounts, increment, number};
+use crate::support::{Cluster, accounts, count_up, increment, number};
 
 async fn create(db: &Database, rival: impl Into<Rival>) -> Keyspace {
     let rival = rival.into();
@@ -17,18 +17,6 @@ async fn create(db: &Database, rival: impl Into<Rival>) -> Keyspace {
         ..KeyspaceOptions::new(Isolation::Strict)
     };
     db.create_keyspace(rival.name(), options).await.unwrap()
-}
-
-/// Increments, with patience for leaders that change.
-async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        match increment(keyspace, key).await {
-            Ok(count) => return count,
-            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 #[tokio::test]

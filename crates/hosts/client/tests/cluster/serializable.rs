@@ -1,9 +1,8 @@
 //! Serializable keyspaces: one-round transactions, and those that read before they know what they write.
 
-use std::time::Duration;
-
 use quorate::{Batch, Database, Durability, Error, Isolation, Keyspace, KeyspaceOptions, Outcome, Seen};
 
+use crate::stories;
 use crate::support::{Cluster, increment, number};
 
 async fn create(db: &Database) -> Keyspace {
@@ -15,48 +14,12 @@ async fn create(db: &Database) -> Keyspace {
     db.create_keyspace("orders", options).await.unwrap()
 }
 
-/// Increments, with patience for leaders that change.
-async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        match increment(keyspace, key).await {
-            Ok(count) => return count,
-            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 #[tokio::test]
 async fn transactions_run_as_in_other_keyspaces() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
     let orders = create(&db).await;
-    let mut txn = orders.begin().await.unwrap();
-    for key in ["alice", "bob", "carol", "dave"] {
-        txn.put(key, "1").unwrap();
-    }
-    let receipt = txn.commit().await.unwrap();
-    assert_eq!(db.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
-    // Each key is read, and all that was read is compared: over several shards they have to agree.
-    let sum = orders
-        .transact(async |txn| {
-            let mut sum = 0;
-            for key in ["alice", "bob", "carol"] {
-                sum += txn.get(key).await?.map_or(0, |value| number(&value));
-            }
-            txn.put("dave", sum.to_string())?;
-            Ok(sum)
-        })
-        .await
-        .unwrap();
-    assert_eq!(sum, 3);
-    orders.transact(async |txn| txn.delete("carol")).await.unwrap();
-    let page = orders.scan("", "", 10).await.unwrap();
-    let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();
-    assert_eq!(found, [(b"alice".to_vec(), 1), (b"bob".to_vec(), 1), (b"dave".to_vec(), 3)]);
-    let values = orders.read_only(["dave", "carol", "alice"]).await.unwrap();
-    assert_eq!(values.iter().flatten().map(|value| number(value)).collect::<Vec<_>>(), [3, 1]);
+    let receipt = stories::transactions_run(&db, &orders).await;
     let error = orders.read_at(receipt.timestamp, ["alice"]).await.unwrap_err();
     assert!(matches!(error, Error::SnapshotTooOld { .. }), "nothing of the past is kept: {error}");
     db.drop_keyspace("orders").await.unwrap();
@@ -116,24 +79,11 @@ async fn sessions_go_on_at_other_clients() {
     assert!(third.micros > second.micros, "{third} is not after {second}");
 }
 
-/// Somebody else can ask for the outcome, and whoever asks before a transaction has been heard of sees to it that it comes to nothing.
 #[tokio::test]
 async fn others_learn_what_became_of_a_transaction() {
     let cluster = Cluster::start();
     let (db, other) = (cluster.connect().await, cluster.connect().await);
-    let orders = create(&db).await;
-    let mut txn = orders.begin().await.unwrap();
-    for key in ["a", "b", "c", "d"] {
-        txn.put(key, "1").unwrap();
-    }
-    let receipt = txn.commit().await.unwrap();
-    let _ = other.keyspace("orders").await.unwrap();
-    assert_eq!(other.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
-    let mut txn = orders.begin().await.unwrap();
-    txn.put("e", "1").unwrap();
-    let token = txn.token();
-    txn.abort().await.unwrap();
-    assert_eq!(other.outcome(&token).await.unwrap(), Outcome::Aborted);
+    stories::others_learn_outcomes(&create(&db).await, &other).await;
 }
 
 #[tokio::test]
@@ -141,37 +91,5 @@ async fn a_node_is_missed_by_nobody_and_all_of_them_remember() {
     let mut cluster = Cluster::start();
     let db = cluster.connect().await;
     let orders = create(&db).await;
-    let keys = ["a", "b", "c", "d", "e", "f"];
-    for key in keys {
-        assert_eq!(count_up(&orders, key).await, 1);
-    }
-    for node in 0..3 {
-        cluster.crash(node);
-        for key in keys {
-            assert_eq!(count_up(&orders, key).await, 2 + node as u64, "{key} without node {node}");
-        }
-        cluster.restart(node);
-        // What it has missed it learns before the next one is gone.
-        for key in ["g", "h", "i"] {
-            count_up(&orders, key).await;
-        }
-        wait_until_all_serve(&cluster).await;
-    }
-    (0..3).for_each(|node| cluster.crash(node));
-    (0..3).for_each(|node| cluster.restart(node));
-    let db = cluster.connect().await;
-    let orders = db.keyspace("orders").await.unwrap();
-    for key in keys {
-        assert_eq!(count_up(&orders, key).await, 5, "{key} after all nodes were gone");
-    }
-}
-
-async fn wait_until_all_serve(cluster: &Cluster) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    let all_serve =
-        || (0..3).all(|node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal"));
-    while !all_serve() {
-        assert!(tokio::time::Instant::now() < deadline, "replicas come back");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    stories::nodes_crash_and_remember(&mut cluster, &orders).await;
 }

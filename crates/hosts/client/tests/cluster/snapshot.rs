@@ -10,23 +10,12 @@ use quorate::{
     ReplicaChange, Speculated,
 };
 
-use crate::support::{Cluster, Load, increment, number, until};
+use crate::stories;
+use crate::support::{Cluster, Load, count_up, increment, number};
 
 async fn create(db: &Database, durability: Durability) -> Keyspace {
     let options = KeyspaceOptions { shards: 3, durability, ..KeyspaceOptions::new(Isolation::Snapshot) };
     db.create_keyspace("shop", options).await.unwrap()
-}
-
-/// Increments, with patience for leaders that change.
-async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        match increment(keyspace, key).await {
-            Ok(count) => return count,
-            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The nodes of each home.
@@ -44,30 +33,7 @@ async fn transactions_run_as_in_other_keyspaces() {
         let db = cluster.connect().await;
         let shop = create(&db, Durability::Sync).await;
         assert_eq!(homes(&shop), expected);
-        let mut txn = shop.begin().await.unwrap();
-        for key in ["alice", "bob", "carol", "dave"] {
-            txn.put(key, "1").unwrap();
-        }
-        let receipt = txn.commit().await.unwrap();
-        assert_eq!(db.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
-        let sum = shop
-            .transact(async |txn| {
-                let mut sum = 0;
-                for key in ["alice", "bob", "carol"] {
-                    sum += txn.get(key).await?.map_or(0, |value| number(&value));
-                }
-                txn.put("dave", sum.to_string())?;
-                Ok(sum)
-            })
-            .await
-            .unwrap();
-        assert_eq!(sum, 3);
-        shop.transact(async |txn| txn.delete("carol")).await.unwrap();
-        let page = shop.scan("", "", 10).await.unwrap();
-        let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();
-        assert_eq!(found, [(b"alice".to_vec(), 1), (b"bob".to_vec(), 1), (b"dave".to_vec(), 3)]);
-        let values = shop.read_only(["dave", "carol", "alice"]).await.unwrap();
-        assert_eq!(values.iter().flatten().map(|value| number(value)).collect::<Vec<_>>(), [3, 1]);
+        stories::transactions_run(&db, &shop).await;
         db.drop_keyspace("shop").await.unwrap();
     }
 }
@@ -116,54 +82,20 @@ async fn sessions_go_on_at_other_clients() {
     }
 }
 
-/// Another client can ask for the outcome; a client that asks before the home has heard of a transaction aborts it by that.
 #[tokio::test]
 async fn others_learn_what_became_of_a_transaction() {
     let cluster = Cluster::start();
     let (db, other) = (cluster.connect().await, cluster.connect().await);
-    let shop = create(&db, Durability::Sync).await;
-    let mut txn = shop.begin().await.unwrap();
-    for key in ["a", "b", "c", "d"] {
-        txn.put(key, "1").unwrap();
-    }
-    let receipt = txn.commit().await.unwrap();
-    let _ = other.keyspace("shop").await.unwrap();
-    assert_eq!(other.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
-    let mut txn = shop.begin().await.unwrap();
-    txn.put("e", "1").unwrap();
-    let token = txn.token();
-    txn.abort().await.unwrap();
-    assert_eq!(other.outcome(&token).await.unwrap(), Outcome::Aborted);
+    stories::others_learn_outcomes(&create(&db, Durability::Sync).await, &other).await;
 }
 
 #[tokio::test]
 async fn a_node_is_missed_by_nobody_and_all_of_them_remember() {
-    let keys = ["a", "b", "c", "d", "e", "f"];
     for sites in [["a", "b", "c"], ["a"; 3]] {
         let mut cluster = Cluster::start_in(&sites);
         let db = cluster.connect().await;
         let shop = create(&db, Durability::Sync).await;
-        for key in keys {
-            assert_eq!(count_up(&shop, key).await, 1);
-        }
-        for node in 0..3 {
-            cluster.crash(node);
-            for key in keys {
-                assert_eq!(count_up(&shop, key).await, 2 + node as u64, "{key} without node {node}");
-            }
-            cluster.restart(node);
-            for key in ["g", "h", "i"] {
-                count_up(&shop, key).await;
-            }
-            wait_until_all_serve(&cluster).await;
-        }
-        (0..3).for_each(|node| cluster.crash(node));
-        (0..3).for_each(|node| cluster.restart(node));
-        let db = cluster.connect().await;
-        let shop = db.keyspace("shop").await.unwrap();
-        for key in keys {
-            assert_eq!(count_up(&shop, key).await, 5, "{key} after all nodes were gone");
-        }
+        stories::nodes_crash_and_remember(&mut cluster, &shop).await;
     }
 }
 
@@ -187,7 +119,7 @@ async fn a_keyspace_in_memory_survives_each_node() {
         }
         assert!(cluster.has_log(node, homes[node], 0), "the home of node {node} is on its disk");
         cluster.restart(node);
-        wait_until_all_serve(&cluster).await;
+        cluster.all_serve().await;
         load.goes_on(&format!("node {node} is back")).await;
     }
     load.end().await;
@@ -206,7 +138,7 @@ async fn a_home_of_three_settles_what_a_node_has_left() {
             cluster.crash(node);
             load.goes_on(&format!("node {node} is gone, {durability}")).await;
             cluster.restart(node);
-            wait_until_all_serve(&cluster).await;
+            cluster.all_serve().await;
             load.goes_on(&format!("node {node} is back, {durability}")).await;
         }
         load.end().await;
@@ -249,11 +181,6 @@ async fn replicas_and_homes_move_under_load_and_the_node_that_they_have_left_is_
         assert_eq!(homes(&shop), after, "homes are as they were");
         assert_eq!(count_up(&shop, "counter").await, known + 2);
     }
-}
-
-async fn wait_until_all_serve(cluster: &Cluster) {
-    let serves = |node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal");
-    until("replicas come back", || (0..3).all(serves)).await;
 }
 
 /// A shop whose nodes are 100 ms apart, there and back, and clients at its sites.

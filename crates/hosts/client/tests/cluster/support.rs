@@ -75,6 +75,12 @@ impl Cluster {
         self.servers[node].as_ref().unwrap().status()
     }
 
+    /// Waits until all replicas on all nodes serve.
+    pub(crate) async fn all_serve(&self) {
+        let serves = |node| self.status(node).replicas.iter().all(|replica| replica.state == "normal");
+        until("replicas come back", || (0..self.servers.len()).all(serves)).await;
+    }
+
     /// Starts a node anew that has lost its disk.
     pub(crate) fn replace(&mut self, node: usize) {
         std::fs::remove_dir_all(self.directory.path().join(format!("node-{node}"))).unwrap();
@@ -133,6 +139,18 @@ pub(crate) async fn increment(keyspace: &Keyspace, key: &str) -> quorate::Result
             Ok(before + 1)
         })
         .await
+}
+
+/// Increments, with patience for leaders that change.
+pub(crate) async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        match increment(keyspace, key).await {
+            Ok(count) => return count,
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// What a counter holds.
