@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use quorate_core::command::{Committed, Event, Failure};
 use quorate_core::machine::{Context, Input, Outbox};
-use quorate_core::{Address, Epoch, Instant, ReplicaId, ShardId, TransactionId};
+use quorate_core::{Address, Epoch, Instant, Key, ReplicaId, ShardId, TransactionId};
 
-use crate::Transactions;
+use crate::{Buffer, Transactions};
 
 /// The one timer of a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,6 +127,23 @@ pub fn finish<M, T, R>(
     result: Result<Committed, Failure>,
 ) {
     outbox.emit(Event::Finished { transaction, result });
+}
+
+/// Tells the client of keys that a transaction has read or written already. Gives the others, of which somebody has to be asked.
+pub fn tell_known<M, T, R>(
+    outbox: &mut Outbox<M, T, R, Event>,
+    transaction: TransactionId,
+    buffer: &Buffer,
+    keys: Vec<Key>,
+) -> Vec<Key> {
+    let mut unknown = Vec::new();
+    for key in keys {
+        match buffer.value(&key) {
+            Some(value) => outbox.emit(Event::Got { transaction, key, value }),
+            None => unknown.push(key),
+        }
+    }
+    unknown
 }
 
 /// The answers that the client of a transaction still waits for.

@@ -21,7 +21,7 @@ pub mod transactions;
 
 pub use buffer::Buffer;
 pub use clock::clock_since;
-pub use frame::{Coordinates, CoordinatorTimer, Out, Wants, finish};
+pub use frame::{Coordinates, CoordinatorTimer, Out, Wants, finish, tell_known};
 pub use leaders::Leaders;
 pub use scan::{Entries, Page, Scan};
 pub use transactions::Transactions;

@@ -1,8 +1,10 @@
 //! Scans span shards: how the pages of several become one.
 
+use quorate_core::command::Event;
+use quorate_core::machine::Outbox;
 use quorate_core::topology::Keyspace;
 use quorate_core::transaction::KeyVersion;
-use quorate_core::{Key, KeyRange, ShardId, Value};
+use quorate_core::{Key, KeyRange, ShardId, TransactionId, Value};
 
 /// Keys and values, ascending.
 pub type Entries = Vec<(Key, Value)>;
@@ -36,6 +38,16 @@ impl Scan {
         Scan { range, limit, pages }
     }
 
+    /// A scan of which this page alone is the answer of all shards.
+    pub fn of_page(keyspace: &Keyspace, range: KeyRange, limit: u32, page: Page) -> Self {
+        let mut scan = Scan::new(keyspace, range, limit);
+        let mut page = Some(page);
+        for missing in scan.pages.iter_mut().filter(|page| page.is_none()) {
+            *missing = Some(page.take().unwrap_or_default());
+        }
+        scan
+    }
+
     /// The shards, by position in the keyspace, whose pages are missing.
     pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.pages.len()).filter(|shard| self.pages[*shard].is_none())
@@ -64,6 +76,21 @@ impl Scan {
     }
 }
 
+/// Answers a scan that finds nothing whatever shards hold, of an empty range or of no keys. True if it is one.
+pub fn answer_empty<M, T, R>(
+    outbox: &mut Outbox<M, T, R, Event>,
+    transaction: TransactionId,
+    range: &KeyRange,
+    limit: u32,
+) -> bool {
+    let is_empty = range.is_empty() || limit == 0;
+    if is_empty {
+        let next = (!range.is_empty()).then(|| range.from.clone());
+        outbox.emit(Event::Scanned { transaction, entries: Vec::new(), next });
+    }
+    is_empty
+}
+
 /// The first key that not all pages cover, given where each ends; none if all cover the whole range.
 pub fn common_end<'a>(ends: impl Iterator<Item = &'a Option<Key>>) -> Option<Key> {
     ends.flatten().min().cloned()
@@ -79,6 +106,29 @@ pub fn cut(entries: &mut Entries, limit: u32) -> Option<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_core::ClientId;
+    use quorate_core::machine::Effect;
+
+    #[test]
+    fn an_empty_scan_is_answered_and_says_where_to_go_on() {
+        let answered = |to: &str, limit| {
+            let mut outbox: Outbox<(), (), (), Event> = Outbox::new();
+            let transaction = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
+            let range = KeyRange { from: Key::from("b"), to: Some(Key::copy_from_slice(to.as_bytes())) };
+            let is_answered = answer_empty(&mut outbox, transaction, &range, limit);
+            let next = |effect: Effect<(), (), (), Event>| match effect {
+                Effect::Emit(Event::Scanned { entries, next, .. }) if entries.is_empty() => next,
+                other => panic!("{other:?} is no empty answer"),
+            };
+            let told: Vec<Option<Key>> = outbox.drain().map(next).collect();
+            assert_eq!(is_answered, !told.is_empty());
+            told
+        };
+        assert_eq!(answered("c", 1), []);
+        assert_eq!(answered("c", 0), [Some(Key::from("b"))]);
+        assert_eq!(answered("b", 1), [None]);
+        assert_eq!(answered("a", 0), [None]);
+    }
 
     #[test]
     fn what_every_page_covers_is_covered() {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
+use quorate_coordinator::{Buffer, Page, Scan, finish, scan, tell_known};
 use quorate_core::command::{Begun, Event, Failure, Invalid, Routes};
-use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
+use quorate_core::transaction::{LimitExceeded, validate_key};
 use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ReplicaId, TransactionId, Value};
 
 use super::{Coordinator, Out, Phase};
@@ -69,25 +69,6 @@ impl Execution {
     pub(super) fn session(&self) -> Session {
         Session { seen: self.seen, after: self.after }
     }
-
-    /// Merges what a snapshot holds of a range into the buffer. Gives the entries, and the first key that was not covered.
-    fn merge_range(
-        &mut self,
-        range: KeyRange,
-        limit: u32,
-        keys: Vec<KeyVersion>,
-        next: Option<Key>,
-    ) -> Result<(Entries, Option<Key>), LimitExceeded> {
-        let keyspace = &self.routes.keyspace;
-        let mut scan = Scan::new(keyspace, range, limit);
-        // The answers of all shards were merged to one page, which stands for all of them.
-        let mut page = Some(scan::Page { keys, next });
-        let missing: Vec<usize> = scan.missing().collect();
-        for shard in missing {
-            scan.take(shard, page.take().unwrap_or_default());
-        }
-        self.buffer.scan(keyspace, scan)
-    }
 }
 
 impl Coordinator {
@@ -149,15 +130,9 @@ impl Coordinator {
         if let Some(limit) = keys.iter().find_map(|key| validate_key(key).err()) {
             return self.fail_limit(id, limit, outbox);
         }
-        let mut wanted = Vec::new();
-        for key in keys {
-            match execution.buffer.value(&key) {
-                Some(value) => outbox.emit(Event::Got { transaction: id, key, value }),
-                None => wanted.push(Wanted::Key(key)),
-            }
-        }
-        if !wanted.is_empty() {
-            self.want(id, wanted, context, outbox);
+        let unknown = tell_known(outbox, id, &execution.buffer, keys);
+        if !unknown.is_empty() {
+            self.want(id, unknown.into_iter().map(Wanted::Key).collect(), context, outbox);
         }
     }
 
@@ -180,9 +155,7 @@ impl Coordinator {
         if self.execution_or_invalid(id, outbox).is_none() {
             return;
         }
-        if range.is_empty() || limit == 0 {
-            let next = if range.is_empty() { None } else { Some(range.from) };
-            outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
+        if scan::answer_empty(outbox, id, &range, limit) {
             return self.commit_if_read(id, context, outbox);
         }
         self.want(id, vec![Wanted::Range { range, limit }], context, outbox);
@@ -308,7 +281,9 @@ impl Coordinator {
                 outbox.emit(Event::Got { transaction: id, key, value });
             }
             (Wanted::Range { range, limit }, Found::Range { keys, next }) => {
-                let (entries, next) = execution.merge_range(range, limit, keys, next)?;
+                let page = Page { keys, next };
+                let scan = Scan::of_page(&execution.routes.keyspace, range, limit, page);
+                let (entries, next) = execution.buffer.scan(&execution.routes.keyspace, scan)?;
                 outbox.emit(Event::Scanned { transaction: id, entries, next });
             }
             _ => outbox.ignored(reasons::MALFORMED),

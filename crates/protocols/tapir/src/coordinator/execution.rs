@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_coordinator::{Buffer, Page, Scan};
+use quorate_coordinator::{Buffer, Page, Scan, scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{
@@ -286,9 +286,7 @@ impl Coordinator {
     ) {
         let page_max = self.config.scan_page_max;
         let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
-        if range.is_empty() || limit == 0 {
-            let next = if range.is_empty() { None } else { Some(range.from) };
-            outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
+        if scan::answer_empty(outbox, id, &range, limit) {
             return;
         }
         execution.scans += 1;

@@ -30,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Committed, Event, Failure, Freshness, Invalid, Routes};
+use quorate_coordinator::scan;
+use quorate_core::command::{Committed, Failure, Freshness, Invalid, Routes};
 use quorate_core::transaction::{LimitExceeded, TRANSACTION_ENTRIES_MAX, readable, validate_key};
 use quorate_core::{
     ClockTime, Context, GroupSize, Instant, Key, KeyspaceId, ReadVersion, ShardId, Timestamp, Transaction,
@@ -62,14 +63,7 @@ impl Wanted {
     fn answer_at_once(&self, id: TransactionId, outbox: &mut Out) -> bool {
         match self {
             Wanted::Keys(keys) => keys.is_empty(),
-            Wanted::Range(Scan { range, limit }) => {
-                let next = (!range.is_empty()).then(|| range.from.clone());
-                let is_nothing = range.is_empty() || *limit == 0;
-                if is_nothing {
-                    outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
-                }
-                is_nothing
-            }
+            Wanted::Range(Scan { range, limit }) => scan::answer_empty(outbox, id, range, *limit),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_coordinator::{Buffer, Entries, Scan, finish, scan};
+use quorate_coordinator::{Buffer, Scan, finish, scan, tell_known};
 use quorate_core::command::{ContainerCall, Event, Failure, Invalid, Routes};
 use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
@@ -111,30 +111,6 @@ impl Execution {
         let writes = writes.map(|write| Update::Write { key: write.key, value: write.value });
         writes.chain(self.sets.into_updates()).collect()
     }
-
-    /// Merges what a snapshot holds of a range into the buffer. Gives the entries, and the first key that was not covered.
-    fn merge_range(
-        &mut self,
-        range: KeyRange,
-        limit: u32,
-        entries: Vec<Read>,
-        next: Option<Key>,
-    ) -> Result<(Entries, Option<Key>), LimitExceeded> {
-        let keyspace = &self.routes.keyspace;
-        let mut scan = Scan::new(keyspace, range, limit);
-        let version = |read: Read| KeyVersion {
-            key: read.key,
-            version: read.version.timestamp(),
-            value: Some(read.value),
-        };
-        // The answers of all local sites were merged to one page, which stands for all shards.
-        let mut page = Some(scan::Page { keys: entries.into_iter().map(version).collect(), next });
-        let missing: Vec<usize> = scan.missing().collect();
-        for shard in missing {
-            scan.take(shard, page.take().unwrap_or_default());
-        }
-        self.buffer.scan(keyspace, scan)
-    }
 }
 
 impl Coordinator {
@@ -172,15 +148,9 @@ impl Coordinator {
         if let Some(limit) = keys.iter().find_map(|key| validate_key(key).err()) {
             return self.fail_limit(id, limit, outbox);
         }
-        let mut wanted = Vec::new();
-        for key in keys {
-            match execution.buffer.value(&key) {
-                Some(value) => outbox.emit(Event::Got { transaction: id, key, value }),
-                None => wanted.push(Wanted::Register(key)),
-            }
-        }
-        if !wanted.is_empty() {
-            self.want(id, wanted, context, outbox);
+        let unknown = tell_known(outbox, id, &execution.buffer, keys);
+        if !unknown.is_empty() {
+            self.want(id, unknown.into_iter().map(Wanted::Register).collect(), context, outbox);
         }
     }
 
@@ -242,9 +212,7 @@ impl Coordinator {
         if self.execution_or_invalid(id, outbox).is_none() {
             return;
         }
-        if range.is_empty() || limit == 0 {
-            let next = if range.is_empty() { None } else { Some(range.from) };
-            outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
+        if scan::answer_empty(outbox, id, &range, limit) {
             return self.commit_if_read(id, context, outbox);
         }
         self.want(id, vec![Wanted::Range(range, limit)], context, outbox);
@@ -435,7 +403,14 @@ impl Coordinator {
                 outbox.emit(Event::Got { transaction: id, key, value });
             }
             (Wanted::Range(range, limit), Found::Range { entries, next, .. }) => {
-                let (entries, next) = execution.merge_range(range, limit, entries, next)?;
+                let version = |read: Read| KeyVersion {
+                    key: read.key,
+                    version: read.version.timestamp(),
+                    value: Some(read.value),
+                };
+                let page = scan::Page { keys: entries.into_iter().map(version).collect(), next };
+                let scan = Scan::of_page(execution.keyspace(), range, limit, page);
+                let (entries, next) = execution.buffer.scan(&execution.routes.keyspace, scan)?;
                 outbox.emit(Event::Scanned { transaction: id, entries, next });
             }
             (Wanted::Count { set, element }, Found::Count(count)) => {

@@ -1,6 +1,6 @@
 //! Gets and scans: at the nearest replica, and at the next one if that does not answer.
 
-use quorate_coordinator::{Page, Scan};
+use quorate_coordinator::{Page, Scan, scan};
 use quorate_core::command::{Event, Failure, Invalid};
 use quorate_core::topology::shard_position;
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
@@ -84,9 +84,7 @@ impl Coordinator {
     ) {
         let limit = limit.min(self.config.scan_page_max);
         let Some(open) = self.running_or_invalid(id, outbox) else { return };
-        if range.is_empty() || limit == 0 {
-            let next = if range.is_empty() { None } else { Some(range.from) };
-            outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
+        if scan::answer_empty(outbox, id, &range, limit) {
             return;
         }
         let scan = Scan::new(&open.routes.keyspace, range, limit);
