@@ -4,6 +4,7 @@
 //!   client: key in ──► draw ──► call at the shards, or fetch and call here ──► think ──► …
 //! ```
 
+mod course;
 mod report;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,9 @@ use tokio::task::JoinSet;
 use super::social::Site;
 use crate::exit::Failure;
 use crate::output::Progress;
-pub(super) use report::{Common, Setting};
+pub(super) use course::{Course, Homes};
+pub(super) use report::Common;
+use report::Setting;
 
 /// A transaction that a client is about to run.
 pub(super) struct Drawn {
@@ -167,7 +170,7 @@ pub(super) fn now() -> u64 {
 
 /// Seats clients, measures them, and waits until what they have done is visible everywhere. A cycle is as long as a transaction takes with
 /// all times of its user, on average: the clients begin spread over that time.
-pub(super) async fn measure(
+async fn measure(
     source: Arc<dyn Source>,
     seats: Vec<Seat>,
     cycle: Duration,

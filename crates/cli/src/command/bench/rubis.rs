@@ -7,19 +7,17 @@
 //! Keys of a market share a tag, so each shard holds whole markets. In `serializable` keyspaces an interaction is one call of a procedure at the shards
 //! that hold its markets, in all others an interactive transaction that runs the same procedure over what it reads.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Call, Database, Isolation, Keyspace, ShardId};
+use quorate::{Call, Database, Isolation, Keyspace};
 use quorate_core::Random;
-use quorate_load::{read_pairs, write_pairs};
+use quorate_procedure::Pair;
 use quorate_rubis::procedures::NICKNAME_TAKEN;
 use quorate_rubis::{Generator, Mix, Rubis as Procedure, Scale, key, population};
 use serde::Serialize;
 
-use super::procedural::{self, Common, Drawn, How, Places, Seat, Seating, Setting, Source};
+use super::procedural::{self, Common, Course, Drawn, Homes, How, Seat, Seating, Source};
 use super::social::Site;
 use super::{Align, Table};
 use crate::exit::Failure;
@@ -30,6 +28,9 @@ const LINKED: &str = "rubis/interaction";
 
 /// As long as an average interaction takes with its user's time to think, in milliseconds.
 const CYCLE_MS: u32 = 5_000;
+
+/// The tables are divided by market.
+const MARKETS: Homes = Homes { name: "market", keys: key::of_market };
 
 /// The options of the workload.
 #[derive(Clone, Debug, Args)]
@@ -102,48 +103,32 @@ impl Rubis {
         sites: &[Site],
         progress: &Progress,
     ) -> Result<Report, Failure> {
-        let markets = 1..=self.scale.markets;
-        let first_key = |number: u32| (number, key::of_market(number).0);
-        let places = Places::new(keyspace, sites, markets.clone().map(first_key)).await?;
+        let course = Course {
+            workload: "rubis",
+            homes: MARKETS,
+            count: self.scale.markets,
+            cycle_ms: CYCLE_MS,
+            seating: &self.seating,
+            db,
+            keyspace,
+            sites,
+            progress,
+        };
         let mut random = Random::new(1);
-        for number in markets.clone() {
-            progress.now(format!("populating market {number} of {}", self.scale.markets));
-            let (mut pairs, now) = (Vec::new(), procedural::now());
-            population::market(&self.scale, number, now, &mut || random.next_u64(), &mut |pair| {
-                pairs.push(pair);
-            });
-            write_pairs(places.of(number), pairs).await?;
-        }
+        let mut bits = || random.next_u64();
+        let populate = |number, now, each: &mut dyn FnMut(Pair)| {
+            population::market(&self.scale, number, now, &mut bits, each);
+        };
+        let places = course.populate(populate).await?;
         let is_one_round = keyspace.isolation() == Isolation::Serializable;
         let auctions = Auctions {
             is_one_round,
             generator: Generator::new(self.scale, self.mix),
             seating: self.seating.clone(),
         };
-        let connections: Vec<&Database> = sites.iter().map(Site::db).collect();
-        let (counts, costs) = procedural::measure(
-            Arc::new(auctions),
-            places.seats(&self.seating),
-            self.seating.part_of(CYCLE_MS),
-            (db, &connections),
-            self.seating.seconds,
-            progress,
-        )
-        .await?;
-        progress.now("reading everything, to judge it");
-        let mut pairs = Vec::new();
-        for number in markets {
-            pairs.extend(read_pairs(places.of(number), key::of_market(number)).await?);
-        }
-        let judged = (pairs.len(), quorate_rubis::violations(&self.scale, pairs));
-        let setting = Setting {
-            workload: "rubis",
-            procedures: if is_one_round { "linked" } else { "interactive" },
-            seating: &self.seating,
-            sites: sites.len().max(1),
-        };
-        let common = counts.report(&setting, keyspace, costs, judged);
-        common.say_violations(progress);
+        let procedures = if is_one_round { "linked" } else { "interactive" };
+        let judge = |pairs| quorate_rubis::violations(&self.scale, pairs);
+        let (common, ..) = course.measure(&places, auctions, procedures, judge).await?;
         Ok(Report {
             common,
             markets: self.scale.markets,
@@ -166,16 +151,9 @@ impl Source for Auctions {
     fn draw(&self, seat: &Seat, random: &mut Random) -> Drawn {
         let interaction = self.generator.next_at(&mut || random.next_u64(), seat.home, procedural::now());
         let (kind, markets) = (interaction.kind(), interaction.markets());
-        let mut local: BTreeMap<ShardId, Vec<u32>> = BTreeMap::new();
-        let definition = seat.keyspace.definition();
-        for market in &markets {
-            let shard = definition.shard_of(&key::of_market(*market).0).id;
-            local.entry(shard).or_default().push(*market);
-        }
+        let local = MARKETS.by_shard(&markets, &seat.keyspace);
         let how = if self.is_one_round {
-            let call = local.values().fold(Call::new(LINKED), |call, markets| {
-                call.at_with(key::of_market(markets[0]).0, interaction.arguments(markets))
-            });
+            let call = MARKETS.call_at(Call::new(LINKED), &local, |markets| interaction.arguments(markets));
             How::InOneRound(if kind.is_update() { call.independent() } else { call.read_only() })
         } else {
             How::Interactive { procedure: &Procedure, arguments: interaction.arguments(&markets) }

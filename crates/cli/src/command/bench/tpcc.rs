@@ -11,11 +11,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use quorate::{Call, Database, Isolation, Keyspace, ShardId};
+use quorate::{Call, Database, Isolation, Keyspace};
 use quorate_core::Random;
-use quorate_load::{read_pairs, write_pairs};
+use quorate_procedure::Pair;
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::population::{self, Items};
 use quorate_tpcc::procedures::INVALID_ITEM;
@@ -24,7 +23,7 @@ use quorate_tpcc::{Class, Generator, Scale, Transaction, key};
 use quorate_workloads::thinking::exponential;
 use serde::Serialize;
 
-use super::procedural::{self, Common, Drawn, How, Places, Seat, Seating, Setting, Source};
+use super::procedural::{self, Common, Course, Drawn, Homes, How, Seat, Seating, Source};
 use super::social::Site;
 use super::{Align, Table};
 use crate::exit::Failure;
@@ -38,6 +37,9 @@ const STANDARD: &str = "standard";
 
 /// As long as an average transaction takes with all times of its user, in milliseconds.
 const CYCLE_MS: u32 = 20_000;
+
+/// The tables are divided by warehouse.
+const WAREHOUSES: Homes = Homes { name: "warehouse", keys: key::of_warehouse };
 
 /// The run that is asked for.
 #[derive(Clone, Debug)]
@@ -103,15 +105,21 @@ impl Tpcc {
         let mut bits = || random.next_u64();
         let constants = Constants::of_population(&mut bits);
         let items = Items::draw(&self.scale, &mut bits);
-        let places = self.places(keyspace, sites).await?;
-        for number in 1..=self.scale.warehouses {
-            progress.now(format!("populating warehouse {number} of {}", self.scale.warehouses));
-            let (mut pairs, now) = (Vec::new(), procedural::now());
-            population::warehouse(&self.scale, number, &items, &constants, now, &mut bits, &mut |pair| {
-                pairs.push(pair);
-            });
-            write_pairs(places.of(number), pairs).await?;
-        }
+        let course = Course {
+            workload: "tpcc",
+            homes: WAREHOUSES,
+            count: self.scale.warehouses,
+            cycle_ms: CYCLE_MS,
+            seating: &self.seating,
+            db,
+            keyspace,
+            sites,
+            progress,
+        };
+        let populate = |number, now, each: &mut dyn FnMut(Pair)| {
+            population::warehouse(&self.scale, number, &items, &constants, now, &mut bits, each);
+        };
+        let places = course.populate(populate).await?;
         let procedures = match (&self.module, keyspace.isolation()) {
             (Some(code), _) => Procedures::Deployed(keyspace.deploy(DEPLOYED, None, code).await?.version),
             (None, Isolation::Serializable) => Procedures::Linked,
@@ -122,31 +130,9 @@ impl Tpcc {
             generator: Generator::new(self.scale, Constants::of_run(&mut bits, &constants), self.mix.1),
             seating: self.seating.clone(),
         };
-        let connections: Vec<&Database> = sites.iter().map(Site::db).collect();
-        let (counts, costs) = procedural::measure(
-            Arc::new(trade),
-            places.seats(&self.seating),
-            self.seating.part_of(CYCLE_MS),
-            (db, &connections),
-            self.seating.seconds,
-            progress,
-        )
-        .await?;
-        progress.now("reading everything, to judge it");
-        let mut pairs = Vec::new();
-        for number in 1..=self.scale.warehouses {
-            pairs.extend(read_pairs(places.of(number), key::of_warehouse(number)).await?);
-        }
-        let judged = (pairs.len(), quorate_tpcc::violations(&self.scale, pairs));
-        let setting = Setting {
-            workload: "tpcc",
-            procedures: procedures.name(),
-            seating: &self.seating,
-            sites: sites.len().max(1),
-        };
+        let judge = |pairs| quorate_tpcc::violations(&self.scale, pairs);
+        let (common, counts, costs) = course.measure(&places, trade, procedures.name(), judge).await?;
         let kinds = ["new-order", "payment", "order-status", "delivery", "stock-level"];
-        let common = counts.report(&setting, keyspace, costs, judged);
-        common.say_violations(progress);
         Ok(Report {
             common,
             mix: self.mix.0.clone(),
@@ -156,16 +142,6 @@ impl Tpcc {
             items: self.scale.items,
             new_orders_per_minute: super::round(counts.of_kind("new-order") as f64 * 60.0 / costs.seconds, 0),
         })
-    }
-
-    /// Where each warehouse is at home.
-    async fn places(&self, keyspace: &Keyspace, sites: &[Site]) -> Result<Places, Failure> {
-        Places::new(
-            keyspace,
-            sites,
-            (1..=self.scale.warehouses).map(|number| (number, key::warehouse(number))),
-        )
-        .await
     }
 }
 
@@ -201,12 +177,7 @@ impl Source for Trade {
     fn draw(&self, seat: &Seat, random: &mut Random) -> Drawn {
         let transaction = self.generator.next_at(&mut || random.next_u64(), seat.home, procedural::now());
         let warehouses = transaction.warehouses();
-        let mut local: BTreeMap<ShardId, Vec<u32>> = BTreeMap::new();
-        let definition = seat.keyspace.definition();
-        for warehouse in &warehouses {
-            let shard = definition.shard_of(&key::warehouse(*warehouse)).id;
-            local.entry(shard).or_default().push(*warehouse);
-        }
+        let local = WAREHOUSES.by_shard(&warehouses, &seat.keyspace);
         Drawn {
             kind: transaction.name(),
             is_distributed: local.len() > 1,
@@ -236,10 +207,8 @@ impl Source for Trade {
 }
 
 /// The call that does a transaction, at the shards that hold its warehouses.
-fn call(call: Call, transaction: &Transaction, local: &BTreeMap<ShardId, Vec<u32>>) -> Call {
-    let call = local.values().fold(call, |call, warehouses| {
-        call.at_with(key::warehouse(warehouses[0]), transaction.arguments(warehouses))
-    });
+fn call(call: Call, transaction: &Transaction, local: &[Vec<u32>]) -> Call {
+    let call = WAREHOUSES.call_at(call, local, |warehouses| transaction.arguments(warehouses));
     match transaction.class() {
         Class::ReadOnly => call.read_only(),
         Class::Independent => call.independent(),
