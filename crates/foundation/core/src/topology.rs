@@ -289,6 +289,30 @@ pub struct Keyspace {
 pub const CLOCK_BOUND_MAX: Duration = Duration::from_secs(1);
 
 impl Keyspace {
+    /// A keyspace of these shards and nothing beside them, in its first epoch.
+    pub fn new(
+        id: KeyspaceId,
+        name: impl Into<String>,
+        isolation: Isolation,
+        durability: Durability,
+        shards: Vec<Shard>,
+    ) -> Self {
+        Keyspace {
+            id,
+            name: name.into(),
+            isolation,
+            durability,
+            shards,
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: None,
+            removals: Vec::new(),
+            joins: Vec::new(),
+            homes: Vec::new(),
+            speculation: None,
+        }
+    }
+
     /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
@@ -561,20 +585,7 @@ mod tests {
 
     #[test]
     fn a_range_within_a_tag_has_one_shard() {
-        let mut keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: String::new(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: Vec::new(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        };
+        let mut keyspace = Keyspace::new(KeyspaceId(1), "", Isolation::Strict, Durability::Sync, Vec::new());
         keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
             let range = KeyRange { from: Key::from(from), to: to.map(Key::from) };
@@ -599,18 +610,8 @@ mod tests {
         let shard = |id| Shard::new(ShardId(id), vec![NodeId(0)]);
         let comparison = Comparison { rival: System::TxnOcc.into(), service: Some(shard(9)) };
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: String::new(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![shard(7), shard(8)],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
             comparison: Some(comparison),
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(KeyspaceId(1), "", Isolation::Strict, Durability::Sync, vec![shard(7), shard(8)])
         };
         assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
         let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();

@@ -451,18 +451,14 @@ mod tests {
     fn keyspace(id: u32, isolation: Isolation, rival: Option<Rival>) -> Keyspace {
         let comparison = rival.map(|rival| Comparison { rival, service: None });
         Keyspace {
-            id: KeyspaceId(id),
-            name: format!("k{id}"),
-            isolation,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(ShardId(10 * id), vec![NodeId(0)])],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
             comparison,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(
+                KeyspaceId(id),
+                format!("k{id}"),
+                isolation,
+                Durability::Sync,
+                vec![Shard::new(ShardId(10 * id), vec![NodeId(0)])],
+            )
         }
     }
 

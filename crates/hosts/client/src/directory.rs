@@ -165,7 +165,7 @@ pub(crate) fn site_named(topology: &Topology, name: &str) -> Result<SiteId, Inva
 mod tests {
     use super::*;
     use quorate_core::topology::{Durability, Isolation, Node, Shard};
-    use quorate_core::{Epoch, KeyspaceId, ShardId};
+    use quorate_core::{KeyspaceId, ShardId};
 
     fn topology() -> Topology {
         let node = |id: u16| Node { id: NodeId(id), site: SiteId(id), address: format!("host{id}:7400") };
@@ -173,20 +173,13 @@ mod tests {
     }
 
     fn keyspace() -> Keyspace {
-        Keyspace {
-            id: KeyspaceId(1),
-            name: "accounts".into(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(ShardId(4), vec![NodeId(0), NodeId(1), NodeId(2)])],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        }
+        Keyspace::new(
+            KeyspaceId(1),
+            "accounts",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![Shard::new(ShardId(4), vec![NodeId(0), NodeId(1), NodeId(2)])],
+        )
     }
 
     fn nearest(directory: &Directory) -> Vec<u8> {

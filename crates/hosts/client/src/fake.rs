@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorate_core::command::{Command, Committed, Event, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId,
+    ClientId, ClockTime, Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId,
     Timestamp, TransactionId, Value,
 };
 use quorate_granola::{Answer, Application, Place};
@@ -112,20 +112,8 @@ impl Fake {
     /// The same, of this isolation.
     pub(crate) fn keyspace_of(&self, isolation: Isolation, options: Options) -> crate::Keyspace {
         let shards = [1, 2].map(|id| Shard::new(ShardId(id), vec![NodeId(0)]));
-        let definition = Keyspace {
-            id: KeyspaceId(1),
-            name: "accounts".to_owned(),
-            isolation,
-            durability: Durability::Sync,
-            shards: shards.to_vec(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        };
+        let definition =
+            Keyspace::new(KeyspaceId(1), "accounts", isolation, Durability::Sync, shards.to_vec());
         let node = Node { id: NodeId(0), site: SiteId(0), address: "host:1".to_owned() };
         let topology = Topology { sites: vec!["here".to_owned()], nodes: vec![node] };
         let session = Session::new(

@@ -305,18 +305,14 @@ mod tests {
             _ => (format!("accounts{id}"), ShardId(id)),
         };
         Definition {
-            id: KeyspaceId(id),
-            name,
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(shard, [0, 1, 2].map(NodeId).to_vec())],
             epoch,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Definition::new(
+                KeyspaceId(id),
+                name,
+                Isolation::Strict,
+                Durability::Sync,
+                vec![Shard::new(shard, [0, 1, 2].map(NodeId).to_vec())],
+            )
         }
     }
 

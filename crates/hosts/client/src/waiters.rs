@@ -494,7 +494,7 @@ impl Waiters {
 mod tests {
     use super::*;
     use quorate_core::topology::{Durability, Isolation, Shard};
-    use quorate_core::{ClientId, Epoch, ReplicaIndex, ShardId};
+    use quorate_core::{ClientId, ReplicaIndex, ShardId};
 
     const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
@@ -581,20 +581,13 @@ mod tests {
     #[test]
     fn a_shard_is_unserved_once_it_has_no_majority_left() {
         let shard = |id| Shard::new(ShardId(id), (0..3).map(NodeId).collect());
-        let keyspace = Keyspace {
-            id: KEYSPACE,
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-            name: "accounts".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![shard(1), shard(2)],
-        };
+        let keyspace = Keyspace::new(
+            KEYSPACE,
+            "accounts",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![shard(1), shard(2)],
+        );
         let replica = |shard, index| ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) };
         let mut waiters = Waiters::default();
         for (shard, index) in [(1, 0), (2, 1), (2, 2)] {
@@ -610,20 +603,13 @@ mod tests {
     #[test]
     fn a_shard_takes_no_writes_once_too_few_of_its_nodes_have_room() {
         let shard = |id, nodes: [u16; 3]| Shard::new(ShardId(id), nodes.map(NodeId).to_vec());
-        let mut keyspace = Keyspace {
-            id: KEYSPACE,
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-            name: "accounts".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![shard(1, [0, 1, 2]), shard(2, [2, 3, 4])],
-        };
+        let mut keyspace = Keyspace::new(
+            KEYSPACE,
+            "accounts",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![shard(1, [0, 1, 2]), shard(2, [2, 3, 4])],
+        );
         let mut waiters = Waiters::default();
         waiters.set_space(NodeId(2), Some("node2 is nearly full".to_owned()));
         assert_eq!(waiters.without_space(&keyspace), []);

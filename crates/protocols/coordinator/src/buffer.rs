@@ -174,23 +174,16 @@ mod tests {
     use crate::scan::Page;
     use quorate_core::topology::{Durability, Isolation, Shard};
     use quorate_core::transaction::KeyVersion;
-    use quorate_core::{ClientId, Epoch, KeyspaceId, NodeId};
+    use quorate_core::{ClientId, KeyspaceId, NodeId};
 
     fn keyspace() -> Keyspace {
-        Keyspace {
-            id: KeyspaceId(1),
-            name: "test".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(ShardId(1), vec![NodeId(0)])],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        }
+        Keyspace::new(
+            KeyspaceId(1),
+            "test",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![Shard::new(ShardId(1), vec![NodeId(0)])],
+        )
     }
 
     fn at(micros: u64) -> Timestamp {

@@ -30,20 +30,13 @@ fn step(coordinator: &mut Coordinator, input: InputOf<Coordinator>) -> OutboxOf<
 
 fn coordinator() -> Coordinator {
     let mut coordinator = Coordinator::restore(CoordinatorConfig::new(CLIENT), []);
-    let keyspace = Keyspace {
-        id: KEYSPACE,
-        name: "k".to_owned(),
-        isolation: Isolation::Strict,
-        durability: Durability::Sync,
-        shards: vec![Shard::new(ShardId(1), [0, 1, 2].map(NodeId).to_vec())],
-        epoch: Epoch::FIRST,
-        clock_bound: None,
-        comparison: None,
-        removals: Vec::new(),
-        joins: Vec::new(),
-        homes: Vec::new(),
-        speculation: None,
-    };
+    let keyspace = Keyspace::new(
+        KEYSPACE,
+        "k",
+        Isolation::Strict,
+        Durability::Sync,
+        vec![Shard::new(ShardId(1), [0, 1, 2].map(NodeId).to_vec())],
+    );
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     step(&mut coordinator, Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));
     coordinator

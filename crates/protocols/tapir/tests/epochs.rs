@@ -65,18 +65,14 @@ fn reading_client(epoch: Epoch) -> Coordinator {
     let mut coordinator = Coordinator::restore(CoordinatorConfig::new(CLIENT), []);
     let nodes = [0, 1, 2].map(NodeId).to_vec();
     let keyspace = Keyspace {
-        id: KeyspaceId(1),
-        name: "k".to_owned(),
-        isolation: Isolation::Strict,
-        durability: Durability::Sync,
-        shards: vec![Shard::new(ShardId(1), nodes)],
         epoch,
-        clock_bound: None,
-        comparison: None,
-        removals: Vec::new(),
-        joins: Vec::new(),
-        homes: Vec::new(),
-        speculation: None,
+        ..Keyspace::new(
+            KeyspaceId(1),
+            "k",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![Shard::new(ShardId(1), nodes)],
+        )
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);

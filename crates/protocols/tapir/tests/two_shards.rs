@@ -4,27 +4,20 @@ use std::sync::Arc;
 
 use quorate_core::command::Routes;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
-use quorate_core::{Epoch, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId};
+use quorate_core::{Key, KeyspaceId, NodeId, ReplicaIndex, ShardId};
 
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 /// Shards 1 and 2, of so many replicas each.
 pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
     let nodes: Vec<NodeId> = (0..u16::from(replicas)).map(NodeId).collect();
-    let keyspace = Keyspace {
-        id: KEYSPACE,
-        name: "k".to_owned(),
-        isolation: Isolation::Strict,
-        durability: Durability::Sync,
-        shards: [1, 2].map(|id| Shard::new(ShardId(id), nodes.clone())).to_vec(),
-        epoch: Epoch::FIRST,
-        clock_bound: None,
-        comparison: None,
-        removals: Vec::new(),
-        joins: Vec::new(),
-        homes: Vec::new(),
-        speculation: None,
-    };
+    let keyspace = Keyspace::new(
+        KEYSPACE,
+        "k",
+        Isolation::Strict,
+        Durability::Sync,
+        [1, 2].map(|id| Shard::new(ShardId(id), nodes.clone())).to_vec(),
+    );
     Arc::new(Routes::new(keyspace, vec![(0..replicas).map(ReplicaIndex).collect(); 2]))
 }
 

@@ -265,7 +265,7 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{Epoch, KeyspaceId};
+    use crate::id::KeyspaceId;
     use crate::topology::{Durability, Isolation};
 
     /// Nodes in sites, numbered as they are named.
@@ -288,20 +288,13 @@ mod tests {
 
     fn keyspace(shards: &[&[u16]]) -> Keyspace {
         let shard = |(id, on): (u32, &&[u16])| Shard::new(ShardId(id), nodes(on));
-        Keyspace {
-            id: KeyspaceId(1),
-            name: "accounts".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: (1..).zip(shards).map(shard).collect(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        }
+        Keyspace::new(
+            KeyspaceId(1),
+            "accounts",
+            Isolation::Strict,
+            Durability::Sync,
+            (1..).zip(shards).map(shard).collect(),
+        )
     }
 
     /// The nodes of each shard that moves.

@@ -354,25 +354,18 @@ fn unintelligible(shard: ShardId, reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use quorate_core::topology::{Durability, Isolation, Shard};
-    use quorate_core::{Epoch, KeyspaceId, NodeId};
+    use quorate_core::{KeyspaceId, NodeId};
 
     use super::*;
 
     fn keyspace(shards: u32) -> Definition {
-        Definition {
-            id: KeyspaceId(1),
-            name: "accounts".to_owned(),
-            isolation: Isolation::Serializable,
-            durability: Durability::Sync,
-            shards: (1..=shards).map(|id| Shard::new(ShardId(id), vec![NodeId(0)])).collect(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        }
+        Definition::new(
+            KeyspaceId(1),
+            "accounts",
+            Isolation::Serializable,
+            Durability::Sync,
+            (1..=shards).map(|id| Shard::new(ShardId(id), vec![NodeId(0)])).collect(),
+        )
     }
 
     /// A key of each shard.

@@ -219,18 +219,14 @@ impl World {
         let nodes: Vec<NodeId> = (0..groups.size.replicas() as u16).map(NodeId).collect();
         let nearest = |shard: &ShardId| groups.members(*shard).iter().collect::<Vec<ReplicaIndex>>();
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "script".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
             epoch: groups.epoch,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(
+                KeyspaceId(1),
+                "script",
+                Isolation::Strict,
+                Durability::Sync,
+                shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
+            )
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }

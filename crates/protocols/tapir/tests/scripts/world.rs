@@ -261,18 +261,14 @@ impl World {
         self.groups = [groups.clone(), groups];
         let nodes: Vec<NodeId> = (0..replicas as u16).map(NodeId).collect();
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "script".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: (1..=shards).map(|id| Shard::new(ShardId(id), nodes.clone())).collect(),
-            epoch: Epoch::FIRST,
             clock_bound,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(
+                KeyspaceId(1),
+                "script",
+                Isolation::Strict,
+                Durability::Sync,
+                (1..=shards).map(|id| Shard::new(ShardId(id), nodes.clone())).collect(),
+            )
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

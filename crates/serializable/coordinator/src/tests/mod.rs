@@ -56,20 +56,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let groups = (1..=3).map(|id| Group::new(ShardId(id), vec![NodeId(0)])).collect();
-        let keyspace = Keyspace {
-            id: KEYSPACE,
-            name: "orders".to_owned(),
-            isolation: Isolation::Serializable,
-            durability: Durability::Sync,
-            shards: groups,
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        };
+        let keyspace = Keyspace::new(KEYSPACE, "orders", Isolation::Serializable, Durability::Sync, groups);
         let nearest = vec![vec![ReplicaIndex(0)]; 3];
         let shards = (1..=3).map(|id| (ShardId(id), Shard::from_pages(Vec::new()))).collect();
         let client = Interactive::restore(CoordinatorConfig::new(CLIENT), []);

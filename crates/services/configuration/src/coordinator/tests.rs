@@ -43,20 +43,7 @@ impl World {
         let mut world =
             World { coordinator: Coordinator::restore(CoordinatorConfig::new(ME), []), now: Duration::ZERO };
         let shard = Shard::new(SHARD, vec![NodeId(0), NodeId(1), NodeId(2)]);
-        let keyspace = Keyspace {
-            id: KEYSPACE,
-            name: "_system".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![shard],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        };
+        let keyspace = Keyspace::new(KEYSPACE, "_system", Isolation::Strict, Durability::Sync, vec![shard]);
         let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
         world.command(Command::Route(Arc::new(Routes::new(keyspace, nearest))));
         world

@@ -13,7 +13,7 @@ use quorate_configuration::{
 use quorate_core::command::{Command, Event, Routes};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
-    Address, ClientId, Epoch, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, Members, NodeId,
+    Address, ClientId, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, Members, NodeId,
     ReplicaId, ShardId, TransactionId, Value,
 };
 use quorate_testscripts::stage::{Play, Stage};
@@ -160,20 +160,13 @@ struct Scene<C: Speaker> {
 
 impl<C: Speaker> Scene<C> {
     fn new(rules: Rules, told: &mut Vec<String>) -> Self {
-        let definition = Keyspace {
-            id: KEYSPACE,
-            name: "_system".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(SHARD, (0..3).map(NodeId).collect())],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        };
+        let definition = Keyspace::new(
+            KEYSPACE,
+            "_system",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![Shard::new(SHARD, (0..3).map(NodeId).collect())],
+        );
         let groups = Groups::new(GroupSize::new(3).unwrap());
         let mut stage = Stage::new(Service { rules, clients: PhantomData }, groups);
         stage.create_group(SHARD, told);
