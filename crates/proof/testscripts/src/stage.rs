@@ -29,7 +29,7 @@ use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, Groups, Input, Instant, Machine, Members, Outbox,
-    Random, ReplicaId, ReplicaIndex, ShardId, View,
+    Random, ReplicaId, ReplicaIndex, ShardId, TransactionId, View,
 };
 
 use crate::ignored::Ignored;
@@ -243,6 +243,23 @@ impl<P: Play> Stage<P> {
     pub fn replica(&self, word: &str) -> ReplicaId {
         let Address::Replica(id) = self.address(word) else { panic!("{word} is no replica") };
         id
+    }
+
+    /// The transaction of this name: `7` is one of this client, `c2.7` one of that client, and `7/2` the attempt after the second.
+    ///
+    /// # Panics
+    /// If that is no name.
+    pub fn transaction(&self, client: ClientId, word: &str) -> TransactionId {
+        let (client, word) = match word.split_once('.') {
+            Some((other, word)) => match self.address(other) {
+                Address::Client(other) => (other, word),
+                Address::Replica(_) => panic!("{other} is no client"),
+            },
+            None => (client, word),
+        };
+        let (sequence, attempt) = word.split_once('/').unwrap_or((word, "0"));
+        let sequence = sequence.parse().expect("transactions are numbered");
+        TransactionId { client, sequence, attempt: attempt.parse().expect("attempts are numbered") }
     }
 
     /// The name of a participant.

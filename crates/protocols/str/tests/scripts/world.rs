@@ -9,8 +9,8 @@ use quorate_core::hosted::{Holdings, Shards};
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Epoch, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine,
-    NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
+    Address, ClientId, ClockTime, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId,
+    ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
 };
 use quorate_str::{
     Coordinator, CoordinatorConfig, Entry, Message, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent,
@@ -300,18 +300,14 @@ impl World {
         let (homes, shards): (Vec<_>, Vec<_>) =
             cluster.nodes.iter().partition(|(id, _)| id.0 > cluster.shards);
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "script".to_owned(),
-            isolation: Isolation::Snapshot,
-            durability: Durability::Sync,
-            shards: shards.into_iter().map(shard).collect(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
             homes: homes.into_iter().map(shard).collect(),
-            speculation: None,
+            ..Keyspace::new(
+                KeyspaceId(1),
+                "script",
+                Isolation::Snapshot,
+                Durability::Sync,
+                shards.into_iter().map(shard).collect(),
+            )
         };
         let nearest = keyspace.groups().map(|group| groups.members(group.id).iter().collect());
         let mut routes = Routes::new(keyspace.clone(), nearest.collect());
@@ -337,11 +333,7 @@ impl World {
         let client = self.client(who, told);
         let stage = self.stage();
         let shards = stage.play().shards;
-        let id = |word: &str| {
-            let (sequence, attempt) = word.split_once('/').unwrap_or((word, "0"));
-            TransactionId { client, sequence: sequence.parse().unwrap(), attempt: attempt.parse().unwrap() }
-        };
-        let transaction = id(rest[0]);
+        let transaction = stage.transaction(client, rest[0]);
         let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(20));
         let command = match (verb, &rest[1..]) {
             ("observe", []) => {
@@ -351,7 +343,7 @@ impl World {
             ("begin", ["after", earlier]) => {
                 let begin = Command::Begin { transaction, keyspace, patience };
                 stage.step_client(client, Input::Command(begin), told);
-                Command::After { transaction, earlier: id(earlier) }
+                Command::After { transaction, earlier: stage.transaction(client, earlier) }
             }
             ("get", words) => {
                 let keys = words.iter().map(|word| key(word, shards)).collect();

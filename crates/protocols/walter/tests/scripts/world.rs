@@ -12,7 +12,7 @@ use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Join, Keyspace, Shard, SiteChanges, shard_position};
 use quorate_core::{
     Address, ClientId, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaId,
-    ReplicaIndex, ShardId, Timestamp, TransactionId,
+    ReplicaIndex, ShardId, Timestamp,
 };
 use quorate_testscripts::stage::{Play, Stage};
 use quorate_walter::{
@@ -244,18 +244,16 @@ impl World {
         let nodes: Vec<NodeId> = (0..groups.size.replicas() as u16).map(NodeId).collect();
         let nearest = |shard: &ShardId| groups.members(*shard).iter().collect::<Vec<ReplicaIndex>>();
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "script".to_owned(),
-            isolation: Isolation::ParallelSnapshot,
-            durability: Durability::Sync,
-            shards: shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
             epoch: groups.epoch,
-            clock_bound: None,
-            comparison: None,
             removals: self.changes.removals().to_vec(),
             joins: self.changes.joins().iter().map(|join| Join { is_ready: true, ..join.clone() }).collect(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(
+                KeyspaceId(1),
+                "script",
+                Isolation::ParallelSnapshot,
+                Durability::Sync,
+                shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
+            )
         };
         let mut routes = Routes::new(keyspace, shards.iter().map(nearest).collect());
         routes.order.rotate_left(home % shards.len());
@@ -285,20 +283,7 @@ impl World {
             let routes = self.routes(home);
             return self.stage().step_client(client, Input::Command(Command::Route(routes)), told);
         }
-        let id = |word: &str| {
-            let (client, word) = match word.split_once('.') {
-                Some((other, word)) => {
-                    let Address::Client(other) = stage.address(other) else {
-                        panic!("{word} is no transaction")
-                    };
-                    (other, word)
-                }
-                None => (client, word),
-            };
-            let (sequence, attempt) = word.split_once('/').unwrap_or((word, "0"));
-            TransactionId { client, sequence: sequence.parse().unwrap(), attempt: attempt.parse().unwrap() }
-        };
-        let transaction = id(rest[0]);
+        let transaction = stage.transaction(client, rest[0]);
         let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(20));
         let container =
             |transaction, name, call| Command::Container { transaction, keyspace, name, call, patience };
@@ -377,7 +362,9 @@ impl World {
                 let seen = numbers.iter().map(|number| number.parse().unwrap()).collect();
                 Command::CatchUp { transaction, keyspace, seen, patience }
             }
-            ("after", [earlier]) => Command::After { transaction, earlier: id(earlier) },
+            ("after", [earlier]) => {
+                Command::After { transaction, earlier: stage.transaction(client, earlier) }
+            }
             ("abort", []) => Command::Abort { transaction },
             ("await", [version, milestone, wait @ ..]) => {
                 let version = version_named(version);

@@ -14,7 +14,7 @@ use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
     Address, ClientId, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaId,
-    ReplicaIndex, ShardId, Timestamp, TransactionId,
+    ReplicaIndex, ShardId, Timestamp,
 };
 use quorate_testscripts::stage::{Play, Stage};
 
@@ -208,18 +208,15 @@ impl World {
         // The nearest replica is not the leader.
         let nearest = |shard: &ShardId| groups.members(*shard).iter().rev().collect::<Vec<ReplicaIndex>>();
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "script".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
             epoch: groups.epoch,
             clock_bound,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(
+                KeyspaceId(1),
+                "script",
+                Isolation::Strict,
+                Durability::Sync,
+                shards.iter().map(|id| Shard::new(*id, nodes.clone())).collect(),
+            )
         };
         Arc::new(Routes::new(keyspace, shards.iter().map(nearest).collect()))
     }
@@ -266,20 +263,7 @@ impl World {
         let client = self.client(who, told);
         let stage = self.stage();
         let shards = stage.play().shards as usize;
-        let id = |word: &str| {
-            let (client, word) = match word.split_once('.') {
-                Some((other, word)) => {
-                    let Address::Client(other) = stage.address(other) else {
-                        panic!("{word} is no transaction")
-                    };
-                    (other, word)
-                }
-                None => (client, word),
-            };
-            let (sequence, attempt) = word.split_once('/').unwrap_or((word, "0"));
-            TransactionId { client, sequence: sequence.parse().unwrap(), attempt: attempt.parse().unwrap() }
-        };
-        let transaction = id(rest[0]);
+        let transaction = stage.transaction(client, rest[0]);
         let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(5));
         let range = |from: &str, to: &str| KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
         let command = match (verb, &rest[1..]) {
