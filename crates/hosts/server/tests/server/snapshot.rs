@@ -31,7 +31,11 @@ async fn create(cluster: &Cluster, client: &mut Client, durability: Durability) 
         durability,
         shards: vec![Shard::new(ShardId(SHARD), [0, 1, 2].map(NodeId).to_vec())],
         homes: (0..3).map(home).collect(),
-        speculation: Some(Speculation { variant: SpeculationVariant::StrInternal, orders_sessions: true }),
+        speculation: Some(Speculation {
+            variant: SpeculationVariant::StrInternal,
+            orders_sessions: true,
+            ..Speculation::default()
+        }),
         ..cluster.system().clone()
     };
     client.write(cluster.system(), "keyspace/shop", Some(quorate_wire::encode(&keyspace))).await;
