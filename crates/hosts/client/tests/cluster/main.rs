@@ -12,6 +12,7 @@ mod parallel_snapshot;
 mod procedures;
 mod serializable;
 mod snapshot;
+mod speculation;
 mod support;
 mod transactions;
 mod write_where_you_are;

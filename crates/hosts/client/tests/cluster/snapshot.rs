@@ -18,7 +18,7 @@ async fn create(db: &Database, durability: Durability) -> Keyspace {
 }
 
 /// Increments, with patience for leaders that change.
-async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
+pub(crate) async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         match increment(keyspace, key).await {
@@ -251,14 +251,14 @@ async fn replicas_and_homes_move_under_load_and_the_node_that_they_have_left_is_
     }
 }
 
-async fn wait_until_all_serve(cluster: &Cluster) {
+pub(crate) async fn wait_until_all_serve(cluster: &Cluster) {
     let serves = |node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal");
-    until("replicas come back", || (0..3).all(serves)).await;
+    until("replicas come back", || (0..cluster.addresses().len()).all(serves)).await;
 }
 
 /// A shop whose nodes are 100 ms apart, there and back, and clients at its sites.
-struct Shop {
-    west: Keyspace,
+pub(crate) struct Shop {
+    pub(crate) west: Keyspace,
     east: Keyspace,
     db: Database,
     _cluster: Cluster,
@@ -266,6 +266,10 @@ struct Shop {
 
 impl Shop {
     async fn start(variant: SpeculationVariant) -> Shop {
+        Shop::start_as(Speculation { variant, ..Speculation::default() }).await
+    }
+
+    pub(crate) async fn start_as(speculation: Speculation) -> Shop {
         let cluster = Cluster::start_with(&["north", "east", "west"], "[wan]\nmatrix = \"uniform-100ms\"\n");
         let at = async |site: &str| {
             let delays = Matrix::builtin("uniform-100ms");
@@ -275,7 +279,7 @@ impl Shop {
         let (db, other) = (at("west").await, at("east").await);
         let options = KeyspaceOptions {
             durability: Durability::Memory,
-            speculation: Some(Speculation { variant, ..Speculation::default() }),
+            speculation: Some(speculation),
             ..KeyspaceOptions::new(Isolation::Snapshot)
         };
         let west = db.create_keyspace("shop", options).await.unwrap();
