@@ -76,7 +76,7 @@ message!(Comparison, "Comparison", {
 fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
     if keyspace.shards.is_empty() {
         Err(Fault::Meaningless("a keyspace must have a shard"))
-    } else if !keyspace.takes_even_groups() && keyspace.groups().any(|group| !is_odd(group)) {
+    } else if !keyspace.groups().all(|group| may_be(keyspace, group)) {
         Err(Fault::Meaningless("the shards of such a keyspace must have an odd number of replicas"))
     } else if keyspace.name.is_empty() || keyspace.name.len() > KEYSPACE_NAME_BYTES_MAX {
         Err(Fault::Meaningless("the name of a keyspace is empty or too long"))
@@ -100,10 +100,11 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
     }
 }
 
-/// True if the group has an odd number of replicas, now and before it changed.
-fn is_odd(group: &Shard) -> bool {
+/// True if the group has as many replicas as one of the keyspace may have, and had before it changed.
+fn may_be(keyspace: &Keyspace, group: &Shard) -> bool {
     let Succession { previous, present } = group.succession();
-    previous.iter().chain([&present]).all(|tenure| GroupSize::new(tenure.members.size().replicas()).is_ok())
+    let sizes = previous.iter().chain([&present]).map(|tenure| tenure.members.size().replicas());
+    sizes.into_iter().all(|size| keyspace.group_of(size).is_ok())
 }
 
 /// True if transactions of the keyspace run at nodes.

@@ -213,8 +213,8 @@ impl Shard {
     /// The number of replicas.
     ///
     /// # Panics
-    /// If there is no replica, or more than [`GroupSize::MAX`]; keyspaces are checked when they are created, also that the number is odd unless their groups may be
-    /// of [any size](Keyspace::takes_even_groups).
+    /// If there is no replica, or more than [`GroupSize::MAX`]; keyspaces are checked when they are created, also that their
+    /// groups may have so many: see [`Keyspace::group_of`].
     pub fn group_size(&self) -> GroupSize {
         GroupSize::on_log(self.replicas.len()).expect("shards are created with a valid group size")
     }
@@ -295,11 +295,6 @@ pub struct Keyspace {
 pub const CLOCK_BOUND_MAX: Duration = Duration::from_secs(1);
 
 impl Keyspace {
-    /// True if its groups may have an even number of replicas.
-    pub const fn takes_even_groups(&self) -> bool {
-        self.isolation.takes_even_groups() && self.comparison.is_none()
-    }
-
     /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
         let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());

@@ -137,7 +137,7 @@ impl Home {
             earlier.followers.insert(id);
         }
         self.open.insert(self.began);
-        self.transactions.insert(id, transaction);
+        self.transactions.insert(id, Box::new(transaction));
         if let (0, Some(tuner)) = (id.attempt, &mut self.tuner) {
             tuner.on_arrival();
         }
