@@ -16,8 +16,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use quorate::wan::Matrix;
 use quorate::{Database, DropOptions, Durability, Isolation, Keyspace, KeyspaceOptions, Options, Rival};
 use quorate_cluster::Embedded;
+use quorate_core::GroupSize;
 use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
@@ -39,6 +41,7 @@ Examples:
   quorate bench rmw --embedded --clients 256 --durability memory
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
   quorate bench rmw --embedded --isolation snapshot --variant clock-si
+  quorate bench rmw --embedded --isolation snapshot --speculative --chain 8 --wan uniform-100ms --durability memory
   quorate bench counters --embedded --isolation serializable --clients 256 --two 10
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench rmw --embedded --clients 256 --baseline txn-occ
@@ -102,9 +105,15 @@ pub(crate) struct BenchArguments {
     /// Into how many shards the keys are divided.
     #[arg(long, default_value_t = 1)]
     shards: usize,
-    /// How many replicas each shard has, an odd number.
+    /// How many replicas each shard has, an odd number, or any for `snapshot`.
     #[arg(long, default_value_t = 3)]
     replicas: usize,
+    /// Emulate the delays of a matrix between the sites of the servers: `tapir`, `walter`, `uniform-100ms` or a file. Clients stand at the first one.
+    #[arg(long, value_name = "MATRIX", conflicts_with = "connect")]
+    wan: Option<String>,
+    /// `snapshot` only: each client goes on with its next transaction once the last one was shown, before it is final.
+    #[arg(long, conflicts_with = "history")]
+    speculative: bool,
     /// Run transactions that only read, and know their keys beforehand, like any other: key by key, and then a prepare.
     #[arg(long)]
     no_read_only: bool,
@@ -236,6 +245,18 @@ struct Report {
     network: Option<Network>,
     #[serde(flatten)]
     contention: Option<hotspot::Contention>,
+    #[serde(flatten)]
+    perception: Option<Perception>,
+}
+
+/// The part of the report that only loads have whose clients go on before results are final.
+#[derive(Serialize)]
+struct Perception {
+    shown: u64,
+    /// Those of them that were taken back.
+    apologies: u64,
+    /// From the beginning of a transaction until its result was shown.
+    perceived_us: Latency,
 }
 
 /// The part of the report that only social networks have.
@@ -258,7 +279,11 @@ struct Latency {
 
 impl Latency {
     fn of(tally: &Tally) -> Self {
-        Latency { p50: tally.latency_us(0.5), p99: tally.latency_us(0.99), p999: tally.latency_us(0.999) }
+        Latency::with(|quantile| tally.latency_us(quantile))
+    }
+
+    fn with(at: impl Fn(f64) -> u64) -> Self {
+        Latency { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
     }
 }
 
@@ -278,17 +303,13 @@ impl BenchArguments {
                 return self.print(&report);
             }
             let mut embedded = match &self.connect {
-                None if self.stands_in_sites(workload) => {
-                    let (sites, log) = (self.social.sites as usize, self.log());
-                    Some(Embedded::start_in(&program()?, sites, self.replicas, self.durability, log)?)
-                }
-                None => Some(Embedded::start(&program()?, self.replicas, self.durability, self.log())?),
+                None => Some(self.start(workload)?),
                 Some(_) => None,
             };
-            let options = self.options();
+            let options = self.options(workload)?;
             let db = match (&self.connect, &mut embedded) {
-                (Some(address), _) => quorate::connect_with(address, options).await?,
-                (None, Some(embedded)) => embedded.connect(options).await?,
+                (Some(address), _) => quorate::connect_with(address, options.clone()).await?,
+                (None, Some(embedded)) => embedded.connect(options.clone()).await?,
                 (None, None) => return Err(Failure::usage("choose --connect or --embedded")),
             };
             let samples = match (&self.samples, &embedded) {
@@ -298,10 +319,10 @@ impl BenchArguments {
                 _ => None,
             };
             let sites = match (&self.connect, &embedded) {
-                _ if !self.stands_in_sites(workload) => Vec::new(),
-                (Some(address), _) => social::connect(address, &db, &self.options()).await?,
+                _ if !self.has_sites(workload) => Vec::new(),
+                (Some(address), _) => social::connect(address, &db, &options).await?,
                 (None, Some(embedded)) => {
-                    social::connect(&embedded.layout.addresses().join(","), &db, &self.options()).await?
+                    social::connect(&embedded.layout.addresses().join(","), &db, &options).await?
                 }
                 (None, None) => Vec::new(),
             };
@@ -356,6 +377,51 @@ impl BenchArguments {
         self.baseline.is_none() && self.isolation(workload).stands_in_sites()
     }
 
+    /// True if transactions run at nodes, each with a machine for them.
+    fn runs_at_nodes(&self, workload: Measured) -> bool {
+        self.baseline.is_none() && self.isolation(workload).has_homes()
+    }
+
+    /// True if each site that is loaded has clients with a connection of their own.
+    fn has_sites(&self, workload: Measured) -> bool {
+        self.stands_in_sites(workload) || self.runs_at_nodes(workload) && self.social.loaded.is_some()
+    }
+
+    /// The sites that servers are started in, and how many in each.
+    ///
+    /// # Errors
+    /// The matrix cannot be read, or has fewer sites.
+    fn places(&self, workload: Measured) -> Result<(Vec<String>, usize), Failure> {
+        let (count, nodes) = match self.stands_in_sites(workload) {
+            true => (self.social.sites as usize, self.replicas),
+            false => (self.replicas, 1),
+        };
+        match self.matrix()? {
+            None => Ok(((1..=count).map(|number| format!("site{number}")).collect(), nodes)),
+            Some(matrix) if matrix.sites().len() < count => Err(Failure::usage(format!(
+                "the matrix \"{}\" has {} sites, and {count} are needed",
+                matrix.name(),
+                matrix.sites().len()
+            ))),
+            Some(matrix) => Ok((matrix.sites()[..count].to_vec(), nodes)),
+        }
+    }
+
+    /// The delays that are emulated.
+    fn matrix(&self) -> Result<Option<Matrix>, Failure> {
+        self.wan.as_deref().map(Matrix::load).transpose().map_err(Failure::usage)
+    }
+
+    /// Starts the servers.
+    fn start(&self, workload: Measured) -> Result<Embedded, Failure> {
+        if !self.runs_at_nodes(workload) {
+            GroupSize::new(self.replicas).map_err(Failure::usage)?;
+        }
+        let (sites, nodes) = self.places(workload)?;
+        let (durability, log, wan) = (self.durability, self.log(), self.wan.clone());
+        Ok(Embedded::start_at(&program()?, sites, nodes, durability, log, wan)?)
+    }
+
     /// Options that mean nothing together are more likely a mistake than a wish.
     fn validate(&self, workload: Measured) -> Result<(), Failure> {
         self.validate_procedures(workload)?;
@@ -363,7 +429,14 @@ impl BenchArguments {
             Measured::Workload(workload) => Some(workload),
             Measured::Tpcc | Measured::Rubis => None,
         };
-        self.social.validate(kind, self.stands_in_sites(workload))?;
+        let runs_at_nodes = self.runs_at_nodes(workload);
+        self.social.validate(kind, self.stands_in_sites(workload), runs_at_nodes.then_some(self.replicas))?;
+        let can_speculate = runs_at_nodes && kind.is_some_and(|kind| kind != WorkloadKind::Counters);
+        if self.speculative && !(can_speculate && self.speculation.options().unwrap_or_default().shows()) {
+            return Err(Failure::usage(
+                "--speculative is for --isolation snapshot, of a variant that shows results, and workloads of interactive transactions",
+            ));
+        }
         let is_divided = self.shards > 1 || self.stands_in_sites(workload);
         self.hotspot.validate(kind, is_divided)?;
         if self.two > 0 && workload != Measured::Workload(WorkloadKind::Counters) {
@@ -378,8 +451,14 @@ impl BenchArguments {
     }
 
     /// How the client connects.
-    fn options(&self) -> Options {
-        Options { deadline_ordering: !self.no_deadline_ordering, ..Options::default() }
+    fn options(&self, workload: Measured) -> Result<Options, Failure> {
+        let delays = self.matrix()?;
+        let site = match &delays {
+            Some(_) => self.places(workload)?.0.into_iter().next(),
+            None => None,
+        };
+        let deadline_ordering = !self.no_deadline_ordering;
+        Ok(Options { deadline_ordering, site, delays, ..Options::default() })
     }
 
     /// How the replicated logs of servers that are started here go by. Where a round trip takes no time, fewer messages
@@ -427,7 +506,12 @@ impl BenchArguments {
                 let share = |at: usize| self.clients * at as u64 / loaded as u64;
                 let (first_client, clients) = (share(at), share(at + 1) - share(at));
                 let load = Load { first_client, clients, ..load.clone() };
-                running.push(site.load(site.keyspace(&name).await?, &load, self.social.away).start());
+                let keyspace = site.keyspace(&name).await?;
+                let load = match self.stands_in_sites(Measured::Workload(workload)) {
+                    true => site.load(keyspace, &load, self.social.away),
+                    false => site.load_anywhere(keyspace, &load),
+                };
+                running.push(load.start());
             }
         }
         let connections: Vec<&Database> = sites.iter().map(Site::db).collect();
@@ -493,6 +577,7 @@ impl BenchArguments {
             generations: 0,
             commits: None,
             reads_at_once: !self.no_read_only,
+            speculates: self.speculative,
         })
     }
 
@@ -566,6 +651,11 @@ impl BenchArguments {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             network,
             contention: None,
+            perception: self.speculative.then(|| Perception {
+                shown: tally.shown,
+                apologies: tally.apologies,
+                perceived_us: Latency::with(|quantile| tally.perceived_us(quantile)),
+            }),
         }
     }
 }
@@ -649,6 +739,11 @@ fn table(report: &Report) -> Table {
     row("latency p50", micros(report.latency_us.p50));
     row("latency p99", micros(report.latency_us.p99));
     row("latency p99.9", micros(report.latency_us.p999));
+    if let Some(Perception { shown, apologies, perceived_us }) = &report.perception {
+        row("shown, apologies", format!("{}, {}", thousands(*shown), thousands(*apologies)));
+        row("perceived p50", micros(perceived_us.p50));
+        row("perceived p99", micros(perceived_us.p99));
+    }
     row("CPU of servers", format!("{:.1} µs/txn", report.server_cpu_us_per_txn));
     row("CPU of the busiest", format!("{:.1} µs/txn", report.busiest_server_cpu_us_per_txn));
     row("CPU of the client", format!("{:.1} µs/txn", report.client_cpu_us_per_txn));
@@ -762,7 +857,8 @@ mod tests {
     fn deadlines_are_ordered_unless_plain_tapir_is_asked_for() {
         let orders = |flags: &[&str]| {
             let command = ["bench", "rmw", "--embedded"].iter().chain(flags);
-            Bench::parse_from(command).arguments.options().deadline_ordering
+            let arguments = Bench::parse_from(command).arguments;
+            arguments.options(arguments.workload.unwrap()).unwrap().deadline_ordering
         };
         assert!(orders(&[]));
         assert!(!orders(&["--no-deadline-ordering"]));

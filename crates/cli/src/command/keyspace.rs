@@ -118,7 +118,7 @@ pub(crate) struct CreateArguments {
     /// Into how many shards its keys are divided.
     #[arg(long, default_value_t = 1)]
     shards: usize,
-    /// How many replicas each shard has, an odd number; by default one in each site.
+    /// How many replicas each shard has, an odd number, or any for `snapshot`; by default one in each site.
     #[arg(long)]
     replicas: Option<usize>,
     /// The sites that hold it, with commas between them; by default all.
@@ -148,14 +148,22 @@ pub(crate) struct SpeculationArguments {
     /// Abort a transaction of a snapshot keyspace if an earlier one of its client becomes final above its snapshot.
     #[arg(long)]
     orders_sessions: bool,
+    /// How many transactions of one session may be shown and not final in a snapshot keyspace of the variant `str-external`, from 0 to 8; by default 8.
+    #[arg(long, value_name = "LENGTH")]
+    chain: Option<u8>,
+    /// Speculate in a snapshot keyspace always as much as the variant and the chains allow; by default each node has a tuner, which chooses how much of that brings
+    /// the most final commits.
+    #[arg(long)]
+    no_tuner: bool,
 }
 
 impl SpeculationArguments {
     /// As the client library takes them; none if nothing was said.
     pub(crate) fn options(self) -> Option<Speculation> {
-        let SpeculationArguments { variant, orders_sessions } = self;
-        let is_told = variant.is_some() || orders_sessions;
-        is_told.then(|| Speculation { variant: variant.unwrap_or_default(), orders_sessions })
+        let SpeculationArguments { variant, orders_sessions, chain: chain_max, no_tuner: untuned } = self;
+        let is_told = variant.is_some() || orders_sessions || chain_max.is_some() || untuned;
+        let variant = variant.unwrap_or_default();
+        is_told.then_some(Speculation { variant, orders_sessions, chain_max, untuned })
     }
 }
 
@@ -295,14 +303,21 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
     }
     let Definition { name, durability, clock_bound, .. } = definition;
     let isolation = match definition.speculation {
-        Some(Speculation { variant, orders_sessions: true }) => {
-            format!("{} ({variant}, sessions in order)", isolation(definition))
-        }
-        Some(Speculation { variant, .. }) => format!("{} ({variant})", isolation(definition)),
+        Some(speculation) => format!("{} ({})", isolation(definition), described(speculation)),
         None => isolation(definition),
     };
     let bound = clock_bound.map_or(String::new(), |bound| format!(", clocks within {bound:?}"));
     format!("{name}: isolation {isolation}, durability {durability}{bound}\n{table}")
+}
+
+/// How transactions speculate, for people.
+fn described(speculation: Speculation) -> String {
+    let Speculation { variant, orders_sessions, chain_max, untuned } = speculation;
+    let mut parts = vec![variant.to_string()];
+    parts.extend(chain_max.map(|length| format!("chains of {length}")));
+    parts.extend((variant.is_tunable() && untuned).then(|| "no tuner".to_owned()));
+    parts.extend(orders_sessions.then(|| "sessions in order".to_owned()));
+    parts.join(", ")
 }
 
 /// What it promises, and what runs it if that is not the protocol of its isolation.
@@ -346,10 +361,14 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         "clock_bound_us": definition.clock_bound.map(|bound| bound.as_micros() as u64),
         "shards": listed(&definition.shards),
     });
-    if let Some(Speculation { variant, orders_sessions }) = definition.speculation {
+    if let Some(speculation) = definition.speculation {
+        let Speculation { variant, orders_sessions, .. } = speculation;
         object["homes"] = listed(&definition.homes).into();
         object["variant"] = variant.name().into();
         object["orders_sessions"] = orders_sessions.into();
+        let chain_max = speculation.chain_max.unwrap_or(Speculation::CHAIN_MAX);
+        object["chain_max"] = variant.has_chains().then_some(chain_max).into();
+        object["tuned"] = speculation.is_tuned().into();
     }
     object
 }

@@ -264,15 +264,33 @@ fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
             "keyspace create a --isolation snapshot --variant fast",
             "clock-si, planet, str-internal, str-external",
         ),
-        ("keyspace create a --isolation snapshot --replicas 2", "odd number"),
+        ("keyspace create a --isolation strict --replicas 2", "odd number"),
+        ("keyspace create a --isolation snapshot --replicas 10", "between 1 and 9"),
+        ("keyspace create a --isolation snapshot --replicas 0", "between 1 and 9"),
+        ("keyspace create a --isolation snapshot --replicas 4", "4 replicas need 4 nodes"),
+        ("keyspace create a --isolation snapshot --chain 9", "between 0 and 8 transactions, not 9"),
+        ("keyspace create a --isolation snapshot --chain 256", "256 is not in 0..=255"),
+        ("keyspace create a --isolation snapshot --chain -1", "-1"),
+        ("keyspace create a --isolation snapshot --variant planet --chain 2", "not by planet"),
+        ("keyspace create a --isolation strict --chain 2", "not strict"),
+        ("keyspace create a --isolation strict --no-tuner", "not strict"),
     ] {
         let failed = dev.shell(statements);
         assert!(failed.code != 0 && failed.err.contains(expected), "{statements}: {}", failed.err);
     }
     let resized = run(&["keyspace", "resize", "shop", "1", "--connect", &dev.address]);
     assert!(resized.code == 2 && resized.err.contains("stay where they are"), "{}", resized.err);
-    let create = |name| dev.shell(&format!("keyspace create {name} --isolation snapshot; put kept yes"));
-    assert_eq!(create("kept").code, 0);
+    let create = |name| {
+        let options = "--isolation snapshot --replicas 2 --chain 3 --no-tuner";
+        dev.shell(&format!("keyspace create {name} {options}; put kept yes"))
+    };
+    let created = create("kept");
+    assert!(
+        created.code == 0 && created.out.contains("snapshot (str-external, chains of 3, no tuner)"),
+        "{}{}",
+        created.out,
+        created.err
+    );
     assert_eq!(dev.stop(), Some(0), "it stops in good order");
     let dev = Dev::start(directory.path());
     let listed = run(&["keyspace", "list", "--json", "--connect", &dev.address]).json();
@@ -281,7 +299,10 @@ fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
         (kept["variant"].as_str(), kept["orders_sessions"].as_bool()),
         (Some("str-external"), Some(false))
     );
+    assert_eq!((kept["chain_max"].as_u64(), kept["tuned"].as_bool()), (Some(3), Some(false)));
+    assert_eq!(kept["shards"][0]["replicas"].as_array().unwrap().len(), 2);
     assert_eq!((shop["variant"].as_str(), shop["orders_sessions"].as_bool()), (Some("planet"), Some(true)));
+    assert_eq!((shop["chain_max"].as_u64(), shop["tuned"].as_bool()), (None, Some(false)));
     assert_eq!(shop["homes"].as_array().unwrap().len(), 3);
     assert_eq!(dev.shell("use kept; get kept").out.lines().last(), Some("yes"));
     assert_eq!(dev.stop(), Some(0));

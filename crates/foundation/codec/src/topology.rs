@@ -7,7 +7,7 @@ use quorate_core::topology::{
     CLOCK_BOUND_MAX, Join, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, Removal, SHARDS_MAX, Settled, Shard,
     Speculation, Topology,
 };
-use quorate_core::{GroupSize, ShardId};
+use quorate_core::{GroupSize, ShardId, Succession};
 
 use crate::error::Fault;
 use crate::field::{Nested, Optional, Packed, Repeated, Text, Varint};
@@ -41,7 +41,9 @@ message!(Keyspace, "Keyspace", {
 message!(Speculation, "Speculation", {
     1 variant: Varint,
     2 orders_sessions: Varint,
-});
+    3 chain_max: Optional<Varint>,
+    4 untuned: Varint,
+}, check validate_speculation);
 
 message!(Removal, "Removal", {
     1 shard: Varint,
@@ -74,6 +76,8 @@ message!(Comparison, "Comparison", {
 fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
     if keyspace.shards.is_empty() {
         Err(Fault::Meaningless("a keyspace must have a shard"))
+    } else if !keyspace.groups().all(|group| may_be(keyspace, group)) {
+        Err(Fault::Meaningless("the shards of such a keyspace must have an odd number of replicas"))
     } else if keyspace.name.is_empty() || keyspace.name.len() > KEYSPACE_NAME_BYTES_MAX {
         Err(Fault::Meaningless("the name of a keyspace is empty or too long"))
     } else if keyspace.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
@@ -96,6 +100,13 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
     }
 }
 
+/// True if the group has as many replicas as one of the keyspace may have, and had before it changed.
+fn may_be(keyspace: &Keyspace, group: &Shard) -> bool {
+    let Succession { previous, present } = group.succession();
+    let sizes = previous.iter().chain([&present]).map(|tenure| tenure.members.size().replicas());
+    sizes.into_iter().all(|size| keyspace.group_of(size).is_ok())
+}
+
 /// True if transactions of the keyspace run at nodes.
 fn has_homes(keyspace: &Keyspace) -> bool {
     keyspace.isolation.has_homes() && keyspace.comparison.is_none()
@@ -111,6 +122,12 @@ fn are_homes(keyspace: &Keyspace) -> bool {
         .all(|home| groups.insert(home.id) && home.replicas.iter().all(|node| nodes.insert(*node)))
 }
 
+fn validate_speculation(speculation: &Speculation) -> Result<(), Fault> {
+    speculation
+        .validate()
+        .map_err(|_| Fault::Meaningless("chains that are too long, or that the variant has not"))
+}
+
 fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {
     if comparison.service.is_some() == comparison.rival.has_service() {
         Ok(())
@@ -119,9 +136,10 @@ fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {
     }
 }
 
+/// Whether the number may be even depends on the keyspace, which is checked as a whole.
 fn validate_shard(shard: &Shard) -> Result<(), Fault> {
-    let Ok(size) = GroupSize::new(shard.replicas.len()) else {
-        return Err(Fault::Meaningless("a shard must have an odd number of replicas"));
+    let Ok(size) = GroupSize::on_log(shard.replicas.len()) else {
+        return Err(Fault::Meaningless("a shard has too many replicas, or none"));
     };
     match &shard.change {
         Some(change) if change.succession.present.members.size() != size => {

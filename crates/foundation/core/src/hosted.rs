@@ -209,6 +209,76 @@ pub struct SiteLag {
     pub holds_up: bool,
 }
 
+/// What has come of the transactions of a node since its machine began, where transactions run at nodes, and how much they speculate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Speculating {
+    /// Transactions that became final.
+    pub finals: u64,
+    /// Attempts that aborted.
+    pub aborts: u64,
+    /// Results that were shown to clients before they were final.
+    pub shown: u64,
+    /// Those of them that were taken back: each is owed an apology.
+    pub apologies: u64,
+    /// Reads from transactions that were not final.
+    pub speculative_reads: u64,
+    /// Attempts that aborted because of one that they depended on.
+    pub cascades: u64,
+    /// Commits that passed a replica which did not vote.
+    pub passed: u64,
+    /// The tuner, if the machine has one.
+    pub tuning: Option<Tuning>,
+}
+
+/// How much a tuner lets a node speculate, and what it knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// The degree that transactions may go to now: 0 is none, 1 speculative reads, and 1 + n chains of n.
+    pub degree: u8,
+    /// The degree that the tuner has settled on, if it has.
+    pub settled: Option<u8>,
+    /// What the tuner is at, in a word.
+    pub phase: &'static str,
+    /// Final commits per second in the last window.
+    pub commits_per_second: f64,
+    /// How long a window is now.
+    pub window: Duration,
+    /// The median time from the first activation of a transaction to its final commit, once it is known.
+    pub final_latency: Option<Duration>,
+    /// How many windows were measured.
+    pub windows: u64,
+    /// How many searches have begun.
+    pub searches: u64,
+    /// How many probes have begun since it has settled, and how many final commits they have cost.
+    pub probes: u64,
+    /// See [`Tuning::probes`].
+    pub probe_cost: f64,
+    /// How often something was decided, by the cause: every cause is there, in an order that does not change.
+    pub decided: Vec<(&'static str, u64)>,
+    /// The latest decisions, oldest first: at most [`Tuning::LATEST_MAX`].
+    pub latest: Vec<TuningDecision>,
+}
+
+impl Tuning {
+    /// No more decisions are told.
+    pub const LATEST_MAX: usize = 16;
+}
+
+/// A decision of a tuner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TuningDecision {
+    /// When, by the timer of the machine.
+    pub at: Instant,
+    /// Why, in a word.
+    pub cause: &'static str,
+    /// The degree until then.
+    pub from: u8,
+    /// The degree from then on.
+    pub to: u8,
+    /// Final commits per second in the window that ended then.
+    pub commits_per_second: f64,
+}
+
 /// How much a message of a client may be refused while a server is overloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -298,6 +368,11 @@ pub trait HostedReplica: Machine {
         None
     }
 
+    /// What has come of the transactions of its node, and how much they speculate, where it is the machine of a node.
+    fn speculating(&self) -> Option<Speculating> {
+        None
+    }
+
     /// The command for a replica when an operator compares the data of replicas; none if the protocol knows no point at which they are
     /// alike.
     fn verify(request: Request) -> Option<Self::Command>;
@@ -382,6 +457,11 @@ pub trait HostedOnLog: LogMachine {
 
     /// As [`HostedReplica::handed_over`].
     fn handed_over(&self) -> Option<HandedOver> {
+        None
+    }
+
+    /// As [`HostedReplica::speculating`].
+    fn speculating(&self) -> Option<Speculating> {
         None
     }
 

@@ -11,8 +11,14 @@ pub struct GroupSize(u8);
 
 /// A group size that is zero or too great, or even where it must be odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a replication group needs an odd number of replicas between 1 and {max}, not {0}", max = GroupSize::MAX)]
-pub struct InvalidGroupSize(pub usize);
+pub enum InvalidGroupSize {
+    /// No number for a group that must be odd.
+    #[error("a replication group needs an odd number of replicas between 1 and {max}, not {0}", max = GroupSize::MAX)]
+    NotOdd(usize),
+    /// No number for a group on a log.
+    #[error("a replication group on a log needs a number of replicas between 1 and {max}, not {0}", max = GroupSize::MAX)]
+    OutOfBounds(usize),
+}
 
 impl GroupSize {
     /// The greatest number of replicas in a group.
@@ -29,7 +35,7 @@ impl GroupSize {
         if replicas % 2 == 1 && replicas <= Self::MAX {
             Ok(GroupSize(replicas as u8))
         } else {
-            Err(InvalidGroupSize(replicas))
+            Err(InvalidGroupSize::NotOdd(replicas))
         }
     }
 
@@ -46,7 +52,7 @@ impl GroupSize {
         if replicas > 0 && replicas <= Self::MAX {
             Ok(GroupSize(replicas as u8))
         } else {
-            Err(InvalidGroupSize(replicas))
+            Err(InvalidGroupSize::OutOfBounds(replicas))
         }
     }
 
@@ -135,7 +141,7 @@ mod tests {
     #[test]
     fn even_empty_and_huge_groups_are_refused() {
         for n in [0, 2, 4, 10, 11, 1_000] {
-            assert_eq!(GroupSize::new(n), Err(InvalidGroupSize(n)));
+            assert_eq!(GroupSize::new(n), Err(InvalidGroupSize::NotOdd(n)));
         }
     }
 
@@ -152,7 +158,7 @@ mod tests {
             assert!(2 * group.majority() > n && group.majority() + group.failures() == n);
         }
         for n in [0, 10, 256, 257] {
-            assert_eq!(GroupSize::on_log(n), Err(InvalidGroupSize(n)));
+            assert_eq!(GroupSize::on_log(n), Err(InvalidGroupSize::OutOfBounds(n)));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
 pub use sites::{Join, JoinError, Removal, RemovalError, Settled, Settlement, SiteChanges};
-pub use speculation::{Speculation, SpeculationVariant};
+pub use speculation::{Speculation, SpeculationError, SpeculationVariant};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +95,11 @@ impl Isolation {
 
     /// True if transactions run at nodes, each of which has a machine for them in a [home](Keyspace::homes).
     pub const fn has_homes(self) -> bool {
+        matches!(self, Isolation::Snapshot)
+    }
+
+    /// True if its groups may have an even number of replicas, when its own protocol runs it: they stand on logs, and the paper of that protocol uses six (ADR 0050).
+    pub const fn takes_even_groups(self) -> bool {
         matches!(self, Isolation::Snapshot)
     }
 
@@ -208,9 +213,10 @@ impl Shard {
     /// The number of replicas.
     ///
     /// # Panics
-    /// If the number of replicas is not a [`GroupSize`]; keyspaces are checked when they are created.
+    /// If there is no replica, or more than [`GroupSize::MAX`]; keyspaces are checked when they are created, also that their
+    /// groups may have so many: see [`Keyspace::group_of`].
     pub fn group_size(&self) -> GroupSize {
-        GroupSize::new(self.replicas.len()).expect("shards are created with a valid group size")
+        GroupSize::on_log(self.replicas.len()).expect("shards are created with a valid group size")
     }
 
     /// Who the members of the group are, and who was before them.
@@ -457,6 +463,17 @@ impl Topology {
         sites: &[SiteId],
     ) -> Result<Vec<Shard>, PlacementError> {
         GroupSize::new(replicas)?;
+        self.spread(shards, replicas, first, sites)
+    }
+
+    /// As [`Topology::place`], for a number of replicas that was checked.
+    fn spread(
+        &self,
+        shards: usize,
+        replicas: usize,
+        first: ShardId,
+        sites: &[SiteId],
+    ) -> Result<Vec<Shard>, PlacementError> {
         if shards == 0 || shards > SHARDS_MAX {
             return Err(PlacementError::Shards { shards });
         }
@@ -489,7 +506,8 @@ impl Topology {
     /// Places the groups of a keyspace: those that stand in sites, so many in each of the sites; others, so many in all.
     ///
     /// # Errors
-    /// As [`Topology::place`]; each site of groups that stand in sites has to have as many nodes as a group has replicas.
+    /// As [`Topology::place`]; each site of groups that stand in sites has to have as many nodes as a group has replicas. Where groups may be of any size, an
+    /// even one is as good.
     pub fn place_for(
         &self,
         isolation: Isolation,
@@ -498,6 +516,10 @@ impl Topology {
         first: ShardId,
         sites: &[SiteId],
     ) -> Result<Vec<Shard>, PlacementError> {
+        if isolation.takes_even_groups() {
+            GroupSize::on_log(replicas)?;
+            return self.spread(shards, replicas, first, sites);
+        }
         if !isolation.stands_in_sites() {
             return self.place(shards, replicas, first, sites);
         }

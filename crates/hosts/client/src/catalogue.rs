@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Node, Shard,
-    Speculation,
+    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Node,
+    PlacementError, Shard, Speculation,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
@@ -34,7 +34,7 @@ pub struct KeyspaceOptions {
     pub durability: Durability,
     /// Into how many shards its keys are divided.
     pub shards: usize,
-    /// How many replicas each shard has: an odd number. By default one in each site, or three if there are fewer sites
+    /// How many replicas each shard has: an odd number, or any in `snapshot` keyspaces, up to [`GroupSize::MAX`]. By default one in each site, or three if there are fewer sites
     /// than that and enough nodes.
     pub replicas: Option<usize>,
     /// The names of the sites that hold it; all if none are named.
@@ -45,7 +45,8 @@ pub struct KeyspaceOptions {
     /// The comparison system that runs it in place of its isolation's protocol, for measurements. The quorum store has no
     /// transactions and promises nothing. No system is for data that matters: replicas of it that have lost their records with a majority of their group do not come back.
     pub comparison: Option<Rival>,
-    /// How its transactions speculate, in `snapshot` keyspaces; by default as [`Speculation::default`] says. Refused for others.
+    /// How its transactions speculate, in `snapshot` keyspaces; by default as [`Speculation::default`] says: chains of up to eight results are shown, and each
+    /// node has a tuner. Refused for others.
     pub speculation: Option<Speculation>,
 }
 
@@ -164,6 +165,9 @@ pub(crate) async fn create(
     if options.speculation.is_some() && !options.has_homes() {
         return Err(Invalid::NoSpeculation { isolation: options.isolation }.into());
     }
+    if let Some(speculation) = options.speculation {
+        speculation.validate().map_err(Invalid::Speculation)?;
+    }
     let sites = directory.sites(&options.sites)?;
     let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, options.isolation, &sites));
     let key = keyspace_key(name);
@@ -181,6 +185,9 @@ pub(crate) async fn create(
     // Nor is the number of a drop given again, should the catalogue have lost its counter.
     while drops::find(txn, KeyspaceId(id)).await?.is_some() {
         id = id.saturating_add(1);
+    }
+    if options.comparison.is_some() {
+        GroupSize::new(replicas).map_err(PlacementError::from).map_err(Invalid::Placement)?;
     }
     let place = |shards, first| {
         let placed =

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::{Milestone, ReplicasError};
 use quorate_core::seen::InvalidSeen;
-use quorate_core::topology::Isolation;
-use quorate_core::topology::{ChangeError, MoveError, PlacementError};
+use quorate_core::topology::{ChangeError, Isolation, MoveError, PlacementError, SpeculationError};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
 use quorate_serializable_shard::{Refusal, StepFault};
@@ -257,12 +256,15 @@ pub enum Invalid {
     },
     /// Transactions of such keyspaces do not speculate.
     #[error(
-        "a variant of speculation, or sessions in order of it, is for keyspaces that are snapshot, not {isolation}: leave it out"
+        "a variant of speculation, the length of its chains, its tuner or sessions in order are for keyspaces that are snapshot, not {isolation}: leave it out"
     )]
     NoSpeculation {
         /// The isolation.
         isolation: Isolation,
     },
+    /// Transactions cannot speculate like this.
+    #[error(transparent)]
+    Speculation(#[from] SpeculationError),
     /// A site cannot be removed from a keyspace.
     #[error("nothing was removed from the keyspace {name:?}: {error}")]
     CannotRemove {

@@ -31,7 +31,10 @@ mod server;
 pub use config::{Config, ConfigError, ContainerOptions, Limits, LogOptions, print_config};
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
-pub use node::{DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus};
+pub use node::{
+    DecidedStatus, DecisionStatus, DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus,
+    SpeculatingStatus, Status, TransportStatus, TunerStatus,
+};
 pub use process::{raise_descriptors_max, use_small_pages};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;
 pub use server::{Failed, Server, Sockets, StartError};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::node::{HandedOverStatus, LagStatus, ReplicaStatus, Status};
+use crate::node::{HandedOverStatus, LagStatus, ReplicaStatus, SpeculatingStatus, Status, TunerStatus};
 
 /// Renders a status in the text format of Prometheus.
 pub(crate) fn render(status: &Status) -> String {
@@ -163,7 +163,95 @@ pub(crate) fn render(status: &Status) -> String {
         "Shares of counters that the replica has given to other sites.",
         |handed_over| handed_over.shares,
     );
+    speculation(&mut page, status);
     page.text
+}
+
+/// What the machines of nodes say that run the transactions of `snapshot` keyspaces.
+fn speculation(page: &mut Page, status: &Status) {
+    page.each_node(
+        status,
+        "final_commits_total",
+        "counter",
+        "Transactions of the node that became final.",
+        |it| it.finals as f64,
+    );
+    page.each_node(status, "aborted_attempts_total", "counter", "Attempts of the node that aborted.", |it| {
+        it.aborts as f64
+    });
+    page.each_node(
+        status,
+        "shown_results_total",
+        "counter",
+        "Results that clients were shown before they were final.",
+        |it| it.shown as f64,
+    );
+    page.each_node(status, "apologies_total", "counter", "Results that were shown and taken back.", |it| {
+        it.apologies as f64
+    });
+    page.each_node(
+        status,
+        "speculative_reads_total",
+        "counter",
+        "Reads from transactions that were not final.",
+        |it| it.speculative_reads as f64,
+    );
+    page.each_node(
+        status,
+        "cascaded_aborts_total",
+        "counter",
+        "Attempts that aborted because of one that they depended on.",
+        |it| it.cascades as f64,
+    );
+    page.each_node(
+        status,
+        "passed_replicas_total",
+        "counter",
+        "Commits that passed a replica which did not vote.",
+        |it| it.passed as f64,
+    );
+    page.each_tuner(
+        status,
+        "tuner_degree",
+        "gauge",
+        "How far transactions speculate: 0 not at all, 1 in reads, 1 + n in chains of n.",
+        |tuner| f64::from(tuner.degree),
+    );
+    page.each_tuner(
+        status,
+        "tuner_settled_degree",
+        "gauge",
+        "The degree that the tuner has settled on, -1 while it searches.",
+        |tuner| tuner.settled.map_or(-1.0, f64::from),
+    );
+    page.each_tuner(
+        status,
+        "tuner_commits_per_second",
+        "gauge",
+        "Final commits per second in the last window.",
+        |tuner| tuner.commits_per_second,
+    );
+    page.each_tuner(status, "tuner_window_seconds", "gauge", "How long a window is.", |tuner| {
+        tuner.window_seconds
+    });
+    page.each_tuner(
+        status,
+        "tuner_final_latency_seconds",
+        "gauge",
+        "The median time until a transaction is final, 0 before it is known.",
+        |tuner| tuner.final_latency_seconds.unwrap_or(0.0),
+    );
+    page.each_tuner(status, "tuner_windows_total", "counter", "Windows that were measured.", |tuner| {
+        tuner.windows as f64
+    });
+    page.each_tuner(status, "tuner_searches_total", "counter", "Searches that have begun.", |tuner| {
+        tuner.searches as f64
+    });
+    page.each_cause(
+        status,
+        "tuner_decisions_total",
+        "Decisions of the tuner, by their cause; also those that leave the degree as it is.",
+    );
 }
 
 #[derive(Default)]
@@ -234,6 +322,65 @@ impl Page {
                 "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"}} {value}"
             ));
         }
+    }
+
+    /// A number of each machine that runs the transactions of its node.
+    fn each_node(
+        &mut self,
+        status: &Status,
+        name: &str,
+        kind: &str,
+        help: &str,
+        value: impl Fn(&SpeculatingStatus) -> f64,
+    ) {
+        self.each_home(status, name, kind, help, |speculating| vec![(String::new(), value(speculating))]);
+    }
+
+    /// A number of each tuner.
+    fn each_tuner(
+        &mut self,
+        status: &Status,
+        name: &str,
+        kind: &str,
+        help: &str,
+        value: impl Fn(&TunerStatus) -> f64,
+    ) {
+        self.each_home(status, name, kind, help, |speculating| {
+            speculating.tuner.iter().map(|tuner| (String::new(), value(tuner))).collect()
+        });
+    }
+
+    /// How often each tuner has decided something, by the cause.
+    fn each_cause(&mut self, status: &Status, name: &str, help: &str) {
+        self.each_home(status, name, "counter", help, |speculating| {
+            let decided = speculating.tuner.iter().flat_map(|tuner| &tuner.decided);
+            decided.map(|one| (format!(",cause=\"{}\"", one.cause), one.count as f64)).collect()
+        });
+    }
+
+    /// Numbers of each machine that runs the transactions of its node, each with further labels.
+    fn each_home(
+        &mut self,
+        status: &Status,
+        name: &str,
+        kind: &str,
+        help: &str,
+        values: impl Fn(&SpeculatingStatus) -> Vec<(String, f64)>,
+    ) {
+        let mut lines = Vec::new();
+        for ReplicaStatus { keyspace, shard, index, speculating, .. } in &status.replicas {
+            let keyspace = escaped(keyspace);
+            for (labels, value) in speculating.iter().flat_map(&values) {
+                lines.push(format!(
+                    "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"{labels}}} {value}"
+                ));
+            }
+        }
+        if lines.is_empty() {
+            return;
+        }
+        self.head(name, kind, help);
+        lines.iter().for_each(|line| self.line(format_args!("{line}")));
     }
 
     fn head(&mut self, name: &str, kind: &str, help: &str) {

@@ -24,7 +24,7 @@ mod deployment;
 mod dropped;
 
 use quorate_core::topology::{Keyspace, Node, Shard};
-use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
+use quorate_core::{GroupSize, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
 
 use quorate_codec::decode;
 use quorate_codec::{DecodeError, Fault};
@@ -166,6 +166,9 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
         },
         "group" => match decode::<Shard>(value)? {
             shard if group_key(shard.id) != *key => fault("a group has another id than its key"),
+            shard if GroupSize::new(shard.replicas.len()).is_err() => {
+                fault("a group of the catalogue needs an odd number of replicas")
+            }
             _ => Ok(()),
         },
         "container" => decode_counter(value).map(drop),

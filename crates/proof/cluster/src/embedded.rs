@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use quorate::{Database, Durability, Options};
+use quorate_core::GroupSize;
 
 use super::{Layout, Processes};
 use crate::Failure;
@@ -33,8 +34,8 @@ impl Embedded {
         durability: Durability,
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
-        quorate_core::GroupSize::new(replicas).map_err(Failure::usage)?;
-        Embedded::start_in(program, replicas, 1, durability, log)
+        let sites = (1..=replicas).map(|number| format!("site{number}")).collect();
+        Embedded::start_at(program, sites, 1, durability, log, None)
     }
 
     /// Starts servers in so many sites, so many in each.
@@ -48,9 +49,26 @@ impl Embedded {
         durability: Durability,
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
-        quorate_core::GroupSize::new(nodes).map_err(Failure::usage)?;
+        let sites = (1..=sites).map(|number| format!("site{number}")).collect();
+        Embedded::start_at(program, sites, nodes, durability, log, None)
+    }
+
+    /// Starts servers in these sites, so many in each, with the delays of a matrix between them if one is named: a built-in one or a file.
+    ///
+    /// # Errors
+    /// If there can be no group of a server of each site, or of those of one, or a process cannot be started.
+    pub fn start_at(
+        program: &Path,
+        sites: Vec<String>,
+        nodes: usize,
+        durability: Durability,
+        log: BTreeMap<String, u64>,
+        wan: Option<String>,
+    ) -> Result<Embedded, Failure> {
+        for size in [sites.len().min(GroupSize::MAX), nodes] {
+            GroupSize::on_log(size).map_err(Failure::usage)?;
+        }
         let directory = tempfile::tempdir().map_err(Failure::failed)?;
-        let sites: Vec<String> = (1..=sites).map(|number| format!("site{number}")).collect();
         let mut layout = Layout {
             cluster: u64::from(std::process::id()),
             nodes: sites
@@ -61,7 +79,7 @@ impl Embedded {
             http: Vec::new(),
             sites,
             directory: directory.path().to_owned(),
-            wan: None,
+            wan,
             durability,
             log,
             limits: BTreeMap::new(),

@@ -17,7 +17,7 @@ use quorate_workloads::{
 use super::{HistoryLog, Shared};
 
 /// How long to wait before a cluster that refused is asked again.
-const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs transactions until it is told to stop.
 pub(super) async fn run(shared: Arc<Shared>, number: u64) {

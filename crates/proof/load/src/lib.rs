@@ -5,6 +5,7 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | `chain` | one client that goes on from results which are shown and not final |
 //! | `client` | one client: one transaction after the other |
 //! | `history` | what the clients saw, for the checker |
 //! | `populate` | what there is before a measurement begins |
@@ -13,6 +14,7 @@
 //! | `tally` | counts and latencies |
 //! | `meter` | processor time, messages, bytes and syncs |
 
+mod chain;
 mod client;
 mod history;
 mod meter;
@@ -63,6 +65,8 @@ pub struct Load {
     pub commits: Option<Commits>,
     /// True if transactions that only read keys, which are known beforehand, and those of `hotspot` read them all at once.
     pub reads_at_once: bool,
+    /// True if clients go on once a result is shown, before it is final, in a `snapshot` keyspace that shows results. Such loads have no history.
+    pub speculates: bool,
 }
 
 /// The times at which transactions have committed, over all loads that note them here, ascending.
@@ -113,8 +117,14 @@ impl Load {
             generations: AtomicU64::new(generations),
             tally: Mutex::default(),
         });
-        let clients =
-            (0..clients).map(|number| tokio::spawn(client::run(Arc::clone(&shared), number))).collect();
+        let start = |number| {
+            let shared = Arc::clone(&shared);
+            match shared.load.speculates {
+                true => tokio::spawn(chain::run(shared, number)),
+                false => tokio::spawn(client::run(shared, number)),
+            }
+        };
+        let clients = (0..clients).map(start).collect();
         Running { shared, clients }
     }
 }

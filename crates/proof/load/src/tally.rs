@@ -17,6 +17,10 @@ pub struct Tally {
     pub refused: u64,
     /// Commits that were decided within one round trip.
     pub fast: u64,
+    /// Results that were shown before they were final.
+    pub shown: u64,
+    /// Those of them that were taken back. They are aborted attempts, too.
+    pub apologies: u64,
     /// How often a committed transaction has read what the workload promises not to be.
     pub breaches: u64,
     /// The first of them, for people.
@@ -25,6 +29,8 @@ pub struct Tally {
     pub trouble: Option<String>,
     /// From the beginning of a transaction to its outcome, all attempts included, in nanoseconds.
     latency: Histogram<u64>,
+    /// From the beginning of a transaction until its result was shown, in nanoseconds.
+    perceived: Histogram<u64>,
     /// From the commit call of the successful attempt to the outcome, in thousandths of a round trip.
     round_trips: Histogram<u64>,
 }
@@ -41,9 +47,12 @@ impl Default for Tally {
             unknown: 0,
             refused: 0,
             fast: 0,
+            shown: 0,
+            apologies: 0,
             breaches: 0,
             breach: None,
             trouble: None,
+            perceived: histogram(LATENCY_NANOS_MAX),
             latency: histogram(LATENCY_NANOS_MAX),
             round_trips: histogram(1_000_000),
         }
@@ -68,6 +77,17 @@ impl Tally {
             let thousandths = commit.as_secs_f64() / round_trip.as_secs_f64() * 1_000.0;
             self.round_trips.saturating_record(thousandths.round() as u64);
         }
+    }
+
+    /// Counts a result that was shown.
+    pub fn on_shown(&mut self, latency: Duration) {
+        self.shown += 1;
+        self.perceived.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// The time in microseconds within which this share of the shown results was shown.
+    pub fn perceived_us(&self, quantile: f64) -> u64 {
+        self.perceived.value_at_quantile(quantile).div_ceil(1_000)
     }
 
     /// Notes what a transaction has read that the workload promises not to be.
@@ -103,6 +123,9 @@ impl Tally {
         self.unknown += other.unknown;
         self.refused += other.refused;
         self.fast += other.fast;
+        self.shown += other.shown;
+        self.apologies += other.apologies;
+        self.perceived += &other.perceived;
         self.breaches += other.breaches;
         self.breach = self.breach.take().or_else(|| other.breach.clone());
         self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
@@ -124,6 +147,9 @@ mod tests {
             tally.on_commit(took * 2, took, round_trip, millis < 200);
         }
         tally.aborted = 1;
+        (0..3).for_each(|_| tally.on_shown(Duration::from_millis(2)));
+        tally.apologies = 2;
+        assert!((2_000..2_010).contains(&tally.perceived_us(0.5)), "{}", tally.perceived_us(0.5));
         assert_eq!(tally.abort_rate(), 0.25);
         assert!((1.02..1.04).contains(&tally.rtts_per_commit()), "{}", tally.rtts_per_commit());
         assert!((205_000..207_000).contains(&tally.latency_us(0.5)), "{}", tally.latency_us(0.5));
@@ -131,6 +157,7 @@ mod tests {
         assert_eq!((sum.rtts_per_commit(), sum.abort_rate()), (0.0, 0.0));
         sum.add(&tally);
         assert_eq!((sum.committed, sum.aborted, sum.fast), (3, 1, 2));
+        assert_eq!((sum.shown, sum.apologies, sum.perceived_us(0.5)), (3, 2, tally.perceived_us(0.5)));
         assert_eq!(sum.latency_us(0.5), tally.latency_us(0.5));
     }
 }

@@ -180,6 +180,7 @@ fn load(
         generations,
         commits: Some(commits),
         reads_at_once: false,
+        speculates: false,
     }
 }
 

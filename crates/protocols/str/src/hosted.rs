@@ -1,7 +1,9 @@
 //! How replicas of STR are hosted.
 
 use quorate_core::command::Outcome;
-use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
+use quorate_core::hosted::{
+    Admission, Held, Holdings, HostedOnLog, Seat, Speculating, StoredVersion, Urgency,
+};
 use quorate_core::{ClientId, ClockTime, Groups, ReplicaId, Timestamp, TransactionId};
 
 use crate::config::ReplicaConfig;
@@ -66,6 +68,13 @@ impl HostedOnLog for Replica {
 
     fn meet(neighbours: &[ReplicaId]) -> Option<ReplicaCommand> {
         Some(ReplicaCommand::Meet(neighbours.to_vec()))
+    }
+
+    fn speculating(&self) -> Option<Speculating> {
+        match self {
+            Replica::Shard(_) => None,
+            Replica::Home(home) => Some(home.speculating()),
+        }
     }
 
     fn admission(message: &Message) -> Admission {

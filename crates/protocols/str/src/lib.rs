@@ -20,6 +20,7 @@
 //! | `shard` | versions, readers, grants, votes |
 //! | `coordinator` | the client's side |
 //! | [`config`] | who a machine is, how much it speculates, how long it waits |
+//! | `settings` | the options of a keyspace |
 //! | [`tuner`] | the degree of speculation, chosen while transactions run |
 //! | [`rules`] | the planted bugs, for tests |
 //! | `wire` | the field numbers |
@@ -33,7 +34,7 @@
 //! * Decisions are in the log of the node's home before anybody is told.
 //!
 //! # What is missing
-//! Servers configure no tuner. Grants go to every replica that is read at, and decisions stand in a home's log alone.
+//! Grants go to every replica that is read at, and decisions stand in a home's log alone.
 
 pub mod config;
 mod coordinator;
@@ -44,6 +45,7 @@ mod machine;
 pub mod message;
 mod reasons;
 pub mod rules;
+mod settings;
 mod shard;
 pub mod tuner;
 mod wire;

@@ -57,6 +57,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use quorate_core::Instant;
+use quorate_core::hosted::{Tuning, TuningDecision};
 
 pub use config::{InvalidTuner, Setting, TunerConfig};
 pub use degree::Degree;
@@ -69,6 +70,9 @@ const DECISIONS_MAX: usize = 256;
 
 /// A step toward a lesser degree lasts such a part of a window.
 const LOWERING_PARTS: u32 = 8;
+
+/// There is a load once a window has had such a part of the commits that are wanted in each.
+const LOAD_PARTS: u32 = 8;
 
 /// Why the tuner decided something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +95,36 @@ pub enum Cause {
     ProbeWasBetter,
     /// No speculation was not what it had been when the search began: the search begins anew.
     SearchWasVoid,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 9] = [
+        Cause::Search,
+        Cause::Settle,
+        Cause::Lower,
+        Cause::Probe,
+        Cause::Return,
+        Cause::LoadChanged,
+        Cause::ThroughputChanged,
+        Cause::ProbeWasBetter,
+        Cause::SearchWasVoid,
+    ];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Search => "search",
+            Cause::Settle => "settle",
+            Cause::Lower => "lower",
+            Cause::Probe => "probe",
+            Cause::Return => "return",
+            Cause::LoadChanged => "load-changed",
+            Cause::ThroughputChanged => "throughput-changed",
+            Cause::ProbeWasBetter => "probe-was-better",
+            Cause::SearchWasVoid => "search-was-void",
+        }
+    }
 }
 
 /// The degree is another one from now on.
@@ -130,6 +164,18 @@ pub enum Phase {
     Settled,
     /// It has found one, and compares it with another.
     Probing,
+}
+
+impl Phase {
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Fixed => "fixed",
+            Phase::Searching => "searching",
+            Phase::Settled => "settled",
+            Phase::Probing => "probing",
+        }
+    }
 }
 
 /// What is known of a degree.
@@ -220,9 +266,12 @@ pub struct Tuner {
     latencies: Latencies,
     /// Final commits per second in the last window.
     throughput: f64,
+    has_load: bool,
     windows: u64,
     searches: u64,
     decisions: VecDeque<Decision>,
+    /// How often something was decided, in the order of [`Cause::ALL`].
+    decided: [u64; Cause::ALL.len()],
 }
 
 impl Tuner {
@@ -247,9 +296,11 @@ impl Tuner {
             work,
             latencies: Latencies::new(),
             throughput: 0.0,
+            has_load: false,
             windows: 0,
             searches,
             decisions: VecDeque::new(),
+            decided: [0; Cause::ALL.len()],
             config,
         })
     }
@@ -259,11 +310,21 @@ impl Tuner {
         self.degree
     }
 
-    /// True if so much became final in the last window that degrees can be told apart. Where there is less to do, speculation costs nothing, and its
+    /// True if so much becomes final that degrees can be told apart. Where there is less to do, speculation costs nothing, and its
     /// host had better allow all of it.
     pub fn has_load(&self) -> bool {
-        let measurable = self.throughput * self.config.window_max.as_secs_f64();
-        measurable >= f64::from(self.config.commits_per_window_min)
+        self.has_load
+    }
+
+    /// A window has ended in which so much became final. A single commit in a short window says nothing of the load; windows become longer until it
+    /// does.
+    fn note_load(&mut self, commits: u64) {
+        let least = self.config.commits_per_window_min;
+        if self.throughput * self.config.window_max.as_secs_f64() < f64::from(least) {
+            self.has_load = false;
+        } else if commits >= u64::from(least / LOAD_PARTS) {
+            self.has_load = true;
+        }
     }
 
     /// When the host is to call [`Tuner::on_tick`] next.
@@ -294,6 +355,9 @@ impl Tuner {
         let window = self.window;
         let seconds = (now - window.began).as_secs_f64();
         self.throughput = window.commits as f64 / seconds;
+        if window.purpose != Purpose::Lower {
+            self.note_load(window.commits);
+        }
         self.adapt();
         let change = match window.purpose {
             Purpose::Lower => self.lower(now),
@@ -356,6 +420,33 @@ impl Tuner {
             searches: self.searches,
             probes,
             probe_cost,
+        }
+    }
+
+    /// What it is at, for metrics; its host lets transactions go to `degree` now.
+    pub fn tuning(&self, degree: Degree) -> Tuning {
+        let state = self.state();
+        let latest = self.decisions.iter().skip(self.decisions.len().saturating_sub(Tuning::LATEST_MAX));
+        let latest = latest.map(|decision| TuningDecision {
+            at: decision.at,
+            cause: decision.cause.name(),
+            from: decision.from.rung(),
+            to: decision.to.rung(),
+            commits_per_second: decision.throughput,
+        });
+        Tuning {
+            degree: degree.rung(),
+            settled: state.settled.map(Degree::rung),
+            phase: state.phase.name(),
+            commits_per_second: self.throughput,
+            window: state.window,
+            final_latency: state.final_latency,
+            windows: state.windows,
+            searches: state.searches,
+            probes: state.probes,
+            probe_cost: state.probe_cost,
+            decided: Cause::ALL.iter().map(|cause| cause.name()).zip(self.decided).collect(),
+            latest: latest.collect(),
         }
     }
 
@@ -442,6 +533,9 @@ impl Tuner {
     }
 
     fn note(&mut self, cause: Cause, to: Degree, at: Instant) {
+        if let Some(place) = Cause::ALL.iter().position(|known| *known == cause) {
+            self.decided[place] += 1;
+        }
         if self.decisions.len() == DECISIONS_MAX {
             self.decisions.pop_front();
         }

@@ -28,7 +28,8 @@ pub(super) struct SocialArguments {
     /// `parallel-snapshot` only: in how many sites servers are started, each with --replicas nodes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=16), default_value = "1")]
     pub(super) sites: u64,
-    /// `parallel-snapshot` only: at how many of the sites there are clients; by default at all.
+    /// `parallel-snapshot`: at how many of the sites there are clients; by default at all. `snapshot`: the same, of those of the replicas; by default at the
+    /// nearest.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) loaded: Option<u64>,
     /// `parallel-snapshot` only: of a hundred transactions so many take any user, or any key of `rmw` and `writes`, or any home of `hotspot`; the others
@@ -59,7 +60,8 @@ impl SocialArguments {
         }
     }
 
-    /// Says what is asked for that means nothing together; `stands_in_sites` is true of a `parallel-snapshot` keyspace.
+    /// Says what is asked for that means nothing together; `stands_in_sites` is true of a `parallel-snapshot` keyspace, and a `snapshot` keyspace has replicas in
+    /// `places` sites.
     ///
     /// # Errors
     /// Something does.
@@ -67,6 +69,7 @@ impl SocialArguments {
         &self,
         workload: Option<WorkloadKind>,
         stands_in_sites: bool,
+        places: Option<usize>,
     ) -> Result<(), Failure> {
         let is_social = workload.is_some_and(WorkloadKind::needs_sets);
         if let Some(workload) = workload {
@@ -80,14 +83,18 @@ impl SocialArguments {
                 "counting sets are in parallel-snapshot keyspaces only: leave out --isolation and --baseline",
             ));
         }
-        if (self.sites > 1 || self.loaded.is_some()) && !stands_in_sites {
-            return Err(Failure::usage("--sites and --loaded are options of parallel-snapshot keyspaces"));
+        if self.sites > 1 && !stands_in_sites {
+            return Err(Failure::usage("--sites is an option of parallel-snapshot keyspaces"));
+        }
+        if self.loaded.is_some() && !stands_in_sites && places.is_none() {
+            return Err(Failure::usage("--loaded is an option of snapshot and parallel-snapshot keyspaces"));
         }
         if self.away > 0 && !stands_in_sites {
             return Err(Failure::usage("--away is an option of parallel-snapshot keyspaces"));
         }
-        if self.loaded.is_some_and(|loaded| loaded > self.sites) {
-            return Err(Failure::usage("--loaded is about some of the --sites"));
+        let sites = places.map_or(self.sites, |places| places as u64);
+        if self.loaded.is_some_and(|loaded| loaded > sites) {
+            return Err(Failure::usage(format!("--loaded is about some of the {sites} sites")));
         }
         if self.redis.is_some() && workload != Some(WorkloadKind::RetwisPsi) {
             return Err(Failure::usage("--redis runs retwis-psi, and nothing else"));
@@ -153,6 +160,11 @@ impl Site {
         };
         let here = (0..definition.shards.len()).filter(is_here).collect();
         Place { homes: Homes::Hashed(definition.shards.len()), here, away: 0.0 }
+    }
+
+    /// This load as clients of this site run it, where all keys are as near.
+    pub(super) fn load_anywhere(&self, keyspace: Keyspace, load: &Load) -> Load {
+        Load { site: self.name.clone(), keyspace, ..load.clone() }
     }
 
     /// This load as clients of this site run it.

@@ -70,7 +70,8 @@ impl Shard {
                 next += 1;
             }
         }
-        let members = Members::on_log(seats.keys().copied()).expect("they are as many as the nodes, and differ");
+        let members =
+            Members::on_log(seats.keys().copied()).expect("they are as many as the nodes, and differ");
         let present = Tenure { since, members };
         let succession = Succession { previous: Some(self.succession().present), present };
         let change = Change { succession, previous: self.replicas.clone(), next };
@@ -101,7 +102,7 @@ impl Keyspace {
     /// # Errors
     /// There are none, or too many, or an even number of what is not known to stand on replicated logs.
     pub fn group_of(&self, replicas: usize) -> Result<GroupSize, InvalidGroupSize> {
-        match self.isolation.has_homes() && self.comparison.is_none() {
+        match self.isolation.takes_even_groups() && self.comparison.is_none() {
             true => GroupSize::on_log(replicas),
             false => GroupSize::new(replicas),
         }

@@ -110,7 +110,13 @@ impl<'a> Placing<'a> {
     }
 
     /// Finds out whether a replica of a group may move from one node to another.
-    fn relocation(&self, keyspace: &Keyspace, group: &Shard, from: NodeId, to: NodeId) -> Result<(), MoveError> {
+    fn relocation(
+        &self,
+        keyspace: &Keyspace,
+        group: &Shard,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<(), MoveError> {
         let is_home = keyspace.is_home(group.id);
         let has_machine = keyspace.homes.iter().find(|home| is_home && home.replicas.contains(&to));
         let occupied = has_machine.or_else(|| Some(group).filter(|group| group.replicas.contains(&to)));
@@ -137,9 +143,8 @@ impl<'a> Placing<'a> {
                 let homes = keyspace.homes.iter().filter(|_| keyspace.is_home(group.id));
                 let machines: Vec<&[NodeId]> = homes.map(|home| placed(home, &moves)).collect();
                 let has_machine = |to: &Node| machines.iter().any(|home| home.contains(&to.id));
-                let may_be = |to: &Node| {
-                    !nodes.contains(&to.id) && (!stays || to.site == site) && !has_machine(to)
-                };
+                let may_be =
+                    |to: &Node| !nodes.contains(&to.id) && (!stays || to.site == site) && !has_machine(to);
                 let present = Shard::new(group.id, placed(group, &moves).to_vec());
                 let to = self.choose(&present, may_be, Some(site))?;
                 moves.insert(group.id, self.replaced(&present, *node, to));
@@ -362,7 +367,11 @@ mod tests {
             Placing::new(&topology, [&speculative]).vacate(&speculative, &leaving)
         };
         assert_eq!(listed(vacate(&[2])), [(7, vec![0, 1, 6])]);
-        assert_eq!(vacate(&[0, 2]), Err(MoveError::NoNodeLeft { shard: ShardId(7) }), "one is left in the site");
+        assert_eq!(
+            vacate(&[0, 2]),
+            Err(MoveError::NoNodeLeft { shard: ShardId(7) }),
+            "one is left in the site"
+        );
         let mut elsewhere = listed(vacate(&[3, 4])).split_off(2);
         elsewhere.sort_by_key(|(_, on)| on.clone());
         assert_eq!(elsewhere, [(9, vec![5]), (8, vec![6])], "each on another node, though in another site");

@@ -28,9 +28,14 @@ impl SpeculationVariant {
         SpeculationVariant::StrExternal,
     ];
 
-    /// True if clients may be shown results before they are final.
-    pub const fn shows(self) -> bool {
-        matches!(self, SpeculationVariant::Planet | SpeculationVariant::StrExternal)
+    /// True if its clients are shown chains of results before they are final, one transaction after the other.
+    pub const fn has_chains(self) -> bool {
+        matches!(self, SpeculationVariant::StrExternal)
+    }
+
+    /// True if there is something for a tuner to choose.
+    pub const fn is_tunable(self) -> bool {
+        matches!(self, SpeculationVariant::StrInternal | SpeculationVariant::StrExternal)
     }
 
     /// The name that users write.
@@ -72,6 +77,66 @@ pub struct Speculation {
     /// True if a transaction is aborted whose client had been shown an earlier one that became final above its snapshot: then sessions are
     /// in order in every snapshot.
     pub orders_sessions: bool,
+    /// So many transactions of one session may be shown and not settled, from 0, which is none, to [`Speculation::CHAIN_MAX`]; by default the latter. For
+    /// variants that have chains.
+    pub chain_max: Option<u8>,
+    /// True if nodes always speculate as much as the variant and the chains allow. Else, where the variant speculates, each has a tuner, which chooses how
+    /// much of that brings the most final commits.
+    pub untuned: bool,
+}
+
+impl Speculation {
+    /// No chain is longer.
+    pub const CHAIN_MAX: u8 = 8;
+
+    /// Says what means nothing.
+    ///
+    /// # Errors
+    /// Chains that are too long, or that the variant has not.
+    pub const fn validate(&self) -> Result<(), SpeculationError> {
+        match self.chain_max {
+            Some(length) if length > Self::CHAIN_MAX => Err(SpeculationError::ChainLength { length }),
+            Some(_) if !self.variant.has_chains() => {
+                Err(SpeculationError::NoChains { variant: self.variant })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// True if clients may be shown results before they are final.
+    pub fn shows(&self) -> bool {
+        match self.variant {
+            SpeculationVariant::Planet => true,
+            variant => variant.has_chains() && self.chain_max != Some(0),
+        }
+    }
+
+    /// True if each node has a tuner.
+    pub const fn is_tuned(&self) -> bool {
+        self.variant.is_tunable() && !self.untuned
+    }
+}
+
+/// Transactions cannot speculate like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpeculationError {
+    /// No chain is so long.
+    #[error(
+        "chains of results that are shown and not final have between 0 and {max} transactions, not {length}",
+        max = Speculation::CHAIN_MAX
+    )]
+    ChainLength {
+        /// What was asked for.
+        length: u8,
+    },
+    /// The variant has no chains.
+    #[error(
+        "chains of results are shown by the variant str-external, not by {variant}: leave their length out"
+    )]
+    NoChains {
+        /// The variant.
+        variant: SpeculationVariant,
+    },
 }
 
 #[cfg(test)]
@@ -89,5 +154,41 @@ mod tests {
             "{refused}"
         );
         assert_eq!(SpeculationVariant::default().name(), "str-external");
+    }
+
+    #[test]
+    fn chains_have_a_length_and_variants_that_show_them() {
+        let external = |chain_max| Speculation { chain_max, ..Speculation::default() };
+        for length in 0..=Speculation::CHAIN_MAX {
+            assert_eq!(external(Some(length)).validate(), Ok(()));
+            assert_eq!(external(Some(length)).shows(), length > 0);
+        }
+        assert!(external(None).validate().is_ok() && external(None).shows());
+        for length in [9, 10, u8::MAX] {
+            assert_eq!(external(Some(length)).validate(), Err(SpeculationError::ChainLength { length }));
+        }
+        for variant in SpeculationVariant::ALL.into_iter().filter(|variant| !variant.has_chains()) {
+            let without = Speculation { variant, ..Speculation::default() };
+            assert_eq!(without.validate(), Ok(()));
+            let with = Speculation { chain_max: Some(1), ..without };
+            assert_eq!(with.validate(), Err(SpeculationError::NoChains { variant }));
+        }
+    }
+
+    #[test]
+    fn what_speculates_is_tuned_unless_it_is_not_to_be() {
+        let tuned = SpeculationVariant::ALL.map(|variant| {
+            let speculation = Speculation { variant, ..Speculation::default() };
+            (variant.name(), speculation.is_tuned(), Speculation { untuned: true, ..speculation }.is_tuned())
+        });
+        assert_eq!(
+            tuned,
+            [
+                ("clock-si", false, false),
+                ("planet", false, false),
+                ("str-internal", true, false),
+                ("str-external", true, false),
+            ]
+        );
     }
 }

@@ -143,7 +143,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid::ShowsNothing`] in a keyspace whose transactions are not shown before they are final; else as [`Transaction::commit`], if the
+    /// [`Invalid::ShowsNothing`] in a keyspace whose transactions are not shown before they are final, by its isolation, its variant, or chains of length zero; else as [`Transaction::commit`], if the
     /// transaction was not shown.
     pub async fn commit_speculatively(
         &mut self,
@@ -155,7 +155,7 @@ impl Transaction {
         let definition = &inner.keyspace;
         let shows = definition.isolation.has_homes()
             && definition.comparison.is_none()
-            && definition.speculation.unwrap_or_default().variant.shows();
+            && definition.speculation.unwrap_or_default().shows();
         if !shows {
             return Err(Invalid::ShowsNothing { name: definition.name.clone() }.into());
         }

@@ -12,6 +12,7 @@ mod parallel_snapshot;
 mod procedures;
 mod serializable;
 mod snapshot;
+mod speculation;
 mod stories;
 mod support;
 mod transactions;

@@ -184,8 +184,8 @@ async fn replicas_and_homes_move_under_load_and_the_node_that_they_have_left_is_
 }
 
 /// A shop whose nodes are 100 ms apart, there and back, and clients at its sites.
-struct Shop {
-    west: Keyspace,
+pub(crate) struct Shop {
+    pub(crate) west: Keyspace,
     east: Keyspace,
     db: Database,
     _cluster: Cluster,
@@ -193,6 +193,10 @@ struct Shop {
 
 impl Shop {
     async fn start(variant: SpeculationVariant) -> Shop {
+        Shop::start_as(Speculation { variant, ..Speculation::default() }).await
+    }
+
+    pub(crate) async fn start_as(speculation: Speculation) -> Shop {
         let cluster = Cluster::start_with(&["north", "east", "west"], "[wan]\nmatrix = \"uniform-100ms\"\n");
         let at = async |site: &str| {
             let delays = Matrix::builtin("uniform-100ms");
@@ -202,7 +206,7 @@ impl Shop {
         let (db, other) = (at("west").await, at("east").await);
         let options = KeyspaceOptions {
             durability: Durability::Memory,
-            speculation: Some(Speculation { variant, ..Speculation::default() }),
+            speculation: Some(speculation),
             ..KeyspaceOptions::new(Isolation::Snapshot)
         };
         let west = db.create_keyspace("shop", options).await.unwrap();

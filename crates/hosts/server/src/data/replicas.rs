@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
-use quorate_core::topology::{Shard, Speculation, UnknownName};
+use quorate_core::topology::{Isolation, Shard, Speculation, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,10 @@ struct SpeculationText {
     variant: String,
     #[serde(default)]
     orders_sessions: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain_max: Option<u8>,
+    #[serde(default)]
+    untuned: bool,
 }
 
 /// A replica that has to be here.
@@ -389,6 +393,8 @@ impl Founding {
             speculation: placement.speculation.map(|speculation| SpeculationText {
                 variant: speculation.variant.name().to_owned(),
                 orders_sessions: speculation.orders_sessions,
+                chain_max: speculation.chain_max,
+                untuned: speculation.untuned,
             }),
             apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
@@ -406,26 +412,40 @@ impl Founding {
         let listed = self.nodes.len();
         // Earlier versions wrote the present group into the mark of a founder, at every start. Where that has become smaller,
         // the index of the founder says how large the group was at least.
-        let least =
-            if created_in == Epoch::FIRST { listed.max((usize::from(self.index) + 1) | 1) } else { listed };
-        let founders = GroupSize::new(least).map_err(|error| damaged(error.to_string()))?;
+        let isolation: Isolation = self.isolation.parse().map_err(unknown)?;
+        let takes_even_groups = isolation.takes_even_groups() && self.baseline.is_none();
+        let founders = match created_in {
+            _ if takes_even_groups => GroupSize::on_log(listed),
+            Epoch::FIRST => GroupSize::new(listed.max((usize::from(self.index) + 1) | 1)),
+            _ => GroupSize::new(listed),
+        };
+        let founders = founders.map_err(|error| damaged(error.to_string()))?;
         let apart = self.apart.iter().map(|[shard, size]| {
             let size = GroupSize::on_log(*size as usize).map_err(|error| damaged(error.to_string()))?;
             Ok((ShardId(*shard), size))
         });
         let apart = apart.collect::<Result<BTreeMap<_, _>, DataError>>()?;
         let speculation = self.speculation.as_ref().map(|text| {
-            let (variant, orders_sessions) = (text.variant.parse()?, text.orders_sessions);
-            Ok(Speculation { variant, orders_sessions })
+            let SpeculationText { variant, orders_sessions, chain_max, untuned } = text;
+            let variant = variant.parse().map_err(unknown)?;
+            let speculation = Speculation {
+                variant,
+                orders_sessions: *orders_sessions,
+                chain_max: *chain_max,
+                untuned: *untuned,
+            };
+            speculation.validate().map_err(|error| damaged(error.to_string()))?;
+            Ok::<_, DataError>(speculation)
         });
+        let speculation = speculation.transpose()?;
         let replica = self.replica();
         Ok(Placement {
             replica,
             keyspace: KeyspaceId(self.keyspace),
             keyspace_name: self.keyspace_name,
-            isolation: self.isolation.parse().map_err(unknown)?,
+            isolation,
             comparison: self.baseline.map(|name| name.parse()).transpose().map_err(unknown)?,
-            speculation: speculation.transpose().map_err(unknown)?,
+            speculation,
             durability: self.durability.parse().map_err(unknown)?,
             group: Shard::new(replica.shard, self.nodes.into_iter().map(NodeId).collect()),
             founders,

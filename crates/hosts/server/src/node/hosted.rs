@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag};
+use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag, Speculating};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
@@ -120,6 +120,9 @@ pub(crate) trait Runs: Send {
 
     /// The containers and shares that the machine has handed to other sites, where it is one of a local site.
     fn handed_over(&self) -> Option<HandedOver>;
+
+    /// What has come of the transactions of the node, and how much they speculate, where the machine runs them.
+    fn speculating(&self) -> Option<Speculating>;
 
     /// What is known of the replica beside the machine.
     fn facts(&self) -> Facts<'_>;
@@ -446,6 +449,10 @@ impl<M: Served> Runs for Running<M> {
 
     fn handed_over(&self) -> Option<HandedOver> {
         self.driver.machine().handed_over()
+    }
+
+    fn speculating(&self) -> Option<Speculating> {
+        self.driver.machine().speculating()
     }
 
     fn facts(&self) -> Facts<'_> {

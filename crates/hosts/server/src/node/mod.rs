@@ -43,6 +43,7 @@ mod resources;
 mod routes;
 mod served;
 mod service;
+mod speculating;
 mod status;
 mod workers;
 
@@ -75,6 +76,7 @@ use log::LogError;
 pub(crate) use log::Logs;
 use neighbours::Neighbours;
 use routes::{Outgoing, Routes};
+pub use speculating::{DecidedStatus, DecisionStatus, SpeculatingStatus, TunerStatus};
 pub use status::{
     DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus,
 };

@@ -5,7 +5,6 @@ use std::time::Duration;
 use quorate_configuration::Replica as Configuration;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Admission, Boot, HostedReplica};
-use quorate_core::topology::Speculation;
 use quorate_granola::Replica as Granola;
 use quorate_log::Member;
 use quorate_log::member::Config;
@@ -78,9 +77,8 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             Running::<Member<Walter>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Str => {
-            let Speculation { variant, orders_sessions } = order.placement.speculation.unwrap_or_default();
-            let initial = quorate_str::ReplicaConfig::new(id, group, shards);
-            let config = quorate_str::ReplicaConfig { variant: variant.into(), orders_sessions, ..initial };
+            let speculation = order.placement.speculation.unwrap_or_default();
+            let config = quorate_str::ReplicaConfig::new(id, group, shards).speculating(speculation);
             Running::<Member<Str>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Configuration => {

@@ -7,6 +7,7 @@ use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
 use super::hosted::{Facts, Hosted, State};
+use super::speculating::SpeculatingStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
 use crate::process;
 
@@ -178,6 +179,9 @@ pub struct ReplicaStatus {
     /// there are no local sites.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handed_over: Option<HandedOverStatus>,
+    /// What has come of the transactions of its node, and how much they speculate; absent where it does not run them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speculating: Option<SpeculatingStatus>,
 }
 
 /// The things that a replica of a local site has handed to other sites.
@@ -381,6 +385,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str, now: Instant) -
         log_lag_bytes: 0,
         lags: Vec::new(),
         handed_over: None,
+        speculating: None,
     };
     let State::Running(running) = &hosted.state else { return base };
     let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
@@ -410,6 +415,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str, now: Instant) -
         handed_over: running
             .handed_over()
             .map(|HandedOver { containers, shares }| HandedOverStatus { containers, shares }),
+        speculating: running.speculating().map(SpeculatingStatus::from),
         ..base
     }
 }

@@ -11,7 +11,7 @@ use quorate_wire::Packet;
 
 use crate::cluster::{Cluster, ENTRY};
 
-fn http(address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn http(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

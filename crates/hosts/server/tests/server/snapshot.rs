@@ -14,6 +14,7 @@ use quorate_wire::{Envelope, Packet, ProtocolMessage};
 
 use crate::client::Client;
 use crate::cluster::{Cluster, until};
+use crate::operations::http;
 use crate::raw::{CLIENT, Raw, envelope};
 
 const SHARD: u32 = 20;
@@ -31,7 +32,11 @@ async fn create(cluster: &Cluster, client: &mut Client, durability: Durability) 
         durability,
         shards: vec![Shard::new(ShardId(SHARD), [0, 1, 2].map(NodeId).to_vec())],
         homes: (0..3).map(home).collect(),
-        speculation: Some(Speculation { variant: SpeculationVariant::StrInternal, orders_sessions: true }),
+        speculation: Some(Speculation {
+            variant: SpeculationVariant::StrInternal,
+            orders_sessions: true,
+            ..Speculation::default()
+        }),
         ..cluster.system().clone()
     };
     client.write(cluster.system(), "keyspace/shop", Some(quorate_wire::encode(&keyspace))).await;
@@ -113,6 +118,73 @@ fn read(raw: &mut Raw, sequence: u64) -> Vec<Found> {
 
 fn is_value(found: &[Found], expected: &str) -> bool {
     matches!(found, [Found::Key(version)] if version.value.as_deref() == Some(expected.as_bytes()))
+}
+
+/// The values of a metric of the node of [`write`], by further labels.
+fn metric(metrics: &str, name: &str) -> Vec<(String, f64)> {
+    let head = format!("quorate_{name}{{keyspace=\"shop\",shard=\"{HOME}\",replica=\"0\"");
+    let line = |line: &str| {
+        let (labels, value) = line.strip_prefix(&head)?.split_once("} ")?;
+        Some((labels.to_owned(), value.parse().unwrap()))
+    };
+    metrics.lines().filter_map(line).collect()
+}
+
+/// The degree, the windows and the decisions are on the page of metrics; how much there is of them does not depend on how long it goes on.
+#[tokio::test]
+async fn the_tuner_of_a_node_is_on_its_page_of_metrics() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    create(&cluster, &mut client, Durability::Memory).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    let address = cluster.server(0).http_address().unwrap();
+    let page = || http(address, "/metrics").1;
+    let (mut written, mut decided, mut lines) = (0, 0.0, None);
+    let deadline = SystemTime::now() + Duration::from_secs(120);
+    // Until it has decided a few times; what is on the page before is as much.
+    while decided < 2.0 {
+        assert!(
+            SystemTime::now() < deadline,
+            "the tuner decides nothing after {written} transactions\n{}",
+            page()
+        );
+        for _ in 0..50 {
+            written += 1;
+            assert!(matches!(write(&mut raw, written, "more"), Ending::Committed { .. }));
+        }
+        let page = page();
+        let one = |name| match metric(&page, name)[..] {
+            [(ref labels, value)] if labels.is_empty() => value,
+            ref others => panic!("{name}: {others:?}\n{page}"),
+        };
+        assert_eq!(one("final_commits_total"), written as f64);
+        assert!(
+            (0.0..=1.0).contains(&one("tuner_degree")),
+            "its variant shows nothing, so chains are no choice"
+        );
+        assert!((-1.0..=1.0).contains(&one("tuner_settled_degree")));
+        assert!((0.2..=60.0).contains(&one("tuner_window_seconds")));
+        let causes = metric(&page, "tuner_decisions_total");
+        assert_eq!(causes.len(), 9, "{causes:?}");
+        decided = causes.iter().map(|(_, count)| count).sum();
+        let told = page.lines().filter(|line| line.contains("quorate_tuner_")).count();
+        assert_eq!(*lines.get_or_insert(told), told, "{page}");
+    }
+    let page = page();
+    assert!(metric(&page, "tuner_windows_total")[0].1 >= 1.0, "{page}");
+    assert!(metric(&page, "tuner_searches_total")[0].1 >= 1.0, "{page}");
+    assert!(metric(&page, "tuner_commits_per_second")[0].1 > 0.0, "{page}");
+    assert!(metric(&page, "tuner_final_latency_seconds")[0].1 > 0.0, "{page}");
+    // The replica of the shard on the same node runs no transactions.
+    assert!(!page.contains(&format!("quorate_tuner_degree{{keyspace=\"shop\",shard=\"{SHARD}\"")), "{page}");
+    let status: serde_json::Value = serde_json::from_str(&http(address, "/status").1).unwrap();
+    let replicas = status["replicas"].as_array().unwrap();
+    let home = replicas.iter().find(|replica| replica["shard"] == HOME).unwrap();
+    let tuner = &home["speculating"]["tuner"];
+    let decisions = tuner["decisions"].as_array().unwrap();
+    assert!((1..=16).contains(&decisions.len()), "{tuner}");
+    assert!(["searching", "settled", "probing"].contains(&tuner["phase"].as_str().unwrap()), "{tuner}");
 }
 
 /// Only the node itself tells its machines of each other, and only replicas tell them of transactions.

@@ -444,10 +444,72 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
-    for replicas in [0, 2, 11] {
+    for (replicas, expected) in
+        [(0, "too many replicas, or none"), (2, "an odd number"), (11, "too many replicas")]
+    {
         let shard = Shard::new(ShardId(1), vec![NodeId(0); replicas]);
         let error = decode::<Keyspace>(&encode(&keyspace(vec![shard]))).unwrap_err();
-        assert!(error.to_string().contains("odd number of replicas"), "{error}");
+        assert!(error.to_string().contains(expected), "{replicas}: {error}");
+    }
+    // A group may stand on a log and still be of a keyspace whose groups are odd.
+    for isolation in [Isolation::Serializable, Isolation::ParallelSnapshot] {
+        let shard = Shard::new(ShardId(1), vec![NodeId(0), NodeId(1)]);
+        let even = Keyspace { isolation, ..keyspace(vec![shard]) };
+        let error = decode::<Keyspace>(&encode(&even)).unwrap_err();
+        assert!(error.to_string().contains("an odd number"), "{error}");
+    }
+}
+
+/// The paper's six replicas: in snapshot keyspaces that are run by their own protocol, and nowhere else.
+#[test]
+fn groups_of_even_size_are_for_snapshot_keyspaces() {
+    use quorate_core::comparison::{Comparison, System};
+    use quorate_core::topology::{Durability, Isolation, Shard, Speculation};
+    use quorate_core::{GroupSize, KeyspaceId, NodeId};
+    let group = |id, nodes: u16| Shard::new(ShardId(id), (0..nodes).map(NodeId).collect());
+    let keyspace = |replicas: u16| Keyspace {
+        id: KeyspaceId(1),
+        name: "k".to_owned(),
+        isolation: Isolation::Snapshot,
+        durability: Durability::Sync,
+        shards: vec![group(1, replicas)],
+        epoch: Epoch::FIRST,
+        clock_bound: None,
+        comparison: None,
+        removals: Vec::new(),
+        joins: Vec::new(),
+        homes: vec![group(2, 1)],
+        speculation: Some(Speculation { chain_max: Some(8), ..Speculation::default() }),
+    };
+    for replicas in 1..=GroupSize::MAX as u16 {
+        let keyspace = keyspace(replicas);
+        assert_eq!(decode::<Keyspace>(&encode(&keyspace)).unwrap(), keyspace);
+        let size = keyspace.shards[0].group_size();
+        assert_eq!(size.replicas(), usize::from(replicas));
+        assert!(2 * size.majority() > size.replicas());
+    }
+    let compared = Keyspace {
+        comparison: Some(Comparison { rival: System::TxnOcc.into(), service: None }),
+        homes: Vec::new(),
+        speculation: None,
+        ..keyspace(6)
+    };
+    let error = decode::<Keyspace>(&encode(&compared)).unwrap_err();
+    assert!(error.to_string().contains("an odd number"), "{error}");
+}
+
+/// A node would not know how to be set up.
+#[test]
+fn chains_that_cannot_be_are_refused() {
+    use quorate_core::topology::{Speculation, SpeculationVariant};
+    let told = |variant, chain_max| Speculation { variant, chain_max, ..Speculation::default() };
+    for chain_max in [None, Some(0), Some(8)] {
+        let speculation = told(SpeculationVariant::StrExternal, chain_max);
+        assert_eq!(decode::<Speculation>(&encode(&speculation)).unwrap(), speculation);
+    }
+    for (variant, length) in [(SpeculationVariant::StrExternal, 9), (SpeculationVariant::Planet, 1)] {
+        let error = decode::<Speculation>(&encode(&told(variant, Some(length)))).unwrap_err();
+        assert!(error.to_string().contains("chains that are too long"), "{error}");
     }
 }
 

@@ -139,6 +139,9 @@ impl Home {
         // From here on its client waits for the end.
         transaction.phase = if is_read_only { Phase::ReadOnly } else { Phase::Certifying };
         self.open.remove(&began);
+        if !is_read_only {
+            self.committing.begin(id.client);
+        }
         if is_read_only {
             self.show(id, outbox);
             self.finish_read_only(id, context, log, outbox);
@@ -317,6 +320,9 @@ impl Home {
 
     /// Shows the client the result, if it may be shown and the chain is short enough (section 6.5).
     pub(super) fn show(&mut self, id: TransactionId, outbox: &mut Out) {
+        if !self.transactions.get(&id).is_some_and(|one| one.shows && one.shown.is_none()) {
+            return;
+        }
         let (chain, allowed) = (self.chain(id), self.shows());
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
         let local = match transaction.phase {
@@ -329,7 +335,7 @@ impl Home {
             Shows::Result => chain == 1,
             Shows::Chain(length) => chain <= length,
         };
-        if !transaction.shows || transaction.shown.is_some() || !may_be_shown {
+        if !may_be_shown {
             return;
         }
         transaction.shown = Some((local, chain));

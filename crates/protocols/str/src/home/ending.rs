@@ -68,7 +68,7 @@ impl Home {
             "{id} is final before what it depends on"
         );
         // From here on nothing new can come to depend on it.
-        let Some(transaction) = self.transactions.remove(&id) else { return };
+        let Some(transaction) = self.remove(id) else { return };
         self.cache.finish(id, Stage::Final(local, at), &transaction.writes, self.began);
         self.locals.remove(&(local, id));
         self.greatest = self.greatest.max(at);
@@ -110,10 +110,20 @@ impl Home {
         self.look_at_parked(context, log, outbox);
     }
 
+    /// A transaction has ended: takes it out.
+    fn remove(&mut self, id: TransactionId) -> Option<Box<Transaction>> {
+        let transaction = self.transactions.remove(&id)?;
+        if !matches!(transaction.phase, Phase::Executing | Phase::ReadOnly) {
+            self.committing.end(transaction.client);
+        }
+        Some(transaction)
+    }
+
     /// Chains have become shorter.
     fn show_chain(&mut self, id: TransactionId, outbox: &mut Out) {
         self.show(id, outbox);
-        let followers = self.transactions.get(&id).map(|one| one.followers.clone()).unwrap_or_default();
+        let Some(transaction) = self.transactions.get(&id) else { return };
+        let followers: Vec<TransactionId> = transaction.followers.iter().copied().collect();
         for follower in followers {
             self.show_chain(follower, outbox);
         }
@@ -132,7 +142,7 @@ impl Home {
         if transaction.phase != Phase::ReadOnly || !is_over {
             return;
         }
-        let Some(transaction) = self.transactions.remove(&id) else { return };
+        let Some(transaction) = self.remove(id) else { return };
         self.counts.finals += 1;
         self.tell_tuner(Ended::Final(context.now - transaction.began_at));
         let snapshot = transaction.snapshot;
@@ -208,7 +218,7 @@ impl Home {
                     || self.config.rules.has(Plant::DependenciesIgnored),
                 "{id} is aborted while its decision is on its way"
             );
-            let Some(transaction) = self.transactions.remove(&id) else { continue };
+            let Some(transaction) = self.remove(id) else { continue };
             self.counts.aborts += 1;
             self.counts.cascades += u64::from(refusal == Refusal::Misspeculated);
             self.counts.apologies += u64::from(transaction.shown.is_some());

@@ -6,6 +6,7 @@
 //! | `cache` | what transactions of the node have written |
 //! | `reads` | snapshots are read, from the cache and from replicas |
 //! | `certification` | transactions commit locally, and ask the shards |
+//! | `committing` | how many commits are under way |
 //! | `ending` | transactions become final or abort, and what depends on them |
 //! | `decisions` | decisions are recorded in the home's log, told to the shards, and found again |
 //! | `tuning` | how much the node speculates |
@@ -17,6 +18,7 @@
 
 mod cache;
 mod certification;
+mod committing;
 mod decisions;
 mod ending;
 mod invariants;
@@ -42,6 +44,7 @@ use crate::reasons;
 use crate::rules::Plant;
 use crate::tuner::Tuner;
 use cache::Cache;
+use committing::Committing;
 use decisions::Delivery;
 use reads::Sub;
 use state::State;
@@ -73,7 +76,9 @@ pub struct Home {
     early: BTreeMap<TransactionId, Instant>,
     /// Who leads each shard, as far as is known.
     leaders: Leaders,
-    transactions: BTreeMap<TransactionId, Transaction>,
+    /// Boxed, because they are many bytes each, and neighbours in the map are moved often.
+    transactions: BTreeMap<TransactionId, Box<Transaction>>,
+    committing: Committing,
     /// The numbers of those that still read.
     open: BTreeSet<u64>,
     began: u64,
@@ -130,6 +135,7 @@ impl Home {
             early: BTreeMap::new(),
             leaders: Leaders::default(),
             transactions: BTreeMap::new(),
+            committing: Committing::default(),
             open: BTreeSet::new(),
             began: 0,
             cache: Cache::default(),
@@ -637,9 +643,7 @@ impl Home {
     }
 
     pub(crate) fn load(&self, client: Option<ClientId>) -> usize {
-        let of_client = |one: &&Transaction| client.is_none_or(|client| one.client == client);
-        let prepares = |one: &&Transaction| !matches!(one.phase, Phase::Executing | Phase::ReadOnly);
-        self.transactions.values().filter(of_client).filter(prepares).count()
+        self.committing.len(client)
     }
 
     pub(crate) fn local_commits(&self) -> Vec<ReplicaEvent> {

@@ -20,6 +20,8 @@ use crate::rules::Plant;
 #[derive(Debug)]
 pub(super) struct Sub {
     transaction: TransactionId,
+    /// The number of the transaction at this node: it may have been aborted, and begun again.
+    began: u64,
     request: u32,
     shard: ShardId,
     /// The wishes that the shard has keys of, by position.
@@ -137,7 +139,7 @@ impl Home {
             earlier.followers.insert(id);
         }
         self.open.insert(self.began);
-        self.transactions.insert(id, transaction);
+        self.transactions.insert(id, Box::new(transaction));
         if let (0, Some(tuner)) = (id.attempt, &mut self.tuner) {
             tuner.on_arrival();
         }
@@ -182,13 +184,13 @@ impl Home {
         }
         let found = wanted.iter().map(|_| Vec::new()).collect();
         let gathering = Gathering { wanted, found, missing: asked.len() };
-        if let Some(transaction) = self.transactions.get_mut(&id) {
-            transaction.reads.insert(request, gathering);
-        }
+        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        transaction.reads.insert(request, gathering);
+        let began = transaction.began;
         let is_complete = asked.is_empty();
         for (shard, wishes) in asked {
             self.requests += 1;
-            let sub = Sub { transaction: id, request, shard, wishes, sent_at: context.now, tries: 0 };
+            let sub = Sub { transaction: id, began, request, shard, wishes, sent_at: context.now, tries: 0 };
             self.send_sub(self.requests, &sub, outbox);
             self.subs.insert(self.requests, sub);
         }
@@ -277,8 +279,10 @@ impl Home {
         if !self.subs.get(&number).is_some_and(is_answer) {
             return outbox.ignored(reasons::NOT_OPEN);
         }
-        let Some(Sub { transaction: id, request, wishes, .. }) = self.subs.remove(&number) else { return };
-        let transaction = self.transactions.get_mut(&id);
+        let Some(Sub { transaction: id, began, request, wishes, .. }) = self.subs.remove(&number) else {
+            return;
+        };
+        let transaction = self.transactions.get_mut(&id).filter(|one| one.began == began);
         let Some(gathering) = transaction.and_then(|transaction| transaction.reads.get_mut(&request)) else {
             return outbox.ignored(reasons::NOT_OPEN);
         };
@@ -310,6 +314,9 @@ impl Home {
             Unreadable::Ahead(clock) => Refusal::Ahead(clock),
         };
         self.note_refusal(from.shard, refusal, context);
+        if self.transactions.get(&sub.transaction).is_none_or(|one| one.began != sub.began) {
+            return outbox.ignored(reasons::NOT_OPEN);
+        }
         self.abort(sub.transaction, refusal, context, log, outbox);
     }
 

@@ -1,8 +1,9 @@
 //! How much a node speculates: what its variant allows, and its tuner finds worth while (section 6.7).
 
 use quorate_core::Instant;
+use quorate_core::hosted::Speculating;
 
-use super::Home;
+use super::{Counts, Home};
 use crate::config::Shows;
 use crate::machine::{Out, ReplicaTimer};
 use crate::tuner::{Degree, Ended, Tuner};
@@ -54,6 +55,14 @@ impl Home {
         if let Some(tuner) = &mut self.tuner {
             tuner.on_ended(ended);
         }
+    }
+
+    /// What has come of the transactions of this node, and how much they speculate.
+    pub(crate) fn speculating(&self) -> Speculating {
+        let Counts { finals, aborts, apologies, shown, speculative_reads, cascades, mixed: _, passed } =
+            self.counts;
+        let tuning = self.tuner().map(|tuner| tuner.tuning(self.degree()));
+        Speculating { finals, aborts, shown, apologies, speculative_reads, cascades, passed, tuning }
     }
 
     pub(crate) fn tuner(&self) -> Option<&Tuner> {

@@ -93,25 +93,26 @@ impl Pending {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Pendings {
-    known: BTreeMap<TransactionId, Pending>,
+    /// Boxed, because they are many bytes each, and neighbours in the map are moved often.
+    known: BTreeMap<TransactionId, Box<Pending>>,
     by_key: BTreeMap<Key, Vec<TransactionId>>,
 }
 
 impl Pendings {
     pub(super) fn get(&self, id: TransactionId) -> Option<&Pending> {
-        self.known.get(&id)
+        self.known.get(&id).map(|pending| &**pending)
     }
 
     pub(super) fn get_mut(&mut self, id: TransactionId) -> Option<&mut Pending> {
-        self.known.get_mut(&id)
+        self.known.get_mut(&id).map(|pending| &mut **pending)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (TransactionId, &Pending)> {
-        self.known.iter().map(|(id, pending)| (*id, pending))
+        self.known.iter().map(|(id, pending)| (*id, &**pending))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (TransactionId, &mut Pending)> {
-        self.known.iter_mut().map(|(id, pending)| (*id, pending))
+        self.known.iter_mut().map(|(id, pending)| (*id, &mut **pending))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -121,7 +122,7 @@ impl Pendings {
     /// The transaction, which is entered if it is not known.
     pub(super) fn enter(&mut self, id: TransactionId, new: impl FnOnce() -> Pending) -> &mut Pending {
         if !self.known.contains_key(&id) {
-            let pending = new();
+            let pending = Box::new(new());
             for key in &pending.keys {
                 self.by_key.entry(key.clone()).or_default().push(id);
             }
@@ -140,12 +141,12 @@ impl Pendings {
                 }
             }
         }
-        Some(pending)
+        Some(*pending)
     }
 
     /// The transactions that hold a key, in the order in which they came.
     pub(super) fn of_key(&self, key: &[u8]) -> impl Iterator<Item = (TransactionId, &Pending)> {
-        self.by_key.get(key).into_iter().flatten().map(|id| (*id, &self.known[id]))
+        self.by_key.get(key).into_iter().flatten().map(|id| (*id, &*self.known[id]))
     }
 
     /// The keys of a range that are held, ascending.

@@ -40,7 +40,12 @@ impl Degree {
         (0..=self.0).map(Degree)
     }
 
-    /// The place on the ladder, from 0 on.
+    /// The place on the ladder, from 0, which is none, over 1, speculative reads, to 1 + n, chains of n.
+    pub const fn rung(self) -> u8 {
+        self.0
+    }
+
+    /// The place on the ladder, as an index.
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }

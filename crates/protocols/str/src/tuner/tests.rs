@@ -608,6 +608,53 @@ fn every_change_is_among_the_decisions_and_early_ticks_do_nothing() {
 }
 
 #[test]
+fn a_commit_in_a_short_window_is_no_load() {
+    let config = TunerConfig::new(EXTERNAL);
+    let mut tuner = Tuner::new(config.clone(), Instant::START).unwrap();
+    let window = |tuner: &mut Tuner, commits: u32| {
+        for _ in 0..commits {
+            tuner.on_arrival();
+            tuner.on_ended(Ended::Final(Duration::from_millis(100)));
+        }
+        tuner.on_tick(tuner.next_tick());
+        tuner.has_load()
+    };
+    // Five commits a second are a load for windows of a minute, but a few of them are not known to be one.
+    assert!(!window(&mut tuner, 1) && !window(&mut tuner, 2) && !window(&mut tuner, 4));
+    let seconds = (0..10).find(|_| {
+        let length = tuner.state().window.as_secs_f64();
+        window(&mut tuner, (5.0 * length) as u32)
+    });
+    assert!(seconds.is_some(), "windows become longer until it is known");
+    // It stays one through a window in which less than usual gets done, and ends with the commits.
+    assert!(window(&mut tuner, 200) && !window(&mut tuner, 0));
+    let mut busy = Tuner::new(config, Instant::START).unwrap();
+    assert!(window(&mut busy, 1_000), "at once where there is much to do");
+}
+
+#[test]
+fn metrics_of_a_tuner_are_bounded_and_count_every_decision() {
+    let mut system = System::external(6, 0.03, peak(2, 0.1));
+    system.windows(3_000);
+    let told = system.tuner.tuning(system.tuner.degree());
+    assert_eq!(told.decided.len(), Cause::ALL.len());
+    for ((name, count), cause) in told.decided.iter().zip(Cause::ALL) {
+        let decided = system.decisions.iter().filter(|decision| decision.cause == cause).count();
+        assert_eq!((*name, *count), (cause.name(), decided as u64));
+    }
+    assert!(told.latest.len() <= Tuning::LATEST_MAX);
+    assert!(told.degree <= Degree::HIGHEST.rung() && told.settled.is_none_or(|degree| degree <= 9));
+    let mut unread = Tuner::new(TunerConfig::new(EXTERNAL), Instant::START).unwrap();
+    for _ in 0..10 * DECISIONS_MAX {
+        unread.note(Cause::Probe, Degree::READS, unread.next_tick());
+    }
+    let told = unread.tuning(Degree::NONE);
+    assert_eq!(told.latest.len(), Tuning::LATEST_MAX);
+    let probes = told.decided.iter().find(|(name, _)| *name == "probe");
+    assert_eq!(probes, Some(&("probe", 10 * DECISIONS_MAX as u64)));
+}
+
+#[test]
 fn degrees_are_a_ladder() {
     let names: Vec<String> = degrees().map(|degree| degree.to_string()).collect();
     assert_eq!(names[..4], ["none", "reads", "chains-1", "chains-2"]);

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Consultation, HandedOver, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat,
-    SiteLag, StoredVersion, Urgency,
+    SiteLag, Speculating, StoredVersion, Urgency,
 };
 use quorate_core::log::LogMachine;
 use quorate_core::topology::SiteChanges;
@@ -108,6 +108,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn handed_over(&self) -> Option<HandedOver> {
         self.machine().handed_over()
+    }
+
+    fn speculating(&self) -> Option<Speculating> {
+        self.machine().speculating()
     }
 
     fn verify(request: Request) -> Option<<Self as Machine>::Command> {
