@@ -278,8 +278,6 @@ fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
         let failed = dev.shell(statements);
         assert!(failed.code != 0 && failed.err.contains(expected), "{statements}: {}", failed.err);
     }
-    let resized = run(&["keyspace", "resize", "shop", "1", "--connect", &dev.address]);
-    assert!(resized.code == 2 && resized.err.contains("stay where they are"), "{}", resized.err);
     let create = |name| {
         let options = "--isolation snapshot --replicas 2 --chain 3 --no-tuner";
         dev.shell(&format!("keyspace create {name} {options}; put kept yes"))
