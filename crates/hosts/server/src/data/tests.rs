@@ -506,7 +506,7 @@ fn groups_of_other_sizes_are_written_down_with_a_change() {
     data.note_memberships(first.id, &known).unwrap();
     let read = data.memberships(first.id).unwrap().unwrap();
     assert_eq!((&read, read.memberships.members(ShardId(10)).size()), (&known, GroupSize::ONE));
-    assert_eq!(read.memberships.members(ShardId(8)).size().replicas(), 3);
+    assert_eq!(read.memberships.members(ShardId(8)).size().replicas(), 4);
     let mut overlaid = first.clone();
     read.overlay(&mut overlaid);
     assert_eq!(overlaid, second, "homes are groups as all others are");
