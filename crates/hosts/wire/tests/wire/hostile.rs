@@ -489,7 +489,7 @@ fn groups_of_even_size_are_for_snapshot_keyspaces() {
         assert!(2 * size.majority() > size.replicas());
     }
     let compared = Keyspace {
-        comparison: Some(Comparison { rival: System::TxnOcc.into(), service: None }),
+        comparison: Some(Comparison { rival: System::TxnOcc.into(), service: Some(group(3, 3)) }),
         homes: Vec::new(),
         speculation: None,
         ..keyspace(6)
@@ -631,7 +631,7 @@ fn comparison_systems_with_the_wrong_groups_are_refused() {
         assert_eq!(with.is_ok(), rival.has_service(), "{rival}");
         assert_eq!(without.is_ok(), !rival.has_service(), "{rival}");
     }
-    let error = decode::<Comparison>(&encode(&Comparison { rival: System::TxnOcc.into(), service: None }));
+    let error = decode::<Comparison>(&encode(&Comparison { rival: System::TxnOcc.into(), service: Some(group(3, 3)) }));
     assert!(error.unwrap_err().to_string().contains("without one"));
 }
 

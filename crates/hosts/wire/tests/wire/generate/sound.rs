@@ -43,6 +43,11 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
             let service = has_service.then(|| Value::Message(self::message("Shard", random)));
             message.set(2, service.into_iter().collect());
         }
+        "Speculation" => {
+            // Of the variants, str-external has chains.
+            let chain = (message.number(1) == 4 && random.chance(0.5)).then(|| random.below(9));
+            message.set(3, chain.map(Value::Varint).into_iter().collect());
+        }
         "Keyspace" => keyspace(message, random),
         "Dropped" => dropped(message, random),
         "verify.Request" => shorten(message, 3, PATH_MAX),
