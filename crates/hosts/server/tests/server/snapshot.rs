@@ -161,7 +161,8 @@ async fn the_tuner_of_a_node_is_on_its_page_of_metrics() {
         assert_eq!(one("final_commits_total"), written as f64);
         assert!(
             (0.0..=1.0).contains(&one("tuner_degree")),
-            "its variant shows nothing, so chains are no choice"
+            "its variant shows nothing, so chains are no choice: {}",
+            one("tuner_degree")
         );
         assert!((-1.0..=1.0).contains(&one("tuner_settled_degree")));
         assert!((0.2..=60.0).contains(&one("tuner_window_seconds")));
@@ -291,9 +292,11 @@ async fn a_killed_node_has_forgotten_no_decision() {
             _ => None,
         });
         assert_eq!(outcome, Some(Outcome::Committed(timestamp)));
-        assert!(matches!(write(&mut raw, 2, "second"), Ending::Committed { .. }));
+        // The first commit may lie ahead of clocks, where it has passed a replica: a snapshot by the clock alone is below it.
+        let mut commits = |sequence| matches!(write(&mut raw, sequence, "second"), Ending::Committed { .. });
+        assert!((2..12).any(&mut commits), "what is refused says what the next snapshot has to include");
         let mut raw = Raw::client(cluster.addresses()[0]);
-        assert!(is_value(&read(&mut raw, 3), "second"));
+        assert!(is_value(&read(&mut raw, 12), "second"));
         let home = cluster.replica_directory(0, HOME).join("log");
         assert!(home.exists(), "a home of one is on disk");
         assert_eq!(cluster.replica_directory(0, SHARD).join("log").exists(), durability == Durability::Sync);

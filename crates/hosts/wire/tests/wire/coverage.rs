@@ -16,7 +16,8 @@ use crate::roots;
 const TIMES_MIN: usize = 3;
 
 /// Fields whose check leaves no room for all that their type has: `sound` draws the edges that are left.
-const CHECKED: [(&str, &str); 21] = [
+const CHECKED: [(&str, &str); 22] = [
+    ("Speculation", "chain_max"),
     ("Transaction", "participants"),
     ("Tenure", "members"),
     ("log.Membership", "members"),

@@ -31,7 +31,17 @@ impl Home {
     /// The degree that transactions which begin or commit now may go to.
     fn degree(&self) -> Degree {
         let tuned = self.tuner.as_ref().filter(|tuner| tuner.has_load());
-        tuned.map_or(Degree::HIGHEST, |tuner| tuner.degree())
+        tuned.map_or(self.greatest_degree(), |tuner| tuner.degree())
+    }
+
+    /// The degree that the variant allows.
+    fn greatest_degree(&self) -> Degree {
+        let variant = self.config.variant;
+        match variant.shows {
+            Shows::Chain(length) => Degree::chains(length).unwrap_or(Degree::HIGHEST),
+            _ if variant.reads_speculatively => Degree::READS,
+            _ => Degree::NONE,
+        }
     }
 
     /// True if transactions may read from others of this node that are not final.
