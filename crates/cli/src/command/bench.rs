@@ -419,7 +419,7 @@ impl BenchArguments {
         }
         let (sites, nodes) = self.places(workload)?;
         let (durability, log, wan) = (self.durability, self.log(), self.wan.clone());
-        Ok(Embedded::start_at(&program()?, sites, nodes, durability, log, wan)?)
+        Embedded::start_at(&program()?, sites, nodes, durability, log, wan)
     }
 
     /// Options that mean nothing together are more likely a mistake than a wish.
