@@ -209,7 +209,7 @@ pub struct SiteLag {
     pub holds_up: bool,
 }
 
-/// What has come of the transactions of a node since its machine began, where transactions run at nodes, and how much they speculate.
+/// The ends of the transactions of a node since its machine began, and how much these transactions speculate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Speculating {
     /// Transactions that became final.
@@ -237,7 +237,7 @@ pub struct Tuning {
     pub degree: u8,
     /// The degree that the tuner has settled on, if it has.
     pub settled: Option<u8>,
-    /// What the tuner is at, in a word.
+    /// The phase of the tuner, in a word.
     pub phase: &'static str,
     /// Final commits per second in the last window.
     pub commits_per_second: f64,
@@ -368,7 +368,7 @@ pub trait HostedReplica: Machine {
         None
     }
 
-    /// What has come of the transactions of its node, and how much they speculate, where it is the machine of a node.
+    /// The ends of the transactions of its node, and how much they speculate; none if it is not the machine of a node.
     fn speculating(&self) -> Option<Speculating> {
         None
     }

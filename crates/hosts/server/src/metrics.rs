@@ -167,7 +167,7 @@ pub(crate) fn render(status: &Status) -> String {
     page.text
 }
 
-/// What the machines of nodes say that run the transactions of `snapshot` keyspaces.
+/// The numbers of machines that run the transactions of `snapshot` keyspaces at their nodes.
 fn speculation(page: &mut Page, status: &Status) {
     page.each_node(
         status,

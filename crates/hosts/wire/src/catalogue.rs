@@ -197,7 +197,6 @@ pub fn decode_counter(value: &[u8]) -> Result<u32, DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::Epoch;
     use quorate_core::topology::{Durability, Isolation};
 
     use super::*;
@@ -234,20 +233,13 @@ mod tests {
     }
 
     fn keyspace(id: u32, shard: u32) -> Value {
-        encode(&Keyspace {
-            id: KeyspaceId(id),
-            name: "accounts".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(ShardId(shard), vec![NodeId(0)])],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        })
+        encode(&Keyspace::new(
+            KeyspaceId(id),
+            "accounts",
+            Isolation::Strict,
+            Durability::Sync,
+            vec![Shard::new(ShardId(shard), vec![NodeId(0)])],
+        ))
     }
 
     #[test]

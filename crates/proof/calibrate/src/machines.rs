@@ -239,20 +239,13 @@ impl Bench {
         }
         bench.step_coordinator(Input::Start);
         let nodes = (0..REPLICAS as u16).map(NodeId).collect();
-        let keyspace = Keyspace {
-            id: KEYSPACE,
-            name: "calibration".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Memory,
-            shards: vec![Shard::new(SHARD, nodes)],
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-            epoch: Epoch::FIRST,
-        };
+        let keyspace = Keyspace::new(
+            KEYSPACE,
+            "calibration",
+            Isolation::Strict,
+            Durability::Memory,
+            vec![Shard::new(SHARD, nodes)],
+        );
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];
         bench.step_coordinator(Input::Command(Command::Route(Arc::new(Routes::new(keyspace, nearest)))));
         bench.settle()?;

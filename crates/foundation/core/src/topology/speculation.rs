@@ -126,7 +126,7 @@ pub enum SpeculationError {
         max = Speculation::CHAIN_MAX
     )]
     ChainLength {
-        /// What was asked for.
+        /// The length that the keyspace was to have.
         length: u8,
     },
     /// The variant has no chains.

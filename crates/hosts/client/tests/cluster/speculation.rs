@@ -120,7 +120,7 @@ async fn a_shard_of_six_survives_two_nodes() {
     for node in [0, 5] {
         cluster.crash(node);
     }
-    // What a node had not told its shard yet waits for the node: other keys do not.
+    // A key waits for the node whose transaction has prepared it there; other keys do not.
     assert_eq!(count_up(&shop, "b").await, 1);
     for node in [0, 5] {
         cluster.restart(node);

@@ -1,4 +1,4 @@
-//! What holds of keyspaces of several isolations, told once.
+//! Stories that keyspaces of several isolations share.
 
 use quorate::{Database, Keyspace, Outcome, Receipt};
 
@@ -62,7 +62,7 @@ pub(crate) async fn nodes_crash_and_remember(cluster: &mut Cluster, keyspace: &K
             assert_eq!(count_up(keyspace, key).await, 2 + node as u64, "{key} without node {node}");
         }
         cluster.restart(node);
-        // What it has missed it learns before the next one is gone.
+        // The node learns the entries that it has missed before the next one is gone.
         for key in ["g", "h", "i"] {
             count_up(keyspace, key).await;
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
-use quorate_core::{Epoch, GroupSize, NodeId, SiteId};
+use quorate_core::{GroupSize, NodeId, SiteId};
 use quorate_runtime::wan::{Matrix, MatrixError};
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
 use serde::Deserialize;
@@ -325,20 +325,13 @@ fn default_replicas(topology: &Topology) -> Vec<NodeId> {
 
 /// The built-in keyspace, with one shard on these nodes.
 pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> Keyspace {
-    Keyspace {
-        id: SYSTEM_KEYSPACE_ID,
-        name: SYSTEM_KEYSPACE.to_owned(),
-        isolation: Isolation::Strict,
+    Keyspace::new(
+        SYSTEM_KEYSPACE_ID,
+        SYSTEM_KEYSPACE,
+        Isolation::Strict,
         durability,
-        shards: vec![Shard::new(SYSTEM_SHARD, replicas)],
-        epoch: Epoch::FIRST,
-        clock_bound: None,
-        comparison: None,
-        removals: Vec::new(),
-        joins: Vec::new(),
-        homes: Vec::new(),
-        speculation: None,
-    }
+        vec![Shard::new(SYSTEM_SHARD, replicas)],
+    )
 }
 
 fn matrix(text: &str, name: &Spanned<String>, topology: &Topology) -> Result<Arc<Matrix>, ConfigError> {

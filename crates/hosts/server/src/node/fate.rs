@@ -251,26 +251,19 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use quorate_core::topology::{Durability, Isolation, Shard};
-    use quorate_core::{ClockTime, Epoch, NodeId, ShardId};
+    use quorate_core::{ClockTime, NodeId, ShardId};
     use quorate_wire::catalogue::DELETE_AFTER;
 
     use super::*;
 
     fn keyspace(name: &str) -> Keyspace {
-        Keyspace {
-            id: KeyspaceId(3),
-            name: name.to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard::new(ShardId(7), [0, 1, 2].map(NodeId).to_vec())],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        }
+        Keyspace::new(
+            KeyspaceId(3),
+            name,
+            Isolation::Strict,
+            Durability::Sync,
+            vec![Shard::new(ShardId(7), [0, 1, 2].map(NodeId).to_vec())],
+        )
     }
 
     fn dropped(name: &str, former: &[&str], stage: DropStage) -> Dropped {

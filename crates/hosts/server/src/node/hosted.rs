@@ -121,7 +121,7 @@ pub(crate) trait Runs: Send {
     /// The containers and shares that the machine has handed to other sites, where it is one of a local site.
     fn handed_over(&self) -> Option<HandedOver>;
 
-    /// What has come of the transactions of the node, and how much they speculate, where the machine runs them.
+    /// The ends of the transactions of the node, and how much they speculate; none if the machine does not run them.
     fn speculating(&self) -> Option<Speculating>;
 
     /// What is known of the replica beside the machine.

@@ -1,9 +1,9 @@
-//! What operators are told of a node that runs the transactions of a `snapshot` keyspace: what has come of them, and what its tuner does.
+//! The status of a node that runs the transactions of a `snapshot` keyspace: how many have ended in which way, and the decisions of its tuner.
 
 use quorate_core::hosted::{Speculating, Tuning, TuningDecision};
 use serde::Serialize;
 
-/// What has come of the transactions of a node since this process started.
+/// The ends of the transactions of a node since this process started.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpeculatingStatus {
     /// Transactions that became final.

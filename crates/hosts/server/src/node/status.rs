@@ -179,7 +179,7 @@ pub struct ReplicaStatus {
     /// there are no local sites.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handed_over: Option<HandedOverStatus>,
-    /// What has come of the transactions of its node, and how much they speculate; absent where it does not run them.
+    /// The ends of the transactions of its node, and how much they speculate; absent where it does not run them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speculating: Option<SpeculatingStatus>,
 }

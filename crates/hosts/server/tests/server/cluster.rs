@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Keyspace, Shard};
-use quorate_core::{Epoch, KeyspaceId, NodeId, ShardId};
+use quorate_core::{KeyspaceId, NodeId, ShardId};
 use quorate_runtime::ports::free_listeners;
 use quorate_server::{Config, Initialise, Limits, Server, Sockets, print_config};
 
@@ -120,20 +120,8 @@ impl Cluster {
     /// Writes a keyspace into the catalogue and waits until every node hosts it.
     pub(crate) async fn create(&self, client: &mut Client, name: &str, durability: Durability) -> Keyspace {
         let number = 1 + name.bytes().map(u32::from).sum::<u32>();
-        let keyspace = Keyspace {
-            id: KeyspaceId(number),
-            name: name.to_owned(),
-            durability,
-            shards: vec![Shard::new(ShardId(number), vec![NodeId(0), NodeId(1), NodeId(2)])],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-            ..self.system().clone()
-        };
+        let shards = vec![Shard::new(ShardId(number), vec![NodeId(0), NodeId(1), NodeId(2)])];
+        let keyspace = Keyspace::new(KeyspaceId(number), name, self.system().isolation, durability, shards);
         let key = format!("keyspace/{name}");
         client.write(self.system(), &key, Some(quorate_wire::encode(&keyspace))).await;
         self.healthy(2).await;

@@ -428,20 +428,7 @@ fn entries_that_do_not_ascend_are_refused() {
 fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
     use quorate_core::topology::{Durability, Isolation, Shard};
     use quorate_core::{KeyspaceId, NodeId};
-    let keyspace = |shards| Keyspace {
-        id: KeyspaceId(1),
-        name: "k".to_owned(),
-        isolation: Isolation::Strict,
-        durability: Durability::Sync,
-        shards,
-        epoch: Epoch::FIRST,
-        clock_bound: None,
-        comparison: None,
-        removals: Vec::new(),
-        joins: Vec::new(),
-        homes: Vec::new(),
-        speculation: None,
-    };
+    let keyspace = |shards| Keyspace::new(KeyspaceId(1), "k", Isolation::Strict, Durability::Sync, shards);
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
     for (replicas, expected) in
@@ -467,19 +454,13 @@ fn groups_of_even_size_are_for_snapshot_keyspaces() {
     use quorate_core::topology::{Durability, Isolation, Shard, Speculation};
     use quorate_core::{GroupSize, KeyspaceId, NodeId};
     let group = |id, nodes: u16| Shard::new(ShardId(id), (0..nodes).map(NodeId).collect());
-    let keyspace = |replicas: u16| Keyspace {
-        id: KeyspaceId(1),
-        name: "k".to_owned(),
-        isolation: Isolation::Snapshot,
-        durability: Durability::Sync,
-        shards: vec![group(1, replicas)],
-        epoch: Epoch::FIRST,
-        clock_bound: None,
-        comparison: None,
-        removals: Vec::new(),
-        joins: Vec::new(),
-        homes: vec![group(2, 1)],
-        speculation: Some(Speculation { chain_max: Some(8), ..Speculation::default() }),
+    let keyspace = |replicas: u16| {
+        let shards = vec![group(1, replicas)];
+        Keyspace {
+            homes: vec![group(2, 1)],
+            speculation: Some(Speculation { chain_max: Some(8), ..Speculation::default() }),
+            ..Keyspace::new(KeyspaceId(1), "k", Isolation::Snapshot, Durability::Sync, shards)
+        }
     };
     for replicas in 1..=GroupSize::MAX as u16 {
         let keyspace = keyspace(replicas);
@@ -579,19 +560,10 @@ fn changes_that_cannot_have_been_are_refused() {
         let (mut spoilt, mut epoch) = (shard.clone(), Epoch(4));
         let mut change = spoilt.change.take().unwrap();
         spoil(&mut spoilt, &mut change, &mut epoch);
+        let shards = vec![Shard { change: Some(change), ..spoilt }];
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "k".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: vec![Shard { change: Some(change), ..spoilt }],
             epoch,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
+            ..Keyspace::new(KeyspaceId(1), "k", Isolation::Strict, Durability::Sync, shards)
         };
         decode::<Keyspace>(&encode(&keyspace)).err().map(|error| error.to_string())
     };

@@ -8,7 +8,7 @@ use quorate_core::command::Routes;
 use quorate_core::hosted::{Boot, HostedReplica, Seat, Shards};
 use quorate_core::topology::{Isolation, Keyspace, Shard};
 use quorate_core::{
-    Address, ClientId, Epoch, GroupSize, Groups, Machine, NodeId, Random, ReplicaId, ReplicaIndex, ShardId,
+    Address, ClientId, GroupSize, Groups, Machine, NodeId, Random, ReplicaId, ReplicaIndex, ShardId,
 };
 use quorate_granola::{Command, CoordinatorConfig, Locking, ReplicaConfig};
 use quorate_log::member::Config;
@@ -159,20 +159,8 @@ impl<A: Application> Deployment<OneRound<A>> {
         let node = |group: usize, at: usize| NodeId((group * self.replicas + at) as u16);
         let nodes = |group: usize| (0..self.replicas).map(|at| node(group, at)).collect();
         let shards = (0..self.groups()).map(|group| Shard::new(shard(group), nodes(group)));
-        let keyspace = Keyspace {
-            id: KEYSPACE,
-            name: "measured".to_owned(),
-            isolation: Isolation::Strict,
-            durability: self.durability,
-            shards: shards.collect(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        };
+        let keyspace =
+            Keyspace::new(KEYSPACE, "measured", Isolation::Strict, self.durability, shards.collect());
         let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
         Routes::new(keyspace, nearest.collect())
     }

@@ -413,28 +413,21 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use quorate_core::NodeId;
     use quorate_core::topology::{Durability, Isolation, Shard};
-    use quorate_core::{Epoch, NodeId};
     use quorate_workloads::{Plan, UniqueValues};
 
     use super::*;
 
     fn keyspace() -> Keyspace {
         let shard = |id| Shard::new(ShardId(id), vec![NodeId(0)]);
-        Keyspace {
-            id: KEYSPACE,
-            name: "tested".to_owned(),
-            isolation: Isolation::Serializable,
-            durability: Durability::Memory,
-            shards: vec![shard(1), shard(2), shard(3)],
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-            comparison: None,
-            removals: Vec::new(),
-            joins: Vec::new(),
-            homes: Vec::new(),
-            speculation: None,
-        }
+        Keyspace::new(
+            KEYSPACE,
+            "tested",
+            Isolation::Serializable,
+            Durability::Memory,
+            vec![shard(1), shard(2), shard(3)],
+        )
     }
 
     #[test]

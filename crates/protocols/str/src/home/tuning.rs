@@ -67,7 +67,7 @@ impl Home {
         }
     }
 
-    /// What has come of the transactions of this node, and how much they speculate.
+    /// The ends of the transactions of this node, and how much they speculate.
     pub(crate) fn speculating(&self) -> Speculating {
         let Counts { finals, aborts, apologies, shown, speculative_reads, cascades, mixed: _, passed } =
             self.counts;
