@@ -232,27 +232,3 @@ fn a_transaction_waits_for_what_it_depends_on() {
         story.assert_nothing_held(&["A/r0", "C/r0"]);
     }
 }
-
-/// Node 2 comes back while the clock of the leader is wrong, and is told a time that was over long ago. Once that clock is right, a session of node 2 that has seen
-/// the right time is refused once, and its node asks again.
-#[test]
-fn a_wrong_time_that_a_leader_has_told_is_not_believed_for_ever() {
-    let mut story = Story::new(&["cluster A=1,2,3"]);
-    let set_clocks = |story: &mut Story, machines: &[&str], micros: u64| {
-        for machine in machines {
-            story.go_on(&[&format!("clock {machine} {micros}")]);
-        }
-    };
-    let right = 1_000_000_000_000_000;
-    set_clocks(&mut story, &["A/r0", "A/r1", "A/r2", "N1/r0", "N2/r0", "N3/r0"], right);
-    // Who is read from is granted the right time.
-    story.go_on(&["begin c2 1", "get c2 1 a", "deliver", "advance 1000"]);
-    story.go_on(&["begin c2 2", "put c2 2 a x", "commit c2 2", "deliver"]);
-    story.assert_told("  c2.2 COMMITTED @1000000001");
-    story.go_on(&["fail 2", "clock A/r0 1000", "revive 2", "deliver", "advance 1000"]);
-    set_clocks(&mut story, &["A/r0", "A/r1", "N2/r0"], right + 10_000_000);
-    story.go_on(&["begin c2 3", "get c2 3 a", "deliver"]);
-    story.go_on(&["begin c2 4", "get c2 4 a", "deliver"]);
-    story.assert_told("  c2.3 Invalid(SeenAhead");
-    story.assert_told("  c2.4 got a = x");
-}

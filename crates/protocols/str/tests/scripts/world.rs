@@ -9,8 +9,8 @@ use quorate_core::hosted::{Holdings, Shards};
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, NodeId,
-    ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
+    Address, ClientId, ClockTime, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, Members,
+    NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
 };
 use quorate_str::{
     Coordinator, CoordinatorConfig, Entry, Message, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent,
@@ -169,6 +169,7 @@ impl World {
                     self.restart(machine, told);
                 }
             }
+            ["members", group, ref indices @ ..] => self.change_members(group, indices, told),
             ["show", who] => self.show(who, told),
             _ if self.stage().command(words, told) => {}
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, told),
@@ -274,6 +275,19 @@ impl World {
         let is_written = told.iter().any(|line| line.starts_with("  c19.0 COMMITTED"));
         assert!(is_written, "nothing was written: {told:#?}");
         self.begin_clocks(&mut told);
+    }
+
+    /// Every machine learns that a group has these members.
+    fn change_members(&mut self, group: &str, indices: &[&str], told: &mut Vec<String>) {
+        let index = |word: &&str| ReplicaIndex(word.strip_prefix('r').unwrap().parse().unwrap());
+        let members = Members::on_log(indices.iter().map(index)).unwrap();
+        let stage = self.stage();
+        let groups = stage.groups().next([(stage.play().shard(group), members)]);
+        let ids: Vec<ReplicaId> = stage.replicas().keys().copied().collect();
+        for id in ids {
+            let command = ReplicaCommand::ChangeGroups(groups.clone());
+            stage.step_replica(id, Input::Command(command), told);
+        }
     }
 
     /// A machine learns which others are on its node.
