@@ -24,7 +24,7 @@ fn transactions_keep_their_promise_where_nothing_goes_wrong() {
 #[test]
 fn transactions_keep_their_promise_under_all_faults() {
     assert_kept(1..=25, Faults::All);
-    // Seeds of which an earlier draw has found a mistake. Scripts of the protocol play what they have found.
+    // Seeds of which an earlier draw has found a mistake.
     for seed in [45, 75, 114, 132, 141, 257, 260, 646] {
         let options =
             Options { system: SystemKind::SNAPSHOT, faults: Faults::All, ..Options::new(seed..=seed) };
