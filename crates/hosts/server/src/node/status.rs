@@ -237,7 +237,7 @@ impl Node {
         let replicas: Vec<_> = self
             .replica_ids()
             .into_iter()
-            .map(|id| replica(id, &self.replicas[&id], &data_directory, turn.time.now))
+            .map(|id| self.replica_status(id, &data_directory, turn.time.now))
             .collect();
         let mut problems = Vec::new();
         if !self.is_started {
@@ -281,6 +281,73 @@ impl Node {
             log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
             disk: self.disk_status(),
             replicas,
+        }
+    }
+
+    fn replica_status(&self, id: ReplicaId, data_directory: &str, now: Instant) -> ReplicaStatus {
+        let hosted = &self.replicas[&id];
+        let base = ReplicaStatus {
+            keyspace: hosted.placement.keyspace_name.clone(),
+            shard: id.shard.0,
+            index: id.index.0,
+            members: hosted.placement.group.replica_ids().map(|replica| replica.index.0).collect(),
+            nodes: hosted.placement.group.replicas.iter().map(|node| node.0).collect(),
+            epoch: hosted.placement.memberships.epoch.0,
+            arrived: None,
+            durability: hosted.placement.durability.name(),
+            protocol: hosted.placement.protocol().name(),
+            leads: false,
+            state: "refused",
+            catalogue: hosted.standing.name(),
+            problem: hosted.problem(data_directory),
+            accepted_losses: Vec::new(),
+            lost_shards: Vec::new(),
+            view: 0,
+            prepared: 0,
+            commits: 0,
+            aborts: 0,
+            record_len: 0,
+            recoveries: 0,
+            records: 0,
+            held: 0,
+            log_lag_bytes: 0,
+            lags: Vec::new(),
+            handed_over: None,
+            speculating: None,
+        };
+        let State::Running(running) = &hosted.state else { return base };
+        let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
+        let Facts {
+            arrived, decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, ..
+        } = running.facts();
+        let state = match status {
+            // The machine is not started, and has read nothing of what the others know.
+            _ if !self.is_started => hosted::Status::Recovering.name(),
+            hosted::Status::Recovering if hosted.lost().is_some() => "lost",
+            status => status.name(),
+        };
+        ReplicaStatus {
+            state,
+            epoch: running.epoch().0,
+            arrived: arrived.map(|since| since.0),
+            leads,
+            accepted_losses: accepted_losses.to_vec(),
+            lost_shards: running.lost_shards().iter().map(|shard| shard.0).collect(),
+            view: view.0,
+            prepared,
+            commits,
+            aborts,
+            record_len,
+            recoveries,
+            records,
+            held,
+            log_lag_bytes,
+            lags: running.lags(now).iter().map(LagStatus::from).collect(),
+            handed_over: running
+                .handed_over()
+                .map(|HandedOver { containers, shares }| HandedOverStatus { containers, shares }),
+            speculating: running.speculating().map(SpeculatingStatus::from),
+            ..base
         }
     }
 
@@ -354,68 +421,5 @@ fn transport(turn: &Turn<'_>) -> TransportStatus {
         slow_readers: counters.slow_readers,
         unsupported: counters.unsupported,
         unsupported_by_peers: counters.unsupported_by_peers,
-    }
-}
-
-fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str, now: Instant) -> ReplicaStatus {
-    let base = ReplicaStatus {
-        keyspace: hosted.placement.keyspace_name.clone(),
-        shard: id.shard.0,
-        index: id.index.0,
-        members: hosted.placement.group.replica_ids().map(|replica| replica.index.0).collect(),
-        nodes: hosted.placement.group.replicas.iter().map(|node| node.0).collect(),
-        epoch: hosted.placement.memberships.epoch.0,
-        arrived: None,
-        durability: hosted.placement.durability.name(),
-        protocol: hosted.placement.protocol().name(),
-        leads: false,
-        state: "refused",
-        catalogue: hosted.standing.name(),
-        problem: hosted.problem(data_directory),
-        accepted_losses: Vec::new(),
-        lost_shards: Vec::new(),
-        view: 0,
-        prepared: 0,
-        commits: 0,
-        aborts: 0,
-        record_len: 0,
-        recoveries: 0,
-        records: 0,
-        held: 0,
-        log_lag_bytes: 0,
-        lags: Vec::new(),
-        handed_over: None,
-        speculating: None,
-    };
-    let State::Running(running) = &hosted.state else { return base };
-    let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
-    let Facts { arrived, decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, .. } =
-        running.facts();
-    let state = match status {
-        hosted::Status::Recovering if hosted.lost().is_some() => "lost",
-        status => status.name(),
-    };
-    ReplicaStatus {
-        state,
-        epoch: running.epoch().0,
-        arrived: arrived.map(|since| since.0),
-        leads,
-        accepted_losses: accepted_losses.to_vec(),
-        lost_shards: running.lost_shards().iter().map(|shard| shard.0).collect(),
-        view: view.0,
-        prepared,
-        commits,
-        aborts,
-        record_len,
-        recoveries,
-        records,
-        held,
-        log_lag_bytes,
-        lags: running.lags(now).iter().map(LagStatus::from).collect(),
-        handed_over: running
-            .handed_over()
-            .map(|HandedOver { containers, shares }| HandedOverStatus { containers, shares }),
-        speculating: running.speculating().map(SpeculatingStatus::from),
-        ..base
     }
 }

@@ -1,5 +1,7 @@
 //! Nodes that die and come back.
 
+use std::time::Duration;
+
 use quorate_core::topology::Durability;
 use quorate_server::{Initialise, Server};
 
@@ -95,6 +97,31 @@ async fn a_replica_with_a_lost_log_rejoins() {
 }
 
 #[tokio::test]
+async fn no_replica_of_a_node_that_is_starting_counts_as_serving() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    cluster.crash(1);
+    cluster.restart(1);
+    let mut starting = 0;
+    loop {
+        let status = cluster.server(1).status();
+        if status.healthy {
+            break;
+        }
+        if status.problems.iter().any(|problem| problem == "the node is starting") {
+            starting += 1;
+            assert!(
+                status.replicas.iter().all(|replica| replica.state == "recovering"),
+                "{:?}",
+                status.replicas
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(starting > 0, "the node was asked while it started");
+}
+
+#[tokio::test]
 async fn a_corrupted_log_is_refused_with_advice_and_the_others_are_served() {
     let mut cluster = Cluster::start(Durability::Sync);
     cluster.healthy(1).await;
@@ -120,7 +147,7 @@ async fn a_corrupted_log_is_refused_with_advice_and_the_others_are_served() {
         if status.replicas[0].state == "normal" {
             break status;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     };
     let refused = &status.replicas[1];
     assert_eq!((refused.keyspace.as_str(), refused.state), ("accounts", "refused"));
