@@ -16,8 +16,6 @@ use crate::mutants::{self, Mutant};
 pub(crate) const ANSWER_EDGES_MAX: usize = 100_000;
 /// So many steps may be taken in one search.
 const STEPS_MAX: u64 = 300_000_000;
-/// Up to so many chains of one key are put in order pair by pair before the search.
-const PAIRWISE_CHAINS_MAX: usize = 40;
 
 /// What a level says about edges between transactions, beyond those that are known.
 pub(crate) trait Model {
@@ -185,7 +183,7 @@ fn guess_orders<M: Model>(model: &mut M, orders: &[OpenOrder], place: impl Fn(&M
         let mut chains: Vec<&Chain> = order.chains.iter().collect();
         chains.sort_by_key(|chain| place(model, chain));
         let is_placed = model.steps() <= STEPS_MAX
-            && (add_in_order(model, order.key, &chains) || add_pairwise(model, order.key, &chains));
+            && (add_in_order(model, order.key, &chains) || add_by_insertion(model, order.key, &chains));
         if !is_placed {
             model.undo(mark);
             return false;
@@ -203,19 +201,25 @@ fn add_in_order(model: &mut impl Model, key: KeyId, chains: &[&Chain]) -> bool {
     fits
 }
 
-/// Orders each two of the chains as given or, where that does not fit, the other way round.
-fn add_pairwise(model: &mut impl Model, key: KeyId, chains: &[&Chain]) -> bool {
+/// Puts each chain as far back among those before it as it fits: few stand far from where they are likely to stand.
+fn add_by_insertion(model: &mut impl Model, key: KeyId, chains: &[&Chain]) -> bool {
     let mark = model.mark();
-    let mut pairs = (0..chains.len()).flat_map(|at| (0..at).map(move |earlier| (earlier, at)));
-    let fits = chains.len() <= PAIRWISE_CHAINS_MAX
-        && pairs.all(|(one, other)| {
-            let (one, other) = (chains[one], chains[other]);
-            model.try_add(&before(key, one, other)) || model.try_add(&before(key, other, one))
+    let mut placed: Vec<&Chain> = Vec::with_capacity(chains.len());
+    for &chain in chains {
+        let mut places = (0..=placed.len()).rev();
+        let place = places.find(|&place| {
+            let previous = place.checked_sub(1).map(|at| before(key, placed[at], chain));
+            let next = placed.get(place).map(|next| before(key, chain, next));
+            let edges: Vec<Edge> = previous.into_iter().chain(next).flatten().collect();
+            model.steps() <= STEPS_MAX && model.try_add(&edges)
         });
-    if !fits {
-        model.undo(mark);
+        let Some(place) = place else {
+            model.undo(mark);
+            return false;
+        };
+        placed.insert(place, chain);
     }
-    fits
+    true
 }
 
 /// A choice that was made freely, with the state before.

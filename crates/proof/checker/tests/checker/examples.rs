@@ -571,6 +571,38 @@ fn many_unread_appends_are_ordered_as_the_dependencies_say() {
     }
 }
 
+/// More unread writes of a register than a search would order. Almost all of them took effect in the order of real time, but neither that order
+/// nor one that follows the known dependencies fits: the first read of `x` comes long after its version was overwritten, and each other one has
+/// seen that the other writer came before.
+#[test]
+fn many_writes_of_which_few_took_effect_in_another_order() {
+    let mut writers = vec![
+        r#"[["w","x",1],["w","made 1",1]]"#.to_owned(),
+        r#"[["r","made 1",SEEN],["w","x",2]]"#.to_owned(),
+    ];
+    writers.extend((3..407).map(|write| match write {
+        3..7 => format!(r#"[["w","x",{write}],["w","made {write}",1]]"#),
+        _ => format!(r#"[["w","x",{write}]]"#),
+    }));
+    let mut history = String::new();
+    for (kind, seen) in [("invoke", "null"), ("ok", "1")] {
+        for (process, ops) in writers.iter().enumerate() {
+            history += &format!("{kind} {process} #A {}\n", ops.replace("SEEN", seen));
+        }
+    }
+    for (process, site, read, seen) in [(407, "B", 3, 4), (408, "C", 6, 5), (409, "D", 1, 1)] {
+        for (kind, value, made) in [("invoke", "null", "null"), ("ok", &*read.to_string(), "1")] {
+            history += &format!(r#"{kind} {process} #{site} [["r","x",{value}],["r","made {seen}",{made}]]"#);
+            history.push('\n');
+        }
+    }
+    let history = brief(&history);
+    for level in [Level::Si, Level::Psi, Level::WalterPsi, Level::Serializable] {
+        let report = quorate_checker::check(&history, level);
+        assert_eq!(report.verdict.name(), "valid", "{report}");
+    }
+}
+
 /// Two snapshots of one site that each miss what the other saw: no order of them fits, whatever the other
 /// sites do. Parallel snapshot isolation without sites allows it.
 #[test]
