@@ -86,9 +86,14 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Ends the machine, with every effect that is held, and gives its generator to the next incarnation.
-    pub fn into_random(self) -> Random {
-        self.random
+    /// Ends the machine, with every effect that is held. Returns its generator, for the next incarnation, and the events of which the host has
+    /// not heard, for judges.
+    pub fn end(self) -> (Random, Vec<M::Event>) {
+        let event = |held| match held {
+            Held::Emit(event) => Some(event),
+            _ => None,
+        };
+        (self.random, self.queue.into_held().filter_map(event).collect())
     }
 
     /// The machine, to be looked at.

@@ -59,6 +59,11 @@ impl<T> Queue<T> {
         let durable = self.durable;
         self.held.pop_front_if(|(mark, _)| *mark <= durable).map(|(_, element)| element)
     }
+
+    /// The elements that are held.
+    pub fn into_held(self) -> impl Iterator<Item = T> {
+        self.held.into_iter().map(|(_, element)| element)
+    }
 }
 
 impl<T> Default for Queue<T> {

@@ -434,5 +434,5 @@ fn the_next_incarnation_goes_on_with_the_generator() {
         );
         expected.next_u64();
     }
-    assert_eq!(driver.into_random().next_u64(), expected.next_u64());
+    assert_eq!(driver.end().0.next_u64(), expected.next_u64());
 }

@@ -23,7 +23,7 @@ use crate::membership::MembershipStep;
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, Scenario};
 use crate::site_loss::{SiteLosses, SiteStep};
-use crate::system::{Journal, System};
+use crate::system::System;
 use crate::world::World;
 use crate::world::clock::{Pace, PhysicalClock};
 use crate::world::disk::{Condition, Crash, Decay, Disk};
@@ -60,8 +60,6 @@ pub struct Cluster<S: System> {
     pub world: World<S, Alarm>,
     /// What is simulated.
     pub scenario: Scenario<S>,
-    /// The words for judges of servers that have crashed since this was looked at.
-    pub last_words: Vec<(ReplicaId, Journal)>,
     keyspace: Keyspace,
     /// All groups of replicas: the shards of the keyspace, and what else the system needs.
     groups: Vec<Shard>,
@@ -119,7 +117,6 @@ impl<S: System> Cluster<S> {
         groups.extend(keyspace.homes.iter().cloned());
         world.network().keep_order_within_nodes(S::ISOLATION.has_homes());
         let mut cluster = Cluster {
-            last_words: Vec::new(),
             world,
             keyspace,
             groups,
@@ -412,9 +409,6 @@ impl<S: System> Cluster<S> {
     pub fn crash_node(&mut self, node: usize, crash: Crash) {
         for server in self.servers_of(node) {
             if self.world.server(server).is_some() {
-                let words = self.world.server(server).map(S::last_words).unwrap_or_default();
-                let replica = self.replica(server);
-                self.last_words.extend(words.into_iter().map(|word| (replica, word)));
                 self.world.crash_server(server, crash);
                 self.hint(self.replicas[server], false);
                 self.forget_memory(server);

@@ -254,20 +254,15 @@ impl<S: System> Simulation<S> {
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
     pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation<S>) -> bool) -> bool {
         while let Some(happening) = self.cluster.world.advance(limit) {
-            for (replica, word) in std::mem::take(&mut self.cluster.last_words) {
-                self.clients.note_journal::<S>(replica, word);
-            }
             match happening {
                 Happening::Server(server, event) => {
                     if let Some(consultation) = S::Server::consultation(&event) {
                         self.cluster.on_consultation(server, consultation);
                     }
-                    if let Some(word) = S::journal(&event) {
-                        let replica = self.cluster.replica(server);
-                        self.clients.note_journal::<S>(replica, word);
-                    }
+                    self.note_journal(server, &event);
                     self.on_news(server, &event);
                 }
+                Happening::Unheard(server, event) => self.note_journal(server, &event),
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Fenced(node, life) => self.cluster.hear_fence(node, life),
@@ -294,6 +289,12 @@ impl<S: System> Simulation<S> {
             }
         }
         false
+    }
+
+    fn note_journal(&mut self, server: usize, event: &<S::Server as Machine>::Event) {
+        if let Some(word) = S::journal(event) {
+            self.clients.note_journal::<S>(self.cluster.replica(server), word);
+        }
     }
 
     fn on_news(&mut self, server: usize, event: &<S::Server as Machine>::Event) {

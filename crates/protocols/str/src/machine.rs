@@ -243,14 +243,6 @@ impl Replica {
         }
     }
 
-    /// The local commits that are neither final nor aborted, if this is the machine of a node: its host may not have heard of the latest.
-    pub fn local_commits(&self) -> Vec<ReplicaEvent> {
-        match self {
-            Replica::Shard(_) => Vec::new(),
-            Replica::Home(home) => home.local_commits(),
-        }
-    }
-
     /// How many transactions had to give way at this replica of a shard.
     pub fn gave_way(&self) -> u64 {
         match self {

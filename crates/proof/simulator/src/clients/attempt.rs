@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_checker::RecordedTxn;
+use quorate_checker::{MicroOp, RecordedTxn};
 use quorate_core::command::AtSite;
 use quorate_core::{Key, ShardId, Timestamp, TransactionId, Value};
 use quorate_workloads::Execution;
@@ -36,6 +36,14 @@ pub(super) struct Attempt {
     pub(super) one_round: Option<Box<OneRound>>,
     /// What it has put, where that is kept.
     pub(super) puts: BTreeMap<Key, Option<Value>>,
+}
+
+impl Attempt {
+    /// True if it has written anything so far.
+    pub(super) fn has_written(&self) -> bool {
+        let writes = |ops: Vec<MicroOp>| ops.iter().any(|op| !matches!(op, MicroOp::Read(..)));
+        self.execution.observed_so_far().map_or(true, writes)
+    }
 }
 
 /// An attempt that its client gave up without knowing its fate.

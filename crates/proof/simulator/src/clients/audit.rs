@@ -12,7 +12,7 @@ use quorate_workloads::{Elements, Operation, Plan};
 use super::one_round::recall;
 use super::{Clients, Work, in_history};
 use crate::cluster::Cluster;
-use crate::system::System;
+use crate::system::{Facts, System};
 
 impl Clients {
     /// Starts the auditor and returns its session.
@@ -119,6 +119,10 @@ impl Clients {
         };
         let undecided = &mut self.undecided[at];
         undecided.resolved = undecided.participants.is_none() || outcome.is_some();
+        if S::FACTS == Facts::Snapshots && !undecided.attempt.has_written() {
+            // No replica decides on a transaction that writes nothing: that none knows of it says nothing of the result that was shown.
+            return;
+        }
         undecided.is_in_history |= outcome.is_some();
         let (recorded, reported) = (undecided.attempt.recorded, undecided.reported);
         match outcome {

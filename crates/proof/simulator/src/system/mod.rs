@@ -549,11 +549,6 @@ pub trait System:
         None
     }
 
-    /// The words that a server which crashes now may not have got rid of.
-    fn last_words(_: &Self::Server) -> Vec<Journal> {
-        Vec::new()
-    }
-
     /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
     /// makes the server follow.
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;

@@ -24,6 +24,8 @@ pub(super) trait Surroundings<M: Machine> {
     fn transmit(&mut self, node: usize, envelope: Envelope<M::Message>);
     /// Tells whoever runs the simulation what the machine said.
     fn emitted(&mut self, host: usize, event: M::Event);
+    /// The machine was gone before anybody could hear this.
+    fn unheard(&mut self, host: usize, event: M::Event);
     /// Schedules something that happens to a host.
     fn schedule(&mut self, after: Duration, event: HostEvent<M::Timer>);
     /// A record of so many bytes is appended to a disk.
@@ -148,9 +150,11 @@ impl<M: Machine> Host<M> {
     }
 
     /// The machine is gone, with everything that it had not made durable or said.
-    pub(super) fn crash(&mut self, crash: Crash) {
+    pub(super) fn crash(&mut self, crash: Crash, around: &mut impl Surroundings<M>) {
         if let Some(driver) = self.driver.take() {
-            self.random = driver.into_random();
+            let (random, unheard) = driver.end();
+            self.random = random;
+            unheard.into_iter().for_each(|event| around.unheard(self.id, event));
         }
         self.incarnation += 1;
         self.unsynced_bytes = 0;
@@ -247,13 +251,13 @@ impl<M: Machine> Host<M> {
     }
 
     fn meet(&mut self, crash: Crash, around: &mut impl Surroundings<M>) {
-        self.crash(crash);
+        self.crash(crash, around);
         around.crashed(self.id, crash);
     }
 
     /// The log has failed: nothing may be acknowledged any more, so the process ends.
     fn stop(&mut self, error: &LogError, around: &mut impl Surroundings<M>) {
-        self.crash(Crash::Process);
+        self.crash(Crash::Process, around);
         around.stopped(self.id, &error.to_string());
     }
 }

@@ -104,6 +104,8 @@ pub trait Protocol: Sized {
 pub enum Happening<P: Protocol, A> {
     /// A server emitted an event.
     Server(usize, <P::Server as Machine>::Event),
+    /// A server emitted an event, and crashed before anybody could hear it: only judges may.
+    Unheard(usize, <P::Server as Machine>::Event),
     /// A client emitted an event.
     Client(usize, <P::Client as Machine>::Event),
     /// A server has ended because its disk failed.
@@ -640,8 +642,13 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.event(self.fabric.now, kind::CRASHED, server as u64, crash as u64);
         let host = &mut self.servers[server];
         self.fabric.trace.line(self.fabric.now, || format!("{} crashes: {crash:?}", host.address));
-        host.crash(crash);
-        self.fabric.happenings.retain(|told| !matches!(told, Happening::Server(who, _) if *who == server));
+        host.crash(crash, &mut ServerSide(&mut self.fabric));
+        for happening in &mut self.fabric.happenings {
+            *happening = match std::mem::replace(happening, Happening::Stopped(server)) {
+                Happening::Server(one, event) if one == server => Happening::Unheard(one, event),
+                told => told,
+            };
+        }
     }
 }
 
@@ -691,7 +698,7 @@ impl<P: Protocol, A> World<P, A> {
         let host = &mut self.clients[client];
         self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
         self.fabric.silenced.insert(host.address, silenced);
-        host.crash(Crash::Process);
+        host.crash(Crash::Process, &mut ClientSide(&mut self.fabric));
         // What it has told in the turn in which it vanishes, nobody has heard.
         self.fabric.happenings.retain(|told| !matches!(told, Happening::Client(who, _) if *who == client));
     }
@@ -780,7 +787,7 @@ struct ServerSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 struct ClientSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 
 macro_rules! surroundings {
-    ($side:ident, $machine:ident, $event:ident, $kind:expr, $assert_invariants:expr) => {
+    ($side:ident, $machine:ident, $event:ident, $kind:expr, $assert_invariants:expr, $unheard:expr) => {
         impl<P: Protocol, A> Surroundings<P::$machine> for $side<'_, P, A> {
             fn now(&self, node: usize) -> Instant {
                 self.0.paces[node].local(self.0.now)
@@ -802,6 +809,11 @@ macro_rules! surroundings {
                 self.0.trace.event(self.0.now, $kind, host as u64, 0);
                 self.0.trace.line(self.0.now, || format!("{} {host} ⇒ {event:?}", stringify!($event)));
                 self.0.happenings.push_back(Happening::$event(host, event));
+            }
+
+            fn unheard(&mut self, host: usize, event: <P::$machine as Machine>::Event) {
+                let unheard: fn(usize, <P::$machine as Machine>::Event) -> Option<Happening<P, A>> = $unheard;
+                self.0.happenings.extend(unheard(host, event));
             }
 
             fn schedule(&mut self, after: Duration, event: HostEvent<<P::$machine as Machine>::Timer>) {
@@ -851,5 +863,7 @@ macro_rules! surroundings {
     };
 }
 
-surroundings!(ServerSide, Server, Server, kind::SERVER_EMITTED, P::assert_invariants);
-surroundings!(ClientSide, Client, Client, kind::CLIENT_EMITTED, |_| {});
+surroundings!(ServerSide, Server, Server, kind::SERVER_EMITTED, P::assert_invariants, |server, event| {
+    Some(Happening::Unheard(server, event))
+});
+surroundings!(ClientSide, Client, Client, kind::CLIENT_EMITTED, |_| {}, |_, _| None);

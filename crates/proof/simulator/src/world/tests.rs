@@ -190,6 +190,7 @@ fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String
         let at = world.now().as_nanos() / 1_000_000;
         told.push(match happening {
             Happening::Server(_, count) => (at, format!("server {count}")),
+            Happening::Unheard(_, count) => (at, format!("unheard {count}")),
             Happening::Client(_, message) => (at, format!("client {message:?}")),
             Happening::Stopped(server) => (at, format!("server {server} stopped")),
             Happening::Fenced(node, _) => (at, format!("node {node} is fenced")),
@@ -233,7 +234,7 @@ fn a_crash_before_the_sync_ends_keeps_the_reply_back() {
     assert!(world.server(SERVER).is_none());
     let durable = world.open_disk(SERVER).unwrap();
     world.boot_server(SERVER, Counter::restore((), durable));
-    assert_eq!(run(&mut world, millis(100)), told(&[(20, "client Gossip(1)")]));
+    assert_eq!(run(&mut world, millis(100)), told(&[(12, "unheard 1"), (20, "client Gossip(1)")]));
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn a_machine_ends_when_its_disk_fails() {
         world.set_disk_condition(SERVER, condition);
         world.command(CLIENT, ());
         let stopped = if condition == Condition::Fails { 10 } else { 15 };
-        let expected = [(stopped, "server 0 stopped"), (20, "client Gossip(1)")];
+        let expected = [(stopped, "unheard 1"), (stopped, "server 0 stopped"), (20, "client Gossip(1)")];
         assert_eq!(run(&mut world, millis(100)), told(&expected));
         assert!(world.server(SERVER).is_none());
         assert_eq!(world.open_disk(SERVER).is_ok(), condition == Condition::FailsToSync);
@@ -390,11 +391,11 @@ fn a_machine_crashes_at_the_step_at_which_it_is_to() {
         (3, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 0),
         // Before the record is appended, before it is synced, after that, and before and after the reply.
         (4, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 0),
-        (5, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 1),
-        (6, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 1),
-        (6, Crash::Power, "Server(0) crashed: Power, client Gossip(1)", 1),
-        (7, Crash::Power, "Server(0) crashed: Power, client Gossip(1)", 1),
-        (8, Crash::Power, "Server(0) crashed: Power, client Gossip(1), client Counted(1)", 1),
+        (5, Crash::Process, "unheard 1, Server(0) crashed: Process, client Gossip(1)", 1),
+        (6, Crash::Process, "unheard 1, Server(0) crashed: Process, client Gossip(1)", 1),
+        (6, Crash::Power, "unheard 1, Server(0) crashed: Power, client Gossip(1)", 1),
+        (7, Crash::Power, "unheard 1, Server(0) crashed: Power, client Gossip(1)", 1),
+        (8, Crash::Power, "unheard 1, Server(0) crashed: Power, client Gossip(1), client Counted(1)", 1),
     ];
     for (step, crash, told, records) in table {
         assert_eq!(crashed(step, crash), (told.to_owned(), records), "step {step}");

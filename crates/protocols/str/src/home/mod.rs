@@ -646,15 +646,6 @@ impl Home {
         self.committing.len(client)
     }
 
-    pub(crate) fn local_commits(&self) -> Vec<ReplicaEvent> {
-        let told = |(local, id): &(ClockTime, TransactionId)| {
-            let snapshot = self.transactions.get(id)?.snapshot;
-            let (transaction, life, local) = (*id, self.life(), *local);
-            Some(ReplicaEvent::CommittedLocally { transaction, life, snapshot, local })
-        };
-        self.locals.iter().filter_map(told).collect()
-    }
-
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }

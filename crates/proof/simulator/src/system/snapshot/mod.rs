@@ -157,27 +157,18 @@ impl System for Snapshot {
 
     fn journal(event: &<Server as Machine>::Event) -> Option<Journal> {
         let Part::Own(event) = event else { return None };
-        word(*event)
-    }
-
-    fn last_words(server: &Server) -> Vec<Journal> {
-        server.machine().local_commits().into_iter().filter_map(word).collect()
+        match *event {
+            ReplicaEvent::CommittedLocally { transaction, life, snapshot, local } => {
+                Some(Journal::CommittedLocally { transaction, life: life.0, snapshot, local })
+            }
+            ReplicaEvent::Finalized { transaction, timestamp } => {
+                Some(Journal::Finalized { transaction, timestamp })
+            }
+            ReplicaEvent::Leading { .. } | ReplicaEvent::Deposed => None,
+        }
     }
 
     fn hint_view(server: &Server, from: ReplicaIndex, far: Far) -> Option<Message> {
         on_log::hint_view(server, from, far)
-    }
-}
-
-/// What a machine tells judges.
-fn word(event: ReplicaEvent) -> Option<Journal> {
-    match event {
-        ReplicaEvent::CommittedLocally { transaction, life, snapshot, local } => {
-            Some(Journal::CommittedLocally { transaction, life: life.0, snapshot, local })
-        }
-        ReplicaEvent::Finalized { transaction, timestamp } => {
-            Some(Journal::Finalized { transaction, timestamp })
-        }
-        ReplicaEvent::Leading { .. } | ReplicaEvent::Deposed => None,
     }
 }
