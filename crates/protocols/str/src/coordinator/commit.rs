@@ -166,6 +166,8 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        // It does not run it.
+        self.behind.note_heard(from, id);
         let open = self.transactions.get(&id).filter(|open| open.home.shard == from.shard);
         let Some(Phase::Inquiring(inquiring)) = open.map(|open| &open.phase) else {
             return outbox.ignored(reasons::NOT_OPEN);
@@ -184,6 +186,7 @@ impl Coordinator {
         outcome: Option<Outcome>,
         outbox: &mut Out,
     ) {
+        self.behind.note_heard(from, id);
         let open = self.transactions.get(&id).filter(|open| open.home.shard == from.shard);
         let Some(open) = open else { return outbox.ignored(reasons::ANSWERED) };
         if matches!(open.phase, Phase::Executing(_)) {
@@ -197,6 +200,12 @@ impl Coordinator {
             // What has only read and was shown may have committed before that was forgotten, and others after it.
             Some(Outcome::Aborted) if open.is_read_only && open.is_shown => self.give_up(id, outbox),
             Some(Outcome::Aborted) => {
+                // Of one that was given up before it is not known which machine has run it.
+                let may_run = |machine: &ReplicaId| open.wants.answered || *machine == open.home;
+                let others = self.leaders.replicas(from.shard).filter(|machine| *machine != from);
+                for machine in others.filter(may_run) {
+                    self.behind.note(machine, id, open.begun);
+                }
                 self.end(id, Ending::Aborted(crate::message::Refusal::Conflict), outbox);
             }
             None => {

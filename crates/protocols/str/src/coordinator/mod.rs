@@ -12,7 +12,9 @@
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `commit` | commits, and finding out how they ended |
+//! | `behind` | nodes that may not have heard of an abort that the client knows of |
 
+mod behind;
 mod commit;
 mod execution;
 
@@ -29,6 +31,7 @@ use quorate_core::{ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, Sh
 use crate::config::CoordinatorConfig;
 use crate::message::{Ending, Message, Period, Refusal};
 use crate::reasons;
+use behind::Behind;
 use commit::{Committing, Inquiring};
 use execution::Execution;
 
@@ -53,6 +56,8 @@ pub struct Coordinator {
     periods: BTreeMap<ReplicaId, Period>,
     /// Transactions that were shown and have aborted, the latest ones: nothing comes after them.
     apologies: VecDeque<TransactionId>,
+    /// Nodes that may still show what the client knows to be aborted.
+    behind: Behind,
 }
 
 /// A keyspace, and the node that the client speaks to.
@@ -109,6 +114,7 @@ impl Coordinates for Coordinator {
             seen: ClockTime::default(),
             periods: BTreeMap::new(),
             apologies: VecDeque::new(),
+            behind: Behind::default(),
         }
     }
 
@@ -274,15 +280,27 @@ impl Coordinator {
             None => (0, 0),
         };
         self.keyspaces.insert(keyspace.id, Nearest { routes: Arc::clone(routes), at, turns });
+        let is_home =
+            |machine| self.keyspaces.values().any(|nearest| nearest.routes.homes.contains(&machine));
+        self.behind.retain(is_home);
     }
 
-    /// The machine that a transaction is handed to; none if the keyspace has no home.
-    fn home(&self, keyspace: KeyspaceId) -> Option<ReplicaId> {
+    /// The machine that a transaction is handed to; none if the keyspace has no home. One that may not have heard of an abort is passed over, and
+    /// asked whether it has, as long as another can be reached.
+    fn home(&mut self, keyspace: KeyspaceId, now: Instant, outbox: &mut Out) -> Option<ReplicaId> {
+        let interval = self.resend_timeout(keyspace);
         let nearest = self.keyspaces.get(&keyspace)?;
         let homes = &nearest.routes.homes;
         let in_turn = (0..homes.len()).map(|step| homes[(nearest.at + step) % homes.len()]);
-        let mut reachable = in_turn.filter(|home| self.leaders.is_reachable(*home));
-        reachable.next().or_else(|| homes.get(nearest.at).copied())
+        let mut first = None;
+        for home in in_turn.filter(|home| self.leaders.is_reachable(*home)) {
+            if !self.behind.contains(home) {
+                return Some(home);
+            }
+            first = first.or(Some(home));
+            self.behind.ask(home, now, interval, outbox);
+        }
+        first.or_else(|| homes.get(nearest.at).copied())
     }
 
     /// A node is silent: the client turns to the next one.
@@ -331,7 +349,7 @@ impl Coordinator {
             return false;
         }
         let known = self.keyspaces.get(&keyspace).map(|nearest| Arc::clone(&nearest.routes));
-        let (Some(routes), Some(home)) = (known, self.home(keyspace)) else {
+        let (Some(routes), Some(home)) = (known, self.home(keyspace, context.now, outbox)) else {
             finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
             return false;
         };
