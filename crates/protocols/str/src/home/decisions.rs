@@ -305,7 +305,8 @@ impl Home {
     fn attend_forgotten(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let lag = 2 * self.config.floor_lag + self.config.certify_timeout;
         let micros = |duration: std::time::Duration| duration.as_micros() as u64;
-        let bound = ClockTime::from_micros(context.clock.as_micros().saturating_sub(micros(lag)));
+        let Some(clock) = self.clock_that_others_share(context) else { return };
+        let bound = ClockTime::from_micros(clock.as_micros().saturating_sub(micros(lag)));
         let Some(leader) = &mut self.leader else { return };
         let step = leader.forgotten.as_micros().saturating_add(micros(self.config.floor_lag) / 4);
         if bound.as_micros() <= step {

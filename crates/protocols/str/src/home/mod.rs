@@ -303,6 +303,18 @@ impl Home {
         context.clock.clamp(least, expected.saturating_add(self.config.grant_length / 2))
     }
 
+    /// A time that has come by the clock of this node and by those of the leaders of shards, if any is known. What goes by it cannot be taken back: if this
+    /// node's clock leapt ahead, and its word alone counted, nothing would commit here before the other clocks are as far.
+    fn clock_that_others_share(&self, context: &Context<'_>) -> Option<ClockTime> {
+        let told = self.references.values();
+        match told.map(|(clock, at)| clock.saturating_add(context.now - *at)).min() {
+            Some(told) => Some(told.min(context.clock)),
+            // No replica of a shard is here that would be told.
+            None if self.neighbours.is_empty() => Some(context.clock),
+            None => None,
+        }
+    }
+
     /// A replica has refused a snapshot, and so has told what time it is there, or what the next snapshot has to include.
     fn note_refusal(&mut self, shard: ShardId, refusal: Refusal, context: &Context<'_>) {
         let clock = match refusal {
