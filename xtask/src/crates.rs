@@ -411,6 +411,7 @@ pub(crate) const CRATES: [Crate; 37] = [
             PROCEDURE,
             SERIALIZABLE_SHARD,
             TPCC,
+            RUBIS,
             WORKLOADS,
             SIMULATOR,
         ],

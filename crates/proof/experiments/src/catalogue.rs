@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::load::Measured;
 use crate::one_round::{coordination, trade};
 use crate::report::{Found, Report, Runs};
-use crate::speculation::{self, clocks, synthetic};
+use crate::speculation::{self, auction, clocks, degrees, synthetic};
 use crate::walter::{commits, durability, retwis, social, throughput};
 use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
@@ -45,7 +45,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 29] = [
+    pub const ALL: [Experiment; 31] = [
         contention::EXPERIMENT,
         deadlines::EXPERIMENT,
         environments::EXPERIMENT,
@@ -63,7 +63,9 @@ impl Experiment {
         regions::EXPERIMENT,
         skew::EXPERIMENT,
         synthetic::EXPERIMENT,
+        degrees::EXPERIMENT,
         speculation::trade::EXPERIMENT,
+        auction::EXPERIMENT,
         clocks::EXPERIMENT,
         tuning::EXPERIMENT,
         throughput::BASE,

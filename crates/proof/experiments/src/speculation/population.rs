@@ -24,7 +24,7 @@ pub struct Population {
 }
 
 /// The first place.
-const FIRST: u32 = 1;
+pub(super) const FIRST: u32 = 1;
 
 impl Population {
     /// So many places at each of so many shards, all of which have these rows at first, with keys of the first place.

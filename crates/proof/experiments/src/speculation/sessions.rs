@@ -21,6 +21,7 @@ use quorate_core::{ClientId, Instant, Random, TransactionId};
 use quorate_simulator::cluster::{Alarm, KEYSPACE};
 use quorate_simulator::system::snapshot::Snapshot;
 use quorate_simulator::world::{Happening, World};
+use quorate_str::tuner::{Degree, Tuner};
 use quorate_str::{Counts, Shows};
 
 use super::Geography;
@@ -39,8 +40,33 @@ const SPREAD: Duration = Duration::from_millis(500);
 
 /// Runs it.
 pub(super) fn run(geography: &Geography, seed: u64, window: Window) -> Measured {
-    Load::start(geography, seed).measure(window)
+    let mut load = Load::start(geography, seed);
+    load.read_first();
+    load.measure(window)
 }
+
+/// Runs it until the tuners of all nodes have settled, or for so long at most, and measures for so long then. Gives the degrees of nodes, and true if all have
+/// settled.
+pub(super) fn run_settled(
+    geography: &Geography,
+    seed: u64,
+    settle_max: Duration,
+    measured: Duration,
+) -> (Measured, Vec<Degree>, bool) {
+    let mut load = Load::start(geography, seed);
+    load.read_first();
+    let limit = load.world.now() + settle_max;
+    while load.world.now() < limit && !load.has_settled() {
+        load.run_until(load.world.now() + SETTLE_STEP);
+    }
+    let has_settled = load.has_settled();
+    let measured = load.measure(Window { warm_up: SETTLE_STEP, measured });
+    let degrees = load.tuners().map(|tuner| tuner.degree());
+    (measured, degrees.collect(), has_settled)
+}
+
+/// How often it is looked whether tuners have settled.
+const SETTLE_STEP: Duration = Duration::from_secs(5);
 
 type Machines = World<Snapshot, Alarm>;
 
@@ -114,7 +140,7 @@ impl Load {
         let nodes = geography.nodes();
         world.set_alarm(Duration::ZERO, Alarm::Poll);
         let mut random = Random::stream(seed, "sessions of a speculative load");
-        let mut draw = Draw::new(&geography.application, nodes);
+        let mut draw = Draw::new(&geography.application, nodes, geography.hurry);
         let begins = world.now() + FIRST_READS_APART * FIRST_READS as u32;
         let mut sessions = Vec::new();
         for (node, (client, id)) in clients.into_iter().enumerate() {
@@ -142,7 +168,6 @@ impl Load {
     }
 
     fn measure(&mut self, window: Window) -> Measured {
-        self.read_first();
         self.measured_from = self.world.now() + window.warm_up;
         self.run_until(self.measured_from);
         let (before, passed) = (self.worked(), self.counts().passed);
@@ -167,6 +192,15 @@ impl Load {
             sum.passed += counts.map_or(0, |counts| counts.passed);
         }
         sum
+    }
+
+    fn tuners(&self) -> impl Iterator<Item = &Tuner> {
+        let machines = (0..self.world.servers()).filter_map(|server| self.world.server(server));
+        machines.filter_map(|member| member.machine().tuner())
+    }
+
+    fn has_settled(&self) -> bool {
+        self.tuners().all(|tuner| tuner.state().settled.is_some())
     }
 
     /// Reads a key of each shard, from every node.

@@ -4,11 +4,12 @@ use quorate_str::Variant;
 use quorate_str::tuner::{Setting, TunerConfig};
 use quorate_workloads::{Hotspot, Parameters, WorkloadKind};
 
+use super::climb::rows_of;
 use super::transactions::Application;
 use super::{Geography, System, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::{Measured, Window};
-use crate::report::{Bound, Found, Headline, Row, Runs};
+use crate::report::{Bound, Found, Headline};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -24,7 +25,7 @@ const FAVOURABLE: &str = "high-local";
 const FEW_HOT: u64 = 200;
 
 /// A level of contention: its name, the mix of the workload, and hot keys of local and remote ranges, where those of the mix are not taken.
-fn work(level: &'static str) -> Parameters {
+pub(super) fn work(level: &'static str) -> Parameters {
     let [local, remote] = match level {
         "low" => [None, None],
         "high-local" => [Some(FEW_HOT), None],
@@ -72,21 +73,6 @@ fn geography(system: System, level: &'static str, sessions: usize, plan: &Plan) 
     let application = Application::Hotspot(work(level));
     let untuned = Geography::new(plan.nodes_per_site, sessions, system.variant(), application);
     Geography { tuner: tuner(system).filter(|_| plan.tunes), ..untuned }
-}
-
-fn rows_of(level: &str, system: System, sessions: usize, runs: &Runs) -> Vec<Row> {
-    let (x, name) = (sessions as f64, format!("{level}, {system}"));
-    let mut rows = vec![
-        runs.row(format!("{name}, throughput"), x, "1/s", Measured::throughput),
-        runs.row(format!("{name}, aborts"), x, "%", |run| 100.0 * run.abort_rate()),
-        runs.row(format!("{name}, final latency"), x, "ms", |run| run.latency_ms(0.5)),
-    ];
-    if matches!(system, System::Planet | System::External) {
-        rows.push(runs.row(format!("{name}, perceived latency"), x, "ms", |run| run.perceived_ms(0.5)));
-        let shown_in_vain = |run: &Measured| 100.0 * run.misspeculation_rate();
-        rows.push(runs.row(format!("{name}, external misspeculation"), x, "%", shown_in_vain));
-    }
-    rows
 }
 
 /// Measures figure 3.

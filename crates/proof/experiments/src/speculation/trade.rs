@@ -7,12 +7,13 @@ use quorate_tpcc::generator::{Generator, Mix};
 use quorate_tpcc::population::{self as first, Items};
 use quorate_tpcc::random::Constants;
 
+use super::climb::Climbs;
 use super::population::Population;
 use super::transactions::{Application, Trade};
-use super::{Geography, SITES, SLOWER, System, parameters};
+use super::{Geography, SITES, SLOWER, STRETCH, System, parameters};
 use crate::catalogue::{Experiment, Settings};
-use crate::load::{Measured, Window};
-use crate::report::{Bound, Found, Headline, Row, Runs};
+use crate::load::Window;
+use crate::report::{Bound, Found, Headline};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -63,9 +64,6 @@ const FULL: Plan = Plan {
     window: Window::millis(15_000, 10_000),
 };
 
-/// Data centres are so many times as far from each other: then clock-si takes about as long at few clients as in the paper.
-const STRETCH: f64 = 2.0;
-
 /// The rows of the first warehouse.
 pub(super) fn rows() -> Vec<Pair> {
     let mut random = Random::new(SEED);
@@ -78,7 +76,7 @@ pub(super) fn rows() -> Vec<Pair> {
 }
 
 /// The transactions of a mix, at so many nodes.
-fn trade(mix: usize, nodes: usize) -> Trade {
+pub(super) fn trade(mix: usize, nodes: usize) -> Trade {
     let mut random = Random::new(SEED);
     let mut bits = || random.next_u64();
     let of_population = Constants::of_population(&mut bits);
@@ -99,79 +97,25 @@ fn geography(system: System, trade: &Trade, sessions: usize, plan: &Plan) -> Geo
     Geography { slower: plan.slower, stretch: STRETCH, ..as_far }
 }
 
-fn rows_of(mix: &str, system: System, sessions: usize, runs: &Runs) -> Vec<Row> {
-    let (x, name) = (sessions as f64, format!("{mix}, {system}"));
-    let mut rows = vec![
-        runs.row(format!("{name}, throughput"), x, "1/s", Measured::throughput),
-        runs.row(format!("{name}, aborts"), x, "%", |run| 100.0 * run.abort_rate()),
-        runs.row(format!("{name}, final latency"), x, "ms", |run| run.latency_ms(0.5)),
-    ];
-    if matches!(system, System::Planet | System::External) {
-        rows.push(runs.row(format!("{name}, perceived latency"), x, "ms", |run| run.perceived_ms(0.5)));
-    }
-    rows
-}
-
-/// A system in a mix, with more and more clients.
-#[derive(Default)]
-struct Climb {
-    throughputs: Vec<f64>,
-}
-
-impl Climb {
-    fn peak(&self) -> f64 {
-        self.throughputs.iter().copied().fold(0.0, f64::max)
-    }
-
-    /// True once further clients bring little more.
-    fn has_peaked(&self) -> bool {
-        const LITTLE: f64 = 1.05;
-        let Some((last, before)) = self.throughputs.split_last() else { return false };
-        !before.is_empty() && *last < LITTLE * before.iter().copied().fold(0.0, f64::max)
-    }
-}
-
 /// Measures figure 5.
 fn experiment(settings: &mut Settings<'_>) -> Found {
     let plan = if settings.quick { QUICK } else { FULL };
-    let (mut rows, mut bounds, mut gains) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut few, mut unpeaked) = (Vec::new(), Vec::new());
+    let (mut rows, mut bounds, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for mix in plan.mixes.clone() {
         let trade = trade(mix, SITES * plan.nodes_per_site);
-        let name = Mix::OF_STR[mix].0;
-        let mut climbs: [Climb; 4] = Default::default();
-        for system in System::ALL {
-            let climb = &mut climbs[system as usize];
-            for sessions in plan.sessions.iter().copied() {
-                settings.say(&format!("TPC-C {name}, {sessions} clients, {system}"));
-                let geography = geography(system, &trade, sessions, &plan);
-                let runs = settings.measure(|seed| geography.run(seed, plan.window));
-                rows.extend(rows_of(&format!("TPC-C {name}"), system, sessions, &runs));
-                climb.throughputs.push(runs.mean(Measured::throughput));
-                if mix == 0 && sessions == plan.sessions[0] {
-                    let share = |run: &Measured| run.latency_ms(0.5) / run.perceived_ms(0.5);
-                    few.push((runs.mean(|run| run.latency_ms(0.5)), runs.mean(share)));
-                }
-                if climb.has_peaked() {
-                    break;
-                }
-            }
-        }
-        let [clock_si, planet, internal, external] = climbs.each_ref().map(Climb::peak);
-        if !climbs[2..].iter().all(Climb::has_peaked) {
-            unpeaked.push(name);
-        }
-        gains.push((internal / clock_si.max(planet), external / clock_si.max(planet)));
-        let gain = internal.max(external) / clock_si.max(planet);
-        let what = format!("TPC-C {name}, peak throughput, STR ÷ the better rival");
-        bounds.push(Bound::at_least(what, DEMANDED[mix], gain, "×"));
+        let name = format!("TPC-C {}", Mix::OF_STR[mix].0);
+        let climbs = Climbs::measure(&name, plan.sessions, &mut rows, settings, |system, sessions, seed| {
+            geography(system, &trade, sessions, &plan).run(seed, plan.window)
+        });
+        let what = format!("{name}, peak throughput, STR ÷ the better rival");
+        bounds.push(Bound::at_least(what, DEMANDED[mix], climbs.gain_of_str(), "×"));
+        all.push((mix, climbs));
     }
-    // Of clock-si, and of str-external.
-    let (latency, times) = (few[0].0, few[3].1);
+    let first = &all[0].1;
     bounds.push(Bound::at_least(
         "TPC-C A, few clients, median final ÷ median perceived latency",
         100.0,
-        times,
+        first.few(System::External).shown_earlier,
         "×",
     ));
     let headline = Headline {
@@ -181,25 +125,19 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         unit: "×",
     };
     let shown = &geography(System::External, &trade(0, SITES * plan.nodes_per_site), plan.sessions[0], &plan);
-    let deviations = deviations(&plan, shown, latency, &gains, &unpeaked);
+    let deviations = deviations(&plan, shown, &all);
     Found { headline, rows, bounds, deviations }
 }
 
-fn deviations(
-    plan: &Plan,
-    shown: &Geography,
-    latency: f64,
-    gains: &[(f64, f64)],
-    unpeaked: &[&str],
-) -> Vec<String> {
+fn deviations(plan: &Plan, shown: &Geography, all: &[(usize, Climbs)]) -> Vec<String> {
+    let latency = all[0].1.few(System::ClockSi).final_ms;
     let calibrated = (latency / LATENCY_MS - 1.0).abs() <= 0.25;
-    let of_each: Vec<String> = gains
-        .iter()
-        .zip(plan.mixes.clone())
-        .map(|((internal, external), mix)| {
-            format!("{} {internal:.2} and {external:.2} (paper {})", Mix::OF_STR[mix].0, GAINS[mix])
-        })
-        .collect();
+    let of_each = all.iter().map(|(mix, climbs)| {
+        let gains = [System::Internal, System::External].map(|system| climbs.gain(system));
+        let [internal, external] = gains;
+        format!("{} {internal:.2} and {external:.2} (paper {})", Mix::OF_STR[*mix].0, GAINS[*mix])
+    });
+    let of_each: Vec<String> = of_each.collect();
     let mut deviations = vec![
         parameters(shown),
         format!(
@@ -219,11 +157,8 @@ fn deviations(
          ratios are in its text."
             .to_owned(),
     ];
-    if !unpeaked.is_empty() {
-        deviations.push(format!(
-            "The sweep ends before STR has peaked: {}. Its peak is higher still.",
-            unpeaked.join(", ")
-        ));
+    for (mix, climbs) in all {
+        deviations.extend(climbs.unpeaked_sentence(Mix::OF_STR[*mix].0));
     }
     if plan.mixes.len() < GAINS.len() {
         deviations.push("The quick run has one node in each data centre, and the mix A alone.".to_owned());

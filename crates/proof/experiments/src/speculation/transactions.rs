@@ -10,6 +10,9 @@ use quorate_core::topology::shard_position;
 use quorate_core::{Key, KeyRange, Random, TransactionId, Value};
 use quorate_procedure::Procedure;
 use quorate_procedure::fetched::{Attempt, Called, NeededRange, Needs};
+use quorate_rubis::key::Id;
+use quorate_rubis::population::{nickname, password};
+use quorate_rubis::{Interaction, Rubis};
 use quorate_tpcc::generator::Generator;
 use quorate_tpcc::{Tpcc, Transaction as Order};
 use quorate_workloads::operation::Operation;
@@ -17,7 +20,7 @@ use quorate_workloads::social::{Homes, Place};
 use quorate_workloads::thinking::exponential;
 use quorate_workloads::{Parameters, Workload};
 
-use super::population::Population;
+use super::population::{FIRST, Population};
 
 /// What the sessions of every node run.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub enum Application {
     Hotspot(Parameters),
     /// TPC-C, with times to key in and to think.
     Trade(Trade),
+    /// RUBiS, with times to think.
+    Auction(Auction),
 }
 
 /// TPC-C over so many warehouses at each node.
@@ -37,6 +42,15 @@ pub struct Trade {
     pub population: Population,
     /// Warehouses of each node.
     pub warehouses_per_node: usize,
+}
+
+/// RUBiS over a market at each node.
+#[derive(Clone, Debug)]
+pub struct Auction {
+    /// Draws interactions.
+    pub generator: quorate_rubis::Generator,
+    /// The rows at first.
+    pub population: Population,
 }
 
 /// A transaction, with what it is asked to do.
@@ -67,6 +81,8 @@ pub(super) struct Calling {
 pub(super) struct Draw {
     application: Application,
     nodes: usize,
+    /// Users are so many times as quick as their benchmark says.
+    hurry: f64,
     /// For the sessions of each node.
     workloads: Vec<Workload>,
     /// Orders are numbered by when they were drawn.
@@ -74,20 +90,26 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    pub(super) fn new(application: &Application, nodes: usize) -> Self {
+    pub(super) fn new(application: &Application, nodes: usize, hurry: f64) -> Self {
         let at = |parameters: &Parameters, node: usize| {
             let place = Place { homes: Homes::Hashed(nodes), here: vec![node], away: 0.0 };
             Workload::new(Parameters { place, ..parameters.clone() })
         };
         let workloads = match application {
             Application::Hotspot(parameters) => (0..nodes).map(|node| at(parameters, node)).collect(),
-            Application::Trade(_) => Vec::new(),
+            Application::Trade(_) | Application::Auction(_) => Vec::new(),
         };
-        Draw { application: application.clone(), nodes, workloads, now: 0 }
+        Draw { application: application.clone(), nodes, hurry, workloads, now: 0 }
     }
 
     /// The next transaction of a session of a node.
     pub(super) fn draw(&mut self, node: usize, place: usize, random: &mut Random) -> Drawn {
+        let drawn = self.draw_in_its_time(node, place, random);
+        let [keys_in, thinks] = [drawn.keys_in, drawn.thinks].map(|time| time.div_f64(self.hurry));
+        Drawn { keys_in, thinks, ..drawn }
+    }
+
+    fn draw_in_its_time(&mut self, node: usize, place: usize, random: &mut Random) -> Drawn {
         match &self.application {
             Application::Hotspot(_) => {
                 let plan = self.workloads[node].draw(random);
@@ -99,11 +121,23 @@ impl Draw {
                 self.now += 1;
                 let home = trade.population.place(node, place % trade.warehouses_per_node, self.nodes);
                 let order = trade.generator.next_at(&mut || random.next_u64(), home, self.now);
-                let millis = |millis: u32| Duration::from_millis(u64::from(millis));
                 Drawn {
                     keys_in: millis(order.keying_ms()),
                     thinks: exponential(millis(order.thinking_ms()), random),
                     work: Arc::new(Work::of_order(&order, trade.population.clone())),
+                }
+            }
+            Application::Auction(auction) => {
+                self.now += 1;
+                let home = auction.population.place(node, 0, self.nodes);
+                let drawn = auction.generator.next_at(&mut || random.next_u64(), home, self.now);
+                let interaction = of_first_population(drawn);
+                let arguments = interaction.arguments(&interaction.markets());
+                let population = auction.population.clone();
+                Drawn {
+                    keys_in: Duration::ZERO,
+                    thinks: millis(interaction.kind().thinking_ms()),
+                    work: Arc::new(Work::Call(Calling { procedure: &Rubis, arguments, population })),
                 }
             }
         }
@@ -115,6 +149,32 @@ impl Work {
         let arguments = order.arguments(&order.warehouses());
         Work::Call(Calling { procedure: &Tpcc, arguments, population })
     }
+}
+
+fn millis(millis: u32) -> Duration {
+    Duration::from_millis(u64::from(millis))
+}
+
+/// The same interaction of the user that has this number at the first market: at first all markets have the rows of that one, with its nicknames.
+fn of_first_population(mut interaction: Interaction) -> Interaction {
+    let login = match &mut interaction {
+        Interaction::BuyNow { login, .. }
+        | Interaction::PutBid { login, .. }
+        | Interaction::PutComment { login, .. }
+        | Interaction::SelectCategoryToSellItem { login }
+        | Interaction::AboutMe { login } => login,
+        _ => return interaction,
+    };
+    let prefix_of = |market| {
+        let mut name = nickname(Id { market, number: 0 });
+        name.pop();
+        name
+    };
+    if let Some(number) = login.nickname.strip_prefix(&prefix_of(login.market)[..]) {
+        login.nickname = [&prefix_of(FIRST)[..], number].concat();
+        login.password = password(&login.nickname);
+    }
+    interaction
 }
 
 /// A key of each of so many shards.

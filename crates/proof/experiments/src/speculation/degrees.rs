@@ -1,0 +1,203 @@
+//! `str-fig4`: the tuner, and static settings of the speculation degree (STR paper, section 8.1).
+
+use std::time::Duration;
+
+use quorate_str::tuner::{Degree, Setting, TunerConfig};
+use quorate_str::{Shows, Variant};
+
+use super::synthetic::work;
+use super::transactions::Application;
+use super::{Geography, parameters};
+use crate::catalogue::{Experiment, Settings};
+use crate::load::{Measured, Window};
+use crate::report::{Bound, Found, Headline, Row};
+
+/// In the catalogue.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "str-fig4",
+    what: "Throughput of static speculation degrees (0: none, 1: speculative reads, 2 to 9: chains of 1 to 8), and of the tuner",
+    run: experiment,
+};
+
+/// Loads: a level of contention, and clients of each node.
+struct Plan {
+    nodes_per_site: usize,
+    loads: &'static [(&'static str, usize)],
+    window: Window,
+    /// Tuners search for so long at most, and are measured for so long then.
+    settle_max: Duration,
+    tuned: Duration,
+}
+
+const QUICK: Plan = Plan {
+    nodes_per_site: 1,
+    loads: &[("low", 2), ("high", 8)],
+    window: Window::millis(2_000, 6_000),
+    settle_max: Duration::from_secs(600),
+    tuned: Duration::from_secs(40),
+};
+
+const FULL: Plan = Plan {
+    nodes_per_site: 3,
+    loads: &[("low", 5), ("low", 40), ("high-local", 10), ("high", 5), ("high", 20)],
+    window: Window::millis(5_000, 20_000),
+    settle_max: Duration::from_secs(900),
+    tuned: Duration::from_secs(60),
+};
+
+/// Always this degree.
+fn fixed(degree: Degree) -> Variant {
+    let shows = match degree.chain_max() {
+        0 => Shows::Nothing,
+        length => Shows::Chain(length),
+    };
+    Variant { reads_speculatively: degree.reads_speculatively(), shows, ..Variant::EXTERNAL }
+}
+
+fn geography(variant: Variant, (level, sessions): (&'static str, usize), plan: &Plan) -> Geography {
+    Geography::new(plan.nodes_per_site, sessions, variant, Application::Hotspot(work(level)))
+}
+
+fn tuned(load: (&'static str, usize), plan: &Plan) -> Geography {
+    let tuner = TunerConfig::short(Setting::External { chain_max: Variant::CHAIN_MAX });
+    Geography { tuner: Some(tuner), ..geography(Variant::EXTERNAL, load, plan) }
+}
+
+/// The numbers of a load.
+struct Compared {
+    /// The mean throughput of each degree.
+    fixed: Vec<f64>,
+    /// The tuner's ÷ that of the best degree, on average over the seeds.
+    of_best: f64,
+    /// The tuner's ÷ that without speculation, of the seed for which it is least.
+    of_none: f64,
+    sentence: String,
+}
+
+/// Measures every degree, and the tuner.
+fn compare(
+    load: (&'static str, usize),
+    plan: &Plan,
+    rows: &mut Vec<Row>,
+    settings: &mut Settings<'_>,
+) -> Compared {
+    let name = format!("{}, {} clients", load.0, load.1);
+    let (mut fixed_means, mut none) = (Vec::new(), None);
+    for (x, degree) in Degree::HIGHEST.up_to().enumerate() {
+        settings.say(&format!("{name}, {degree}"));
+        let geography = geography(fixed(degree), load, plan);
+        let runs = settings.measure(|seed| geography.run(seed, plan.window));
+        rows.push(runs.row(format!("{name}, static"), x as f64, "1/s", Measured::throughput));
+        rows.push(runs.row(format!("{name}, static, aborts"), x as f64, "%", |run| 100.0 * run.abort_rate()));
+        fixed_means.push(runs.mean(Measured::throughput));
+        none.get_or_insert(runs);
+    }
+    settings.say(&format!("{name}, tuned"));
+    let (mut degrees, mut unsettled) = (Vec::new(), 0);
+    let geography = tuned(load, plan);
+    let runs = settings.measure(|seed| {
+        let (measured, chosen, has_settled) = geography.run_settled(seed, plan.settle_max, plan.tuned);
+        degrees.extend(chosen);
+        unsettled += usize::from(!has_settled);
+        measured
+    });
+    degrees.sort_unstable();
+    let median = degrees.get(degrees.len() / 2).copied().unwrap_or_default();
+    let x = Degree::HIGHEST.up_to().position(|degree| degree == median).unwrap_or_default();
+    rows.push(runs.row(format!("{name}, tuned"), x as f64, "1/s", Measured::throughput));
+    let best = fixed_means.iter().copied().fold(0.0, f64::max);
+    let at = fixed_means.iter().position(|mean| *mean == best).unwrap_or_default();
+    let of_best = runs.mean(Measured::throughput) / best;
+    let ratios = none.map(|none| runs.pairs(&none, Measured::throughput)).unwrap_or_default();
+    let of_none = ratios.into_iter().fold(f64::INFINITY, f64::min);
+    let [first, last] = [degrees.first(), degrees.last()].map(|degree| degree.copied().unwrap_or_default());
+    let sentence = format!(
+        "{name}: best is {}; tuners were at {first} to {last}, the median at {median}; {of_best:.3} of the best, and {of_none:.3} of none at least; {unsettled} runs \
+         with a tuner that had not settled.",
+        Degree::HIGHEST.up_to().nth(at).unwrap_or_default(),
+    );
+    Compared { fixed: fixed_means, of_best, of_none, sentence }
+}
+
+/// How far throughput falls between two degrees that are better, as a share of the lesser of these: none has to with one maximum.
+fn greatest_dip(throughputs: &[f64]) -> f64 {
+    let dip = |at: usize| {
+        let (before, after) = (&throughputs[..at], &throughputs[at..]);
+        let [before, after] = [before, after].map(|side| side.iter().copied().fold(0.0, f64::max));
+        let shoulder = before.min(after);
+        if shoulder > 0.0 { (1.0 - throughputs[at] / shoulder).max(0.0) } else { 0.0 }
+    };
+    (0..throughputs.len()).map(dip).fold(0.0, f64::max)
+}
+
+/// Measures figure 4.
+fn experiment(settings: &mut Settings<'_>) -> Found {
+    let plan = if settings.quick { QUICK } else { FULL };
+    let mut rows = Vec::new();
+    let all: Vec<Compared> =
+        plan.loads.iter().map(|load| compare(*load, &plan, &mut rows, settings)).collect();
+    let of_best = all.iter().map(|load| load.of_best).fold(f64::INFINITY, f64::min);
+    let of_none = all.iter().map(|load| load.of_none).fold(f64::INFINITY, f64::min);
+    let dip = all.iter().map(|load| greatest_dip(&load.fixed)).fold(0.0, f64::max);
+    let what = "throughput of the tuner, settled, ÷ that of the best static degree, of the load for which it is least";
+    let bounds = vec![
+        Bound::at_least(what, 0.95, of_best, "×"),
+        Bound::at_least(
+            "throughput of the tuner ÷ that of none, of the seed for which it is least",
+            0.97,
+            of_none,
+            "×",
+        ),
+        Bound::at_most(
+            "one maximum over degrees: how far throughput falls between two that are better",
+            3.0,
+            100.0 * dip,
+            "%",
+        ),
+    ];
+    let mut deviations = vec![
+        parameters(&tuned(plan.loads[0], &plan)),
+        "The paper draws a chart without numbers. All degrees have PreciseClock, none too.".to_owned(),
+        format!(
+            "Each node has a tuner of its own. They search from none, for {} s at most, and {} s count then, probes of other degrees included; static degrees are measured for {} s.",
+            plan.settle_max.as_secs(),
+            plan.tuned.as_secs(),
+            plan.window.measured.as_secs(),
+        ),
+    ];
+    deviations.extend(all.into_iter().map(|load| load.sentence));
+    if settings.quick {
+        deviations.push("The quick run has one node in each data centre, and two loads.".to_owned());
+    }
+    let headline = Headline { what: what.to_owned(), paper: None, ours: of_best, unit: "×" };
+    Found { headline, rows, bounds, deviations }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dip_lies_between_two_that_are_better() {
+        assert_eq!(greatest_dip(&[1.0, 2.0, 4.0, 3.0]), 0.0);
+        assert_eq!(greatest_dip(&[4.0, 3.0, 3.0]), 0.0);
+        assert_eq!(greatest_dip(&[2.0, 1.0, 4.0]), 0.5);
+    }
+
+    #[test]
+    fn a_degree_is_a_variant() {
+        assert_eq!(fixed(Degree::HIGHEST), Variant::EXTERNAL);
+        assert_eq!(fixed(Degree::READS), Variant::INTERNAL);
+        assert!(!fixed(Degree::NONE).reads_speculatively);
+    }
+
+    #[test]
+    fn longer_chains_bring_more_where_few_transactions_meet() {
+        let throughputs = [0, 2, 8].map(|length| {
+            let degree = Degree::chains(length).unwrap();
+            geography(fixed(degree), ("low", 1), &QUICK).run(1, Window::millis(1_000, 2_000)).throughput()
+        });
+        assert!(throughputs.is_sorted(), "{throughputs:?}");
+        assert!(throughputs[2] > 3.0 * throughputs[0], "{throughputs:?}");
+    }
+}
