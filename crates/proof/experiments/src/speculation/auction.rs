@@ -39,7 +39,7 @@ const QUICK: Plan = Plan {
     nodes_per_site: 1,
     // Fewer transactions saturate a processor, and the run is as much shorter.
     slower: 3.0 * SLOWER,
-    sessions: &[10, 100, 200, 400, 600],
+    sessions: &[10, 200, 600, 1_200],
     window: Window::millis(5_000, 5_000),
 };
 
@@ -88,7 +88,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         parameters(&geography(System::External, &auction, plan.sessions[0], &plan)),
         format!(
             "Peaks of str-internal and str-external ÷ that of the better rival: {:.2} and {:.2}. The paper stops at 5,000 clients, for want of memory, where STR \
-             does {GAIN} times what its rivals do; here the sweep goes on to the peak.",
+             does {GAIN} times what its rivals do; here the sweep goes on to the peak of the fastest.",
             climbs.gain(System::Internal),
             climbs.gain(System::External),
         ),
@@ -120,8 +120,9 @@ mod tests {
         let run = |system| geography(system, &auction, 200, &QUICK).run(1, Window::millis(3_000, 3_000));
         let [plain, external] = [System::ClockSi, System::External].map(run);
         assert_eq!((plain.passed, external.passed, external.unknown), (0, 0, 0));
-        let [slow, fast] = [&plain, &external].map(|run| run.latency_ms(0.95));
         assert!(external.throughput() > plain.throughput(), "{external:?}");
-        assert!(fast < slow / 2.0, "{fast} {slow}");
+        // One interaction in seven updates.
+        let (shown, slow) = (external.perceived_ms(0.9), plain.latency_ms(0.9));
+        assert!(shown < slow / 2.0, "{shown} {slow}");
     }
 }

@@ -52,8 +52,8 @@ const QUICK: Plan = Plan {
     // Fewer transactions saturate a processor, and the run is as much shorter.
     slower: 3.0 * SLOWER,
     mixes: 0..1,
-    sessions: &[10, 100, 300, 600, 900],
-    window: Window::millis(10_000, 6_000),
+    sessions: &[10, 200, 300, 450],
+    window: Window::millis(10_000, 4_000),
 };
 
 const FULL: Plan = Plan {
