@@ -235,6 +235,15 @@ impl Replica {
         }
     }
 
+    /// True if this is the machine of a node, and has not heard how the transaction ended that was asked to commit: others of the node may be shown its
+    /// local commit.
+    pub fn is_committing(&self, transaction: TransactionId) -> bool {
+        match self {
+            Replica::Shard(_) => false,
+            Replica::Home(home) => home.is_committing(transaction),
+        }
+    }
+
     /// The tuner, if this is the machine of a node that has one.
     pub fn tuner(&self) -> Option<&crate::tuner::Tuner> {
         match self {

@@ -549,6 +549,11 @@ pub trait System:
         None
     }
 
+    /// True if the server may still show others what a transaction has written: it has not heard that the transaction has ended.
+    fn shows(_: &Self::Server, _: TransactionId) -> bool {
+        false
+    }
+
     /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
     /// makes the server follow.
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;

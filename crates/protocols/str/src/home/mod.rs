@@ -658,6 +658,11 @@ impl Home {
         self.committing.len(client)
     }
 
+    pub(crate) fn is_committing(&self, transaction: TransactionId) -> bool {
+        let phase = self.transactions.get(&transaction).map(|known| known.phase);
+        matches!(phase, Some(Phase::Certifying | Phase::Local(_) | Phase::Deciding(..)))
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }

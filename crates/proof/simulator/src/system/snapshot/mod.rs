@@ -18,7 +18,7 @@ use quorate_checker::Level;
 use quorate_core::command::Command;
 use quorate_core::hosted::{Held, Shards};
 use quorate_core::topology::Isolation;
-use quorate_core::{ClientId, ClockTime, Machine, Random, ReplicaIndex};
+use quorate_core::{ClientId, ClockTime, Machine, Random, ReplicaIndex, TransactionId};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
 use quorate_str::{Coordinator, CoordinatorConfig, Replica, ReplicaEvent};
@@ -166,6 +166,10 @@ impl System for Snapshot {
             }
             ReplicaEvent::Leading { .. } | ReplicaEvent::Deposed => None,
         }
+    }
+
+    fn shows(server: &Server, transaction: TransactionId) -> bool {
+        server.machine().is_committing(transaction)
     }
 
     fn hint_view(server: &Server, from: ReplicaIndex, far: Far) -> Option<Message> {
