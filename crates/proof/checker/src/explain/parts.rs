@@ -87,6 +87,9 @@ impl<'a> Whole<'a> {
                 recorded.insert(id, self.invoke(&mut recorder, selection, &present, id));
             }
             let Some(&part) = recorded.get(&id) else { continue };
+            if txn.elsewhere {
+                recorder.elsewhere(part);
+            }
             match (moment, txn.outcome) {
                 (Moment::Invoke, _) => {}
                 (Moment::Speculate, _) => {

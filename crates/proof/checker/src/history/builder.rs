@@ -165,6 +165,7 @@ impl Builder {
             site,
             outcome: Outcome::Unknown,
             observed: false,
+            elsewhere: false,
             lost: false,
             speculation: None,
             ts: draft.ts,
@@ -197,6 +198,7 @@ impl Builder {
         txn.completed_at = draft.time;
         txn.outcome = outcome;
         txn.observed = observed;
+        txn.elsewhere = outcome == Outcome::Aborted && draft.elsewhere;
         txn.ts = draft.ts.or(txn.ts);
         let process = self.processes.entry(process_number).or_default();
         process.open = None;

@@ -81,6 +81,7 @@ pub(crate) struct Draft {
     pub(crate) session: Option<u32>,
     pub(crate) site: Option<Site>,
     pub(crate) observed: bool,
+    pub(crate) elsewhere: bool,
     pub(crate) ts: Option<Timestamp>,
     /// Sites are numbered within the batch here too.
     pub(crate) facts: Option<Box<Facts>>,
@@ -100,6 +101,7 @@ impl Draft {
             session: None,
             site: None,
             observed: false,
+            elsewhere: false,
             ts: None,
             facts: None,
             has_value: false,

@@ -102,6 +102,10 @@ impl LineParser {
                 self.fields.add("observed")?;
                 draft.observed = scanner.boolean("true or false")?;
             }
+            "elsewhere" => {
+                self.fields.add("elsewhere")?;
+                draft.elsewhere = scanner.boolean("true or false")?;
+            }
             "ts" => {
                 self.fields.add("ts")?;
                 draft.ts = timestamp(scanner)?;

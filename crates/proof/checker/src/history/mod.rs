@@ -110,6 +110,8 @@ pub struct Txn {
     pub outcome: Outcome,
     /// The reads of an aborted transaction are what it really saw.
     pub observed: bool,
+    /// Another node than its own has told of its abort, so its own may not have heard.
+    pub elsewhere: bool,
     /// It was acknowledged and later abandoned by an aggressive site removal.
     pub lost: bool,
     /// The speculative commit that was shown before the outcome.

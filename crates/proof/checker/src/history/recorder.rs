@@ -48,6 +48,7 @@ struct Recording {
     ops: Vec<MicroOp>,
     speculated: Option<Vec<MicroOp>>,
     observed: bool,
+    elsewhere: bool,
     ts: Option<Timestamp>,
     facts: Option<RecordedFacts>,
 }
@@ -191,6 +192,11 @@ impl Recorder {
         self.events.push((EventType::Fail, txn, time));
     }
 
+    /// Another node than its own has told of the abort of the transaction, and its own may not have heard.
+    pub fn elsewhere(&mut self, txn: RecordedTxn) {
+        self.txns[txn.0].elsewhere = true;
+    }
+
     /// The outcome is unknown. The process must not be used again.
     pub fn info(&mut self, txn: RecordedTxn, time: i64) {
         self.events.push((EventType::Info, txn, time));
@@ -253,6 +259,7 @@ impl Recorder {
         draft.session = recording.session.as_deref().map(|name| names.sessions.intern(name));
         draft.site = recording.site.as_deref().map(|name| Site(names.sites.intern(name)));
         draft.observed = recording.observed && event == EventType::Fail;
+        draft.elsewhere = recording.elsewhere && event == EventType::Fail;
         draft.ts = recording.ts.filter(|_| event != EventType::Invoke);
         let facts = recording.facts.as_ref().filter(|_| event != EventType::Invoke);
         draft.facts = facts.map(|facts| Box::new(facts.draft(&mut batch.content)));
@@ -289,8 +296,10 @@ impl Recorder {
                     write!(out, ",\"{field}\":{}", serde_json::to_string(name)?)?;
                 }
             }
-            if recording.observed && event == EventType::Fail {
-                write!(out, ",\"observed\":true")?;
+            for (field, holds) in [("observed", recording.observed), ("elsewhere", recording.elsewhere)] {
+                if holds && event == EventType::Fail {
+                    write!(out, ",\"{field}\":true")?;
+                }
             }
             if let Some(ts) = recording.ts.filter(|_| event != EventType::Invoke) {
                 write!(out, ",\"ts\":[{},{}]", ts.time, ts.client)?;

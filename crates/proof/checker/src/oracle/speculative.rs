@@ -325,7 +325,8 @@ impl<'a, 'h> Views<'a, 'h> {
     /// ended when it was invoked.
     fn may_see(&self, member: usize, seen: usize) -> bool {
         let (txn, seen_txn) = (self.execution.members[member].txn, self.execution.members[seen].txn);
-        let had_aborted = seen_txn.outcome == Outcome::Aborted && seen_txn.completion < Some(txn.invoke);
+        let had_heard = seen_txn.outcome == Outcome::Aborted && !seen_txn.elsewhere;
+        let had_aborted = had_heard && seen_txn.completion < Some(txn.invoke);
         contains(self.commits, seen) || !began_later(txn, seen_txn) && !had_aborted
     }
 

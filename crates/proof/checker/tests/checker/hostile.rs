@@ -13,7 +13,7 @@ use crate::expand;
 /// Bytes that mean something to the format, or to nobody.
 const BYTES: &[u8] = b"{}[]\",:\\0123456789-+.eE \t\n\ntrufalsn\x00\x1f\x7f\xc3\xff";
 /// Pieces that may be put somewhere else than they belong.
-const PIECES: [&str; 16] = [
+const PIECES: [&str; 17] = [
     "null",
     "{}",
     "[]",
@@ -26,6 +26,7 @@ const PIECES: [&str; 16] = [
     "9223372036854775808",
     "1e400",
     "\"observed\":true,",
+    "\"elsewhere\":true,",
     "\"index\":0,",
     "\"site\":\"A\",",
     "\"ts\":[1,2],",

@@ -23,7 +23,7 @@ use quorate_checker::{History, Level, Report, check};
 /// Reads a history whose lines are written briefly, and judges it.
 ///
 /// Each line is `invoke|ok|fail|info|spec|lost PROCESS [OPERATIONS]`; index and time are filled in. An
-/// `@NAME` after the process names the session, `#NAME` the site, `!` an observed abort; `ts=N` or
+/// `@NAME` after the process names the session, `#NAME` the site, `!` an observed abort, `~` one that another node has told; `ts=N` or
 /// `ts=N:CLIENT` is a commit timestamp, and so are `rs=`, `lc=` and `fc=`; `vts=A:1,B:2` is a snapshot vector and
 /// `site_seq=N` the place among the commits of a site.
 fn brief(text: &str) -> History {
@@ -45,6 +45,7 @@ fn expand(text: &str) -> String {
                 ("@", name) => format!("\"session\":\"{name}\","),
                 ("#", name) => format!("\"site\":\"{name}\","),
                 ("!", _) => "\"observed\":true,".to_string(),
+                ("~", _) => "\"elsewhere\":true,".to_string(),
                 _ => fact(word),
             };
         }

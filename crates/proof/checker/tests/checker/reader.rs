@@ -74,6 +74,7 @@ fn wrong_types() {
         ("\"time\":10", "\"session\":1,\"time\":10"),
         ("\"time\":10", "\"site\":1,\"time\":10"),
         ("\"time\":10", "\"observed\":1,\"time\":10"),
+        ("\"time\":10", "\"elsewhere\":1,\"time\":10"),
         ("\"time\":10", "\"ts\":\"1\",\"time\":10"),
         ("\"time\":10", "\"ts\":[1],\"time\":10"),
         ("\"time\":10", "\"ts\":[1,2,3],\"time\":10"),
@@ -360,6 +361,7 @@ fn a_recording_survives_the_way_through_json() {
         MicroOp::Remove("s".into(), 2),
         read("s", Observed::Set(BTreeMap::from([(1, 1), (2, -1)]))),
     ];
+    recorder.elsewhere(three);
     recorder.fail_observed(three, 10, sets);
     let four = recorder.invoke(2, 10);
     recorder.attempt(four, read("7", Observed::Register(4)));

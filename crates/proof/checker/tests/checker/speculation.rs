@@ -63,6 +63,10 @@ fn what_aborted_before_is_not_seen_after() {
     let lines: Vec<String> = local("A", "[1]", "[2]").trim().lines().map(str::to_string).collect();
     let order = [0, 1, 4, 2, 3].map(|at: usize| lines[at].clone()).join("\n");
     assert_eq!(anomaly(&order), ("G1a", vec![3, 0]));
+    // Its node may not have heard what another one has told. Nothing that commits has read from it all the same.
+    let unheard = order.replace("fail   0", "fail   0 ~");
+    assert_eq!(verdict(&unheard), "valid");
+    assert_eq!(anomaly(&unheard.replace("fail   1 !", "ok     1")).0, "G1a");
     let future = [2, 3, 0, 1, 4].map(|at: usize| lines[at].clone()).join("\n");
     assert_eq!(anomaly(&future), ("G1a", vec![0, 2]), "it was invoked after the reader had ended");
 }

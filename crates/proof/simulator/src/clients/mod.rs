@@ -390,7 +390,7 @@ impl Clients {
                 if attempt.commit_asked {
                     self.give_up(session, attempt, None, cluster);
                 } else {
-                    self.record_aborted(session, &attempt, cluster);
+                    self.record_aborted(&attempt, cluster);
                 }
             }
             for attempt in self.take_shown(session) {
@@ -819,7 +819,7 @@ impl Clients {
         if attempt.read_only.is_none() {
             self.told.push((attempt.id, Outcome::Aborted));
         }
-        self.record_aborted(session, &attempt, cluster);
+        self.record_aborted(&attempt, cluster);
         let audits = self.sessions[session].audits();
         if let Some((_, _, attempts)) = &mut self.sessions[session].current {
             *attempts += 1;

@@ -171,7 +171,7 @@ impl Clients {
             Err(_) => {
                 *self.happened.entry("clients owed apologies").or_default() += 1;
                 self.told.push((id, Outcome::Aborted));
-                self.record_aborted(session, &attempt, cluster);
+                self.record_aborted(&attempt, cluster);
             }
         }
         true
@@ -184,23 +184,11 @@ impl Clients {
         there.any(|server| cluster.world.server(server).is_some_and(|server| S::shows(server, attempt.id)))
     }
 
-    /// An attempt of a session has surely aborted. What it saw counts where it is known from which node.
-    ///
-    /// If another machine of its home has told of the abort, and its own has not heard of it, then others of that node may still be shown what it has written.
-    /// The history leaves the end open then: a `fail` says that whatever begins later must not see it.
-    pub(super) fn record_aborted<S: System>(
-        &mut self,
-        session: usize,
-        attempt: &Attempt,
-        cluster: &Cluster<S>,
-    ) {
+    /// An attempt has surely aborted. What it saw counts where it is known from which node.
+    pub(super) fn record_aborted<S: System>(&mut self, attempt: &Attempt, cluster: &Cluster<S>) {
         if self.is_still_shown(attempt, cluster) {
-            self.tally.aborted += 1;
             *self.happened.entry("aborts of which nodes had not heard").or_default() += 1;
-            let time = self.time(cluster.world.now());
-            self.recorder.info(attempt.recorded, time);
-            self.sessions[session].process = self.next_process();
-            return;
+            self.recorder.elsewhere(attempt.recorded);
         }
         let is_known = self.speculation.begun.contains_key(&attempt.id) && attempt.read_only.is_none();
         let ops = is_known.then(|| attempt.execution.observed_so_far());

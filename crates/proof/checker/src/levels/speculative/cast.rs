@@ -61,12 +61,13 @@ impl Cast {
     }
 
     /// Whether a transaction that did not commit finally may be in the snapshot of another one: it committed
-    /// locally at the same site, before that one ended, and had not aborted before that one began.
+    /// locally at the same site, before that one ended, and that site had not heard of an abort before that one began.
     pub(super) fn may_be_seen(&self, history: &History, reader: TxnId, member: TxnId) -> bool {
         let (reader_txn, txn) = (history.txn(reader), history.txn(member));
         let has_lc = history.facts(txn).is_some_and(|facts| facts.lc.is_some());
         let was_lost = txn.outcome == Outcome::Committed;
         let had_aborted = txn.outcome == Outcome::Aborted
+            && !txn.elsewhere
             && txn.completion < Some(reader_txn.invoke)
             && !mutants::is_planted(Mutant::SeesAborted);
         reader != member
