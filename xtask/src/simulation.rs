@@ -54,7 +54,7 @@ impl Judged {
 /// The seeds that leave no cell of a table of coverage empty.
 const COVERING: RangeInclusive<u64> = 1..=300;
 
-/// Some of the first 5,000 seeds of this system are not good yet: those that are known to be good are run, and its table of coverage is not demanded.
+/// Four of the first 5,000 seeds of this system are not good yet: those that are known to be good are run, and its table of coverage is not demanded.
 const UNFINISHED: (&str, RangeInclusive<u64>) = ("snapshot", 1..=100);
 
 /// The number of shares.
