@@ -6,7 +6,7 @@ use quorate_runtime::Turn;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
-use super::hosted::{Facts, Hosted, State};
+use super::hosted::{Facts, State};
 use super::speculating::SpeculatingStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
 use crate::process;
