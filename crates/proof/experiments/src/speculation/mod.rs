@@ -9,7 +9,7 @@
 //! | [`sessions`] | clients in a closed loop, which go on from what they are shown |
 //! | [`transactions`] | what they run: keys of a hotspot, or procedures over what was read |
 //! | [`population`] | rows that are there before anybody has touched them, and where they stand |
-//! | [`climb`] | systems with more and more clients, up to their peaks |
+//! | `climb` | systems with more and more clients, up to their peaks |
 //! | [`synthetic`] | figure 3: keys of a hotspot |
 //! | [`degrees`] | figure 4: the tuner and static settings |
 //! | [`clocks`] | table 1: PreciseClock without speculation |
