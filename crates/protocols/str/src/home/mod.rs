@@ -303,8 +303,8 @@ impl Home {
         context.clock.clamp(least, expected.saturating_add(self.config.grant_length / 2))
     }
 
-    /// A time that has come by the clock of this node and by those of the leaders of shards, if any is known. What goes by it cannot be taken back: if this
-    /// node's clock leapt ahead, and its word alone counted, nothing would commit here before the other clocks are as far.
+    /// A time that has come by the clock of this node and by those of the leaders of shards, if any is known. A home that has forgotten by
+    /// it cannot remember: if this node's clock leapt ahead, and counted alone, no transaction would commit here before the other clocks are as far.
     fn clock_that_others_share(&self, context: &Context<'_>) -> Option<ClockTime> {
         let told = self.references.values();
         match told.map(|(clock, at)| clock.saturating_add(context.now - *at)).min() {
