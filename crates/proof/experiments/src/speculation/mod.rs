@@ -9,7 +9,7 @@
 //! | [`sessions`] | clients in a closed loop, which go on from what they are shown |
 //! | [`transactions`] | what they run: keys of a hotspot, or procedures over what was read |
 //! | [`population`] | rows that are there before anybody has touched them, and where they stand |
-//! | `climb` | systems with more and more clients, up to their peaks |
+//! | `climb` | systems with more and more clients, up to the peak of the fastest |
 //! | [`synthetic`] | figure 3: keys of a hotspot |
 //! | [`degrees`] | figure 4: the tuner and static settings |
 //! | [`clocks`] | table 1: PreciseClock without speculation |
@@ -139,8 +139,6 @@ pub struct Geography {
     pub slower: f64,
     /// Data centres are so many times as far from each other as they are.
     pub stretch: f64,
-    /// Users key in and think so many times as quickly as their benchmark says.
-    pub hurry: f64,
 }
 
 impl Geography {
@@ -154,7 +152,6 @@ impl Geography {
             application,
             slower: SLOWER,
             stretch: 1.0,
-            hurry: 1.0,
         }
     }
 

@@ -140,7 +140,7 @@ impl Load {
         let nodes = geography.nodes();
         world.set_alarm(Duration::ZERO, Alarm::Poll);
         let mut random = Random::stream(seed, "sessions of a speculative load");
-        let mut draw = Draw::new(&geography.application, nodes, geography.hurry);
+        let mut draw = Draw::new(&geography.application, nodes);
         let begins = world.now() + FIRST_READS_APART * FIRST_READS as u32;
         let mut sessions = Vec::new();
         for (node, (client, id)) in clients.into_iter().enumerate() {

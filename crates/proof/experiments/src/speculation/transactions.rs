@@ -81,8 +81,6 @@ pub(super) struct Calling {
 pub(super) struct Draw {
     application: Application,
     nodes: usize,
-    /// Users are so many times as quick as their benchmark says.
-    hurry: f64,
     /// For the sessions of each node.
     workloads: Vec<Workload>,
     /// Orders are numbered by when they were drawn.
@@ -90,7 +88,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    pub(super) fn new(application: &Application, nodes: usize, hurry: f64) -> Self {
+    pub(super) fn new(application: &Application, nodes: usize) -> Self {
         let at = |parameters: &Parameters, node: usize| {
             let place = Place { homes: Homes::Hashed(nodes), here: vec![node], away: 0.0 };
             Workload::new(Parameters { place, ..parameters.clone() })
@@ -99,17 +97,11 @@ impl Draw {
             Application::Hotspot(parameters) => (0..nodes).map(|node| at(parameters, node)).collect(),
             Application::Trade(_) | Application::Auction(_) => Vec::new(),
         };
-        Draw { application: application.clone(), nodes, hurry, workloads, now: 0 }
+        Draw { application: application.clone(), nodes, workloads, now: 0 }
     }
 
     /// The next transaction of a session of a node.
     pub(super) fn draw(&mut self, node: usize, place: usize, random: &mut Random) -> Drawn {
-        let drawn = self.draw_in_its_time(node, place, random);
-        let [keys_in, thinks] = [drawn.keys_in, drawn.thinks].map(|time| time.div_f64(self.hurry));
-        Drawn { keys_in, thinks, ..drawn }
-    }
-
-    fn draw_in_its_time(&mut self, node: usize, place: usize, random: &mut Random) -> Drawn {
         match &self.application {
             Application::Hotspot(_) => {
                 let plan = self.workloads[node].draw(random);
