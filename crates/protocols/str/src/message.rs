@@ -376,12 +376,24 @@ pub enum Message {
         /// The one that is to be aborted.
         transaction: TransactionId,
     },
-    /// Replica to the leader of its shard: grant me snapshots. Home to a replica on its node: ask the leader, which tells its time with the grant.
+    /// Replica to the leader of its shard: grant me snapshots.
     AskGrant {
         /// The life of the sender.
         life: Life,
         /// The latest snapshot that waits at the sender; zero if none does.
         wanted: ClockTime,
+    },
+    /// Home to the leader of a shard: what is the time? A home compares its clock before it reads by it.
+    AskTime {
+        /// The life of the sender.
+        life: Life,
+    },
+    /// Leader of a shard to home: its clock shows this.
+    Time {
+        /// The life in which the home has asked.
+        life: Life,
+        /// The reading.
+        clock: ClockTime,
     },
     /// Replica to the home of its node: it serves snapshots up to here, and has every earlier prepare.
     Bound {

@@ -41,3 +41,5 @@ pub(crate) const ANSWERED: &str = "answered already";
 pub(crate) const DECIDING: &str = "its decision is on its way";
 /// The session of the client has seen what is still to come, by the clocks of replicas: the client asks again.
 pub(crate) const EARLY: &str = "its session is ahead of clocks";
+/// No leader has told this node its time yet, and its clock may be wrong: the client asks again.
+pub(crate) const UNCOMPARED: &str = "its node has compared its clock with none yet";

@@ -166,6 +166,8 @@ alternatives!(Message, "str.Message",
         26 Settled { 1 transactions: Repeated<Nested> }
         27 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }
         30 UnderWay { 1 transaction: Nested }
+        31 AskTime { 1 life: Fixed64 }
+        32 Time { 1 life: Fixed64, 2 clock: Fixed64 }
         29 Doomed { 1 transaction: Nested, 2 refusal: Nested }
         28 CannotRead { 1 life: Fixed64, 2 request: Varint, 3 why: Nested }
     }

@@ -215,6 +215,8 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
         Message::Decide { transaction: transaction(1), outcome: Outcome::Aborted, readers: Vec::new() },
         Message::GiveWay { transaction: transaction(1) },
         Message::AskGrant { life, wanted: ClockTime::from_micros(u64::MAX) },
+        Message::AskTime { life },
+        Message::Time { life, clock: ClockTime::from_micros(u64::MAX) },
         Message::Bound { until: ClockTime::from_micros(u64::MAX), clock: ClockTime::from_micros(u64::MAX) },
         Message::ReadAt { life, request: 1, snapshot: ClockTime::from_micros(u64::MAX), wanted: Vec::new() },
         Message::Prepare {

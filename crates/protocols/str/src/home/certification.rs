@@ -68,8 +68,10 @@ impl Home {
                 let (transaction, period) = (id, self.period);
                 return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
             }
-            if known.is_none() && self.is_early(id, session, context) {
-                return self.tell_early(id, outbox);
+            if known.is_none()
+                && let Some(why) = self.early(id, session, context)
+            {
+                return self.tell_early(id, why, outbox);
             }
             let begun = match (known, snapshot) {
                 (Some(_), _) => Ok(()),

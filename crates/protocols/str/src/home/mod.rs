@@ -66,14 +66,15 @@ pub struct Home {
     state: State,
     period: Period,
     period_since: Instant,
-    started_at: Instant,
     neighbours: BTreeMap<ShardId, Neighbour>,
     /// The latest readings of the clocks of the leaders of shards, and when they came.
     references: BTreeMap<ShardId, (ClockTime, Instant)>,
+    /// When the leaders were asked for them.
+    asked_time_at: Instant,
     /// All machines of the keyspace on this node, those that are no members included.
     met: Vec<ReplicaId>,
     /// Sessions that are ahead of clocks, by the transactions that they want to begin, and since when they wait.
-    early: BTreeMap<TransactionId, Instant>,
+    waiting: BTreeMap<TransactionId, Instant>,
     /// Who leads each shard, as far as is known.
     leaders: Leaders,
     /// Boxed, because they are many bytes each, and neighbours in the map are moved often.
@@ -128,11 +129,11 @@ impl Home {
             state: State::default(),
             period: Period::default(),
             period_since: Instant::START,
-            started_at: Instant::START,
             neighbours: BTreeMap::new(),
             references: BTreeMap::new(),
+            asked_time_at: Instant::START,
             met: Vec::new(),
-            early: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             leaders: Leaders::default(),
             transactions: BTreeMap::new(),
             committing: Committing::default(),
@@ -163,10 +164,11 @@ impl Home {
     }
 
     pub(crate) fn start(&mut self, life: Life, now: Instant, outbox: &mut Out) {
-        (self.period, self.period_since, self.started_at) = (Period { life, number: 1 }, now, now);
+        (self.period, self.period_since) = (Period { life, number: 1 }, now);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         self.start_tuning(now, outbox);
         self.greet(outbox);
+        self.ask_time(now, outbox);
     }
 
     fn life(&self) -> Life {
@@ -303,16 +305,11 @@ impl Home {
         context.clock.clamp(least, expected.saturating_add(self.config.grant_length / 2))
     }
 
-    /// A time that has come by the clock of this node and by those of the leaders of shards, if any is known. A home that has forgotten by
+    /// A time that has come by the clock of this node and by those of the leaders of shards, once any is known. A home that has forgotten by
     /// it cannot remember: if this node's clock leapt ahead, and counted alone, no transaction would commit here before the other clocks are as far.
     fn clock_that_others_share(&self, context: &Context<'_>) -> Option<ClockTime> {
-        let told = self.references.values();
-        match told.map(|(clock, at)| clock.saturating_add(context.now - *at)).min() {
-            Some(told) => Some(told.min(context.clock)),
-            // No replica of a shard is here that would be told.
-            None if self.neighbours.is_empty() => Some(context.clock),
-            None => None,
-        }
+        let told = self.references.values().map(|(clock, at)| clock.saturating_add(context.now - *at)).min();
+        told.map(|told| told.min(context.clock))
     }
 
     /// A replica has refused a snapshot, and so has told what time it is there, or what the next snapshot has to include.
@@ -331,40 +328,61 @@ impl Home {
         self.references.insert(shard, (clock, context.now));
     }
 
-    /// A session has been refused since it is far ahead of the time that leaders have told. A leader's clock may have been wrong then: those of
-    /// shards on this node are asked anew, and what others have told a while ago is forgotten.
+    /// A session has been refused since it is far ahead of the time that leaders have told. A leader's clock may have been wrong then: they are
+    /// asked anew, and what they have told a while ago is forgotten.
     fn doubt_time(&mut self, context: &Context<'_>, outbox: &mut Out) {
         let grants_last = self.config.grant_length;
-        let neighbours = &self.neighbours;
-        self.references
-            .retain(|shard, (_, at)| neighbours.contains_key(shard) || context.now - *at < grants_last);
-        for neighbour in self.neighbours.values() {
-            let ask = Message::AskGrant { life: self.life(), wanted: ClockTime::default() };
-            outbox.send_unordered(neighbour.replica, ask);
+        self.references.retain(|_, (_, at)| context.now - *at < grants_last);
+        self.ask_time(context.now, outbox);
+    }
+
+    /// Asks the leaders of all shards for their time.
+    fn ask_time(&mut self, now: Instant, outbox: &mut Out) {
+        self.asked_time_at = now;
+        for shard in self.config.shards.ids() {
+            outbox.send_unordered(self.leaders.leader(shard), Message::AskTime { life: self.life() });
         }
     }
 
-    /// True if a session has seen what lies further ahead than grants reach: whatever its transaction commits would be out of the reach of other
-    /// nodes until clocks come there. It waits for that, but no longer than a grant lasts, since a clock that was wrong may have led it
-    /// there. The client asks again.
-    fn is_early(&mut self, id: TransactionId, session: Session, context: &Context<'_>) -> bool {
-        // A node that has just started waits for a moment to compare its clock, so that a wrong one leads nobody.
-        let compares = self.config.certify_timeout;
-        if self.references.is_empty() && context.now - self.started_at < compares {
-            return true;
+    /// TIME of the leader of a shard.
+    fn on_time(&mut self, from: ReplicaId, clock: ClockTime, context: &Context<'_>) {
+        self.leaders.note_leading(from);
+        self.references.insert(from.shard, (clock, context.now));
+    }
+
+    /// Asks again, as long as no leader has told its time.
+    fn attend_time(&mut self, context: &Context<'_>, outbox: &mut Out) {
+        if self.references.is_empty() && context.now - self.asked_time_at >= self.config.resend_timeout {
+            for shard in self.config.shards.ids() {
+                self.leaders.suspect(shard);
+            }
+            self.ask_time(context.now, outbox);
+        }
+    }
+
+    /// Why a transaction does not begin yet, if it does not; its client asks again.
+    ///
+    /// A node that has compared its clock with none begins nothing: were it far ahead, whatever the node reads by it would raise its commits as far.
+    /// Nor does a transaction whose session has seen what lies further ahead than grants reach: whatever it commits would be out of the reach
+    /// of other nodes until clocks come there. It waits no longer than a grant lasts, since a clock that was wrong may have led it there.
+    fn early(&mut self, id: TransactionId, session: Session, context: &Context<'_>) -> Option<&'static str> {
+        if self.references.is_empty() {
+            return Some(reasons::UNCOMPARED);
         }
         let time = self.time(context);
         let (near, far) = (self.config.grant_length, self.config.ahead_max);
         let is_ahead = session.seen > time.max(self.latest()).saturating_add(near)
             && session.seen <= time.saturating_add(far);
         if !is_ahead {
-            return false;
+            return None;
         }
-        if self.early.len() >= self.config.waiting_max {
-            return true;
+        if self.waiting.len() < self.config.waiting_max {
+            let since = *self.waiting.entry(id).or_insert(context.now);
+            if context.now - since >= near {
+                return None;
+            }
         }
-        let since = *self.early.entry(id).or_insert(context.now);
-        context.now - since < near
+        Some(reasons::EARLY)
     }
 
     /// The latest local or final commit that snapshots of this node have to include. A local commit that has aborted does not count any more: a
@@ -374,9 +392,9 @@ impl Home {
     }
 
     /// Tells a client that this node lives, and does not begin its transaction yet.
-    fn tell_early(&self, id: TransactionId, outbox: &mut Out) {
+    fn tell_early(&self, id: TransactionId, why: &'static str, outbox: &mut Out) {
         self.tell(id.client, Message::UnderWay { transaction: id }, outbox);
-        outbox.ignored(reasons::EARLY);
+        outbox.ignored(why);
     }
 
     /// The snapshot of a transaction that begins now: it includes whatever has committed on this node, locally or for good, and what its
@@ -514,9 +532,17 @@ impl Home {
             Message::Inquire { transaction, snapshot } => {
                 self.on_inquire(from.into(), transaction, snapshot, context, log, outbox);
             }
+            Message::Time { life, clock } if life == self.life() => self.on_time(from, clock, context),
+            Message::Time { .. } => outbox.ignored(reasons::OTHER_LIFE),
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 self.on_not_leading(from, transaction, leader, context, outbox);
             }
+            // It was asked for its time.
+            Message::NotLeading { transaction: None, leader } if self.leaders.redirect(from, leader) => {
+                outbox
+                    .send_unordered(self.leaders.leader(from.shard), Message::AskTime { life: self.life() });
+            }
+            Message::NotLeading { transaction: None, .. } => outbox.ignored(reasons::KNOWN),
             _ => outbox.ignored(reasons::NOT_ITS_PLACE),
         }
     }
@@ -584,10 +610,11 @@ impl Home {
     ) {
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         self.attend_period(context);
+        self.attend_time(context, outbox);
         self.attend_reads(context, outbox);
         self.attend_transactions(context, log, outbox);
         self.attend_decisions(context, log, outbox);
-        self.early.retain(|_, since| context.now - *since < 4 * self.config.grant_length);
+        self.waiting.retain(|_, since| context.now - *since < 4 * self.config.grant_length);
         let lag = self.config.floor_lag.as_micros() as u64;
         let floor = ClockTime::from_micros(self.time(context).as_micros().saturating_sub(lag));
         // All keys count as read up to the floor, and commits go above: a clock that was compared with none yet must not lead them.

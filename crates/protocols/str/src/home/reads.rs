@@ -67,8 +67,8 @@ impl Home {
             return outbox.ignored(reasons::MALFORMED);
         }
         if !self.transactions.contains_key(&id) {
-            if self.is_early(id, session, context) {
-                return self.tell_early(id, outbox);
+            if let Some(why) = self.early(id, session, context) {
+                return self.tell_early(id, why, outbox);
             }
             let begun = match self.ending(id) {
                 Some(Ending::Committed { .. }) => return outbox.ignored(reasons::ENDED),

@@ -71,6 +71,22 @@ impl Shard {
         }
     }
 
+    /// ASK-TIME.
+    pub(super) fn on_ask_time(
+        &self,
+        home: ReplicaId,
+        life: Life,
+        context: &Context<'_>,
+        log: &impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let message = match self.leader.is_some() {
+            true => Message::Time { life, clock: context.clock },
+            false => Message::NotLeading { transaction: None, leader: log.leader() },
+        };
+        outbox.send_unordered(home, message);
+    }
+
     /// The log has a grant.
     pub(super) fn on_granted(
         &mut self,

@@ -203,9 +203,7 @@ impl Shard {
             Message::AskGrant { life, wanted } if sender.shard == self.config.replica.shard => {
                 self.on_ask_grant(sender.index, life, wanted, context, log, outbox);
             }
-            Message::AskGrant { life, .. } if self.is_own_home(from, life) => {
-                self.ask_grant(context, log, outbox);
-            }
+            Message::AskTime { life } if is_home => self.on_ask_time(sender, life, context, log, outbox),
             Message::NotLeading { transaction: None, .. } if sender.shard == self.config.replica.shard => {
                 outbox.ignored(reasons::KNOWN);
             }
@@ -215,6 +213,7 @@ impl Shard {
             | Message::Hello { .. }
             | Message::Replicate { .. }
             | Message::AskGrant { .. }
+            | Message::AskTime { .. }
             | Message::NotLeading { .. } => outbox.ignored(reasons::NOT_ITS_PLACE),
             Message::Read { .. }
             | Message::Commit { .. }
@@ -229,6 +228,7 @@ impl Shard {
             | Message::Applied { .. }
             | Message::GiveWay { .. }
             | Message::Bound { .. }
+            | Message::Time { .. }
             | Message::Record { .. }
             | Message::Recorded { .. }
             | Message::Settled { .. } => outbox.ignored(reasons::HOMES_ONLY),

@@ -194,6 +194,8 @@ pub(super) fn message(message: &Message) -> String {
             0 => "ASK-GRANT".to_owned(),
             _ => format!("ASK-GRANT for {}", at(*wanted)),
         },
+        Message::AskTime { .. } => "ASK-TIME".to_owned(),
+        Message::Time { clock, .. } => format!("TIME {}", at(*clock)),
         Message::Bound { until, .. } => format!("BOUND {}", at(*until)),
         Message::Hello { wants, .. } => if *wants { "HELLO, and who are you?" } else { "HELLO" }.to_owned(),
         Message::Record { decision } => {

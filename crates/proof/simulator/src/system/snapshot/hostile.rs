@@ -132,11 +132,12 @@ impl Hostile {
     /// Something that only a replica of a shard says.
     fn lie_of_a_replica(&mut self, cluster: &Cluster) -> Message {
         let (transaction, until) = (self.liar.next_id(), self.time(cluster));
-        match self.liar.random.below(5) {
+        match self.liar.random.below(6) {
             0 => Message::Vote { transaction, life: Life(1), view: View(0), proposal: until },
             1 => Message::Bound { until, clock: until },
             2 => Message::AskGrant { life: Life(9), wanted: until },
-            3 => Message::Recorded { transaction, outcome: Outcome::Committed(Timestamp::ZERO) },
+            3 => Message::Time { life: Life(1), clock: until },
+            4 => Message::Recorded { transaction, outcome: Outcome::Committed(Timestamp::ZERO) },
             _ => Message::Replicate {
                 transaction,
                 home: Default::default(),
