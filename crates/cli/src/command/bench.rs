@@ -462,10 +462,10 @@ impl BenchArguments {
     }
 
     /// How the replicated logs of servers that are started here go by. Where a round trip takes no time, fewer messages
-    /// under way at once are more in each, and that is the best that these systems can do.
+    /// under way at once are more in each, and that is the best that these systems can do. Between sites entries would wait for it.
     fn log(&self) -> BTreeMap<String, u64> {
         const IN_FLIGHT_MAX: u64 = 2;
-        let stands_on_logs = self.baseline.and_then(Rival::on_log);
+        let stands_on_logs = self.baseline.and_then(Rival::on_log).filter(|_| self.wan.is_none());
         let tuned = stands_on_logs.map(|_| ("in_flight_max".to_owned(), IN_FLIGHT_MAX));
         tuned.into_iter().chain(self.log.iter().cloned()).collect()
     }
@@ -826,6 +826,7 @@ mod tests {
         let tuned = ["--embedded", "--baseline", "txn-occ"];
         assert_eq!(parse(&["--embedded"]).unwrap(), options(&[]));
         assert_eq!(parse(&tuned).unwrap(), options(&[("in_flight_max", 2)]));
+        assert_eq!(parse(&[&tuned[..], &["--wan", "uniform-100ms"]].concat()).unwrap(), options(&[]));
         let without_log = Rival::ALL.into_iter().find(|rival| rival.on_log().is_none()).unwrap().name();
         assert_eq!(parse(&["--embedded", "--baseline", without_log]).unwrap(), options(&[]));
         let is_refused = |bench: BenchArguments| bench.validate(bench.workload.unwrap()).is_err();

@@ -136,7 +136,12 @@ impl Batches {
     /// How much goes into one message of a log, and how many of them may be on their way to a backup.
     pub fn limits(self) -> Limits {
         match self {
-            Batches::Nothing => Limits { message_bytes: 1, in_flight: usize::MAX, ..Limits::DEFAULT },
+            Batches::Nothing => Limits {
+                message_bytes: 1,
+                in_flight: usize::MAX,
+                in_flight_bytes: usize::MAX,
+                ..Limits::DEFAULT
+            },
             Batches::Everything => Limits { in_flight: IN_FLIGHT_TUNED, ..Limits::DEFAULT },
         }
     }

@@ -157,6 +157,7 @@ section! { FileLog of LogOptions {
     clock_error_max_ms: u64 => timing.clock_error_max = Duration::from_millis;
     message_bytes_max: usize => limits.message_bytes = usize::from;
     in_flight_max: usize => limits.in_flight = usize::from;
+    in_flight_bytes_max: usize => limits.in_flight_bytes = usize::from;
     kept_entries: u64 => limits.kept = u64::from;
     snapshot_bytes: u64 => snapshot_bytes = u64::from;
 } }

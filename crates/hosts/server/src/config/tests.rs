@@ -47,12 +47,13 @@ fn the_options_of_logs_in_the_example_are_the_defaults_and_may_be_left_out() {
     let (without, _) = print_config().split_once("[log]").unwrap();
     assert_eq!(Config::parse(without).unwrap().log, LogOptions::default());
     let options = "[log]\nbeat_ms = 1\nsilence_ms = 2\nlease_ms = 3\nclock_error_max_ms = 8\nmessage_bytes_max = 4\nin_flight_max = 5\n\
-                   kept_entries = 6\nsnapshot_bytes = 7\n";
+                   in_flight_bytes_max = 9\nkept_entries = 6\nsnapshot_bytes = 7\n";
     let LogOptions { timing, limits, snapshot_bytes } =
         Config::parse(&format!("{without}{options}")).unwrap().log;
     let times = [timing.beat, timing.silence, timing.lease, timing.clock_error_max];
     assert_eq!(times.map(|time| time.as_millis()), [1, 2, 3, 8]);
-    assert_eq!((limits.message_bytes, limits.in_flight, limits.kept, snapshot_bytes), (4, 5, 6, 7));
+    assert_eq!((limits.message_bytes, limits.in_flight, limits.in_flight_bytes), (4, 5, 9));
+    assert_eq!((limits.kept, snapshot_bytes), (6, 7));
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn mistakes_are_named_with_their_line() {
         ("durability = \"sync\"", "durability = \"tape\"", "choose one of: sync, memory"),
         ("connections_max = 1024", "connections_max = 0", "connections_max must not be 0"),
         ("catalogue_interval_ms = 5000", "catalogue_interval_ms = 10001", "must not be above 10000"),
-        ("in_flight_max = 16", "in_flight_max = 0", "in_flight_max must not be 0"),
+        ("in_flight_max = 128", "in_flight_max = 0", "in_flight_max must not be 0"),
         ("connections_max = 1024", "conections_max = 1024", "unknown field `conections_max`"),
         ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"walter\"", "does not know the site \"us\""),
         ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"nowhere\"", "no built-in delay matrix"),

@@ -76,10 +76,11 @@ pub(super) fn draw(sketch: &Sketch<'_>, message_bytes: [usize; 3], random: &mut 
     LogSettings {
         rules: Rules::with_id(options.plant_id()),
         timing: Timing { beat, silence, lease, clock_error_max, ..Timing::DEFAULT },
-        limits: Limits {
-            message_bytes: message_bytes[random.index(3)].max(page_bytes_min(round_trip)),
-            in_flight: [1, 8, 4_096][random.index(3)],
-            kept: [0, 10, 4_096][random.index(3)],
+        limits: {
+            let message_bytes = message_bytes[random.index(3)].max(page_bytes_min(round_trip));
+            let in_flight = [1, 8, 4_096][random.index(3)];
+            let kept = [0, 10, 4_096][random.index(3)];
+            Limits { message_bytes, in_flight, in_flight_bytes: 8 * message_bytes, kept }
         },
         snapshot_bytes: [4_096, 65_536, 1 << 40][random.index(3)],
     }
@@ -95,7 +96,7 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>) -> LogSettings {
             lease: Duration::from_millis(60),
             ..Timing::DEFAULT
         },
-        limits: Limits { message_bytes: 1024 * 1024, in_flight: 4_096, kept: 10 },
+        limits: Limits { in_flight: 4_096, kept: 10, ..Limits::DEFAULT },
         snapshot_bytes: 65_536,
     }
 }

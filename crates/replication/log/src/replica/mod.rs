@@ -208,15 +208,19 @@ pub struct Limits {
     /// So many bytes of entries go into one message, or one entry if that is larger.
     pub message_bytes: usize,
     /// So many messages may be on their way to a backup before entries are held back, to go together; and so many questions
-    /// whether this replica leads.
+    /// whether this replica leads. Over a wide-area network as many entries are appended within a round trip, and none of them is to wait for
+    /// an earlier one to come back.
     pub in_flight: usize,
+    /// Nor may more bytes of entries be on their way to a backup, if they are those of more than one message: what is sent is in memory once more.
+    pub in_flight_bytes: usize,
     /// So many entries from before a snapshot stay in memory, for backups that are a little behind.
     pub kept: u64,
 }
 
 impl Limits {
     /// What servers use.
-    pub const DEFAULT: Limits = Limits { message_bytes: 1024 * 1024, in_flight: 16, kept: 4_096 };
+    pub const DEFAULT: Limits =
+        Limits { message_bytes: 1024 * 1024, in_flight: 128, in_flight_bytes: 16 * 1024 * 1024, kept: 4_096 };
 }
 
 /// Some of a log has become durable here.

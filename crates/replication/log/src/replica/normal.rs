@@ -7,7 +7,7 @@ use quorate_core::bound::reasons;
 use quorate_core::log::Position;
 use quorate_core::{ClockTime, Instant, ReplicaIndex, View};
 
-use super::{Durable, Fact, Host, Replica, Status, Timer};
+use super::{Durable, Fact, Host, Limits, Replica, Status, Timer};
 use crate::entries::Entry;
 use crate::{Membership, Message, Payload, Plant};
 
@@ -60,6 +60,15 @@ impl Leading {
     }
 }
 
+/// A message with entries, on its way to a backup.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// The last of them.
+    upto: Position,
+    /// All of them.
+    bytes: usize,
+}
+
 /// What the leader knows of a backup.
 #[derive(Clone, Debug)]
 struct Peer {
@@ -71,8 +80,10 @@ struct Peer {
     matched: Position,
     /// It was sent everything up to here.
     sent: Position,
-    /// The last entry of each message that has not been acknowledged.
-    in_flight: VecDeque<Position>,
+    /// What has been sent and not been acknowledged.
+    in_flight: VecDeque<Sent>,
+    /// Bytes of entries therein.
+    in_flight_bytes: usize,
     /// What had matched, and what had been sent, when the last beat began.
     at_beat: (Position, Position),
 }
@@ -86,6 +97,7 @@ impl Peer {
             matched: Position::START,
             sent,
             in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
             at_beat: Default::default(),
         }
     }
@@ -94,8 +106,22 @@ impl Peer {
     fn note_matched(&mut self, upto: Position) {
         self.matched = self.matched.max(upto);
         self.sent = self.sent.max(self.matched);
-        let arrived = self.in_flight.partition_point(|last| *last <= self.matched);
-        self.in_flight.drain(..arrived);
+        while let Some(sent) = self.in_flight.pop_front_if(|sent| sent.upto <= self.matched) {
+            self.in_flight_bytes -= sent.bytes;
+        }
+        assert!(!self.in_flight.is_empty() || self.in_flight_bytes == 0, "bytes of nothing are on their way");
+    }
+
+    /// More may be sent before something of what is on its way is acknowledged.
+    fn has_room(&self, limits: &Limits) -> bool {
+        self.in_flight.len() < limits.in_flight && self.in_flight_bytes < limits.in_flight_bytes
+    }
+
+    /// Entries up to here, of so many bytes, are on their way.
+    fn note_sent(&mut self, upto: Position, bytes: usize) {
+        self.sent = upto;
+        self.in_flight.push_back(Sent { upto, bytes });
+        self.in_flight_bytes += bytes;
     }
 
     /// Takes what has been sent for a beat, and of which nothing has been acknowledged since, for lost.
@@ -104,6 +130,7 @@ impl Peer {
         if self.matched == matched && self.matched < sent {
             self.sent = self.matched;
             self.in_flight.clear();
+            self.in_flight_bytes = 0;
         }
         self.at_beat = (self.matched, self.sent);
     }
@@ -318,7 +345,7 @@ impl<P: Payload> Replica<P> {
         while let Some(peer) = self.leading.as_ref().and_then(|leading| leading.peers.get(&to))
             && peer.sent < self.entries.last()
             && peer.sent >= self.entries.shape().base
-            && peer.in_flight.len() < self.limits.in_flight
+            && peer.has_room(&self.limits)
         {
             self.send_prepare(to, None, host);
         }
@@ -327,14 +354,14 @@ impl<P: Payload> Replica<P> {
     fn send_prepare<H: Host<P>>(&mut self, to: ReplicaIndex, clock: Option<ClockTime>, host: &mut H) {
         let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&to)) else { return };
         let after = peer.sent;
-        let entries = if peer.in_flight.len() < self.limits.in_flight {
+        let entries = if peer.has_room(&self.limits) {
             self.entries.between(after, self.entries.last(), self.limits.message_bytes)
         } else {
             Vec::new()
         };
-        peer.sent = Position(after.0 + entries.len() as u64);
         if !entries.is_empty() {
-            peer.in_flight.push_back(peer.sent);
+            let bytes = entries.iter().map(|entry| entry.payload.bytes()).sum();
+            peer.note_sent(Position(after.0 + entries.len() as u64), bytes);
         }
         let (view, stable, beat) = (self.view, self.stable, self.lease.beat);
         let message = Message::Prepare { view, after, entries, stable, beat, clock };

@@ -46,7 +46,7 @@ const TIMING: Timing = Timing {
 };
 
 /// So small that everything takes several messages, and that little is kept.
-const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 3, kept: 4 };
+const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 3, in_flight_bytes: 100, kept: 4 };
 
 /// What schedules are like.
 #[derive(Clone, Copy, Debug)]

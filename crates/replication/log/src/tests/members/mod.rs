@@ -671,7 +671,8 @@ fn calm(limits: Limits) -> World {
 
 #[test]
 fn the_more_there_is_to_append_the_more_goes_into_a_message() {
-    let mut world = calm(Limits { message_bytes: 1 << 20, in_flight: 16, ..LIMITS });
+    let mut world =
+        calm(Limits { message_bytes: 1 << 20, in_flight: 16, in_flight_bytes: 1 << 24, ..LIMITS });
     let mut messages_of = |values_per_tick: u64| {
         let (sent, held) = (world.prepares, world.list.len());
         for _ in 0..500 {
@@ -708,12 +709,22 @@ fn messages_that_overtake_each_other_are_put_in_order() {
 
 #[test]
 fn what_is_appended_in_one_step_goes_together() {
-    let mut world = calm(Limits { message_bytes: 1 << 20, ..LIMITS });
+    let mut world = calm(Limits { message_bytes: 1 << 20, in_flight_bytes: 1 << 24, ..LIMITS });
     let sent = world.prepares;
     world.ask(0, Ask::AppendMany(1, 6));
     assert_eq!(world.prepares - sent, 2, "one message to each of the others");
     world.pass(50);
     assert_eq!(world.list, [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn no_more_than_so_many_bytes_are_on_their_way() {
+    let mut world = calm(Limits { message_bytes: 40, in_flight: 100, in_flight_bytes: 100, kept: 4 });
+    let sent = world.prepares;
+    world.ask(0, Ask::AppendMany(1, 40));
+    assert_eq!(world.prepares - sent, 2 * 3, "three messages of forty bytes to each of the others");
+    world.pass(50);
+    assert!((1..=40).all(|value| world.list.contains(&value)));
 }
 
 #[test]
