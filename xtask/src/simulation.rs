@@ -54,7 +54,7 @@ impl Judged {
 /// The seeds that leave no cell of a table of coverage empty.
 const COVERING: RangeInclusive<u64> = 1..=300;
 
-/// Four of the first 5,000 seeds of this system are not good yet: those that are known to be good are run, and its table of coverage is not demanded.
+/// Of this system no table of coverage is demanded yet, and fewer seeds are run.
 const UNFINISHED: (&str, RangeInclusive<u64>) = ("snapshot", 1..=100);
 
 /// The number of shares.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use quorate::topology::{Keyspace as Definition, Shard, Speculation, SpeculationVariant};
+use quorate::topology::{Decisions, Keyspace as Definition, Shard, Speculation, SpeculationVariant};
 use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival, ServingProgress};
 use serde_json::json;
 
@@ -155,15 +155,21 @@ pub(crate) struct SpeculationArguments {
     /// the most final commits.
     #[arg(long)]
     no_tuner: bool,
+    /// Where the decisions of a snapshot keyspace stand: `site`, at three nodes of one, which wait for no other site; or `across-sites`, at nodes of three, which wait for
+    /// another site and survive the loss of one. By default `site`.
+    #[arg(long, value_name = "PLACE")]
+    decisions: Option<Decisions>,
 }
 
 impl SpeculationArguments {
     /// As the client library takes them; none if nothing was said.
     pub(crate) fn options(self) -> Option<Speculation> {
-        let SpeculationArguments { variant, orders_sessions, chain: chain_max, no_tuner: untuned } = self;
-        let is_told = variant.is_some() || orders_sessions || chain_max.is_some() || untuned;
-        let variant = variant.unwrap_or_default();
-        is_told.then_some(Speculation { variant, orders_sessions, chain_max, untuned })
+        let SpeculationArguments { variant, orders_sessions, chain: chain_max, no_tuner: untuned, decisions } =
+            self;
+        let is_told =
+            variant.is_some() || orders_sessions || chain_max.is_some() || untuned || decisions.is_some();
+        let (variant, decisions) = (variant.unwrap_or_default(), decisions.unwrap_or_default());
+        is_told.then_some(Speculation { variant, orders_sessions, chain_max, untuned, decisions })
     }
 }
 
@@ -312,11 +318,12 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
 
 /// How transactions speculate, for people.
 fn described(speculation: Speculation) -> String {
-    let Speculation { variant, orders_sessions, chain_max, untuned } = speculation;
+    let Speculation { variant, orders_sessions, chain_max, untuned, decisions } = speculation;
     let mut parts = vec![variant.to_string()];
     parts.extend(chain_max.map(|length| format!("chains of {length}")));
     parts.extend((variant.is_tunable() && untuned).then(|| "no tuner".to_owned()));
     parts.extend(orders_sessions.then(|| "sessions in order".to_owned()));
+    parts.extend((decisions == Decisions::AcrossSites).then(|| "decisions across sites".to_owned()));
     parts.join(", ")
 }
 
@@ -366,6 +373,7 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         object["homes"] = listed(&definition.homes).into();
         object["variant"] = variant.name().into();
         object["orders_sessions"] = orders_sessions.into();
+        object["decisions"] = speculation.decisions.name().into();
         let chain_max = speculation.chain_max.unwrap_or(Speculation::CHAIN_MAX);
         object["chain_max"] = variant.has_chains().then_some(chain_max).into();
         object["tuned"] = speculation.is_tuned().into();

@@ -6,7 +6,7 @@ use quorate_core::command::{Class, End, Milestone};
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
-use quorate_core::topology::{Durability, Isolation, SpeculationVariant};
+use quorate_core::topology::{Decisions, Durability, Isolation, SpeculationVariant};
 use quorate_core::{
     Ballot, ClientId, ClockTime, Epoch, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View,
 };
@@ -124,10 +124,10 @@ impl Scalar for Duration {
 }
 
 /// An enum whose values are numbers from one: `choices!(Type { 1 "name" [Type::Value], … })`. Zero is not used, so that a
-/// value that is missing is refused.
+/// value that is missing is refused; or it is taken for the one behind `else`, where earlier versions had none to write.
 #[macro_export]
 macro_rules! choices {
-    ($type:ty { $($number:literal $name:literal [$($value:tt)*]),* $(,)? }) => {
+    ($type:ty { $($number:literal $name:literal [$($value:tt)*]),* $(,)? } $(else $missing:expr)?) => {
         impl $crate::scalar::Scalar for $type {
             const NUMBER: $crate::schema::Number = $crate::schema::Number::choice(&[$($name),*]);
 
@@ -140,6 +140,7 @@ macro_rules! choices {
             fn from_u64(number: u64) -> Option<Self> {
                 match number {
                     $($number => Some($($value)*),)*
+                    $(0 => Some($missing),)?
                     _ => None,
                 }
             }
@@ -153,6 +154,11 @@ choices!(Isolation {
     3 "parallel-snapshot" [Isolation::ParallelSnapshot],
     4 "snapshot" [Isolation::Snapshot],
 });
+
+choices!(Decisions {
+    1 "site" [Decisions::Site],
+    2 "across-sites" [Decisions::AcrossSites],
+} else Decisions::Site);
 
 choices!(SpeculationVariant {
     1 "clock-si" [SpeculationVariant::ClockSi],

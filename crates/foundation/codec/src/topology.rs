@@ -43,6 +43,7 @@ message!(Speculation, "Speculation", {
     2 orders_sessions: Varint,
     3 chain_max: Optional<Varint>,
     4 untuned: Varint,
+    5 decisions: Varint,
 }, check validate_speculation);
 
 message!(Removal, "Removal", {

@@ -5,6 +5,8 @@ mod placing;
 mod sites;
 mod speculation;
 
+use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
 pub use sites::{Join, JoinError, Removal, RemovalError, Settled, Settlement, SiteChanges};
-pub use speculation::{Speculation, SpeculationError, SpeculationVariant};
+pub use speculation::{Decisions, Speculation, SpeculationError, SpeculationVariant};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -535,23 +537,50 @@ impl Topology {
         Ok(placed)
     }
 
-    /// Groups of machines for these nodes, each in one site: three nodes of a site share a home, so that its decisions survive one of them;
+    /// Groups of machines for these nodes. Three nodes share a home, of one site or of as many, so that its decisions survive one of them;
     /// a node that is left over has a home of its own.
-    pub fn homes(&self, first: ShardId, has_machine: impl Fn(NodeId) -> bool) -> Vec<Shard> {
+    ///
+    /// # Errors
+    /// Decisions are to stand across sites, and the nodes are in fewer than three.
+    pub fn homes(
+        &self,
+        first: ShardId,
+        decisions: Decisions,
+        has_machine: impl Fn(NodeId) -> bool,
+    ) -> Result<Vec<Shard>, PlacementError> {
         const TOGETHER: usize = 3;
-        let mut homes: Vec<Shard> = Vec::new();
-        for site in 0..self.sites.len() {
-            let here =
-                self.nodes.iter().filter(|node| usize::from(node.site.0) == site && has_machine(node.id));
-            let nodes: Vec<NodeId> = here.map(|node| node.id).collect();
-            for together in nodes.chunks(TOGETHER) {
-                let size = if together.len() == TOGETHER { TOGETHER } else { 1 };
-                for home in together.chunks(size) {
-                    homes.push(Shard::new(ShardId(first.0 + homes.len() as u32), home.to_vec()));
+        let of_site = |site: usize| -> VecDeque<NodeId> {
+            let here = |node: &&Node| usize::from(node.site.0) == site && has_machine(node.id);
+            self.nodes.iter().filter(here).map(|node| node.id).collect()
+        };
+        let mut left: Vec<VecDeque<NodeId>> = (0..self.sites.len()).map(of_site).collect();
+        let mut homes: Vec<Vec<NodeId>> = Vec::new();
+        match decisions {
+            Decisions::Site => {
+                for nodes in &mut left {
+                    while nodes.len() >= TOGETHER {
+                        homes.push(nodes.drain(..TOGETHER).collect());
+                    }
+                    homes.extend(nodes.drain(..).map(|node| vec![node]));
                 }
             }
+            Decisions::AcrossSites => {
+                let sites = left.iter().filter(|nodes| !nodes.is_empty()).count();
+                if sites < TOGETHER {
+                    return Err(PlacementError::HomesAcrossSites { sites });
+                }
+                loop {
+                    // The sites that have most nodes left: so fewest are left over.
+                    left.sort_by_key(|nodes| (Reverse(nodes.len()), nodes.front().copied()));
+                    if left[..TOGETHER].iter().any(VecDeque::is_empty) {
+                        break;
+                    }
+                    homes.push(left[..TOGETHER].iter_mut().filter_map(VecDeque::pop_front).collect());
+                }
+                homes.extend(left.into_iter().flatten().map(|node| vec![node]));
+            }
         }
-        homes
+        Ok(homes.into_iter().zip(first.0..).map(|(nodes, id)| Shard::new(ShardId(id), nodes)).collect())
     }
 }
 
@@ -574,6 +603,14 @@ pub enum PlacementError {
         replicas: usize,
         /// How many nodes there are.
         nodes: usize,
+    },
+    /// Fewer sites than a home across sites has nodes.
+    #[error(
+        "decisions that stand across sites need nodes of the keyspace in 3 sites, and they are in {sites}: leave out across-sites, or choose more sites"
+    )]
+    HomesAcrossSites {
+        /// In how many sites the nodes are.
+        sites: usize,
     },
 }
 
@@ -679,7 +716,8 @@ mod tests {
     #[test]
     fn three_nodes_of_a_site_share_a_home() {
         let homes = |nodes_per_site: &[usize], without: u16| {
-            let homes = topology(nodes_per_site).homes(ShardId(7), |node| node != NodeId(without));
+            let topology = topology(nodes_per_site);
+            let homes = topology.homes(ShardId(7), Decisions::Site, |node| node != NodeId(without)).unwrap();
             let nodes = |home: &Shard| home.replicas.iter().map(|node| node.0).collect::<Vec<_>>();
             assert!(homes.iter().zip(7..).all(|(home, id)| home.id == ShardId(id)), "{homes:?}");
             homes.iter().map(nodes).collect::<Vec<_>>()
@@ -691,6 +729,21 @@ mod tests {
             [vec![0], vec![2], vec![3]],
             "a node without a machine is none of them"
         );
+    }
+
+    #[test]
+    fn a_home_across_sites_has_a_node_of_each() {
+        let homes = |nodes_per_site: &[usize]| {
+            let homes = topology(nodes_per_site).homes(ShardId(7), Decisions::AcrossSites, |_| true);
+            let nodes = |home: &Shard| home.replicas.iter().map(|node| node.0).collect::<Vec<_>>();
+            homes.map(|homes| homes.iter().map(nodes).collect::<Vec<_>>())
+        };
+        assert_eq!(homes(&[1, 1, 1]), Ok(vec![vec![0, 1, 2]]));
+        assert_eq!(homes(&[2, 2, 2]), Ok(vec![vec![0, 2, 4], vec![1, 3, 5]]));
+        assert_eq!(homes(&[1, 2, 2, 1]), Ok(vec![vec![1, 3, 0], vec![2, 4, 5]]), "none is left over");
+        assert_eq!(homes(&[3, 1, 1]), Ok(vec![vec![0, 3, 4], vec![1], vec![2]]));
+        assert_eq!(homes(&[3, 3]), Err(PlacementError::HomesAcrossSites { sites: 2 }));
+        assert_eq!(homes(&[3]), Err(PlacementError::HomesAcrossSites { sites: 1 }));
     }
 
     #[test]

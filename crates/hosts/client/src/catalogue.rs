@@ -211,7 +211,9 @@ pub(crate) async fn create(
         true => {
             let hosts: BTreeSet<NodeId> =
                 shards.iter().flat_map(|shard| shard.replicas.iter().copied()).collect();
-            directory.topology().homes(ShardId(end), |node| hosts.contains(&node))
+            let decisions = options.speculation.unwrap_or_default().decisions;
+            let homes = directory.topology().homes(ShardId(end), decisions, |node| hosts.contains(&node));
+            homes.map_err(Invalid::Placement)?
         }
         false => Vec::new(),
     };

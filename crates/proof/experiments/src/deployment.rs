@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::topology::Durability;
+use quorate_core::topology::{Decisions, Durability};
 use quorate_core::{ClientId, GroupSize, Random};
 use quorate_simulator::cluster::{Alarm, Cluster};
 use quorate_simulator::scenario::{Distance, Scenario};
@@ -277,6 +277,7 @@ impl<S: System> Deployed for S {
             group: deployment.group(S::ISOLATION.has_homes()),
             // Each node leads a shard, and has a client that stays there.
             leaders_apart: S::ISOLATION.has_homes() || derived.leaders_apart,
+            decisions: Decisions::Site,
             server_nodes,
             clients: deployment.clients,
             sessions_per_client: deployment.sessions_per_client,

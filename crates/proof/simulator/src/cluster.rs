@@ -828,7 +828,11 @@ fn topology<S: System>(scenario: &Scenario<S>) -> Topology {
 fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
     let next = ShardId(groups.iter().map(|group| group.id.0 + 1).max().unwrap_or(1));
     let homes = match S::ISOLATION.has_homes() {
-        true => topology(scenario).homes(next, |node| !scenario.is_spare(usize::from(node.0))),
+        true => {
+            let is_there = |node: NodeId| !scenario.is_spare(usize::from(node.0));
+            let homes = topology(scenario).homes(next, scenario.decisions, is_there);
+            homes.expect("decisions stand across sites only where there are enough")
+        }
         false => Vec::new(),
     };
     let (shards, services) = groups.split_at(scenario.shards);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_checker::Level;
 use quorate_core::rules::Plants;
-use quorate_core::topology::Durability;
+use quorate_core::topology::{Decisions, Durability};
 use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
 use quorate_workloads::workload::EVERYTHING;
@@ -57,6 +57,8 @@ pub struct Scenario<S: System> {
     pub bandwidth: Option<u64>,
     /// True if shards are led from different sites at first, and so by different clocks; else all of them from one.
     pub leaders_apart: bool,
+    /// Where decisions stand, in a system that has homes.
+    pub decisions: Decisions,
     /// By what share messages may take longer.
     pub jitter: f64,
     /// How many times as long as usual it is.
@@ -139,6 +141,14 @@ const AMNESIA_PROBABILITY: f64 = 0.15;
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
 
+/// Every fourth seed with enough sites has homes across them.
+fn draw_decisions(sites: usize, random: &mut Random) -> Decisions {
+    match random.chance(0.25) && sites >= 3 {
+        true => Decisions::AcrossSites,
+        false => Decisions::Site,
+    }
+}
+
 impl<S: System> Scenario<S> {
     /// The scenario of a seed.
     pub fn derive(seed: u64, options: &Options) -> Self {
@@ -184,6 +194,7 @@ impl<S: System> Scenario<S> {
             site_delays,
             bandwidth: draw_bandwidth(&faults, &mut stream("bandwidth")),
             leaders_apart: S::RUNS_ONE_ROUND && stream("leaders apart").chance(0.5),
+            decisions: draw_decisions(sites, &mut stream("decisions")),
             jitter: [0.05, 0.3, 1.0][stream("jitter").index(3)],
             length: options.length,
             safety_phase: options.length as u32 * Duration::from_millis(load.between(10_000, 14_000)),

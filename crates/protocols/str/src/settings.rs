@@ -51,7 +51,13 @@ mod tests {
         ];
         for (variant, chain_max, shows, setting) in table {
             for untuned in [false, true] {
-                let speculation = Speculation { variant, chain_max, untuned, orders_sessions: untuned };
+                let speculation = Speculation {
+                    variant,
+                    chain_max,
+                    untuned,
+                    orders_sessions: untuned,
+                    ..Speculation::default()
+                };
                 let initial = ReplicaConfig::new(Default::default(), GroupSize::ONE, Default::default());
                 let config = initial.speculating(speculation);
                 assert_eq!(config.variant, Variant { shows, ..Variant::from(variant) }, "{speculation:?}");

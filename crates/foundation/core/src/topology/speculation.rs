@@ -69,6 +69,47 @@ impl FromStr for SpeculationVariant {
     }
 }
 
+/// Where the decisions of transactions stand, which are in the log of the home of their node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Decisions {
+    /// In a site: three of its nodes share a home. A decision waits for no other site, and keys that a lost site has prepared wait for its return.
+    #[default]
+    Site,
+    /// Across three sites: a node of each shares a home. A decision waits for another site, and survives the loss of one.
+    AcrossSites,
+}
+
+impl Decisions {
+    /// Every choice.
+    pub const ALL: [Decisions; 2] = [Decisions::Site, Decisions::AcrossSites];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Decisions::Site => "site",
+            Decisions::AcrossSites => "across-sites",
+        }
+    }
+}
+
+impl fmt::Display for Decisions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for Decisions {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Decisions::ALL.into_iter().find(|decisions| decisions.name() == name).ok_or_else(|| UnknownName {
+            what: "place for decisions",
+            given: name.to_owned(),
+            choices: Decisions::ALL.map(Decisions::name).join(", "),
+        })
+    }
+}
+
 /// How transactions speculate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Speculation {
@@ -83,6 +124,8 @@ pub struct Speculation {
     /// True if nodes always speculate as much as the variant and the chains allow. Else, where the variant speculates, each has a tuner, which chooses how
     /// much of that brings the most final commits.
     pub untuned: bool,
+    /// Where decisions stand.
+    pub decisions: Decisions,
 }
 
 impl Speculation {
@@ -154,6 +197,11 @@ mod tests {
             "{refused}"
         );
         assert_eq!(SpeculationVariant::default().name(), "str-external");
+        for decisions in Decisions::ALL {
+            assert_eq!(decisions.name().parse(), Ok(decisions));
+        }
+        let refused = "region".parse::<Decisions>().unwrap_err().to_string();
+        assert!(refused.contains("\"region\"") && refused.contains("site, across-sites"), "{refused}");
     }
 
     #[test]

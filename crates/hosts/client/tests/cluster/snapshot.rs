@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use quorate::topology::{Speculation, SpeculationVariant};
+use quorate::topology::{Decisions, Speculation, SpeculationVariant};
 use quorate::wan::Matrix;
 use quorate::{
     Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, NodeId, Options, Outcome,
@@ -14,9 +14,23 @@ use crate::stories;
 use crate::support::{Cluster, Load, count_up, increment, number};
 
 async fn create(db: &Database, durability: Durability) -> Keyspace {
-    let options = KeyspaceOptions { shards: 3, durability, ..KeyspaceOptions::new(Isolation::Snapshot) };
+    create_as(db, durability, Speculation::default()).await
+}
+
+async fn create_as(db: &Database, durability: Durability, speculation: Speculation) -> Keyspace {
+    let snapshot = KeyspaceOptions::new(Isolation::Snapshot);
+    let options = KeyspaceOptions { shards: 3, durability, speculation: Some(speculation), ..snapshot };
     db.create_keyspace("shop", options).await.unwrap()
 }
+
+/// Decisions stand across sites.
+const ACROSS: Speculation = Speculation {
+    variant: SpeculationVariant::StrExternal,
+    orders_sessions: false,
+    chain_max: None,
+    untuned: false,
+    decisions: Decisions::AcrossSites,
+};
 
 /// The nodes of each home.
 fn homes(keyspace: &Keyspace) -> Vec<Vec<u16>> {
@@ -26,12 +40,15 @@ fn homes(keyspace: &Keyspace) -> Vec<Vec<u16>> {
 
 #[tokio::test]
 async fn transactions_run_as_in_other_keyspaces() {
-    for (sites, expected) in
-        [(["a", "b", "c"], vec![vec![0], vec![1], vec![2]]), (["a"; 3], vec![vec![0, 1, 2]])]
-    {
+    let usual = Speculation::default();
+    for (sites, speculation, expected) in [
+        (["a", "b", "c"], usual, vec![vec![0], vec![1], vec![2]]),
+        (["a", "b", "c"], ACROSS, vec![vec![0, 1, 2]]),
+        (["a"; 3], usual, vec![vec![0, 1, 2]]),
+    ] {
         let cluster = Cluster::start_in(&sites);
         let db = cluster.connect().await;
-        let shop = create(&db, Durability::Sync).await;
+        let shop = create_as(&db, Durability::Sync, speculation).await;
         assert_eq!(homes(&shop), expected);
         stories::transactions_run(&db, &shop).await;
         db.drop_keyspace("shop").await.unwrap();
@@ -128,10 +145,14 @@ async fn a_keyspace_in_memory_survives_each_node() {
 /// Nodes of one site share a home: the others find out what became of the transactions of one that is gone, and no key waits for it.
 #[tokio::test]
 async fn a_home_of_three_settles_what_a_node_has_left() {
-    for durability in [Durability::Sync, Durability::Memory] {
-        let mut cluster = Cluster::start_in(&["a"; 3]);
+    for (sites, speculation, durability) in [
+        (["a"; 3], Speculation::default(), Durability::Sync),
+        (["a"; 3], Speculation::default(), Durability::Memory),
+        (["a", "b", "c"], ACROSS, Durability::Memory),
+    ] {
+        let mut cluster = Cluster::start_in(&sites);
         let db = cluster.connect().await;
-        let shop = create(&db, durability).await;
+        let shop = create_as(&db, durability, speculation).await;
         let load = Load::start(&shop);
         load.goes_on("it has begun").await;
         for node in 0..3 {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
-use quorate_core::topology::{Isolation, Shard, Speculation, UnknownName};
+use quorate_core::topology::{Decisions, Isolation, Shard, Speculation, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,8 @@ struct SpeculationText {
     chain_max: Option<u8>,
     #[serde(default)]
     untuned: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    decisions: Option<String>,
 }
 
 /// A replica that has to be here.
@@ -395,6 +397,8 @@ impl Founding {
                 orders_sessions: speculation.orders_sessions,
                 chain_max: speculation.chain_max,
                 untuned: speculation.untuned,
+                decisions: (speculation.decisions != Decisions::default())
+                    .then(|| speculation.decisions.name().to_owned()),
             }),
             apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
@@ -426,13 +430,17 @@ impl Founding {
         });
         let apart = apart.collect::<Result<BTreeMap<_, _>, DataError>>()?;
         let speculation = self.speculation.as_ref().map(|text| {
-            let SpeculationText { variant, orders_sessions, chain_max, untuned } = text;
+            let SpeculationText { variant, orders_sessions, chain_max, untuned, decisions } = text;
             let variant = variant.parse().map_err(unknown)?;
             let speculation = Speculation {
                 variant,
                 orders_sessions: *orders_sessions,
                 chain_max: *chain_max,
                 untuned: *untuned,
+                decisions: decisions
+                    .as_deref()
+                    .map_or(Ok(Decisions::default()), str::parse)
+                    .map_err(unknown)?,
             };
             speculation.validate().map_err(|error| damaged(error.to_string()))?;
             Ok::<_, DataError>(speculation)

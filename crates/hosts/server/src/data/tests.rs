@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use std::collections::BTreeMap;
 
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, Speculation, SpeculationVariant};
+use quorate_core::topology::{
+    Decisions, Durability, Isolation, Keyspace, Shard, Speculation, SpeculationVariant,
+};
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaIndex, ShardId};
 
 use super::{Boot, DataDirectory, DataError, Initialise, Known, Placement, Prepared};
@@ -446,6 +448,7 @@ fn snapshot_keyspace() -> Keyspace {
         speculation: Some(Speculation {
             variant: SpeculationVariant::StrExternal,
             orders_sessions: true,
+            decisions: Decisions::AcrossSites,
             chain_max: Some(3),
             untuned: true,
         }),

@@ -494,6 +494,16 @@ fn chains_that_cannot_be_are_refused() {
     }
 }
 
+/// Keyspaces of earlier versions say nothing of decisions.
+#[test]
+fn a_keyspace_of_an_earlier_version_decides_in_a_site() {
+    use quorate_core::topology::{Decisions, Speculation, SpeculationVariant};
+    let read = |bytes: &[u8]| decode::<Speculation>(bytes);
+    let earlier = read(&[1 << 3, 2]).unwrap();
+    assert_eq!((earlier.variant, earlier.decisions), (SpeculationVariant::Planet, Decisions::Site));
+    assert!(read(&[1 << 3, 2, 5 << 3, 3]).is_err());
+}
+
 /// What would make a client wait for homes that are not there, or a node run a transaction twice.
 /// An isolation, its homes with their nodes, how it speculates, and the complaint.
 type Row<'a> = (

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::rules::Plants;
-use quorate_core::topology::{Durability, shard_position};
+use quorate_core::topology::{Decisions, Durability, shard_position};
 use quorate_core::{GroupSize, Key, KeyRange, Random};
 use quorate_workloads::key::numbered;
 use quorate_workloads::{Operation, Parameters, Plan, Popularity, Scan, WorkloadKind};
@@ -208,6 +208,7 @@ impl Configuration {
             trades: false,
             one_round: 0.0,
             leaders_apart: false,
+            decisions: Decisions::Site,
             coordinated: 0.0,
             moves: 0.0,
             workload: Parameters { popularity: Popularity::Uniform, value_bytes_min: 0, ..workload },
