@@ -88,7 +88,9 @@ impl Home {
         if transaction.reads.contains_key(&request) {
             return self.tell_under_way(id, outbox);
         }
-        self.gather(id, request, wanted, context, log, outbox);
+        if self.gather(id, request, wanted, context, outbox) {
+            self.deliver_read(id, request, context, log, outbox);
+        }
     }
 
     /// How a transaction ended, if that is remembered.
@@ -146,18 +148,17 @@ impl Home {
         Ok(())
     }
 
-    /// Asks the replicas that have to be asked for a read.
+    /// Asks the replicas that have to be asked for a read. True if there are none.
     fn gather(
         &mut self,
         id: TransactionId,
         request: u32,
         wanted: Vec<Wanted>,
-        context: &mut Context<'_>,
-        log: &mut impl Log<Entry>,
+        context: &Context<'_>,
         outbox: &mut Out,
-    ) {
+    ) -> bool {
         let Some(snapshot) = self.transactions.get(&id).map(|transaction| transaction.snapshot) else {
-            return;
+            return false;
         };
         let mut asked: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
         for (index, wish) in wanted.iter().enumerate() {
@@ -184,7 +185,7 @@ impl Home {
         }
         let found = wanted.iter().map(|_| Vec::new()).collect();
         let gathering = Gathering { wanted, found, missing: asked.len() };
-        let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        let Some(transaction) = self.transactions.get_mut(&id) else { return false };
         transaction.reads.insert(request, gathering);
         let began = transaction.began;
         let is_complete = asked.is_empty();
@@ -194,9 +195,7 @@ impl Home {
             self.send_sub(self.requests, &sub, outbox);
             self.subs.insert(self.requests, sub);
         }
-        if is_complete {
-            self.deliver_read(id, request, context, log, outbox);
-        }
+        is_complete
     }
 
     /// True if the cache has a version of a key for a snapshot.
@@ -348,7 +347,11 @@ impl Home {
             Err(Merged::Missed) => return self.abort(id, Refusal::Misspeculated, context, log, outbox),
             Err(Merged::Unasked) => {
                 let Some(gathering) = self.forget_read(id, request) else { return };
-                return self.gather(id, request, gathering.wanted, context, log, outbox);
+                if self.gather(id, request, gathering.wanted, context, outbox) {
+                    // No replica is to be asked after all: what the cache has is about to end.
+                    self.parked.insert((id, request));
+                }
+                return;
             }
             Err(Merged::Later | Merged::Version(..)) => {
                 self.parked.insert((id, request));
