@@ -6,7 +6,6 @@ mod sites;
 mod speculation;
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -548,40 +547,47 @@ impl Topology {
         decisions: Decisions,
         has_machine: impl Fn(NodeId) -> bool,
     ) -> Result<Vec<Shard>, PlacementError> {
-        const TOGETHER: usize = 3;
-        let of_site = |site: usize| -> VecDeque<NodeId> {
+        let of_site = |site: usize| -> Vec<NodeId> {
             let here = |node: &&Node| usize::from(node.site.0) == site && has_machine(node.id);
             self.nodes.iter().filter(here).map(|node| node.id).collect()
         };
-        let mut left: Vec<VecDeque<NodeId>> = (0..self.sites.len()).map(of_site).collect();
-        let mut homes: Vec<Vec<NodeId>> = Vec::new();
-        match decisions {
-            Decisions::Site => {
-                for nodes in &mut left {
-                    while nodes.len() >= TOGETHER {
-                        homes.push(nodes.drain(..TOGETHER).collect());
-                    }
-                    homes.extend(nodes.drain(..).map(|node| vec![node]));
-                }
-            }
-            Decisions::AcrossSites => {
-                let sites = left.iter().filter(|nodes| !nodes.is_empty()).count();
-                if sites < TOGETHER {
-                    return Err(PlacementError::HomesAcrossSites { sites });
-                }
-                loop {
-                    // The sites that have most nodes left: so fewest are left over.
-                    left.sort_by_key(|nodes| (Reverse(nodes.len()), nodes.front().copied()));
-                    if left[..TOGETHER].iter().any(VecDeque::is_empty) {
-                        break;
-                    }
-                    homes.push(left[..TOGETHER].iter_mut().filter_map(VecDeque::pop_front).collect());
-                }
-                homes.extend(left.into_iter().flatten().map(|node| vec![node]));
-            }
-        }
+        let nodes: Vec<Vec<NodeId>> = (0..self.sites.len()).map(of_site).collect();
+        let homes = match decisions {
+            Decisions::Site => homes_in_sites(&nodes),
+            Decisions::AcrossSites => homes_across_sites(nodes)?,
+        };
         Ok(homes.into_iter().zip(first.0..).map(|(nodes, id)| Shard::new(ShardId(id), nodes)).collect())
     }
+}
+
+/// So many nodes share a home.
+const HOME_NODES: usize = 3;
+
+/// The nodes of each home, given those of each site: each home is in one.
+fn homes_in_sites(nodes: &[Vec<NodeId>]) -> Vec<Vec<NodeId>> {
+    let of_site = |nodes: &Vec<NodeId>| {
+        let (together, left) = nodes.split_at(nodes.len() / HOME_NODES * HOME_NODES);
+        let homes = together.chunks(HOME_NODES).chain(left.chunks(1)).map(<[NodeId]>::to_vec);
+        homes.collect::<Vec<_>>()
+    };
+    nodes.iter().flat_map(of_site).collect()
+}
+
+/// The nodes of each home, given those of each site: each home is in three.
+fn homes_across_sites(mut left: Vec<Vec<NodeId>>) -> Result<Vec<Vec<NodeId>>, PlacementError> {
+    left.retain(|nodes| !nodes.is_empty());
+    if left.len() < HOME_NODES {
+        return Err(PlacementError::HomesAcrossSites { sites: left.len() });
+    }
+    let mut homes: Vec<Vec<NodeId>> = Vec::new();
+    while left.len() >= HOME_NODES {
+        // The sites that have most nodes left: so fewest are left over.
+        left.sort_by_key(|nodes| (Reverse(nodes.len()), nodes[0]));
+        homes.push(left[..HOME_NODES].iter_mut().map(|nodes| nodes.remove(0)).collect());
+        left.retain(|nodes| !nodes.is_empty());
+    }
+    homes.extend(left.into_iter().flatten().map(|node| vec![node]));
+    Ok(homes)
 }
 
 /// Why shards cannot be placed.

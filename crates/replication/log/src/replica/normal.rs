@@ -63,9 +63,9 @@ impl Leading {
 /// A message with entries, on its way to a backup.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// The last of them.
+    /// The last of its entries.
     upto: Position,
-    /// All of them.
+    /// Bytes of its entries.
     bytes: usize,
 }
 
@@ -80,9 +80,9 @@ struct Peer {
     matched: Position,
     /// It was sent everything up to here.
     sent: Position,
-    /// What has been sent and not been acknowledged.
+    /// Messages with entries that the backup has not acknowledged.
     in_flight: VecDeque<Sent>,
-    /// Bytes of entries therein.
+    /// Bytes of the entries in these messages.
     in_flight_bytes: usize,
     /// What had matched, and what had been sent, when the last beat began.
     at_beat: (Position, Position),
@@ -112,7 +112,7 @@ impl Peer {
         assert!(!self.in_flight.is_empty() || self.in_flight_bytes == 0, "bytes of nothing are on their way");
     }
 
-    /// More may be sent before something of what is on its way is acknowledged.
+    /// True if the leader may send more before the backup acknowledges something.
     fn has_room(&self, limits: &Limits) -> bool {
         self.in_flight.len() < limits.in_flight && self.in_flight_bytes < limits.in_flight_bytes
     }
