@@ -40,7 +40,7 @@ fn a_history_of_hotspot_is_valid() {
     let file = file.to_str().unwrap();
     let shape = ["hotspot", "--shards", "2", "--keys", "40", "--local-hot", "12", "--remote", "40"];
     let report = bench(&[&shape[..], &["--accesses", "4", "--history", file]].concat());
-    assert!(count(&report, "committed") > 100 && count(&report, "aborted") > 0, "{report}");
+    assert!(count(&report, "committed") > 20 && count(&report, "aborted") > 0, "{report}");
     let judged = crate::run(&["check", file, "--level", "strict-serializable", "--json"]).json();
     assert_eq!(judged["verdict"], "valid", "{judged}");
 }

@@ -120,7 +120,9 @@ mod tests {
         let run = |system| geography(system, &auction, 200, &QUICK).run(1, Window::millis(3_000, 3_000));
         let [plain, external] = [System::ClockSi, System::External].map(run);
         assert_eq!((plain.passed, external.passed, external.unknown), (0, 0, 0));
-        assert!(external.throughput() > plain.throughput(), "{external:?}");
+        // Users think most of the time, so either system serves nearly all that they ask: the rival by trying again.
+        assert!(external.throughput() > 0.95 * plain.throughput(), "{external:?}");
+        assert!(external.aborted * 4 < plain.aborted, "{} {}", external.aborted, plain.aborted);
         // One interaction in seven updates.
         let (shown, slow) = (external.perceived_ms(0.9), plain.latency_ms(0.9));
         assert!(shown < slow / 2.0, "{shown} {slow}");
