@@ -1,9 +1,6 @@
 //! The systems that Quorate is compared with, as far as a cluster has to name them.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::topology::{Shard, UnknownName};
+use crate::topology::Shard;
 
 /// A transactional system that the papers compare themselves with: TAPIR's (section 7.1), and Granola's (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,23 +83,7 @@ impl System {
     }
 }
 
-impl fmt::Display for System {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for System {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        System::ALL.into_iter().find(|system| system.name() == name).ok_or_else(|| UnknownName {
-            what: "baseline",
-            given: name.to_owned(),
-            choices: System::ALL.map(System::name).join(", "),
-        })
-    }
-}
+crate::names!(System, "baseline");
 
 /// Whatever can run a keyspace to be compared with ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,23 +156,7 @@ impl From<System> for Rival {
     }
 }
 
-impl fmt::Display for Rival {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Rival {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Rival::ALL.into_iter().find(|rival| rival.name() == name).ok_or_else(|| UnknownName {
-            what: "baseline",
-            given: name.to_owned(),
-            choices: Rival::ALL.map(Rival::name).join(", "),
-        })
-    }
-}
+crate::names!(Rival, "baseline");
 
 /// What runs a keyspace that is there to be measured, in place of the protocol of its isolation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,6 @@ mod sites;
 mod speculation;
 
 use std::cmp::Reverse;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::comparison::Comparison;
@@ -122,12 +120,6 @@ struct Row {
     waits_for: &'static str,
 }
 
-impl fmt::Display for Isolation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
 /// A name that is no value of an option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} \"{given}\" does not exist; choose one of: {choices}")]
@@ -140,17 +132,7 @@ pub struct UnknownName {
     pub choices: String,
 }
 
-impl FromStr for Isolation {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Isolation::ALL.into_iter().find(|isolation| isolation.name() == name).ok_or_else(|| UnknownName {
-            what: "isolation",
-            given: name.to_owned(),
-            choices: Isolation::ALL.map(Isolation::name).join(", "),
-        })
-    }
-}
+crate::names!(Isolation, "isolation");
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,6 +145,9 @@ pub enum Durability {
 }
 
 impl Durability {
+    /// Every choice.
+    pub const ALL: [Durability; 2] = [Durability::Sync, Durability::Memory];
+
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
@@ -172,27 +157,7 @@ impl Durability {
     }
 }
 
-impl fmt::Display for Durability {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl FromStr for Durability {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        match name {
-            "sync" => Ok(Durability::Sync),
-            "memory" => Ok(Durability::Memory),
-            _ => Err(UnknownName {
-                what: "durability",
-                given: name.to_owned(),
-                choices: "sync, memory".to_owned(),
-            }),
-        }
-    }
-}
+crate::names!(Durability, "durability");
 
 /// One shard and where its replicas are.
 #[derive(Clone, Debug, PartialEq, Eq)]

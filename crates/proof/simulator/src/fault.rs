@@ -1,10 +1,5 @@
 //! The faults that can be injected, by name.
 
-use std::fmt;
-use std::str::FromStr;
-
-use quorate_core::topology::UnknownName;
-
 use crate::invariants::Invariant::{
     self, Agreement, Determinism, Durability, Isolation, Liveness, Sanity, Timestamps,
 };
@@ -163,23 +158,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Fault {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(|| UnknownName {
-            what: "fault",
-            given: name.to_owned(),
-            choices: Fault::ALL.map(Fault::name).join(", "),
-        })
-    }
-}
+quorate_core::names!(Fault, "fault");
 
 /// How often each fault was injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! The faults that strike real processes, by name: those of the simulator have the same names there.
 
-use std::fmt;
 use std::str::FromStr;
 
 use quorate_core::topology::UnknownName;
@@ -89,23 +88,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Fault {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(|| UnknownName {
-            what: "fault",
-            given: name.to_owned(),
-            choices: Fault::ALL.map(Fault::name).join(", "),
-        })
-    }
-}
+quorate_core::names!(Fault, "fault");
 
 /// The faults of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,5 @@
 //! The workloads by name, with their parameters.
 
-use std::fmt;
-use std::str::FromStr;
-
-use quorate_core::topology::UnknownName;
 use quorate_core::{Key, Random};
 
 use crate::hotspot::{self, Hotspot, Spots};
@@ -114,23 +110,7 @@ impl WorkloadKind {
 /// The mix in which there is some of each transaction.
 pub const EVERYTHING: &str = "everything";
 
-impl fmt::Display for WorkloadKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for WorkloadKind {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        WorkloadKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownName {
-            what: "workload",
-            given: name.to_owned(),
-            choices: WorkloadKind::ALL.map(WorkloadKind::name).join(", "),
-        })
-    }
-}
+quorate_core::names!(WorkloadKind, "workload");
 
 /// The size and shape of a workload.
 #[derive(Clone, Debug, PartialEq)]

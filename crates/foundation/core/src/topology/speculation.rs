@@ -1,10 +1,5 @@
 //! How much the transactions of a keyspace speculate, where they run at nodes (ADR 0050).
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::UnknownName;
-
 /// The systems that the paper on STR compares in section 8: settings of one implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpeculationVariant {
@@ -49,25 +44,7 @@ impl SpeculationVariant {
     }
 }
 
-impl fmt::Display for SpeculationVariant {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for SpeculationVariant {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        SpeculationVariant::ALL.into_iter().find(|variant| variant.name() == name).ok_or_else(|| {
-            UnknownName {
-                what: "variant",
-                given: name.to_owned(),
-                choices: SpeculationVariant::ALL.map(SpeculationVariant::name).join(", "),
-            }
-        })
-    }
-}
+crate::names!(SpeculationVariant, "variant");
 
 /// Where the decisions of transactions stand, which are in the log of the home of their node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,23 +69,7 @@ impl Decisions {
     }
 }
 
-impl fmt::Display for Decisions {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Decisions {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Decisions::ALL.into_iter().find(|decisions| decisions.name() == name).ok_or_else(|| UnknownName {
-            what: "place for decisions",
-            given: name.to_owned(),
-            choices: Decisions::ALL.map(Decisions::name).join(", "),
-        })
-    }
-}
+crate::names!(Decisions, "place for decisions");
 
 /// How transactions speculate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
