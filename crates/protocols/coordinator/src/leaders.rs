@@ -100,6 +100,13 @@ impl Leaders {
         }
     }
 
+    /// The same, if the one that was asked is still taken for the leader: whatever was heard since counts for more than its silence.
+    pub fn suspect_asked(&mut self, asked: ReplicaId) {
+        if self.leader(asked.shard) == asked {
+            self.suspect(asked.shard);
+        }
+    }
+
     /// True if nothing else is known.
     pub fn is_reachable(&self, replica: ReplicaId) -> bool {
         !self.unreachable.contains(&replica)
@@ -160,6 +167,16 @@ mod tests {
         leaders.suspect(SHARD);
         leaders.suspect(SHARD);
         assert_eq!(leaders.leader(SHARD), replica(4));
+    }
+
+    #[test]
+    fn silence_says_nothing_of_a_leader_that_was_not_asked() {
+        let mut leaders = leaders();
+        leaders.note_leading(replica(1));
+        leaders.suspect_asked(replica(0));
+        assert_eq!(leaders.leader(SHARD), replica(1));
+        leaders.suspect_asked(replica(1));
+        assert_eq!(leaders.leader(SHARD), replica(2));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
 pub(crate) const ENDED: &str = "it has ended here";
 /// A grant that covers the sender is on its way, or in force.
 pub(crate) const GRANTED: &str = "granted already";
-/// The keyspace grants snapshots to other replicas.
+/// The receiver has heard of this before, and it changes nothing.
 pub(crate) const KNOWN: &str = "this is known";
 /// Memberships are in this epoch, or a later one, as far as the replica knows.
 pub(crate) const EPOCH_KNOWN: &str = "an epoch that is known";

@@ -11,7 +11,7 @@ use quorate_core::{
 
 use super::Home;
 use super::cache::Stage;
-use super::transaction::{CommitWanted, LetIn, Part, Phase};
+use super::transaction::{Asked, CommitWanted, LetIn, Part, Phase};
 use crate::config::{Clock, Shows};
 use crate::entry::{Decision, Entry};
 use crate::machine::{Out, ReplicaEvent};
@@ -186,8 +186,7 @@ impl Home {
                 writes: Vec::new(),
                 local,
                 local_vote: None,
-                is_asked: false,
-                asked_at: None,
+                asked: None,
                 prepared: None,
                 prepared_at: context.now,
                 votes: BTreeMap::new(),
@@ -260,7 +259,7 @@ impl Home {
         }
         part.local_vote = Some(proposal);
         if leads {
-            (part.is_asked, part.asked_at) = (true, Some(context.now));
+            part.asked = Some(Asked { replica: from, at: context.now });
             self.leaders.note_leading(from);
         }
         self.commit_locally(id, context, log, outbox);
@@ -365,7 +364,7 @@ impl Home {
         let Some(transaction) = self.transactions.get(&id) else { return };
         let parts = transaction.parts.iter();
         let unasked: Vec<ShardId> =
-            parts.filter(|(_, part)| !part.is_asked).map(|(shard, _)| *shard).collect();
+            parts.filter(|(_, part)| part.asked.is_none()).map(|(shard, _)| *shard).collect();
         for shard in unasked {
             self.ask_leader(id, shard, context, outbox);
         }
@@ -378,9 +377,10 @@ impl Home {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        self.send_prepare(id, self.leaders.leader(shard), false, outbox);
+        let leader = self.leaders.leader(shard);
+        self.send_prepare(id, leader, false, outbox);
         if let Some(part) = self.transactions.get_mut(&id).and_then(|one| one.parts.get_mut(&shard)) {
-            (part.is_asked, part.asked_at) = (true, Some(context.now));
+            part.asked = Some(Asked { replica: leader, at: context.now });
         }
     }
 
@@ -463,7 +463,7 @@ impl Home {
         }
         let transaction = self.transactions.get(&id);
         let part = transaction.and_then(|one| one.parts.get(&from.shard));
-        if part.is_some_and(|part| part.is_asked && part.prepared.is_none()) {
+        if part.is_some_and(|part| part.asked.is_some() && part.prepared.is_none()) {
             self.ask_leader(id, from.shard, context, outbox);
         }
     }
@@ -561,15 +561,14 @@ impl Home {
                     self.abort(id, refusal, context, log, outbox);
                 }
                 Phase::Local(_) => {
-                    let is_late = |part: &Part| {
-                        part.prepared.is_none() && part.asked_at.is_some_and(|at| now - at >= resend_timeout)
-                    };
-                    let parts = transaction.parts.iter();
-                    let late: Vec<ShardId> =
-                        parts.filter(|(_, part)| is_late(part)).map(|(shard, _)| *shard).collect();
-                    for shard in late {
-                        self.leaders.suspect(shard);
-                        self.ask_leader(id, shard, context, outbox);
+                    let unprepared = transaction.parts.values().filter(|part| part.prepared.is_none());
+                    let late: Vec<ReplicaId> = unprepared
+                        .filter_map(|part| part.asked.filter(|asked| asked.is_late(now, resend_timeout)))
+                        .map(|asked| asked.replica)
+                        .collect();
+                    for asked in late {
+                        self.leaders.suspect_asked(asked);
+                        self.ask_leader(id, asked.shard, context, outbox);
                     }
                     self.try_decide(id, context, log, outbox);
                 }

@@ -37,7 +37,8 @@ impl Leading {
 #[derive(Debug)]
 pub(super) struct Delivery {
     decision: Arc<Decision>,
-    missing: BTreeSet<ShardId>,
+    /// The shards that have not applied it, and the replica of each that this machine has told as its leader.
+    missing: BTreeMap<ShardId, Option<ReplicaId>>,
     sent_at: Instant,
 }
 
@@ -129,7 +130,7 @@ impl Home {
                 let by = ReplicaId { shard, index: decision.by };
                 outbox.send_unordered(by, Message::Recorded { transaction: id, outcome });
                 if matches!(outcome, Outcome::Committed(_)) {
-                    self.deliver(Arc::clone(decision), context);
+                    self.deliver(Arc::clone(decision), false, context);
                 }
             }
         }
@@ -206,9 +207,10 @@ impl Home {
         Message::Decide { transaction: decision.transaction, outcome: decision.outcome, readers }
     }
 
-    /// Sees to it that every shard applies a commit.
-    pub(super) fn deliver(&mut self, decision: Arc<Decision>, context: &Context<'_>) {
-        let missing = decision.participants.iter().copied().collect();
+    /// Sees to it that every shard applies a commit, whose leaders this machine has told or not.
+    pub(super) fn deliver(&mut self, decision: Arc<Decision>, is_told: bool, context: &Context<'_>) {
+        let told = |shard: &ShardId| (*shard, is_told.then(|| self.leaders.leader(*shard)));
+        let missing = decision.participants.iter().map(told).collect();
         let delivery = Delivery { decision, missing, sent_at: context.now };
         self.deliveries.entry(delivery.decision.transaction).or_insert(delivery);
     }
@@ -222,7 +224,7 @@ impl Home {
             .map(|known| Arc::clone(&known.decision))
             .collect();
         for decision in unsettled {
-            self.deliver(decision, context);
+            self.deliver(decision, false, context);
         }
     }
 
@@ -267,17 +269,17 @@ impl Home {
             .filter(|(_, delivery)| now - delivery.sent_at >= timeout)
             .map(|(id, _)| *id)
             .collect();
-        let mut silent = BTreeSet::new();
         for id in late {
             let Some(delivery) = self.deliveries.get_mut(&id) else { continue };
             delivery.sent_at = now;
-            let (decision, missing) = (Arc::clone(&delivery.decision), delivery.missing.clone());
-            for shard in missing {
-                if silent.insert(shard) {
-                    self.leaders.suspect(shard);
+            for (shard, told) in &mut delivery.missing {
+                if let Some(silent) = *told {
+                    self.leaders.suspect_asked(silent);
                 }
-                let message = Self::decide_message(&decision, shard, self.config.shards);
-                outbox.send_unordered(self.leaders.leader(shard), message);
+                let leader = self.leaders.leader(*shard);
+                *told = Some(leader);
+                let message = Self::decide_message(&delivery.decision, *shard, self.config.shards);
+                outbox.send_unordered(leader, message);
             }
         }
         self.attend_settled(log, outbox);

@@ -237,7 +237,13 @@ impl Home {
                 self.tell(transaction.client, Message::Doomed { transaction: id, refusal }, outbox);
             }
             for (shard, part) in &transaction.parts {
-                self.tell_aborted(id, *shard, part.local.map(|(index, _)| index), part.is_asked, outbox);
+                self.tell_aborted(
+                    id,
+                    *shard,
+                    part.local.map(|(index, _)| index),
+                    part.asked.is_some(),
+                    outbox,
+                );
             }
             let dependents = transaction.dependents.iter().chain(&transaction.followers);
             doomed.extend(dependents.map(|dependent| (*dependent, Refusal::Misspeculated)));
@@ -333,6 +339,6 @@ impl Home {
                 outbox.send_unordered(ReplicaId { shard, index }, message);
             }
         }
-        self.deliver(Arc::clone(decision), context);
+        self.deliver(Arc::clone(decision), true, context);
     }
 }

@@ -48,7 +48,7 @@ use committing::Committing;
 use decisions::Delivery;
 use reads::Sub;
 use state::State;
-use transaction::{LetIn, Phase, Transaction};
+use transaction::{Asked, LetIn, Phase, Transaction};
 
 /// A replica of a shard on the same node.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +69,8 @@ pub struct Home {
     neighbours: BTreeMap<ShardId, Neighbour>,
     /// The latest readings of the clocks of the leaders of shards, and when they came.
     references: BTreeMap<ShardId, (ClockTime, Instant)>,
-    /// When the leaders were asked for them.
-    asked_time_at: Instant,
+    /// The leaders that were asked for them last.
+    asked_time: BTreeMap<ShardId, Asked>,
     /// All machines of the keyspace on this node, those that are no members included.
     met: Vec<ReplicaId>,
     /// Sessions that are ahead of clocks, by the transactions that they want to begin, and since when they wait.
@@ -131,7 +131,7 @@ impl Home {
             period_since: Instant::START,
             neighbours: BTreeMap::new(),
             references: BTreeMap::new(),
-            asked_time_at: Instant::START,
+            asked_time: BTreeMap::new(),
             met: Vec::new(),
             waiting: BTreeMap::new(),
             leaders: Leaders::default(),
@@ -168,7 +168,9 @@ impl Home {
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         self.start_tuning(now, outbox);
         self.greet(outbox);
-        self.ask_time(now, outbox);
+        for shard in self.config.shards.ids() {
+            self.ask_time(shard, now, outbox);
+        }
     }
 
     fn life(&self) -> Life {
@@ -333,15 +335,16 @@ impl Home {
     fn doubt_time(&mut self, context: &Context<'_>, outbox: &mut Out) {
         let grants_last = self.config.grant_length;
         self.references.retain(|_, (_, at)| context.now - *at < grants_last);
-        self.ask_time(context.now, outbox);
+        for shard in self.config.shards.ids() {
+            self.ask_time(shard, context.now, outbox);
+        }
     }
 
-    /// Asks the leaders of all shards for their time.
-    fn ask_time(&mut self, now: Instant, outbox: &mut Out) {
-        self.asked_time_at = now;
-        for shard in self.config.shards.ids() {
-            outbox.send_unordered(self.leaders.leader(shard), Message::AskTime { life: self.life() });
-        }
+    /// Asks the leader of a shard for its time.
+    fn ask_time(&mut self, shard: ShardId, now: Instant, outbox: &mut Out) {
+        let leader = self.leaders.leader(shard);
+        self.asked_time.insert(shard, Asked { replica: leader, at: now });
+        outbox.send_unordered(leader, Message::AskTime { life: self.life() });
     }
 
     /// TIME of the leader of a shard.
@@ -350,13 +353,28 @@ impl Home {
         self.references.insert(from.shard, (clock, context.now));
     }
 
-    /// Asks again, as long as no leader has told its time.
+    /// Asks again as long as no leader has told its time, and after what one has told that is far from the clock of this node: either of the two was wrong then,
+    /// and what is told without having been asked for may never come.
     fn attend_time(&mut self, context: &Context<'_>, outbox: &mut Out) {
-        if self.references.is_empty() && context.now - self.asked_time_at >= self.config.resend_timeout {
-            for shard in self.config.shards.ids() {
-                self.leaders.suspect(shard);
+        let (far, timeout) = (self.config.grant_length.as_micros() as u64, self.config.resend_timeout);
+        let is_far = |(clock, at): &(ClockTime, Instant)| {
+            let told = clock.saturating_add(context.now - *at).as_micros();
+            let apart = told.abs_diff(context.clock.as_micros());
+            apart > far
+        };
+        for shard in self.config.shards.ids() {
+            let asked = self.asked_time.get(&shard).copied();
+            let may_ask = asked.is_none_or(|asked| asked.is_late(context.now, timeout));
+            let told = self.references.get(&shard);
+            let is_wanted = told.map_or(self.references.is_empty(), is_far);
+            if !is_wanted || !may_ask {
+                continue;
             }
-            self.ask_time(context.now, outbox);
+            let is_silent = |asked: &Asked| told.is_none_or(|(_, at)| *at < asked.at);
+            if let Some(silent) = asked.filter(is_silent) {
+                self.leaders.suspect_asked(silent.replica);
+            }
+            self.ask_time(shard, context.now, outbox);
         }
     }
 
@@ -539,8 +557,7 @@ impl Home {
             }
             // It was asked for its time.
             Message::NotLeading { transaction: None, leader } if self.leaders.redirect(from, leader) => {
-                outbox
-                    .send_unordered(self.leaders.leader(from.shard), Message::AskTime { life: self.life() });
+                self.ask_time(from.shard, context.now, outbox);
             }
             Message::NotLeading { transaction: None, .. } => outbox.ignored(reasons::KNOWN),
             _ => outbox.ignored(reasons::NOT_ITS_PLACE),

@@ -484,6 +484,8 @@ impl Home {
             _ if !self.reads_speculatively() => Merged::Later,
             // The readers that its decision tells the shards of are counted already.
             Stage::Deciding(_) if self.local(self.config.shard_of(key)).is_none() => Merged::Later,
+            // The replica on this node serves snapshots only since this was read.
+            Stage::Deciding(_) if of_replica.is_none() => Merged::Unasked,
             _ => Merged::Version(version, Some(cached.transaction), ClockTime::default()),
         }
     }

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use quorate_core::{ClientId, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, View, Write};
+use quorate_core::{
+    ClientId, ClockTime, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId, View, Write,
+};
 
 use crate::entry::Decision;
 use crate::message::{Found, Holder, Life, Period, Wanted};
@@ -42,6 +45,20 @@ pub(super) struct CommitWanted {
     pub(super) begun: ClockTime,
 }
 
+/// A replica that was asked as the leader of its shard, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) replica: ReplicaId,
+    pub(super) at: Instant,
+}
+
+impl Asked {
+    /// True if it was to have answered by now.
+    pub(super) fn is_late(&self, now: Instant, timeout: Duration) -> bool {
+        now - self.at >= timeout
+    }
+}
+
 /// The part of a transaction at one shard.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -50,9 +67,8 @@ pub(super) struct Part {
     pub(super) local: Option<(ReplicaIndex, Life)>,
     /// The timestamp that it proposes.
     pub(super) local_vote: Option<ClockTime>,
-    /// True if the leader was asked.
-    pub(super) is_asked: bool,
-    pub(super) asked_at: Option<Instant>,
+    /// The leader that was asked to let it in, once one was.
+    pub(super) asked: Option<Asked>,
     /// How the shard has let it in.
     pub(super) prepared: Option<LetIn>,
     pub(super) prepared_at: Instant,
@@ -194,8 +210,7 @@ mod tests {
                 writes: Vec::new(),
                 local,
                 local_vote,
-                is_asked: true,
-                asked_at: None,
+                asked: None,
                 prepared: None,
                 prepared_at: Instant::START,
                 votes: BTreeMap::from([((ReplicaIndex(replica), Life(life), View(view)), AT(20))]),
