@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use quorate::topology::{Decisions, Keyspace as Definition, Shard, Speculation, SpeculationVariant};
+use quorate::topology::{Decisions, Grants, Keyspace as Definition, Shard, Speculation, SpeculationVariant};
 use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival, ServingProgress};
 use serde_json::json;
 
@@ -159,17 +159,30 @@ pub(crate) struct SpeculationArguments {
     /// another site and survive the loss of one. By default `site`.
     #[arg(long, value_name = "PLACE")]
     decisions: Option<Decisions>,
+    /// Which replicas of a shard of a snapshot keyspace serve reads: `all`, which is where a node is near one, and commits wait for the vote of each; or `leader`, to which
+    /// reads go from everywhere, and commits wait for a majority. By default `all`.
+    #[arg(long, value_name = "REPLICAS")]
+    grants: Option<Grants>,
 }
 
 impl SpeculationArguments {
     /// As the client library takes them; none if nothing was said.
     pub(crate) fn options(self) -> Option<Speculation> {
-        let SpeculationArguments { variant, orders_sessions, chain: chain_max, no_tuner: untuned, decisions } =
-            self;
-        let is_told =
-            variant.is_some() || orders_sessions || chain_max.is_some() || untuned || decisions.is_some();
-        let (variant, decisions) = (variant.unwrap_or_default(), decisions.unwrap_or_default());
-        is_told.then_some(Speculation { variant, orders_sessions, chain_max, untuned, decisions })
+        let SpeculationArguments { variant, orders_sessions, chain, no_tuner, decisions, grants } = self;
+        let is_told = variant.is_some()
+            || orders_sessions
+            || chain.is_some()
+            || no_tuner
+            || decisions.is_some()
+            || grants.is_some();
+        is_told.then_some(Speculation {
+            variant: variant.unwrap_or_default(),
+            orders_sessions,
+            chain_max: chain,
+            untuned: no_tuner,
+            decisions: decisions.unwrap_or_default(),
+            grants: grants.unwrap_or_default(),
+        })
     }
 }
 
@@ -318,12 +331,13 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
 
 /// How transactions speculate, for people.
 fn described(speculation: Speculation) -> String {
-    let Speculation { variant, orders_sessions, chain_max, untuned, decisions } = speculation;
+    let Speculation { variant, orders_sessions, chain_max, untuned, decisions, grants } = speculation;
     let mut parts = vec![variant.to_string()];
     parts.extend(chain_max.map(|length| format!("chains of {length}")));
     parts.extend((variant.is_tunable() && untuned).then(|| "no tuner".to_owned()));
     parts.extend(orders_sessions.then(|| "sessions in order".to_owned()));
     parts.extend((decisions == Decisions::AcrossSites).then(|| "decisions across sites".to_owned()));
+    parts.extend((grants == Grants::Leader).then(|| "reads at leaders".to_owned()));
     parts.join(", ")
 }
 
@@ -374,6 +388,7 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         object["variant"] = variant.name().into();
         object["orders_sessions"] = orders_sessions.into();
         object["decisions"] = speculation.decisions.name().into();
+        object["grants"] = speculation.grants.name().into();
         let chain_max = speculation.chain_max.unwrap_or(Speculation::CHAIN_MAX);
         object["chain_max"] = variant.has_chains().then_some(chain_max).into();
         object["tuned"] = speculation.is_tuned().into();

@@ -278,6 +278,7 @@ fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
         ("keyspace create a --isolation strict --no-tuner", "not strict"),
         ("keyspace create a --isolation strict --decisions across-sites", "not strict"),
         ("keyspace create a --isolation snapshot --decisions region", "site, across-sites"),
+        ("keyspace create a --isolation snapshot --grants some", "all, leader"),
         (
             "keyspace create a --isolation snapshot --replicas 2 --decisions across-sites",
             "in 3 sites, and they are in 2",
@@ -310,7 +311,7 @@ fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
     assert_eq!((shop["variant"].as_str(), shop["orders_sessions"].as_bool()), (Some("planet"), Some(true)));
     assert_eq!((shop["chain_max"].as_u64(), shop["tuned"].as_bool()), (None, Some(false)));
     assert_eq!(shop["homes"].as_array().unwrap().len(), 3);
-    assert_eq!(shop["decisions"].as_str(), Some("site"));
+    assert_eq!((shop["decisions"].as_str(), shop["grants"].as_str()), (Some("site"), Some("all")));
     assert_eq!(dev.shell("use kept; get kept").out.lines().last(), Some("yes"));
     assert_eq!(dev.stop(), Some(0));
 }

@@ -6,7 +6,7 @@ use quorate_core::command::{Class, End, Milestone};
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
-use quorate_core::topology::{Decisions, Durability, Isolation, SpeculationVariant};
+use quorate_core::topology::{Decisions, Durability, Grants, Isolation, SpeculationVariant};
 use quorate_core::{
     Ballot, ClientId, ClockTime, Epoch, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View,
 };
@@ -159,6 +159,11 @@ choices!(Decisions {
     1 "site" [Decisions::Site],
     2 "across-sites" [Decisions::AcrossSites],
 } else Decisions::Site);
+
+choices!(Grants {
+    1 "all" [Grants::All],
+    2 "leader" [Grants::Leader],
+} else Grants::All);
 
 choices!(SpeculationVariant {
     1 "clock-si" [SpeculationVariant::ClockSi],

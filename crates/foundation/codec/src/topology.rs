@@ -44,6 +44,7 @@ message!(Speculation, "Speculation", {
     3 chain_max: Optional<Varint>,
     4 untuned: Varint,
     5 decisions: Varint,
+    6 grants: Varint,
 }, check validate_speculation);
 
 message!(Removal, "Removal", {

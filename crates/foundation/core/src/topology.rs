@@ -16,7 +16,7 @@ use crate::transaction::KeyRange;
 pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
 pub use sites::{Join, JoinError, Removal, RemovalError, Settled, Settlement, SiteChanges};
-pub use speculation::{Decisions, Speculation, SpeculationError, SpeculationVariant};
+pub use speculation::{Decisions, Grants, Speculation, SpeculationError, SpeculationVariant};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate_core::hosted::Shards;
-use quorate_core::topology::SpeculationVariant;
+use quorate_core::topology::{Grants, SpeculationVariant};
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
@@ -92,6 +92,8 @@ pub struct ReplicaConfig {
     /// True if a transaction is aborted whose client had been shown an earlier one that became final above its snapshot: then sessions are
     /// in order in every snapshot.
     pub orders_sessions: bool,
+    /// Which replicas of a shard are granted snapshots.
+    pub grants: Grants,
     /// A replica may serve snapshots up to so far ahead of its leader's clock.
     pub grant_length: Duration,
     /// So long a replica that was granted snapshots has to vote before the commit passes above its bound.
@@ -131,6 +133,7 @@ impl ReplicaConfig {
             variant: Variant::EXTERNAL,
             tuner: None,
             orders_sessions: false,
+            grants: Grants::All,
             grant_length: Duration::from_secs(2),
             vote_timeout: Duration::from_millis(500),
             resend_timeout: Duration::from_secs(1),

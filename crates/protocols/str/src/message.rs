@@ -93,6 +93,8 @@ pub enum Unreadable {
     TooOld(ClockTime),
     /// It is further ahead of this clock than is allowed. No reader was noted.
     Ahead(ClockTime),
+    /// Leaders alone are granted snapshots, and this replica does not lead; that one does, as far as it knows.
+    NotLeading(ReplicaIndex),
 }
 
 /// A replica that had been granted snapshots when a transaction was prepared, and has to vote on it.

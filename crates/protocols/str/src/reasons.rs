@@ -31,6 +31,8 @@ pub(crate) const NOT_OPEN: &str = "nothing waits under this name";
 pub(crate) const ENDED: &str = "it has ended here";
 /// A grant that covers the sender is on its way, or in force.
 pub(crate) const GRANTED: &str = "granted already";
+/// The sender is not granted snapshots in this keyspace: it does not lead.
+pub(crate) const LEADERS_ALONE: &str = "leaders alone are granted snapshots";
 /// The receiver has heard of this before, and it changes nothing.
 pub(crate) const KNOWN: &str = "this is known";
 /// Memberships are in this epoch, or a later one, as far as the replica knows.

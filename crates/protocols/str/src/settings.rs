@@ -26,13 +26,15 @@ impl ReplicaConfig {
         };
         let tuner = setting.filter(|_| speculation.is_tuned()).map(TunerConfig::new);
         let orders_sessions = speculation.orders_sessions;
-        ReplicaConfig { variant: Variant { shows, ..named }, tuner, orders_sessions, ..self }
+        let grants = speculation.grants;
+        ReplicaConfig { variant: Variant { shows, ..named }, tuner, orders_sessions, grants, ..self }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use quorate_core::GroupSize;
+    use quorate_core::topology::Grants;
 
     use super::*;
 
@@ -56,12 +58,14 @@ mod tests {
                     chain_max,
                     untuned,
                     orders_sessions: untuned,
+                    grants: if untuned { Grants::Leader } else { Grants::All },
                     ..Speculation::default()
                 };
                 let initial = ReplicaConfig::new(Default::default(), GroupSize::ONE, Default::default());
                 let config = initial.speculating(speculation);
                 assert_eq!(config.variant, Variant { shows, ..Variant::from(variant) }, "{speculation:?}");
                 assert_eq!(config.orders_sessions, untuned);
+                assert_eq!(config.grants, speculation.grants);
                 let tuner = config.tuner;
                 assert_eq!(tuner.as_ref().map(|tuner| tuner.setting), setting.filter(|_| !untuned));
                 assert!(tuner.is_none_or(|tuner| tuner.validate().is_ok()));

@@ -76,7 +76,7 @@ alternatives!(Found, "str.Found",
     fields { 1 Key: Nested }
 );
 
-alternatives!(Unreadable, "str.Unreadable", fields { 1 TooOld: Fixed64, 2 Ahead: Fixed64 });
+alternatives!(Unreadable, "str.Unreadable", fields { 1 TooOld: Fixed64, 2 Ahead: Fixed64, 3 NotLeading: Varint });
 
 message!(Holder, "str.Holder", { 1 replica: Varint, 2 life: Fixed64, 3 until: Fixed64 });
 

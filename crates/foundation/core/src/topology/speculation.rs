@@ -71,6 +71,31 @@ impl Decisions {
 
 crate::names!(Decisions, "place for decisions");
 
+/// Which replicas of a shard are granted snapshots to serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grants {
+    /// All that are read from. Reads are served by the nearest replica, and commits wait for the votes of all of these.
+    #[default]
+    All,
+    /// The leader alone. Reads go to it, and commits wait for a majority.
+    Leader,
+}
+
+impl Grants {
+    /// Every choice.
+    pub const ALL: [Grants; 2] = [Grants::All, Grants::Leader];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Grants::All => "all",
+            Grants::Leader => "leader",
+        }
+    }
+}
+
+crate::names!(Grants, "choice of replicas that serve reads");
+
 /// How transactions speculate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Speculation {
@@ -87,6 +112,8 @@ pub struct Speculation {
     pub untuned: bool,
     /// Where decisions stand.
     pub decisions: Decisions,
+    /// Which replicas serve reads.
+    pub grants: Grants,
 }
 
 impl Speculation {
@@ -163,6 +190,11 @@ mod tests {
         }
         let refused = "region".parse::<Decisions>().unwrap_err().to_string();
         assert!(refused.contains("\"region\"") && refused.contains("site, across-sites"), "{refused}");
+        for grants in Grants::ALL {
+            assert_eq!(grants.name().parse(), Ok(grants));
+        }
+        let refused = "some".parse::<Grants>().unwrap_err().to_string();
+        assert!(refused.contains("\"some\"") && refused.contains("all, leader"), "{refused}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use quorate::topology::{Decisions, Speculation, SpeculationVariant};
+use quorate::topology::{Decisions, Grants, Speculation, SpeculationVariant};
 use quorate::wan::Matrix;
 use quorate::{
     Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, NodeId, Options, Outcome,
@@ -30,7 +30,11 @@ const ACROSS: Speculation = Speculation {
     chain_max: None,
     untuned: false,
     decisions: Decisions::AcrossSites,
+    grants: Grants::All,
 };
+
+/// Reads go to leaders.
+const AT_LEADERS: Speculation = Speculation { decisions: Decisions::Site, grants: Grants::Leader, ..ACROSS };
 
 /// The nodes of each home.
 fn homes(keyspace: &Keyspace) -> Vec<Vec<u16>> {
@@ -44,6 +48,7 @@ async fn transactions_run_as_in_other_keyspaces() {
     for (sites, speculation, expected) in [
         (["a", "b", "c"], usual, vec![vec![0], vec![1], vec![2]]),
         (["a", "b", "c"], ACROSS, vec![vec![0, 1, 2]]),
+        (["a", "b", "c"], AT_LEADERS, vec![vec![0], vec![1], vec![2]]),
         (["a"; 3], usual, vec![vec![0, 1, 2]]),
     ] {
         let cluster = Cluster::start_in(&sites);
@@ -149,6 +154,7 @@ async fn a_home_of_three_settles_what_a_node_has_left() {
         (["a"; 3], Speculation::default(), Durability::Sync),
         (["a"; 3], Speculation::default(), Durability::Memory),
         (["a", "b", "c"], ACROSS, Durability::Memory),
+        (["a"; 3], AT_LEADERS, Durability::Memory),
     ] {
         let mut cluster = Cluster::start_in(&sites);
         let db = cluster.connect().await;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
-use quorate_core::topology::{Decisions, Isolation, Shard, Speculation, UnknownName};
+use quorate_core::topology::{Decisions, Grants, Isolation, Shard, Speculation, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +85,8 @@ struct SpeculationText {
     untuned: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decisions: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grants: Option<String>,
 }
 
 /// A replica that has to be here.
@@ -399,6 +401,8 @@ impl Founding {
                 untuned: speculation.untuned,
                 decisions: (speculation.decisions != Decisions::default())
                     .then(|| speculation.decisions.name().to_owned()),
+                grants: (speculation.grants != Grants::default())
+                    .then(|| speculation.grants.name().to_owned()),
             }),
             apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
@@ -430,7 +434,7 @@ impl Founding {
         });
         let apart = apart.collect::<Result<BTreeMap<_, _>, DataError>>()?;
         let speculation = self.speculation.as_ref().map(|text| {
-            let SpeculationText { variant, orders_sessions, chain_max, untuned, decisions } = text;
+            let SpeculationText { variant, orders_sessions, chain_max, untuned, decisions, grants } = text;
             let variant = variant.parse().map_err(unknown)?;
             let speculation = Speculation {
                 variant,
@@ -441,6 +445,7 @@ impl Founding {
                     .as_deref()
                     .map_or(Ok(Decisions::default()), str::parse)
                     .map_err(unknown)?,
+                grants: grants.as_deref().map_or(Ok(Grants::default()), str::parse).map_err(unknown)?,
             };
             speculation.validate().map_err(|error| damaged(error.to_string()))?;
             Ok::<_, DataError>(speculation)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::collections::BTreeMap;
 
 use quorate_core::topology::{
-    Decisions, Durability, Isolation, Keyspace, Shard, Speculation, SpeculationVariant,
+    Decisions, Durability, Grants, Isolation, Keyspace, Shard, Speculation, SpeculationVariant,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaIndex, ShardId};
 
@@ -449,6 +449,7 @@ fn snapshot_keyspace() -> Keyspace {
             variant: SpeculationVariant::StrExternal,
             orders_sessions: true,
             decisions: Decisions::AcrossSites,
+            grants: Grants::Leader,
             chain_max: Some(3),
             untuned: true,
         }),

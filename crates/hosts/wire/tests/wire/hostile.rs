@@ -494,14 +494,16 @@ fn chains_that_cannot_be_are_refused() {
     }
 }
 
-/// Keyspaces of earlier versions say nothing of decisions.
+/// Keyspaces of earlier versions say nothing of decisions and grants.
 #[test]
-fn a_keyspace_of_an_earlier_version_decides_in_a_site() {
-    use quorate_core::topology::{Decisions, Speculation, SpeculationVariant};
+fn a_keyspace_of_an_earlier_version_decides_in_a_site_and_reads_anywhere() {
+    use quorate_core::topology::{Decisions, Grants, Speculation, SpeculationVariant};
     let read = |bytes: &[u8]| decode::<Speculation>(bytes);
     let earlier = read(&[1 << 3, 2]).unwrap();
     assert_eq!((earlier.variant, earlier.decisions), (SpeculationVariant::Planet, Decisions::Site));
-    assert!(read(&[1 << 3, 2, 5 << 3, 3]).is_err());
+    assert_eq!(earlier.grants, Grants::All);
+    assert_eq!(read(&[1 << 3, 2, 6 << 3, 2]).unwrap().grants, Grants::Leader);
+    assert!(read(&[1 << 3, 2, 5 << 3, 3]).is_err() && read(&[1 << 3, 2, 6 << 3, 3]).is_err());
 }
 
 /// What would make a client wait for homes that are not there, or a node run a transaction twice.

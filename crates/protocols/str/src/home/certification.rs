@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::log::Log;
+use quorate_core::topology::Grants;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{
     ClockTime, Context, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View, Write,
@@ -510,7 +511,8 @@ impl Home {
         let readers: Vec<(Key, ClockTime)> = transaction
             .parts
             .values()
-            .filter(|part| part.local.is_none())
+            // A replica that was let vote here need not be the one that its readers have asked since.
+            .filter(|part| part.local.is_none() || self.config.grants == Grants::Leader)
             .flat_map(|part| &part.writes)
             .map(|write| (write.key.clone(), self.cache.reader_of(&write.key)))
             .filter(|(_, reader)| *reader > ClockTime::default())

@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use quorate_coordinator::Leaders;
 use quorate_core::hash::FixedMap;
 use quorate_core::log::Log;
+use quorate_core::topology::Grants;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Groups, Instant, ReplicaId, ShardId, TransactionId,
 };
@@ -282,6 +283,9 @@ impl Home {
         let known = self.neighbours.get_mut(&from.shard).filter(|known| known.replica == from);
         let Some(neighbour) = known else { return outbox.ignored(reasons::OTHER_NODE) };
         neighbour.bound = neighbour.bound.max(until);
+        if self.config.grants == Grants::Leader {
+            self.leaders.note_leading(from);
+        }
         self.references.insert(from.shard, (clock, context.now));
         // What is safe up to a bound is so up to a greater one now.
         self.look_at_parked(context, log, outbox);
@@ -290,8 +294,16 @@ impl Home {
     /// The replica of a shard on this node, if it serves snapshots.
     fn local(&self, shard: ShardId) -> Option<(ReplicaId, Life)> {
         let known = self.neighbours.get(&shard)?;
-        let is_ready = known.bound > ClockTime::default();
+        let is_ready = known.bound > ClockTime::default() && self.may_serve(known.replica);
         known.life.filter(|_| is_ready).map(|life| (known.replica, life))
+    }
+
+    /// True if a replica is granted snapshots, as far as this node knows: any is that is read from, or the leader alone, as the keyspace says.
+    fn may_serve(&self, replica: ReplicaId) -> bool {
+        match self.config.grants {
+            Grants::All => true,
+            Grants::Leader => self.leaders.leader(replica.shard) == replica,
+        }
     }
 
     /// The time, by the clock of this node as long as that is not far from those of the leaders of shards: a clock that is wrong does not keep

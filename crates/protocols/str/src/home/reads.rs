@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
+use quorate_core::topology::Grants;
 use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};
-use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, ShardId, Timestamp, TransactionId};
+use quorate_core::{
+    ClockTime, Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
 
 use super::Home;
 use super::cache::{Cached, Stage};
@@ -192,7 +195,7 @@ impl Home {
         for (shard, wishes) in asked {
             self.requests += 1;
             let sub = Sub { transaction: id, began, request, shard, wishes, sent_at: context.now, tries: 0 };
-            self.send_sub(self.requests, &sub, outbox);
+            self.send_sub(self.requests, &sub, self.reader(shard, 0), outbox);
             self.subs.insert(self.requests, sub);
         }
         is_complete
@@ -216,26 +219,31 @@ impl Home {
         if is_missing { &[] } else { self.cache.of_key(key) }
     }
 
-    fn send_sub(&self, number: u64, sub: &Sub, outbox: &mut Out) {
+    fn send_sub(&self, number: u64, sub: &Sub, to: ReplicaId, outbox: &mut Out) {
         let Some(transaction) = self.transactions.get(&sub.transaction) else { return };
         let Some(gathering) = transaction.reads.get(&sub.request) else { return };
         let wanted = sub.wishes.iter().map(|wish| gathering.wanted[*wish].clone()).collect();
         let message =
             Message::ReadAt { life: self.life(), request: number, snapshot: transaction.snapshot, wanted };
-        outbox.send_unordered(self.reader(sub.shard, sub.tries), message);
+        outbox.send_unordered(to, message);
     }
 
-    /// The replica that reads of a shard are sent to: that on this node; else any, in turn.
+    /// The replica that reads of a shard are sent to: that on this node, or the leader where leaders alone serve; else any, in turn.
     fn reader(&self, shard: ShardId, tries: u32) -> ReplicaId {
+        let leader = self.leaders.leader(shard);
+        if self.config.grants == Grants::Leader && tries == 0 {
+            return leader;
+        }
         // It is granted snapshots only if it is read from, so it is asked before it serves any.
         if let Some(neighbour) = self.neighbours.get(&shard)
             && neighbour.life.is_some()
             && tries < 2
+            && self.config.grants == Grants::All
         {
             return neighbour.replica;
         }
         let members = self.config.groups.members(shard);
-        let first = members.position(self.leaders.leader(shard).index).unwrap_or_default();
+        let first = members.position(leader.index).unwrap_or_default();
         ReplicaId { shard, index: members.at(first + tries as usize) }
     }
 
@@ -250,7 +258,7 @@ impl Home {
         for number in numbers {
             if let Some(mut sub) = self.subs.remove(number) {
                 (sub.sent_at, sub.tries) = (context.now, sub.tries.saturating_add(1));
-                self.send_sub(*number, &sub, outbox);
+                self.send_sub(*number, &sub, self.reader(sub.shard, sub.tries), outbox);
                 self.subs.insert(*number, sub);
             }
         }
@@ -281,6 +289,9 @@ impl Home {
         let Some(Sub { transaction: id, began, request, wishes, .. }) = self.subs.remove(&number) else {
             return;
         };
+        if self.config.grants == Grants::Leader {
+            self.leaders.note_leading(from);
+        }
         let transaction = self.transactions.get_mut(&id).filter(|one| one.began == began);
         let Some(gathering) = transaction.and_then(|transaction| transaction.reads.get_mut(&request)) else {
             return outbox.ignored(reasons::NOT_OPEN);
@@ -307,16 +318,35 @@ impl Home {
         if self.subs.get(&number).is_none_or(|sub| sub.shard != from.shard) {
             return outbox.ignored(reasons::NOT_OPEN);
         }
-        let Some(sub) = self.subs.remove(&number) else { return };
         let refusal = match why {
             Unreadable::TooOld(floor) => Refusal::TooOld(floor),
             Unreadable::Ahead(clock) => Refusal::Ahead(clock),
+            Unreadable::NotLeading(leader) => {
+                return self.read_at_leader(from, number, leader, context, outbox);
+            }
         };
+        let Some(sub) = self.subs.remove(&number) else { return };
         self.note_refusal(from.shard, refusal, context);
         if self.transactions.get(&sub.transaction).is_none_or(|one| one.began != sub.began) {
             return outbox.ignored(reasons::NOT_OPEN);
         }
         self.abort(sub.transaction, refusal, context, log, outbox);
+    }
+
+    /// A replica that was asked does not lead, and will be granted nothing: the leader is asked that it has named.
+    fn read_at_leader(
+        &mut self,
+        from: ReplicaId,
+        number: u64,
+        leader: ReplicaIndex,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        self.leaders.redirect(from, leader);
+        let Some(mut sub) = self.subs.remove(&number) else { return };
+        sub.sent_at = context.now;
+        self.send_sub(number, &sub, ReplicaId { shard: from.shard, index: leader }, outbox);
+        self.subs.insert(number, sub);
     }
 
     /// Reads that waited are looked at once more.

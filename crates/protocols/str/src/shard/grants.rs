@@ -4,6 +4,7 @@
 //! first snapshot under it, and every later prepare is voted on by it, or commits above its bound.
 
 use quorate_core::log::Log;
+use quorate_core::topology::Grants;
 use quorate_core::{ClockTime, Context, ReplicaId, ReplicaIndex, TransactionId};
 
 use super::Shard;
@@ -17,6 +18,11 @@ use crate::rules::Plant;
 impl Shard {
     /// Asks the leader for a grant.
     pub(super) fn ask_grant(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let ReplicaId { shard, index } = self.config.replica;
+        let leads = self.leader.is_some();
+        if !leads && log.leader() != index && !self.may_be_granted(index) {
+            return self.send_on(log, outbox);
+        }
         // A leader that does not lead yet says nothing.
         let patience = self.config.attention_interval.min(self.config.resend_timeout);
         let is_asked = self.asked_at.is_some_and(|at| context.now - at < patience);
@@ -24,9 +30,8 @@ impl Shard {
             return;
         }
         self.asked_at = Some(context.now);
-        let ReplicaId { shard, index } = self.config.replica;
         let wanted = self.ungranted.iter().map(|read| read.snapshot).max().unwrap_or_default();
-        match self.leader.is_some() {
+        match leads {
             true => self.on_ask_grant(index, self.life, wanted, context, log, outbox),
             false if log.leader() == index => outbox.ignored(reasons::NOT_LEADING),
             false => {
@@ -49,6 +54,9 @@ impl Shard {
         if !self.config.groups.members(self.shard()).contains(replica) {
             return outbox.ignored(reasons::NOT_ITS_PLACE);
         }
+        if !self.may_be_granted(replica) {
+            return outbox.ignored(reasons::LEADERS_ALONE);
+        }
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         // The clocks of other shards' leaders may be ahead, and snapshots of their time have to be served here, too.
         let time = context.clock.max(wanted.min(context.clock.saturating_add(self.config.ahead_max)));
@@ -68,6 +76,23 @@ impl Shard {
                 leader.granted.insert(replica, holder);
             }
             None => outbox.ignored(reasons::LOG_CLOSED),
+        }
+    }
+
+    /// True if a replica may be granted snapshots: any, or the leader alone, as the keyspace says.
+    fn may_be_granted(&self, replica: ReplicaIndex) -> bool {
+        match self.config.grants {
+            Grants::All => true,
+            Grants::Leader => self.leader.is_some() && replica == self.config.replica.index,
+        }
+    }
+
+    /// Reads that wait for a grant which this replica will not get go on to the leader.
+    fn send_on(&mut self, log: &impl Log<Entry>, outbox: &mut Out) {
+        self.waiters -= self.ungranted.len();
+        for Read { home, life, request, .. } in std::mem::take(&mut self.ungranted) {
+            let why = Unreadable::NotLeading(log.leader());
+            outbox.send_unordered(home, Message::CannotRead { life, request, why });
         }
     }
 

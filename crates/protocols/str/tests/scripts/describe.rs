@@ -157,6 +157,7 @@ pub(super) fn message(message: &Message) -> String {
             let why = match why {
                 Unreadable::TooOld(floor) => format!("older than {}", at(*floor)),
                 Unreadable::Ahead(clock) => format!("ahead of {}", at(*clock)),
+                Unreadable::NotLeading(leader) => format!("r{} leads", leader.0),
             };
             format!("CANNOT-READ: {why}, number {request}")
         }

@@ -8,7 +8,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster A=1,2,3 B=2 … [sessions=ordered] [lag=MILLISECONDS] [home=shared] [logs=told] [grants=none]` | first; the nodes of the replicas `A/r0`, `A/r1`, … of each shard; keys `a…` belong to the shard `A`; the machine of the first node is `N1/r0`, in a home of its own, or `N1` is the home of all nodes; every replica has been granted snapshots once; what logs say is left out, unless it is told |
+//! | `cluster A=1,2,3 B=2 … [sessions=ordered] [lag=MILLISECONDS] [home=shared] [logs=told] [grants=none|leader]` | first; the nodes of the replicas `A/r0`, `A/r1`, … of each shard; keys `a…` belong to the shard `A`; the machine of the first node is `N1/r0`, in a home of its own, or `N1` is the home of all nodes; every replica has been granted snapshots once, unless leaders alone are, or nobody is to be; what logs say is left out, unless it is told |
 //! | `initially a=x b=y` | this has been written long ago, by `c19` |
 //! | `quietly COMMAND` | nothing is told of what it leads to |
 //! | `fail 2`, `revive 2` | kills all machines on a node; brings them back with their logs |

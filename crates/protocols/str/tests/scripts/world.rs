@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorate_core::command::{Command, Event, Freshness, Routes};
 use quorate_core::hosted::{Holdings, Shards};
 use quorate_core::log::LogMachine;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::topology::{Durability, Grants, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
     Address, ClientId, ClockTime, GroupSize, Groups, Input, Key, KeyRange, KeyspaceId, Machine, Members,
     NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
@@ -34,6 +34,7 @@ struct Cluster {
     /// The nodes of the replicas of each group.
     nodes: BTreeMap<ShardId, Vec<u16>>,
     orders_sessions: bool,
+    grants: Grants,
     /// Snapshots can be read for so long; none for as long as usual.
     lag: Option<Duration>,
     /// True if scripts tell what logs say.
@@ -51,6 +52,7 @@ impl Play for Cluster {
             rules: self.rules,
             groups: groups.clone(),
             orders_sessions: self.orders_sessions,
+            grants: self.grants,
             floor_lag: self.lag.unwrap_or(usual.floor_lag),
             ..usual
         })
@@ -189,6 +191,7 @@ impl World {
         let mut shards: Vec<Vec<u16>> = Vec::new();
         let (mut orders_sessions, mut lag, mut shares_home, mut tells_logs, mut is_cold) =
             (false, None, false, false, false);
+        let mut grants = Grants::All;
         for setting in settings {
             match setting.split_once('=') {
                 Some(("sessions", "ordered")) => orders_sessions = true,
@@ -196,6 +199,7 @@ impl World {
                 Some(("home", "shared")) => shares_home = true,
                 Some(("logs", "told")) => tells_logs = true,
                 Some(("grants", "none")) => is_cold = true,
+                Some(("grants", "leader")) => grants = Grants::Leader,
                 Some((_, nodes)) => shards.push(nodes.split(',').map(|node| node.parse().unwrap()).collect()),
                 None => panic!("no such setting: {setting}"),
             }
@@ -214,7 +218,7 @@ impl World {
         let sizes: Vec<(ShardId, GroupSize)> = nodes.iter().map(|(id, nodes)| (*id, size(nodes))).collect();
         let groups = Groups::new(GroupSize::new(1).unwrap()).with_apart(sizes);
         let (rules, ids) = (self.rules, nodes.keys().copied().collect::<Vec<_>>());
-        let cluster = Cluster { rules, shards: count, nodes, orders_sessions, lag, tells_logs };
+        let cluster = Cluster { rules, shards: count, nodes, orders_sessions, grants, lag, tells_logs };
         let mut stage = Stage::new(cluster, groups);
         for id in ids {
             stage.create_group(id, told);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::topology::Grants;
 use quorate_core::{ClientId, Random};
 use quorate_log::member::Config;
 use quorate_str::tuner::{Setting, TunerConfig};
@@ -41,12 +42,17 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         probe_gap_windows: 2,
         ..TunerConfig::new(Setting::External { chain_max: Variant::CHAIN_MAX })
     });
+    let grants = match Random::stream(sketch.seed, "grants").chance(0.2) {
+        true => Grants::Leader,
+        false => Grants::All,
+    };
     let replica = ReplicaConfig {
         rules,
         journals: true,
         variant,
         tuner,
         orders_sessions: random.chance(0.3),
+        grants,
         grant_length,
         vote_timeout,
         resend_timeout,
