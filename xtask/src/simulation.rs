@@ -54,9 +54,6 @@ impl Judged {
 /// The seeds that leave no cell of a table of coverage empty.
 const COVERING: RangeInclusive<u64> = 1..=300;
 
-/// Of this system no table of coverage is demanded yet, and fewer seeds are run.
-const UNFINISHED: (&str, RangeInclusive<u64>) = ("snapshot", 1..=100);
-
 /// The number of shares.
 const SHARES: u64 = 16;
 
@@ -155,13 +152,11 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
     sim(&crashes, "not every crash of a small cluster is survived".to_owned())?;
     let mut uncovered_cells = Vec::new();
     for (number, (name, option)) in systems.iter().enumerate() {
-        let is_unfinished = *name == UNFINISHED.0;
         let further = match *name {
             STRICT => &extent.strict,
-            _ if is_unfinished => &UNFINISHED.1,
             _ => &extent.others,
         };
-        let is_judged = !is_unfinished && extent.judged.judges(number, systems.len());
+        let is_judged = extent.judged.judges(number, systems.len());
         for range in is_judged.then_some(&COVERING).into_iter().chain([further]) {
             let seeds = format!("{}..{}", range.start(), range.end());
             let arguments = [&option[..], &["--seeds", &seeds, "--faults", "all"]].concat();
