@@ -58,3 +58,67 @@ impl Behind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{Address, ClientId, Effect, ReplicaIndex, ShardId};
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_millis(500);
+
+    fn machine(index: u8) -> ReplicaId {
+        ReplicaId { shard: ShardId(2), index: ReplicaIndex(index) }
+    }
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    /// The transactions that a machine is asked about so many milliseconds after the start.
+    fn asked(behind: &mut Behind, index: u8, millis: u64) -> Vec<u64> {
+        let mut outbox = Out::new();
+        behind.ask(machine(index), Instant::START + Duration::from_millis(millis), INTERVAL, &mut outbox);
+        let sequence = |effect: &Effect<Message, _, _, _>| match effect {
+            Effect::SendUnordered {
+                to: Address::Replica(to),
+                message: Message::Inquire { transaction, .. },
+            } => {
+                assert_eq!(*to, machine(index));
+                transaction.sequence
+            }
+            other => panic!("it only asks: {other:?}"),
+        };
+        outbox.effects().iter().map(sequence).collect()
+    }
+
+    fn behind() -> Behind {
+        let mut behind = Behind::default();
+        for (index, sequence) in [(0, 7), (0, 8), (1, 9)] {
+            behind.note(machine(index), id(sequence), ClockTime::from_micros(sequence));
+        }
+        behind
+    }
+
+    #[test]
+    fn a_machine_is_asked_about_all_of_it_once_in_a_while() {
+        let mut behind = behind();
+        assert_eq!(asked(&mut behind, 0, 100), [7, 8]);
+        assert_eq!(asked(&mut behind, 0, 599), [0; 0], "it was asked a moment ago");
+        assert_eq!(asked(&mut behind, 1, 599), [9], "another one was not");
+        assert_eq!(asked(&mut behind, 0, 600), [7, 8]);
+        assert_eq!(asked(&mut behind, 2, 600), [0; 0], "nothing is wanted of it");
+    }
+
+    #[test]
+    fn a_machine_is_behind_until_it_has_heard_of_all_or_is_gone() {
+        let mut behind = behind();
+        behind.note_heard(machine(0), id(7));
+        assert!(behind.contains(machine(0)) && behind.contains(machine(1)));
+        behind.note_heard(machine(0), id(8));
+        assert!(!behind.contains(machine(0)) && behind.contains(machine(1)));
+        behind.retain(|there| there != machine(1));
+        assert!(!behind.contains(machine(1)));
+        assert_eq!(asked(&mut behind, 1, 0), [0; 0]);
+    }
+}
