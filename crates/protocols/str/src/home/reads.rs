@@ -31,6 +31,10 @@ pub(super) struct Sub {
     wishes: Vec<usize>,
     sent_at: Instant,
     tries: u32,
+    /// The replica that was asked last.
+    asked: ReplicaId,
+    /// True if another one had named it as the leader.
+    is_sent_on: bool,
 }
 
 /// The result of what the cache and a replica hold of a key.
@@ -194,8 +198,18 @@ impl Home {
         let is_complete = asked.is_empty();
         for (shard, wishes) in asked {
             self.requests += 1;
-            let sub = Sub { transaction: id, began, request, shard, wishes, sent_at: context.now, tries: 0 };
-            self.send_sub(self.requests, &sub, self.reader(shard, 0), outbox);
+            let sub = Sub {
+                transaction: id,
+                began,
+                request,
+                shard,
+                wishes,
+                sent_at: context.now,
+                tries: 0,
+                asked: self.reader(shard, 0),
+                is_sent_on: false,
+            };
+            self.send_sub(self.requests, &sub, outbox);
             self.subs.insert(self.requests, sub);
         }
         is_complete
@@ -219,13 +233,13 @@ impl Home {
         if is_missing { &[] } else { self.cache.of_key(key) }
     }
 
-    fn send_sub(&self, number: u64, sub: &Sub, to: ReplicaId, outbox: &mut Out) {
+    fn send_sub(&self, number: u64, sub: &Sub, outbox: &mut Out) {
         let Some(transaction) = self.transactions.get(&sub.transaction) else { return };
         let Some(gathering) = transaction.reads.get(&sub.request) else { return };
         let wanted = sub.wishes.iter().map(|wish| gathering.wanted[*wish].clone()).collect();
         let message =
             Message::ReadAt { life: self.life(), request: number, snapshot: transaction.snapshot, wanted };
-        outbox.send_unordered(to, message);
+        outbox.send_unordered(sub.asked, message);
     }
 
     /// The replica that reads of a shard are sent to: that on this node, or the leader where leaders alone serve; else any, in turn.
@@ -258,7 +272,8 @@ impl Home {
         for number in numbers {
             if let Some(mut sub) = self.subs.remove(number) {
                 (sub.sent_at, sub.tries) = (context.now, sub.tries.saturating_add(1));
-                self.send_sub(*number, &sub, self.reader(sub.shard, sub.tries), outbox);
+                (sub.asked, sub.is_sent_on) = (self.reader(sub.shard, sub.tries), false);
+                self.send_sub(*number, &sub, outbox);
                 self.subs.insert(*number, sub);
             }
         }
@@ -333,7 +348,8 @@ impl Home {
         self.abort(sub.transaction, refusal, context, log, outbox);
     }
 
-    /// A replica that was asked does not lead, and will be granted nothing: the leader is asked that it has named.
+    /// A replica that was asked does not lead, and will be granted nothing: the leader is asked that it has named. If that one does not lead either, it is
+    /// known soon which one does, and not before: two that name each other would be asked without end.
     fn read_at_leader(
         &mut self,
         from: ReplicaId,
@@ -343,9 +359,14 @@ impl Home {
         outbox: &mut Out,
     ) {
         self.leaders.redirect(from, leader);
+        let may_follow = |sub: &Sub| sub.asked == from && !sub.is_sent_on;
+        if !self.subs.get(&number).is_some_and(may_follow) {
+            return outbox.ignored(reasons::KNOWN);
+        }
         let Some(mut sub) = self.subs.remove(&number) else { return };
-        sub.sent_at = context.now;
-        self.send_sub(number, &sub, ReplicaId { shard: from.shard, index: leader }, outbox);
+        (sub.sent_at, sub.is_sent_on) = (context.now, true);
+        sub.asked = ReplicaId { shard: from.shard, index: leader };
+        self.send_sub(number, &sub, outbox);
         self.subs.insert(number, sub);
     }
 
