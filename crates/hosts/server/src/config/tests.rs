@@ -131,7 +131,7 @@ fn mistakes_are_named_with_their_line() {
         ("durability = \"sync\"", "durability = \"tape\"", "choose one of: sync, memory"),
         ("connections_max = 1024", "connections_max = 0", "connections_max must not be 0"),
         ("catalogue_interval_ms = 5000", "catalogue_interval_ms = 10001", "must not be above 10000"),
-        ("in_flight_max = 128", "in_flight_max = 0", "in_flight_max must not be 0"),
+        ("in_flight_max = 4096", "in_flight_max = 0", "in_flight_max must not be 0"),
         ("in_flight_bytes_max = 16777216", "in_flight_bytes_max = 0", "in_flight_bytes_max must not be 0"),
         ("connections_max = 1024", "conections_max = 1024", "unknown field `conections_max`"),
         ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"walter\"", "does not know the site \"us\""),

@@ -219,8 +219,12 @@ pub struct Limits {
 
 impl Limits {
     /// What servers use.
-    pub const DEFAULT: Limits =
-        Limits { message_bytes: 1024 * 1024, in_flight: 128, in_flight_bytes: 16 * 1024 * 1024, kept: 4_096 };
+    pub const DEFAULT: Limits = Limits {
+        message_bytes: 1024 * 1024,
+        in_flight: 4_096,
+        in_flight_bytes: 16 * 1024 * 1024,
+        kept: 4_096,
+    };
 }
 
 /// Some of a log has become durable here.
