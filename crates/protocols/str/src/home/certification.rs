@@ -260,7 +260,7 @@ impl Home {
         }
         part.local_vote = Some(proposal);
         if leads {
-            part.asked = Some(Asked { replica: from, at: context.now });
+            part.asked = Some(Asked::new(from, context.now));
             self.leaders.note_leading(from);
         }
         self.commit_locally(id, context, log, outbox);
@@ -378,10 +378,14 @@ impl Home {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        let leader = self.leaders.leader(shard);
-        self.send_prepare(id, leader, false, outbox);
-        if let Some(part) = self.transactions.get_mut(&id).and_then(|one| one.parts.get_mut(&shard)) {
-            part.asked = Some(Asked { replica: leader, at: context.now });
+        self.ask_to_let_in(id, Asked::new(self.leaders.leader(shard), context.now), outbox);
+    }
+
+    fn ask_to_let_in(&mut self, id: TransactionId, asked: Asked, outbox: &mut Out) {
+        self.send_prepare(id, asked.replica, false, outbox);
+        let transaction = self.transactions.get_mut(&id);
+        if let Some(part) = transaction.and_then(|one| one.parts.get_mut(&asked.replica.shard)) {
+            part.asked = Some(asked);
         }
     }
 
@@ -459,13 +463,13 @@ impl Home {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        if !self.leaders.redirect(from, leader) {
-            return outbox.ignored(reasons::KNOWN);
-        }
+        self.leaders.redirect(from, leader);
         let transaction = self.transactions.get(&id);
         let part = transaction.and_then(|one| one.parts.get(&from.shard));
-        if part.is_some_and(|part| part.asked.is_some() && part.prepared.is_none()) {
-            self.ask_leader(id, from.shard, context, outbox);
+        let asked = part.filter(|part| part.prepared.is_none()).and_then(|part| part.asked);
+        match asked.and_then(|asked| asked.named(from, leader, context.now)) {
+            Some(named) => self.ask_to_let_in(id, named, outbox),
+            None => outbox.ignored(reasons::KNOWN),
         }
     }
 

@@ -354,9 +354,12 @@ impl Home {
 
     /// Asks the leader of a shard for its time.
     fn ask_time(&mut self, shard: ShardId, now: Instant, outbox: &mut Out) {
-        let leader = self.leaders.leader(shard);
-        self.asked_time.insert(shard, Asked { replica: leader, at: now });
-        outbox.send_unordered(leader, Message::AskTime { life: self.life() });
+        self.ask_time_of(Asked::new(self.leaders.leader(shard), now), outbox);
+    }
+
+    fn ask_time_of(&mut self, asked: Asked, outbox: &mut Out) {
+        self.asked_time.insert(asked.replica.shard, asked);
+        outbox.send_unordered(asked.replica, Message::AskTime { life: self.life() });
     }
 
     /// TIME of the leader of a shard.
@@ -567,11 +570,14 @@ impl Home {
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 self.on_not_leading(from, transaction, leader, context, outbox);
             }
-            // It was asked for its time.
-            Message::NotLeading { transaction: None, leader } if self.leaders.redirect(from, leader) => {
-                self.ask_time(from.shard, context.now, outbox);
+            Message::NotLeading { transaction: None, leader } => {
+                self.leaders.redirect(from, leader);
+                let asked = self.asked_time.get(&from.shard);
+                match asked.and_then(|asked| asked.named(from, leader, context.now)) {
+                    Some(named) => self.ask_time_of(named, outbox),
+                    None => outbox.ignored(reasons::KNOWN),
+                }
             }
-            Message::NotLeading { transaction: None, .. } => outbox.ignored(reasons::KNOWN),
             _ => outbox.ignored(reasons::NOT_ITS_PLACE),
         }
     }

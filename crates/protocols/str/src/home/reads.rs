@@ -6,13 +6,11 @@ use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::topology::Grants;
 use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};
-use quorate_core::{
-    ClockTime, Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
-};
+use quorate_core::{ClockTime, Context, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId};
 
 use super::Home;
 use super::cache::{Cached, Stage};
-use super::transaction::{Gathering, Phase, Transaction};
+use super::transaction::{Asked, Gathering, Phase, Transaction};
 use crate::entry::Entry;
 use crate::machine::Out;
 use crate::message::{Ending, Found, Message, Refusal, Session, Unreadable, Wanted};
@@ -29,12 +27,8 @@ pub(super) struct Sub {
     shard: ShardId,
     /// The wishes that the shard has keys of, by position.
     wishes: Vec<usize>,
-    sent_at: Instant,
     tries: u32,
-    /// The replica that was asked last.
-    asked: ReplicaId,
-    /// True if another one had named it as the leader.
-    is_sent_on: bool,
+    asked: Asked,
 }
 
 /// The result of what the cache and a replica hold of a key.
@@ -204,10 +198,8 @@ impl Home {
                 request,
                 shard,
                 wishes,
-                sent_at: context.now,
                 tries: 0,
-                asked: self.reader(shard, 0),
-                is_sent_on: false,
+                asked: Asked::new(self.reader(shard, 0), context.now),
             };
             self.send_sub(self.requests, &sub, outbox);
             self.subs.insert(self.requests, sub);
@@ -239,7 +231,7 @@ impl Home {
         let wanted = sub.wishes.iter().map(|wish| gathering.wanted[*wish].clone()).collect();
         let message =
             Message::ReadAt { life: self.life(), request: number, snapshot: transaction.snapshot, wanted };
-        outbox.send_unordered(sub.asked, message);
+        outbox.send_unordered(sub.asked.replica, message);
     }
 
     /// The replica that reads of a shard are sent to: that on this node, or the leader where leaders alone serve; else any, in turn.
@@ -271,8 +263,8 @@ impl Home {
     fn ask_again(&mut self, numbers: &[u64], context: &Context<'_>, outbox: &mut Out) {
         for number in numbers {
             if let Some(mut sub) = self.subs.remove(number) {
-                (sub.sent_at, sub.tries) = (context.now, sub.tries.saturating_add(1));
-                (sub.asked, sub.is_sent_on) = (self.reader(sub.shard, sub.tries), false);
+                sub.tries = sub.tries.saturating_add(1);
+                sub.asked = Asked::new(self.reader(sub.shard, sub.tries), context.now);
                 self.send_sub(*number, &sub, outbox);
                 self.subs.insert(*number, sub);
             }
@@ -281,7 +273,7 @@ impl Home {
 
     pub(super) fn attend_reads(&mut self, context: &Context<'_>, outbox: &mut Out) {
         let timeout = self.config.resend_timeout;
-        let is_late = |sub: &Sub| context.now - sub.sent_at >= timeout;
+        let is_late = |sub: &Sub| sub.asked.is_late(context.now, timeout);
         let late: Vec<u64> =
             self.subs.iter().filter(|(_, sub)| is_late(sub)).map(|(number, _)| *number).collect();
         self.ask_again(&late, context, outbox);
@@ -348,8 +340,7 @@ impl Home {
         self.abort(sub.transaction, refusal, context, log, outbox);
     }
 
-    /// A replica that was asked does not lead, and will be granted nothing: the leader is asked that it has named. If that one does not lead either, it is
-    /// known soon which one does, and not before: two that name each other would be asked without end.
+    /// A replica that was asked does not lead, and will be granted nothing: the leader is asked that it has named.
     fn read_at_leader(
         &mut self,
         from: ReplicaId,
@@ -359,13 +350,11 @@ impl Home {
         outbox: &mut Out,
     ) {
         self.leaders.redirect(from, leader);
-        let may_follow = |sub: &Sub| sub.asked == from && !sub.is_sent_on;
-        if !self.subs.get(&number).is_some_and(may_follow) {
-            return outbox.ignored(reasons::KNOWN);
-        }
-        let Some(mut sub) = self.subs.remove(&number) else { return };
-        (sub.sent_at, sub.is_sent_on) = (context.now, true);
-        sub.asked = ReplicaId { shard: from.shard, index: leader };
+        let asked = self.subs.get(&number).map(|sub| sub.asked);
+        let named = asked.and_then(|asked| asked.named(from, leader, context.now));
+        let Some(asked) = named else { return outbox.ignored(reasons::KNOWN) };
+        let Some(sub) = self.subs.remove(&number) else { return };
+        let sub = Sub { asked, ..sub };
         self.send_sub(number, &sub, outbox);
         self.subs.insert(number, sub);
     }

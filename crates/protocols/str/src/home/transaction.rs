@@ -45,14 +45,28 @@ pub(super) struct CommitWanted {
     pub(super) begun: ClockTime,
 }
 
-/// A replica that was asked as the leader of its shard, and when.
+/// A replica that was asked, mostly as the leader of its shard, and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) replica: ReplicaId,
     pub(super) at: Instant,
+    /// True if the one that was asked before had named it as the leader.
+    is_named: bool,
 }
 
 impl Asked {
+    pub(super) fn new(replica: ReplicaId, at: Instant) -> Self {
+        Asked { replica, at, is_named: false }
+    }
+
+    /// A replica that was asked does not lead, and names another: that one is asked next, unless this one had been named itself. Two that name each other
+    /// would be asked without end; which one leads is known soon, and the next question goes there.
+    pub(super) fn named(&self, from: ReplicaId, leader: ReplicaIndex, now: Instant) -> Option<Asked> {
+        let named = ReplicaId { shard: from.shard, index: leader };
+        let is_answer = self.replica == from && named != from && !self.is_named;
+        is_answer.then_some(Asked { replica: named, at: now, is_named: true })
+    }
+
     /// True if it was to have answered by now.
     pub(super) fn is_late(&self, now: Instant, timeout: Duration) -> bool {
         now - self.at >= timeout
@@ -231,5 +245,17 @@ mod tests {
             transaction.oldest = (0..).map(of).zip(beneath.iter().copied().map(AT)).collect();
             assert_eq!(transaction.oldest_unsafe(), AT(oldest), "{beneath:?}");
         }
+    }
+
+    #[test]
+    fn a_name_is_followed_once() {
+        let replica = |index| ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) };
+        let [begin, later] = [0, 5].map(|millis| Instant::START + Duration::from_millis(millis));
+        let asked = Asked::new(replica(0), begin);
+        assert!(asked.named(replica(1), ReplicaIndex(2), later).is_none(), "it was not asked");
+        assert!(asked.named(replica(0), ReplicaIndex(0), later).is_none(), "it knows no other");
+        let named = asked.named(replica(0), ReplicaIndex(1), later).unwrap();
+        assert_eq!((named.replica, named.at), (replica(1), later));
+        assert!(named.named(replica(1), ReplicaIndex(0), later).is_none(), "they name each other");
     }
 }
