@@ -7,6 +7,7 @@ mod redis;
 mod rubis;
 mod samples;
 mod social;
+mod spent;
 mod tpcc;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use crate::runtime::{block_on, program};
 use prepared::Prepared;
 use samples::Samples;
 use social::Site;
+use spent::Spent;
 
 /// Measure a workload on a cluster.
 #[derive(Debug, Args)]
@@ -230,13 +232,8 @@ struct Report {
     fast_rate: f64,
     throughput_tps: f64,
     latency_us: Latency,
-    server_cpu_us_per_txn: f64,
-    busiest_server_cpu_us_per_txn: f64,
-    client_cpu_us_per_txn: f64,
-    messages_per_txn: f64,
-    bytes_per_txn: f64,
-    syncs: u64,
-    mean_batch: f64,
+    #[serde(flatten)]
+    spent: Spent,
     durability: &'static str,
     shards: usize,
     replicas: usize,
@@ -638,13 +635,7 @@ impl BenchArguments {
             fast_rate: round(tally.fast as f64 / transactions, 5),
             throughput_tps: round(tally.committed as f64 / costs.seconds, 1),
             latency_us: Latency::of(tally),
-            server_cpu_us_per_txn: round(costs.server_cpu_us / transactions, 2),
-            busiest_server_cpu_us_per_txn: round(costs.busiest_server_cpu_us / transactions, 2),
-            client_cpu_us_per_txn: round(costs.client_cpu_us / transactions, 2),
-            messages_per_txn: round(costs.messages as f64 / transactions, 2),
-            bytes_per_txn: round(costs.bytes as f64 / transactions, 1),
-            syncs: costs.syncs,
-            mean_batch: round(costs.mean_batch, 2),
+            spent: Spent::of(&costs, tally.committed),
             durability: self.durability.name(),
             shards: self.shards,
             replicas: self.replicas,
@@ -744,13 +735,7 @@ fn table(report: &Report) -> Table {
         row("perceived p50", micros(perceived_us.p50));
         row("perceived p99", micros(perceived_us.p99));
     }
-    row("CPU of servers", format!("{:.1} µs/txn", report.server_cpu_us_per_txn));
-    row("CPU of the busiest", format!("{:.1} µs/txn", report.busiest_server_cpu_us_per_txn));
-    row("CPU of the client", format!("{:.1} µs/txn", report.client_cpu_us_per_txn));
-    row("messages", format!("{:.1} /txn", report.messages_per_txn));
-    row("bytes", format!("{:.0} /txn", report.bytes_per_txn));
-    row("messages per write", format!("{:.1}", report.mean_batch));
-    row("syncs", thousands(report.syncs));
+    report.spent.rows(&mut table);
     table
 }
 

@@ -190,6 +190,10 @@ fn tpcc_runs_on_server_processes_and_its_conditions_hold() {
     let count = |name: &str| report[name].as_u64().unwrap();
     assert!(count("committed") > 100 && count("unknown") + count("refused") == 0, "{report}");
     assert_eq!(report["by_transaction"].as_object().unwrap().len(), 5, "{report}");
+    for field in ["busiest_server_cpu_us_per_txn", "mean_batch"] {
+        assert!(report[field].as_f64() > Some(0.0), "{field}: {report}");
+    }
+    assert!(report["syncs"].is_u64(), "{report}");
 
     for (flags, reason) in [
         (&["--procedures", "/nowhere/tpcc.wasm"][..], "rustup target add wasm32-unknown-unknown"),

@@ -8,6 +8,7 @@ use quorate_load::Costs;
 use serde::Serialize;
 
 use super::{Counts, Seating};
+use crate::command::bench::spent::Spent;
 use crate::command::bench::{Latency, round};
 use crate::output::{Progress, Table, micros, thousands};
 
@@ -43,10 +44,8 @@ pub(in crate::command::bench) struct Common {
     /// False where the isolation permits that they are violated.
     pub(in crate::command::bench) conditions_promised: bool,
     keys: usize,
-    server_cpu_us_per_txn: f64,
-    client_cpu_us_per_txn: f64,
-    messages_per_txn: f64,
-    bytes_per_txn: f64,
+    #[serde(flatten)]
+    spent: Spent,
     durability: &'static str,
     shards: usize,
     sites: usize,
@@ -113,10 +112,7 @@ impl Counts {
             violations,
             conditions_promised: !keyspace.isolation().stands_in_sites(),
             keys,
-            server_cpu_us_per_txn: round(costs.server_cpu_us / transactions, 2),
-            client_cpu_us_per_txn: round(costs.client_cpu_us / transactions, 2),
-            messages_per_txn: round(costs.messages as f64 / transactions, 2),
-            bytes_per_txn: round(costs.bytes as f64 / transactions, 1),
+            spent: Spent::of(&costs, all.committed),
             durability: keyspace.durability().name(),
             shards: keyspace.definition().founders().len(),
             sites: setting.sites,
@@ -161,9 +157,7 @@ impl Common {
                 format!("{}, p50 {}, p99 {}", thousands(of.committed), micros(of.p50_us), micros(of.p99_us)),
             );
         }
-        row("CPU of servers", format!("{:.1} µs/txn", self.server_cpu_us_per_txn));
-        row("CPU of the client", format!("{:.1} µs/txn", self.client_cpu_us_per_txn));
-        row("messages", format!("{:.1} /txn", self.messages_per_txn));
+        self.spent.rows(table);
         let keys = thousands(self.keys as u64);
         let verdict = match (self.violations.len(), self.conditions_promised) {
             (0, true) => format!("hold, of {keys} keys"),
@@ -171,7 +165,7 @@ impl Common {
             (count, true) => format!("{count} violated"),
             (count, false) => format!("{count} violated, which this isolation permits"),
         };
-        row("consistency conditions", verdict);
+        table.row(["consistency conditions".to_owned(), verdict]);
     }
 
     /// Says the first violations on standard error.
