@@ -357,7 +357,8 @@ pub(crate) fn classify(history: &History, cycle: &[Edge]) -> AnomalyKind {
     let count = |kind| cycle.iter().filter(|edge| edge.kind == kind).count();
     let anti_dependencies = count(EdgeKind::AntiDependency);
     let in_pair = |kind| cycle.len() == 2 && count(kind) == 1;
-    if count(EdgeKind::RealTime) + count(EdgeKind::SiteOrder) + count(EdgeKind::Shown) > 0 {
+    let of_time = [EdgeKind::RealTime, EdgeKind::SiteOrder, EdgeKind::Shown, EdgeKind::Ended];
+    if of_time.into_iter().any(|kind| count(kind) > 0) {
         return match anti_dependencies {
             1 if in_pair(EdgeKind::AntiDependency) => AnomalyKind::StaleRead,
             0 if in_pair(EdgeKind::ReadsFrom) => AnomalyKind::FutureRead,

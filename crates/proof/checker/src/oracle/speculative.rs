@@ -12,7 +12,7 @@
 //! | SPSI-1 | if T commits: of those, what was final before T began is in P(T), and what wrote a key that T touches; the others may be in L(T) | [`own_node_final_first`] |
 //! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains; so do those of final commits, also if S(T) held local commits that aborted | `Views::reads_fit` |
 //! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
-//! | SPSI-1 | if T does not commit, S(T) holds no transaction that was invoked after T had ended and wrote a key that T read, and no local commit that was and aborts | [`is_impossible_read`], `Views::may_see` |
+//! | SPSI-1 | S(T) holds no transaction that was invoked after T had ended and wrote a key that T read, and if T does not commit, no local commit that was and aborts | [`is_impossible_read`], `Views::may_see` |
 //! | SPSI-1 | S(T) holds what its members read from, and their snapshots as far as these became final | `Views::is_closed` |
 //! | SPSI-3 | of two members of S(T) that write one key, one is in the snapshot of the other | `Views::without_conflict` |
 //! | SPSI-4 | a final commit reads from final commits only, and what it flow-depends on commits | [`flows_from_commits`] |
@@ -172,6 +172,7 @@ fn commits_fit(execution: &Execution<'_>, next: Next) -> bool {
     own_node_is_seen
         && axioms::no_conflict(execution, next)
         && axioms::int_and_ext(execution, next)
+        && !each(next.visible).any(|at| is_impossible_read(execution.history, next_member, &members[at]))
         && speculated.is_none_or(|ops| replay::explains(execution.history, visible, ops))
 }
 
@@ -206,7 +207,7 @@ fn began_later(reader: &Txn, other: &Txn) -> bool {
     ended(reader).is_some_and(|end| other.invoke > end)
 }
 
-/// SPSI-1: a transaction that does not commit reads nothing of a transaction that was invoked after it had ended. With
+/// SPSI-1: a transaction reads nothing of a transaction that was invoked after it had ended. With
 /// skewed clocks such a transaction may stand below the snapshot nevertheless, if it wrote none of the keys that were
 /// read.
 fn is_impossible_read(history: &History, reader: &Member<'_>, other: &Member<'_>) -> bool {

@@ -12,12 +12,13 @@ const HISTORIES: u64 = 4_000;
 
 /// Faults that take four or five transactions of one certain shape to show, too rare for so few random
 /// histories. The corpus has these shapes.
-const RARE: [Mutant; 5] = [
+const RARE: [Mutant; 6] = [
     Mutant::LeavesSnapshotsApart,
     Mutant::IgnoresSnapshotConflicts,
     Mutant::ForgetsSources,
     Mutant::ForgetsHeld,
     Mutant::EndsWholeSnapshots,
+    Mutant::TakesShownForFinal,
 ];
 
 #[test]

@@ -602,3 +602,31 @@ fn without_sites_nothing_is_known() {
     assert_eq!(report.verdict.name(), "unknown");
     assert!(report.reason.is_some_and(|reason| reason.starts_with("T0 names no site")));
 }
+
+/// What a transaction commits that began after another one had ended may stand below the snapshot of that one, where clocks differ; but that one cannot have read it.
+#[test]
+fn final_commits_read_nothing_that_began_after_they_had_ended() {
+    let read = |end: &str, seen: &str| {
+        let text = r#"
+            invoke 0 #A [["r","x",null]]
+            END    0 [["r","x",SEEN]]
+            invoke 1 #B [["append","x",7],["append","y",8]]
+            ok     1 [["append","x",7],["append","y",8]]
+        "#;
+        text.replace("END", end).replace("SEEN", seen)
+    };
+    assert_eq!(anomaly(&read("ok    ", "[7]")), ("future-read", vec![0, 2]));
+    assert_eq!(verdict(&read("ok    ", "[]")), "valid");
+    let shown = read("spec  ", "[7]") + r#"ok 0 [["r","x",[7]]]"#;
+    assert_eq!(anomaly(&shown), ("future-read", vec![0, 2]), "it had read by then");
+    // Of two writers the first began later than the reader had ended.
+    let behind = r#"
+        invoke 2 #C [["append","x",9]]
+        invoke 0 #A [["r","x",null]]
+        ok     0 [["r","x",[7,9]]]
+        invoke 1 #B [["append","x",7]]
+        ok     1 [["append","x",7]]
+        ok     2 [["append","x",9]]
+    "#;
+    assert_eq!(anomaly(behind).0, "real-time-violation");
+}

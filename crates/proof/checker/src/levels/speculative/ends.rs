@@ -1,10 +1,9 @@
-//! A view reads nothing that was written by a transaction which was invoked after the view had ended (SPSI-1).
+//! A transaction reads nothing that was written by another one which was invoked after it had ended (SPSI-1).
 //!
 //! With skewed clocks, a transaction may get a final timestamp below a snapshot that was read before the transaction
-//! began. Snapshot isolation permits that for commits, and it does no harm in a view either, as long as the view read
-//! none of the keys that the transaction wrote. So only those keys matter: there is a chain of auxiliary nodes per key,
-//! which leads from the begins of the views that read the key to the commits of later transactions that write it. What
-//! was read of a key of the own site may have been a local commit, of which that says nothing; such reads are looked at
+//! began. That does no harm as long as nobody read by that snapshot any of the keys that the transaction wrote. So only those keys matter: there is a chain of auxiliary
+//! nodes per key, which leads from the begins of the transactions that read the key to the commits of later ones that write it. What a view
+//! read of a key of the own site may have been a local commit, of which that says nothing; such reads are looked at
 //! one by one.
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,7 +25,7 @@ pub(super) fn is_impossible_read(history: &History, view: TxnId, writer: TxnId, 
         && read_keys(history, view).contains(&key)
 }
 
-/// Adds the edges from views to the commits of later transactions that write keys which the views read; the commit of
+/// Adds the edges from views and final commits to the commits of later transactions that write keys which they read; the commit of
 /// the first transaction is the node `first_commit`. New nodes are numbered from `first_node`; returns the number after
 /// the last one.
 pub(super) fn ends(
@@ -37,15 +36,18 @@ pub(super) fn ends(
     first_node: usize,
     edges: &mut Vec<Edge>,
 ) -> usize {
-    if views.of.is_empty() || mutants::is_planted(Mutant::ReadsTheFuture) {
+    if mutants::is_planted(Mutant::ReadsTheFuture) {
         return first_node;
     }
     let mut events: Vec<(u32, TxnId, Event)> = Vec::new();
     for id in (0..history.txn_count() as u32).map(TxnId) {
-        if cast.is_effective(id) {
-            events.push((history.txn(id).invoke, id, Event::Invoke));
-        } else if views.of.contains_key(&id) {
-            events.extend(end_of(history.txn(id)).map(|end| (end, id, Event::End)));
+        let txn = history.txn(id);
+        let is_effective = cast.is_effective(id);
+        if is_effective {
+            events.push((txn.invoke, id, Event::Invoke));
+        }
+        if is_effective || views.of.contains_key(&id) {
+            events.extend(end_of(txn).map(|end| (end, id, Event::End)));
         }
     }
     events.sort_unstable();
@@ -88,7 +90,7 @@ fn onward(from: u32, to: u32) -> Edge {
     Edge { from, to, key: KeyId(0), kind: EdgeKind::Onward }
 }
 
-/// The keys of which a view shows what others wrote.
+/// The keys of which a transaction, or its `spec` line, shows what others wrote.
 fn read_keys(history: &History, view: TxnId) -> BTreeSet<KeyId> {
     view_ops(history, history.txn(view)).flat_map(external_reads).collect()
 }

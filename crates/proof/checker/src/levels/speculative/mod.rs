@@ -10,7 +10,7 @@
 //! | SPSI-1 | what committed finally at a node, so that a client knew, before a transaction began there is in its snapshot as a final commit | [`site_order`] |
 //! | SPSI-1 | what a node had only shown by then is in its snapshot too, unless it aborts: for one that commits, as a final commit if it touches a key that the other one wrote | [`site_order`] |
 //! | SPSI-1 | what an aborted transaction observed, and what a `spec` line shows, is what one snapshot holds | [`views`], [`snapshots`] |
-//! | SPSI-1 | what an aborted transaction read, or a `spec` line shows, was not written by a transaction that was invoked later | [`ends`] |
+//! | SPSI-1 | what a transaction read, or a `spec` line shows, was not written by a transaction that was invoked after it had ended | [`ends`] |
 //! | SPSI-3 | of two members of a snapshot that write one key, one is in the snapshot of the other | [`members`] |
 //! | SPSI-4 | a final commit reads from final commits, and what it flow-depends on commits | [`cast`] |
 //!
