@@ -1,10 +1,13 @@
 //! `quorate experiment`: figures of the papers again, in virtual time.
 
+mod threads;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use quorate_experiments::{Experiment, Report, Settings, svg};
 use serde_json::json;
+use threads::Threads;
 
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
@@ -17,7 +20,7 @@ Examples:
   quorate experiment tapir-deadline --quick
   quorate experiment tapir-deadline --out results --json
 
-Writes NAME.json, NAME.csv and NAME.svg to the directory. low and high are the 95% interval over the seeds.")]
+Writes NAME.json, NAME.csv and NAME.svg to the directory. low and high are the 95% interval over the seeds, or the least and the greatest where a median is given.")]
 pub(crate) struct ExperimentArguments {
     /// Which one.
     #[arg(required_unless_present = "list")]
@@ -45,7 +48,8 @@ impl ExperimentArguments {
         };
         let progress = Progress::bar(1);
         let mut say = |what: &str| progress.now(what.to_owned());
-        let report = experiment.run(&mut Settings { quick: self.quick, progress: &mut say });
+        let workers = &Threads::of_processors();
+        let report = experiment.run(&mut Settings { quick: self.quick, progress: &mut say, workers });
         progress.step_to(1);
         if let Some(directory) = &self.out {
             write(directory, &report)?;

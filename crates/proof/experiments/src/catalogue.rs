@@ -7,6 +7,7 @@ use crate::one_round::{coordination, trade};
 use crate::report::{Found, Report, Runs};
 use crate::speculation::{self, auction, clocks, degrees, synthetic};
 use crate::walter::{commits, durability, retwis, social, throughput};
+use crate::workers::Workers;
 use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
 /// An experiment that can be run by its name.
@@ -23,8 +24,10 @@ pub struct Experiment {
 pub struct Settings<'a> {
     /// True for a smaller run of the same shape.
     pub quick: bool,
-    /// Told what is measured next.
+    /// Told what is measured next, or has been.
     pub progress: &'a mut dyn FnMut(&str),
+    /// Does the runs that do not depend on each other.
+    pub workers: &'a dyn Workers,
 }
 
 impl Settings<'_> {
@@ -36,6 +39,22 @@ impl Settings<'_> {
     /// Measures a point.
     pub fn measure(&self, one: impl FnMut(u64) -> Measured) -> Runs {
         Runs::new(self.seeds(), one)
+    }
+
+    /// Measures points with the first so many seeds. Runs are done side by side, each where it was built, and a point is told whenever one of its runs has ended.
+    pub(crate) fn measure_all<P: Sync>(
+        &mut self,
+        seeds: u64,
+        points: &[P],
+        name: impl Fn(&P) -> String,
+        one: impl Fn(&P, u64) -> Measured + Sync,
+    ) -> Vec<Runs> {
+        let runs: Vec<(&P, u64)> =
+            points.iter().flat_map(|point| (1..=seeds).map(move |seed| (point, seed))).collect();
+        let run = |at: usize| one(runs[at].0, runs[at].1);
+        let mut ended = |at: usize| (self.progress)(&format!("{}, seed {}", name(runs[at].0), runs[at].1));
+        let mut all = self.workers.run(runs.len(), &run, &mut ended).into_iter();
+        points.iter().map(|_| Runs::from(all.by_ref().take(seeds as usize).collect::<Vec<_>>())).collect()
     }
 
     pub(crate) fn say(&mut self, what: &str) {

@@ -20,6 +20,7 @@
 //! | [`one_round`] | Granola beside the systems that its paper measures with it |
 //! | [`speculation`] | STR over the nine data centres of its paper |
 //! | [`walter`] | Walter over the four sites of its paper |
+//! | [`workers`] | runs that do not depend on each other, which may be done side by side |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
@@ -40,6 +41,8 @@ pub mod speculation;
 pub mod svg;
 pub mod tuning;
 pub mod walter;
+pub mod workers;
 
 pub use catalogue::{Experiment, Settings};
 pub use report::{Bound, Headline, Report, Row};
+pub use workers::{InOrder, Workers};

@@ -7,6 +7,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Machine, Random, TransactionId};
 use quorate_simulator::cluster::Alarm;
 use quorate_simulator::world::{Happening, Protocol, World};
+use quorate_str::tuner::Degree;
 
 use crate::deployment::{Deployed, Deployment, Founded, MOMENT};
 
@@ -77,6 +78,10 @@ pub struct Measured {
     pub messages_per_packet: f64,
     /// For how long was measured.
     pub seconds: f64,
+    /// How much each node speculated at the end, where its tuner chooses that.
+    pub degrees: Vec<Degree>,
+    /// Tuners that were still searching when the measurement began.
+    pub searching: usize,
 }
 
 impl Measured {

@@ -48,11 +48,11 @@ pub struct Row {
     pub x: f64,
     /// The number of the paper; none if it has no such point.
     pub paper: Option<f64>,
-    /// Ours, on average over the seeds.
+    /// Ours, on average over the seeds, or the median of them.
     pub ours: f64,
-    /// The lower end of the 95% interval.
+    /// The lower end of the 95% interval; of a median, the least.
     pub low: f64,
-    /// The upper end.
+    /// The upper end; of a median, the greatest.
     pub high: f64,
     /// Of all four.
     pub unit: &'static str,
@@ -120,6 +120,12 @@ pub struct Found {
 /// One point, measured with each of the seeds.
 pub struct Runs(Vec<Measured>);
 
+impl From<Vec<Measured>> for Runs {
+    fn from(runs: Vec<Measured>) -> Self {
+        Runs(runs)
+    }
+}
+
 impl Runs {
     /// Measures it with these seeds.
     pub fn new(seeds: RangeInclusive<u64>, one: impl FnMut(u64) -> Measured) -> Self {
@@ -131,6 +137,16 @@ impl Runs {
         self.0.iter().map(of).sum::<f64>() / self.0.len() as f64
     }
 
+    /// The run of each seed.
+    pub fn iter(&self) -> impl Iterator<Item = &Measured> {
+        self.0.iter()
+    }
+
+    /// The median over the seeds.
+    pub fn median(&self, of: impl Fn(&Measured) -> f64) -> f64 {
+        median(&self.0.iter().map(of).collect::<Vec<f64>>())
+    }
+
     /// Ours ÷ that of other runs, seed by seed.
     pub fn pairs(&self, others: &Runs, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
         self.0
@@ -138,6 +154,18 @@ impl Runs {
             .zip(&others.0)
             .map(|(ours, other)| of(ours) / of(other).max(f64::MIN_POSITIVE))
             .collect()
+    }
+
+    /// A point of a figure, with the median over the seeds.
+    pub fn median_row(
+        &self,
+        series: impl Into<String>,
+        x: f64,
+        unit: &'static str,
+        of: impl Fn(&Measured) -> f64,
+    ) -> Row {
+        let samples: Vec<f64> = self.0.iter().map(of).collect();
+        Row::of_median(series, x, unit, &samples)
     }
 
     /// A point of a figure.
@@ -159,6 +187,13 @@ impl Row {
         let (ours, low, high) = interval(samples);
         Row { series: series.into(), x, paper: None, ours, low, high, unit }
     }
+
+    /// The median over seeds, with the least and the greatest.
+    pub fn of_median(series: impl Into<String>, x: f64, unit: &'static str, samples: &[f64]) -> Self {
+        let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Row { series: series.into(), x, paper: None, ours: median(samples), low, high, unit }
+    }
 }
 
 impl Report {
@@ -172,6 +207,20 @@ impl Report {
             let _ = writeln!(text, "\"{series}\",{x},{paper},{ours},{low},{high},{unit}");
         }
         text
+    }
+}
+
+/// The median of samples: of an even number of them, the average of the two in the middle.
+///
+/// # Panics
+/// If there are none.
+pub fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() % 2 {
+        0 => (sorted[half - 1] + sorted[half]) / 2.0,
+        _ => sorted[half],
     }
 }
 
@@ -200,6 +249,13 @@ mod tests {
         // 4.303 · 1 / √3
         assert!((low - -0.484).abs() < 0.001 && (high - 4.484).abs() < 0.001, "{low} {high}");
         assert_eq!(interval(&[5.0; 4]), (5.0, 5.0, 5.0));
+    }
+
+    #[test]
+    fn a_median_stands_between_the_least_and_the_greatest() {
+        let row = Row::of_median("a", 1.0, "ms", &[9.0, 1.0, 2.0]);
+        assert_eq!((row.ours, row.low, row.high), (2.0, 1.0, 9.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 
     #[test]

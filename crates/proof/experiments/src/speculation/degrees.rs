@@ -10,7 +10,7 @@ use super::transactions::Application;
 use super::{Geography, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::{Measured, Window};
-use crate::report::{Bound, Found, Headline, Row};
+use crate::report::{Bound, Found, Headline, Row, Runs};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,6 +18,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     what: "Throughput of static speculation degrees (0: none, 1: speculative reads, 2 to 9: chains of 1 to 8), and of the tuner",
     run: experiment,
 };
+
+/// The tuner is judged by the worst of so many seeds.
+const SEEDS: u64 = 5;
 
 /// Loads: a level of contention, and clients of each node.
 struct Plan {
@@ -65,58 +68,54 @@ fn tuned(load: (&'static str, usize), plan: &Plan) -> Geography {
 
 /// The numbers of a load.
 struct Compared {
-    /// The mean throughput of each degree.
+    /// The median throughput of each degree.
     fixed: Vec<f64>,
-    /// The tuner's ÷ that of the best degree, on average over the seeds.
+    /// The tuner's ÷ that of the best degree, both medians over the seeds.
     of_best: f64,
     /// The tuner's ÷ that without speculation, of the seed for which it is least.
     of_none: f64,
     sentence: String,
 }
 
-/// Measures every degree, and the tuner.
-fn compare(
-    load: (&'static str, usize),
-    plan: &Plan,
-    rows: &mut Vec<Row>,
-    settings: &mut Settings<'_>,
-) -> Compared {
+/// One run in the search for the best degree.
+#[derive(Clone, Copy)]
+enum Chosen {
+    /// Always this one.
+    Always(Degree),
+    /// By tuners.
+    Tuned,
+}
+
+/// What was measured of a load: each degree, and the tuner.
+fn compare(load: (&str, usize), all: &[Runs], rows: &mut Vec<Row>) -> Compared {
     let name = format!("{}, {} clients", load.0, load.1);
-    let (mut fixed_means, mut none) = (Vec::new(), None);
-    for (x, degree) in Degree::HIGHEST.up_to().enumerate() {
-        settings.say(&format!("{name}, {degree}"));
-        let geography = geography(fixed(degree), load, plan);
-        let runs = settings.measure(|seed| geography.run(seed, plan.window));
-        rows.push(runs.row(format!("{name}, static"), x as f64, "1/s", Measured::throughput));
-        rows.push(runs.row(format!("{name}, static, aborts"), x as f64, "%", |run| 100.0 * run.abort_rate()));
-        fixed_means.push(runs.mean(Measured::throughput));
-        none.get_or_insert(runs);
+    let (tuned, fixed) = all.split_last().expect("tuners come last");
+    for (x, runs) in fixed.iter().enumerate() {
+        let x = x as f64;
+        rows.push(runs.median_row(format!("{name}, static"), x, "1/s", Measured::throughput));
+        rows.push(runs.median_row(format!("{name}, static, aborts"), x, "%", |run| 100.0 * run.abort_rate()));
+        let busiest = |run: &Measured| 100.0 * run.busiest_server();
+        rows.push(runs.median_row(format!("{name}, static, busiest processor"), x, "%", busiest));
     }
-    settings.say(&format!("{name}, tuned"));
-    let (mut degrees, mut unsettled) = (Vec::new(), 0);
-    let geography = tuned(load, plan);
-    let runs = settings.measure(|seed| {
-        let (measured, chosen, has_settled) = geography.run_settled(seed, plan.settle_max, plan.tuned);
-        degrees.extend(chosen);
-        unsettled += usize::from(!has_settled);
-        measured
-    });
+    let medians: Vec<f64> = fixed.iter().map(|runs| runs.median(Measured::throughput)).collect();
+    let mut degrees: Vec<Degree> = tuned.iter().flat_map(|run| run.degrees.iter().copied()).collect();
     degrees.sort_unstable();
     let median = degrees.get(degrees.len() / 2).copied().unwrap_or_default();
     let x = Degree::HIGHEST.up_to().position(|degree| degree == median).unwrap_or_default();
-    rows.push(runs.row(format!("{name}, tuned"), x as f64, "1/s", Measured::throughput));
-    let best = fixed_means.iter().copied().fold(0.0, f64::max);
-    let at = fixed_means.iter().position(|mean| *mean == best).unwrap_or_default();
-    let of_best = runs.mean(Measured::throughput) / best;
-    let ratios = none.map(|none| runs.pairs(&none, Measured::throughput)).unwrap_or_default();
-    let of_none = ratios.into_iter().fold(f64::INFINITY, f64::min);
+    rows.push(tuned.median_row(format!("{name}, tuned"), x as f64, "1/s", Measured::throughput));
+    let best = medians.iter().copied().fold(0.0, f64::max);
+    let at = medians.iter().position(|median| *median == best).unwrap_or_default();
+    let of_best = tuned.median(Measured::throughput) / best;
+    let of_none = tuned.pairs(&fixed[0], Measured::throughput).into_iter().fold(f64::INFINITY, f64::min);
     let [first, last] = [degrees.first(), degrees.last()].map(|degree| degree.copied().unwrap_or_default());
+    let searching: usize = tuned.iter().map(|run| run.searching).sum();
     let sentence = format!(
-        "{name}: best is {}; tuners were at {first} to {last}, the median at {median}; {of_best:.3} of the best, and {of_none:.3} of none at least; {unsettled} runs \
-         with a tuner that had not settled.",
+        "{name}: best is {}; tuners were at {first} to {last}, the median at {median}; {of_best:.3} of the best, and {of_none:.3} of none at least; {searching} of {} tuners \
+         had not settled.",
         Degree::HIGHEST.up_to().nth(at).unwrap_or_default(),
+        degrees.len(),
     );
-    Compared { fixed: fixed_means, of_best, of_none, sentence }
+    Compared { fixed: medians, of_best, of_none, sentence }
 }
 
 /// How far throughput falls between two degrees that are better, as a share of the lesser of these: none has to with one maximum.
@@ -134,8 +133,22 @@ fn greatest_dip(throughputs: &[f64]) -> f64 {
 fn experiment(settings: &mut Settings<'_>) -> Found {
     let plan = if settings.quick { QUICK } else { FULL };
     let mut rows = Vec::new();
-    let all: Vec<Compared> =
-        plan.loads.iter().map(|load| compare(*load, &plan, &mut rows, settings)).collect();
+    let degrees: Vec<Degree> = Degree::HIGHEST.up_to().collect();
+    let mut points = Vec::new();
+    for load in plan.loads {
+        points.extend(degrees.iter().map(|degree| (*load, Chosen::Always(*degree))));
+        points.push((*load, Chosen::Tuned));
+    }
+    let told = |((level, sessions), chosen): &((&str, usize), Chosen)| match chosen {
+        Chosen::Always(degree) => format!("{level}, {sessions} clients, {degree}"),
+        Chosen::Tuned => format!("{level}, {sessions} clients, tuned"),
+    };
+    let runs = settings.measure_all(SEEDS, &points, told, |(load, chosen), seed| match chosen {
+        Chosen::Always(degree) => geography(fixed(*degree), *load, &plan).run(seed, plan.window),
+        Chosen::Tuned => tuned(*load, &plan).run_settled(seed, plan.settle_max, plan.tuned),
+    });
+    let of_loads = plan.loads.iter().zip(runs.chunks(degrees.len() + 1));
+    let all: Vec<Compared> = of_loads.map(|(load, runs)| compare(*load, runs, &mut rows)).collect();
     let of_best = all.iter().map(|load| load.of_best).fold(f64::INFINITY, f64::min);
     let of_none = all.iter().map(|load| load.of_none).fold(f64::INFINITY, f64::min);
     let dip = all.iter().map(|load| greatest_dip(&load.fixed)).fold(0.0, f64::max);

@@ -37,7 +37,7 @@ use quorate_simulator::calibrated;
 use quorate_simulator::system::Settings as Machines;
 use quorate_simulator::system::snapshot::Snapshot;
 use quorate_simulator::world::costs::Costs;
-use quorate_str::tuner::{Degree, TunerConfig};
+use quorate_str::tuner::TunerConfig;
 use quorate_str::{CoordinatorConfig, ReplicaConfig, Variant};
 use quorate_workloads::{Parameters, WorkloadKind};
 
@@ -78,6 +78,9 @@ pub const SLOWER: f64 = 25.0;
 /// Data centres are so many times as far from each other where the paper's latencies are compared: then clock-si takes about as long on TPC-C with few
 /// clients as in the paper.
 const STRETCH: f64 = 2.0;
+
+/// Every point is measured with so many seeds, of which it gives the median.
+const SEEDS: u64 = 3;
 
 /// A system of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,14 +168,8 @@ impl Geography {
         sessions::run(self, seed, window)
     }
 
-    /// Runs it until the tuners of all nodes have settled, or for so long at most, and measures for so long then. Gives the degrees of nodes, and true if
-    /// all have settled.
-    fn run_settled(
-        &self,
-        seed: u64,
-        settle_max: Duration,
-        measured: Duration,
-    ) -> (Measured, Vec<Degree>, bool) {
+    /// Runs it until the tuners of all nodes have settled, or for so long at most, and measures for so long then.
+    fn run_settled(&self, seed: u64, settle_max: Duration, measured: Duration) -> Measured {
         sessions::run_settled(self, seed, settle_max, measured)
     }
 

@@ -21,7 +21,7 @@ use quorate_core::{ClientId, Instant, Random, TransactionId};
 use quorate_simulator::cluster::{Alarm, KEYSPACE};
 use quorate_simulator::system::snapshot::Snapshot;
 use quorate_simulator::world::{Happening, World};
-use quorate_str::tuner::{Degree, Tuner};
+use quorate_str::tuner::Tuner;
 use quorate_str::{Counts, Shows};
 
 use super::Geography;
@@ -45,24 +45,23 @@ pub(super) fn run(geography: &Geography, seed: u64, window: Window) -> Measured 
     load.measure(window)
 }
 
-/// Runs it until the tuners of all nodes have settled, or for so long at most, and measures for so long then. Gives the degrees of nodes, and true if all have
-/// settled.
+/// Runs it until the tuners of all nodes have settled, or for so long at most, and measures for so long then.
 pub(super) fn run_settled(
     geography: &Geography,
     seed: u64,
     settle_max: Duration,
     measured: Duration,
-) -> (Measured, Vec<Degree>, bool) {
+) -> Measured {
     let mut load = Load::start(geography, seed);
     load.read_first();
     let limit = load.world.now() + settle_max;
-    while load.world.now() < limit && !load.has_settled() {
+    while load.world.now() < limit && load.searching() > 0 {
         load.run_until(load.world.now() + SETTLE_STEP);
     }
-    let has_settled = load.has_settled();
+    let searching = load.searching();
     let measured = load.measure(Window { warm_up: SETTLE_STEP, measured });
-    let degrees = load.tuners().map(|tuner| tuner.degree());
-    (measured, degrees.collect(), has_settled)
+    let degrees = load.tuners().map(Tuner::degree).collect();
+    Measured { degrees, searching, ..measured }
 }
 
 /// How often it is looked whether tuners have settled.
@@ -199,8 +198,9 @@ impl Load {
         machines.filter_map(|member| member.machine().tuner())
     }
 
-    fn has_settled(&self) -> bool {
-        self.tuners().all(|tuner| tuner.state().settled.is_some())
+    /// How many tuners have not settled.
+    fn searching(&self) -> usize {
+        self.tuners().filter(|tuner| tuner.state().settled.is_none()).count()
     }
 
     /// Reads a key of each shard, from every node.

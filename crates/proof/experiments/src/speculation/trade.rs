@@ -7,13 +7,13 @@ use quorate_tpcc::generator::{Generator, Mix};
 use quorate_tpcc::population::{self as first, Items};
 use quorate_tpcc::random::Constants;
 
-use super::climb::Climbs;
+use super::climb::{Climbs, rows_of};
 use super::population::Population;
 use super::transactions::{Application, Trade};
-use super::{Geography, SITES, SLOWER, STRETCH, System, parameters};
+use super::{Geography, SEEDS, SITES, SLOWER, STRETCH, System, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::Window;
-use crate::report::{Bound, Found, Headline};
+use crate::report::{Bound, Found, Headline, Row};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -39,11 +39,15 @@ const DEMANDED: [f64; 3] = [6.0, 2.1, 3.0];
 /// The median final latency at few clients in the paper, in milliseconds.
 const LATENCY_MS: f64 = 400.0;
 
+/// Clients of each node where there are few.
+const FEW: usize = 10;
+
 struct Plan {
     nodes_per_site: usize,
     slower: f64,
     mixes: std::ops::Range<usize>,
-    sessions: &'static [usize],
+    /// Clients of each node, for each system.
+    lists: &'static [(System, &'static [usize])],
     window: Window,
 }
 
@@ -52,16 +56,28 @@ const QUICK: Plan = Plan {
     // Fewer transactions saturate a processor, and the run is as much shorter.
     slower: 3.0 * SLOWER,
     mixes: 0..1,
-    sessions: &[10, 200, 300, 450],
-    window: Window::millis(10_000, 4_000),
+    lists: &[
+        (System::ClockSi, &[20, 60, 120]),
+        (System::Planet, &[20, 60, 120]),
+        (System::External, &[150, 350, 400]),
+    ],
+    window: Window::millis(40_000, 8_000),
 };
 
+/// The sweep of every system, which leaves it once it has peaked.
+const SWEEP: &[usize] = &[10, 30, 60, 100, 200, 300, 450, 600, 900, 1_200, 1_600];
+
 const FULL: Plan = Plan {
-    nodes_per_site: 3,
+    nodes_per_site: 1,
     slower: SLOWER,
     mixes: 0..3,
-    sessions: &[10, 100, 300, 1_000, 2_000, 3_000, 4_000],
-    window: Window::millis(15_000, 10_000),
+    lists: &[
+        (System::ClockSi, SWEEP),
+        (System::Planet, SWEEP),
+        (System::Internal, SWEEP),
+        (System::External, SWEEP),
+    ],
+    window: Window::millis(60_000, 10_000),
 };
 
 /// The rows of the first warehouse.
@@ -76,7 +92,7 @@ pub(super) fn rows() -> Vec<Pair> {
 }
 
 /// The transactions of a mix, at so many nodes.
-pub(super) fn trade(mix: usize, nodes: usize) -> Trade {
+pub fn trade(mix: usize, nodes: usize) -> Trade {
     let mut random = Random::new(SEED);
     let mut bits = || random.next_u64();
     let of_population = Constants::of_population(&mut bits);
@@ -97,25 +113,57 @@ fn geography(system: System, trade: &Trade, sessions: usize, plan: &Plan) -> Geo
     Geography { slower: plan.slower, stretch: STRETCH, ..as_far }
 }
 
+/// All systems with few clients and the same processors, whatever those of the sweep are: where latencies are compared with the paper's.
+fn few(plan: &Plan, rows: &mut Vec<Row>, settings: &mut Settings<'_>) -> Few {
+    let plan = Plan { slower: SLOWER, mixes: 0..1, ..*plan };
+    let trade = trade(0, SITES * plan.nodes_per_site);
+    let name = format!("TPC-C {}, few clients", Mix::OF_STR[0].0);
+    let told = |system: &System| format!("{name}, {system}");
+    let all = settings.measure_all(SEEDS, &System::ALL, told, |system, seed| {
+        geography(*system, &trade, FEW, &plan).run(seed, plan.window)
+    });
+    let mut found = Few::default();
+    for (system, runs) in System::ALL.into_iter().zip(all) {
+        rows.extend(rows_of(&name, system, FEW, &runs));
+        match system {
+            System::ClockSi => found.plain_final_ms = runs.median(|run| run.latency_ms(0.5)),
+            System::External => {
+                found.shown_earlier = runs.median(|run| run.latency_ms(0.5) / run.perceived_ms(0.5));
+            }
+            System::Planet | System::Internal => {}
+        }
+    }
+    found
+}
+
+/// The numbers of few clients.
+#[derive(Clone, Copy, Debug, Default)]
+struct Few {
+    /// The median final latency of clock-si, in milliseconds.
+    plain_final_ms: f64,
+    /// The median final latency of str-external ÷ the median perceived one.
+    shown_earlier: f64,
+}
+
 /// Measures figure 5.
 fn experiment(settings: &mut Settings<'_>) -> Found {
     let plan = if settings.quick { QUICK } else { FULL };
     let (mut rows, mut bounds, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let few = few(&plan, &mut rows, settings);
     for mix in plan.mixes.clone() {
         let trade = trade(mix, SITES * plan.nodes_per_site);
         let name = format!("TPC-C {}", Mix::OF_STR[mix].0);
-        let climbs = Climbs::measure(&name, plan.sessions, &mut rows, settings, |system, sessions, seed| {
+        let climbs = Climbs::measure(&name, plan.lists, &mut rows, settings, |system, sessions, seed| {
             geography(system, &trade, sessions, &plan).run(seed, plan.window)
         });
         let what = format!("{name}, peak throughput, STR ÷ the better rival");
         bounds.push(Bound::at_least(what, DEMANDED[mix], climbs.gain_of_str(), "×"));
         all.push((mix, climbs));
     }
-    let first = &all[0].1;
     bounds.push(Bound::at_least(
         "TPC-C A, few clients, median final ÷ median perceived latency",
         100.0,
-        first.few(System::External).shown_earlier,
+        few.shown_earlier,
         "×",
     ));
     let headline = Headline {
@@ -124,13 +172,13 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         ours: bounds[0].ours,
         unit: "×",
     };
-    let shown = &geography(System::External, &trade(0, SITES * plan.nodes_per_site), plan.sessions[0], &plan);
-    let deviations = deviations(&plan, shown, &all);
+    let shown = &geography(System::External, &trade(0, SITES * plan.nodes_per_site), FEW, &plan);
+    let deviations = deviations(&plan, shown, few, &all);
     Found { headline, rows, bounds, deviations }
 }
 
-fn deviations(plan: &Plan, shown: &Geography, all: &[(usize, Climbs)]) -> Vec<String> {
-    let latency = all[0].1.few(System::ClockSi).final_ms;
+fn deviations(plan: &Plan, shown: &Geography, few: Few, all: &[(usize, Climbs)]) -> Vec<String> {
+    let latency = few.plain_final_ms;
     let calibrated = (latency / LATENCY_MS - 1.0).abs() <= 0.25;
     let of_each = all.iter().map(|(mix, climbs)| {
         let gains = [System::Internal, System::External].map(|system| climbs.gain(system));
@@ -141,27 +189,32 @@ fn deviations(plan: &Plan, shown: &Geography, all: &[(usize, Climbs)]) -> Vec<St
     let mut deviations = vec![
         parameters(shown),
         format!(
-            "calibrated: {}. With few clients clock-si takes {latency:.0} ms to the final commit (median), and {LATENCY_MS:.0} ms in the paper. Data centres are \
-             {STRETCH} times as far from each other as they are for that: the nearest replicas are enough here where nobody reads from the others.",
-            if calibrated { "true" } else { "false" }
+            "calibrated: {calibrated}. With few clients, and processors {SLOWER} times as slow as ours, clock-si takes {latency:.0} ms to the final commit (median), and \
+             {LATENCY_MS:.0} ms in the paper. Data centres are {STRETCH} times as far from each other as they are for that: the nearest replicas are enough here where nobody \
+             reads from the others.",
         ),
         format!("Peaks of str-internal and str-external ÷ that of the better rival: {}.", of_each.join("; ")),
         format!(
             "{WAREHOUSES_PER_NODE} warehouses of each node, with {} customers in a district and {} items; all warehouses have the same rows at first, which are \
-             there once they are touched. Clients key in and think as long as the specification says, and {:.0} seconds count.",
+             there once they are touched. Clients key in and think as long as the specification says. All systems run for {:.0} seconds before {:.0} seconds count: \
+             payments pile up at the row of their warehouse meanwhile, and what commits before they have done so is no steady state.",
             SCALE.customers,
             SCALE.items,
+            plan.window.warm_up.as_secs_f64(),
             plan.window.measured.as_secs_f64()
         ),
         "Nothing is tuned: str-internal always reads speculatively, and str-external always has chains of eight. The paper draws charts without numbers; the \
-         ratios are in its text."
+         ratios are in its text. Each system leaves the sweep once two further points bring little more, or one is well below its peak."
             .to_owned(),
     ];
     for (mix, climbs) in all {
-        deviations.extend(climbs.unpeaked_sentence(Mix::OF_STR[*mix].0));
+        deviations.push(climbs.sentence(Mix::OF_STR[*mix].0));
     }
     if plan.mixes.len() < GAINS.len() {
-        deviations.push("The quick run has one node in each data centre, and the mix A alone.".to_owned());
+        deviations.push(
+            "The quick run has one node in each data centre, the mix A alone, and no sweep of str-internal."
+                .to_owned(),
+        );
     }
     deviations
 }
