@@ -60,6 +60,8 @@ pub struct Measured {
     pub aborted: u64,
     /// Of those, the ones whose result the client had been shown before.
     pub misspeculated: u64,
+    /// Of those that did not commit, attempts of transactions that had failed ten times before.
+    pub starved: u64,
     /// Attempts whose fate the client was not told in time.
     pub unknown: u64,
     /// How long it took until clients saw the results of committed transactions, where these are shown before they are final.
@@ -109,6 +111,11 @@ impl Measured {
     /// Attempts that aborted ÷ attempts that ended.
     pub fn abort_rate(&self) -> f64 {
         self.aborted as f64 / ((self.committed + self.aborted).max(1)) as f64
+    }
+
+    /// Attempts that aborted of transactions that had failed ten times before ÷ attempts that aborted.
+    pub fn starved_rate(&self) -> f64 {
+        self.starved as f64 / self.aborted.max(1) as f64
     }
 
     /// The latency that this share of committed transactions stayed below, in milliseconds.

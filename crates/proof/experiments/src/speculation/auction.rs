@@ -38,17 +38,18 @@ struct Plan {
 
 const QUICK: Plan = Plan {
     nodes_per_site: 1,
-    slower: SLOWER,
+    // Fewer transactions saturate a processor, and the run is as much shorter.
+    slower: 3.0 * SLOWER,
     lists: &[
-        (System::ClockSi, &[50, 150, 300]),
-        (System::Planet, &[50, 150, 300]),
-        (System::External, &[100, 300, 450]),
+        (System::ClockSi, &[50, 150, 200]),
+        (System::Planet, &[50, 150, 200]),
+        (System::External, &[50, 150, 200]),
     ],
-    window: Window::millis(120_000, 8_000),
+    window: Window::millis(60_000, 8_000),
 };
 
 /// The sweep of every system, which leaves it once it has peaked.
-const SWEEP: &[usize] = &[10, 50, 100, 200, 300, 450, 600, 900, 1_200, 1_800];
+const SWEEP: &[usize] = &[10, 50, 100, 150, 200, 250, 300, 400, 600];
 
 const FULL: Plan = Plan {
     nodes_per_site: 1,
@@ -59,7 +60,7 @@ const FULL: Plan = Plan {
         (System::Internal, SWEEP),
         (System::External, SWEEP),
     ],
-    window: Window::millis(120_000, 10_000),
+    window: Window::millis(150_000, 10_000),
 };
 
 /// The rows of the first market.
@@ -71,7 +72,7 @@ fn rows() -> Vec<Pair> {
 }
 
 /// A market at each of so many nodes.
-pub fn auction(nodes: usize) -> Auction {
+pub(super) fn auction(nodes: usize) -> Auction {
     let scale = Scale { markets: nodes as u32, ..SCALE };
     let generator = Generator::new(scale, Mix::default());
     Auction { generator, population: Population::new(nodes, 1, rows()) }
@@ -100,9 +101,12 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         parameters(&geography(System::External, &auction, 1, &plan)),
         format!(
             "Peaks of str-internal and str-external ÷ that of the better rival: {:.2} and {:.2}. The paper stops at 5,000 clients, for want of memory, where STR \
-             does {GAIN} times what its rivals do; here the sweep goes on to the peak of the fastest.",
+             does {GAIN} times what its rivals do; here each system goes on until further clients bring little more. All run for {} seconds before {} count: most \
+             interactions only read, and sessions pile up slowly at those that do not.",
             climbs.gain(System::Internal),
             climbs.gain(System::External),
+            plan.window.warm_up.as_secs(),
+            plan.window.measured.as_secs(),
         ),
         format!(
             "{update_percent}% of the interactions update, and {remote_percent}% of those with an item or another user are with one of another market; the latter is \
@@ -116,7 +120,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     ];
     deviations.push(climbs.sentence("RUBiS"));
     if settings.quick {
-        deviations.push("The quick run has one node in each data centre.".to_owned());
+        deviations.push("The quick run has no str-internal, fewer clients, and a shorter time before anything counts, in which fewer sessions pile up.".to_owned());
     }
     Found { headline, rows, bounds, deviations }
 }

@@ -30,6 +30,12 @@ impl Climb {
         peak.map_or(0, |(sessions, _)| *sessions)
     }
 
+    /// True if there are lower points with fewer clients and with more.
+    fn is_bracketed(&self) -> bool {
+        let ends = [self.points.first(), self.points.last()];
+        ends.into_iter().all(|end| end.is_some_and(|(_, throughput)| *throughput < self.peak()))
+    }
+
     /// True once two further points have brought little more, or the last one is well below the peak. One point that brings little is not enough: it may be noise.
     fn has_peaked(&self) -> bool {
         let Some((last, _)) = self.points.split_last() else { return false };
@@ -93,7 +99,7 @@ impl Climbs {
         self.gain(System::Internal).max(self.gain(System::External))
     }
 
-    /// Where the peaks are, in a sentence, and which systems still rise at the end of the sweep.
+    /// Where the peaks are, in a sentence, and whether the sweep goes beyond them on both sides.
     pub(super) fn sentence(&self, name: &str) -> String {
         let measured = || System::ALL.into_iter().filter(|system| !self.of(*system).points.is_empty());
         let peak = |system| {
@@ -101,11 +107,11 @@ impl Climbs {
             format!("{system} {:.0}/s with {} clients of each node", climb.peak(), climb.clients())
         };
         let peaks: Vec<String> = measured().map(peak).collect();
-        let rising = measured().filter(|system| !self.of(*system).has_peaked());
-        let rising: Vec<String> = rising.map(|system| system.to_string()).collect();
-        let rest = match rising.is_empty() {
-            true => "All of them have peaked".to_owned(),
-            false => format!("The sweep ends before the peak of {}", rising.join(" and ")),
+        let open = measured().filter(|system| !self.of(*system).is_bracketed());
+        let open: Vec<String> = open.map(|system| system.to_string()).collect();
+        let rest = match open.is_empty() {
+            true => "Each has less with fewer clients, and with more".to_owned(),
+            false => format!("The sweep ends before the peak of {}", open.join(" and ")),
         };
         format!("{name}, peaks: {}. {rest}.", peaks.join(", "))
     }
@@ -117,6 +123,7 @@ pub(super) fn rows_of(name: &str, system: System, sessions: usize, runs: &Runs) 
     let mut rows = vec![
         runs.median_row(format!("{name}, throughput"), x, "1/s", Measured::throughput),
         runs.median_row(format!("{name}, aborts"), x, "%", |run| 100.0 * run.abort_rate()),
+        runs.median_row(format!("{name}, aborts after ten aborts"), x, "%", |run| 100.0 * run.starved_rate()),
         runs.median_row(format!("{name}, final latency"), x, "ms", |run| run.latency_ms(0.5)),
         runs.median_row(format!("{name}, busiest processor"), x, "%", |run| 100.0 * run.busiest_server()),
     ];
@@ -165,6 +172,8 @@ mod tests {
         }
         let peaked = climb(&[10.0, 20.0, 15.0]);
         assert_eq!((peaked.peak(), peaked.clients()), (20.0, 2));
+        assert!(peaked.is_bracketed());
+        assert!(!climb(&[10.0, 20.0]).is_bracketed() && !climb(&[20.0, 15.0]).is_bracketed());
     }
 
     /// The throughput is that of a system which peaks with so many clients.

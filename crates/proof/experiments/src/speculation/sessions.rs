@@ -29,6 +29,9 @@ use super::transactions::{Draw, Drawn, Running, Step, Work, key_of_each};
 use crate::deployment::{Deployed, Founded, MOMENT};
 use crate::load::{Measured, PATIENCE, Took, Window};
 
+/// A transaction that has failed so often is starved.
+const STARVED: u32 = 10;
+
 /// Before sessions begin, every client reads a key of each shard this many times, so that replicas have been granted snapshots.
 const FIRST_READS: u64 = 4;
 
@@ -330,6 +333,7 @@ impl Load {
         let client = *client;
         let failed = &mut chain[first];
         self.measured.aborted += counts;
+        self.measured.starved += if failed.attempt >= STARVED { counts } else { 0 };
         self.measured.misspeculated += if failed.shown_at.is_some() { counts } else { 0 };
         failed.shown_at = None;
         failed.attempt += 1;
