@@ -49,11 +49,11 @@ const QUICK: Plan = Plan {
 };
 
 /// The sweep of every system, which leaves it once it has peaked.
-const SWEEP: &[usize] = &[10, 50, 100, 150, 200, 250, 300, 400, 600];
+const SWEEP: &[usize] = &[10, 50, 100, 150, 200, 250, 300];
 
 const FULL: Plan = Plan {
     nodes_per_site: 1,
-    slower: SLOWER,
+    slower: 3.0 * SLOWER,
     lists: &[
         (System::ClockSi, SWEEP),
         (System::Planet, SWEEP),
