@@ -3,10 +3,10 @@
 //! A drop is one transaction on the catalogue: it takes the entry of the keyspace away and records the drop, with the definition, under
 //! the keyspace's number. So the name is free at once, and the nodes know what to keep, and until when.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorate_core::KeyspaceId;
-use quorate_core::topology::Keyspace as Definition;
+use quorate_core::topology::{Keyspace as Definition, Shard};
 use quorate_wire::catalogue::{
     DELETE_AFTER, DropStage, Dropped, NEXT_KEYSPACE_KEY, decode_counter, dropped_key, dropped_range,
     encode_counter, keyspace_key,
@@ -17,6 +17,12 @@ use crate::database::Database;
 use crate::error::{Invalid, Result};
 use crate::procedures::records;
 use crate::transaction::{Transaction, clock_now};
+
+/// So long a drop waits for nodes to have heard of it,
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// and so often it looks whether they have.
+const POLL: Duration = Duration::from_millis(10);
 
 /// How a keyspace is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +71,23 @@ impl Database {
         if name == self.system().name() {
             return Err(Invalid::SystemKeyspace { name: name.to_owned() }.into());
         }
-        Ok(self.system().transact(async |txn| remove(&txn, name, options).await).await??)
+        let definition = self.system().transact(async |txn| remove(&txn, name, options).await).await??;
+        self.await_unserved(&definition).await;
+        Ok(())
+    }
+
+    /// Waits until replicas themselves say that their keyspace was dropped, so that it serves nobody from then on, and is not taken for usable by whoever
+    /// brings it back at once. Nodes that do not answer are not waited for.
+    async fn await_unserved(&self, definition: &Definition) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let unserved = self.shared().session.unserved(definition);
+            let is_unserved = |group: &Shard| unserved.iter().any(|replica| replica.shard == group.id);
+            if definition.groups().all(is_unserved) {
+                return;
+            }
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// Brings back a keyspace that was dropped, with all that is in it, and waits until it can be used. Gives how it is defined; nothing
@@ -121,7 +143,7 @@ fn record(txn: &Transaction, dropped: Dropped) -> Result<()> {
 }
 
 /// Takes a keyspace out of the catalogue and records that it was dropped. Its id and those of its shards are never used again.
-async fn remove(txn: &Transaction, name: &str, options: DropOptions) -> Result<Found<()>> {
+async fn remove(txn: &Transaction, name: &str, options: DropOptions) -> Result<Found<Definition>> {
     let Some(definition) = catalogue::remembered(txn, name).await? else {
         return catalogue::missing(txn, name).await.map(Err);
     };
@@ -134,12 +156,13 @@ async fn remove(txn: &Transaction, name: &str, options: DropOptions) -> Result<F
         dropped_at: clock_now(),
         delete_after: options.delete_after,
         waited: Duration::ZERO,
-        definition: Some(definition),
+        definition: Some(definition.clone()),
         former_names: before.map(|before| names_before(before, name)).unwrap_or_default(),
         procedures: records::keys(txn, id).await?,
     };
     record(txn, dropped)?;
-    txn.delete(keyspace_key(name)).map(Ok)
+    txn.delete(keyspace_key(name))?;
+    Ok(Ok(definition))
 }
 
 /// The names that a keyspace had which is named so now, as far as they are recorded.

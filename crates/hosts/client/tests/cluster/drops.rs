@@ -68,8 +68,13 @@ async fn of_several_drops_the_last_one_comes_back_unless_one_is_named() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
     for value in ["first", "second"] {
-        accounts(&db).await.put("alice", value).await.unwrap();
+        let accounts = accounts(&db).await;
+        accounts.put("alice", value).await.unwrap();
+        let begin = Instant::now();
         db.drop_keyspace("accounts").await.unwrap();
+        assert!(begin.elapsed() < Duration::from_millis(1_500), "nodes have heard of it");
+        let error = accounts.get("alice").await.unwrap_err().to_string();
+        assert!(error.contains("was dropped"), "it serves nobody from then on: {error}");
     }
     let dropped = db.dropped_keyspaces().await.unwrap();
     assert_eq!(dropped.iter().map(|dropped| dropped.id.0).collect::<Vec<_>>(), [1, 2]);
