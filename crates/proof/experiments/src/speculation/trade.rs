@@ -70,7 +70,7 @@ const QUICK: Plan = Plan {
 };
 
 /// The sweep of every system, which leaves it once it has peaked.
-const SWEEP: &[usize] = &[10, 30, 60, 100, 150, 200, 250, 300, 350, 400, 500, 600];
+const SWEEP: &[usize] = &[10, 30, 60, 100, 150, 200, 250, 300, 350, 400, 500, 600, 750, 900];
 
 const FULL: Plan = Plan {
     nodes_per_site: 1,
