@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 30] = [
+    let table: [(&[&str], &str); 32] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -28,6 +28,8 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["bench", "rubis", "--embedded", "--full-size"], "options of tpcc"),
         (&["keyspace", "create", "shop", "--isolation", "snapshot", "--variant", "str"], "str-external"),
         (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
+        (&["sim", "--variant", "planet"], "--isolation snapshot"),
+        (&["sim", "--isolation", "snapshot", "--variant", "str"], "str-internal"),
         (&["sim", "--seeds", "9..1"], "both ends"),
         (&["sim", "--plant", "T99"], "T21"),
         (&["sim", "--faults", "flood"], "loss"),

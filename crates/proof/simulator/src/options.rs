@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use quorate_core::topology::UnknownName;
+use quorate_core::topology::{SpeculationVariant, UnknownName};
 use quorate_workloads::WorkloadKind;
 
 use crate::fault::Fault;
@@ -67,6 +67,8 @@ pub struct Options {
     pub variants: bool,
     /// The workload; none lets each seed draw one.
     pub workload: Option<WorkloadKind>,
+    /// The variant of `snapshot` keyspaces; none lets each seed draw one.
+    pub speculation: Option<SpeculationVariant>,
     /// True if TPC-C runs beside the workload in every seed, of a system that runs procedures; else in some.
     pub tpcc: bool,
     /// Every so many seeds, beginning with the first, one is run twice to see that its trace is the same (I8). Zero:
@@ -92,6 +94,7 @@ impl Options {
             plant: None,
             variants: true,
             workload: None,
+            speculation: None,
             tpcc: false,
             repeat_every: 5,
             length: 1,
@@ -117,6 +120,9 @@ impl Options {
         }
         if let Some(workload) = self.workload {
             arguments.push_str(&format!(" --workload {workload}"));
+        }
+        if let Some(variant) = self.speculation {
+            arguments.push_str(&format!(" --variant {variant}"));
         }
         if self.tpcc {
             arguments.push_str(" --tpcc");

@@ -16,6 +16,7 @@ use std::sync::mpsc;
 
 use clap::Args;
 use quorate::Isolation;
+use quorate::topology::SpeculationVariant;
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
     Fault, Faults, Happened, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
@@ -91,6 +92,9 @@ pub(crate) struct SimArguments {
     /// The workload; by default each seed draws one.
     #[arg(long)]
     workload: Option<WorkloadKind>,
+    /// How much transactions of `snapshot` keyspaces speculate: clock-si, planet, str-internal or str-external; by default each seed draws one.
+    #[arg(long, value_name = "VARIANT")]
+    variant: Option<SpeculationVariant>,
     /// Run TPC-C beside the workload, and judge its conditions; by default some seeds of `serializable` do.
     #[arg(long)]
     tpcc: bool,
@@ -149,6 +153,13 @@ impl SimArguments {
                 "{workload} changes counting sets: simulate it with --isolation parallel-snapshot"
             )));
         }
+        let speculates =
+            self.isolation == Isolation::Snapshot && self.baseline.is_none() && !self.configuration;
+        if let Some(variant) = self.variant.filter(|_| !speculates) {
+            return Err(Failure::usage(format!(
+                "{variant} is a variant of snapshot keyspaces: simulate it with --isolation snapshot"
+            )));
+        }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
         options.system = match self.baseline {
@@ -159,6 +170,7 @@ impl SimArguments {
         options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
         options.workload = self.workload;
+        options.speculation = self.variant;
         options.tpcc = self.tpcc;
         options.length = self.length;
         if let Some(path) = &self.write_pins {

@@ -25,7 +25,8 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     };
     let (resend_timeout, vote_timeout, ask_again) = (times(1.2, 4.0), times(1.0, 6.0), times(1.5, 6.0));
     let variants = [Variant::CLOCK_SI, Variant::PLANET, Variant::INTERNAL, Variant::EXTERNAL];
-    let variant = if random.chance(0.7) { Variant::EXTERNAL } else { variants[random.index(4)] };
+    let drawn = if random.chance(0.7) { Variant::EXTERNAL } else { variants[random.index(4)] };
+    let variant = options.speculation.map_or(drawn, Variant::from);
     // Without a floor, or with one that transactions and late messages meet.
     let floor_lag = match random.chance(0.2) {
         true => Duration::from_secs(3_600),
