@@ -76,8 +76,8 @@ impl Database {
         Ok(())
     }
 
-    /// Waits until replicas themselves say that their keyspace was dropped, so that it serves nobody from then on, and is not taken for usable by whoever
-    /// brings it back at once. Nodes that do not answer are not waited for.
+    /// Waits until a majority of each group says that the keyspace was dropped. From then on the keyspace serves no client, and a client that brings it back at
+    /// once does not take a replica for usable that has not heard of the drop. A node that does not answer is waited for no longer than [`PATIENCE`].
     async fn await_unserved(&self, definition: &Definition) {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {

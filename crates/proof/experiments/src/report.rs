@@ -144,7 +144,11 @@ impl Runs {
 
     /// The median over the seeds.
     pub fn median(&self, of: impl Fn(&Measured) -> f64) -> f64 {
-        median(&self.0.iter().map(of).collect::<Vec<f64>>())
+        median(&self.samples(of))
+    }
+
+    fn samples(&self, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
+        self.0.iter().map(of).collect()
     }
 
     /// Ours ÷ that of other runs, seed by seed.
@@ -164,8 +168,7 @@ impl Runs {
         unit: &'static str,
         of: impl Fn(&Measured) -> f64,
     ) -> Row {
-        let samples: Vec<f64> = self.0.iter().map(of).collect();
-        Row::of_median(series, x, unit, &samples)
+        Row::of_median(series, x, unit, &self.samples(of))
     }
 
     /// A point of a figure.
@@ -176,8 +179,7 @@ impl Runs {
         unit: &'static str,
         of: impl Fn(&Measured) -> f64,
     ) -> Row {
-        let samples: Vec<f64> = self.0.iter().map(of).collect();
-        Row::new(series, x, unit, &samples)
+        Row::new(series, x, unit, &self.samples(of))
     }
 }
 

@@ -603,7 +603,7 @@ fn without_sites_nothing_is_known() {
     assert!(report.reason.is_some_and(|reason| reason.starts_with("T0 names no site")));
 }
 
-/// What a transaction commits that began after another one had ended may stand below the snapshot of that one, where clocks differ; but that one cannot have read it.
+/// Where clocks differ, a transaction that began after a reader had ended may commit below the snapshot of the reader; but the reader cannot have read it.
 #[test]
 fn final_commits_read_nothing_that_began_after_they_had_ended() {
     let read = |end: &str, seen: &str| {

@@ -36,7 +36,7 @@ const SESSIONS: usize = 2;
 /// PreciseClock, without speculation.
 const PRECISE: Variant = Variant { clock: Clock::Precise, ..Variant::CLOCK_SI };
 
-/// What is compared, by name.
+/// The two systems, by name.
 const CLOCKS: [(&str, Variant); 2] = [("physical clocks", Variant::CLOCK_SI), ("PreciseClock", PRECISE)];
 
 struct Plan {

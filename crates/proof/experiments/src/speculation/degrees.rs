@@ -105,7 +105,7 @@ enum Chosen {
     ByTuners(Tuning),
 }
 
-/// What was measured of a load: each degree, and behind them the tuner, if it was.
+/// Compares the degrees of a load, and the tuner, whose runs come behind theirs if it was measured.
 fn compare(load: (&str, usize), all: &[Runs], rows: &mut Vec<Row>) -> Compared {
     let name = format!("{}, {} clients", load.0, load.1);
     let (fixed, tuned) = all.split_at(Degree::HIGHEST.up_to().count());
@@ -128,7 +128,7 @@ fn compare(load: (&str, usize), all: &[Runs], rows: &mut Vec<Row>) -> Compared {
     Compared { fixed: medians, tuned, sentence }
 }
 
-/// What tuners have come to, beside the best degree and none.
+/// Compares tuners with the best degree and with none.
 fn compare_tuned(name: &str, tuned: &Runs, none: &Runs, best: f64, rows: &mut Vec<Row>) -> (Tuned, String) {
     let mut degrees: Vec<Degree> = tuned.iter().flat_map(|run| run.degrees.iter().copied()).collect();
     degrees.sort_unstable();

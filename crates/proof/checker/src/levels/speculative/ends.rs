@@ -1,10 +1,10 @@
 //! A transaction reads nothing that was written by another one which was invoked after it had ended (SPSI-1).
 //!
 //! With skewed clocks, a transaction may get a final timestamp below a snapshot that was read before the transaction
-//! began. That does no harm as long as nobody read by that snapshot any of the keys that the transaction wrote. So only those keys matter: there is a chain of auxiliary
-//! nodes per key, which leads from the begins of the transactions that read the key to the commits of later ones that write it. What a view
-//! read of a key of the own site may have been a local commit, of which that says nothing; such reads are looked at
-//! one by one.
+//! began. That does no harm as long as no transaction read any of the written keys by that snapshot. So only those keys matter: there is a
+//! chain of auxiliary nodes per key, which leads from the begins of the transactions that read the key to the commits of later ones that
+//! write it. A view may have read a local commit of its own site, of which that says nothing; [`impossible_reads`] looks at such reads one
+//! by one.
 
 use std::collections::{BTreeSet, HashMap};
 
