@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{Ballot, Groups, ReplicaIndex, Timestamp, TransactionId, View};
-use quorate_ir::{Fact, OperationId, RecordPage, counterparts};
+use quorate_ir::{CursorRange, Fact, OperationId, RecordPage, counterparts};
 
 use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
 
@@ -88,6 +88,8 @@ pub enum Record {
         supplement: Supplement,
         /// The floor below which the pages of state hold everything, if state came with the record.
         floor: Option<Timestamp>,
+        /// Where the base of the view holds what had ended in the replica's own record.
+        kept: Vec<CursorRange>,
     },
     /// New prepares below this timestamp are refused from now on.
     Refusing {
@@ -159,7 +161,7 @@ counterparts!(Fact<Tapir> = Record {
     InconsistentExecuted (transaction) = DecisionExecuted { transaction },
     ViewPage { view, page } = ViewPage { view, page },
     ViewState { view, state } = ViewState { view, state },
-    ViewInstalled { view, since, supplement, floor } = ViewInstalled { view, since, supplement, floor },
+    ViewInstalled { view, since, supplement, floor, kept } = ViewInstalled { view, since, supplement, floor, kept },
     Refusing (below) = Refusing { below },
     Completed (below) = Completed { below },
     FloorRaised (floor) = FloorRaised { floor },

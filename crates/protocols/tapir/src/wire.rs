@@ -171,6 +171,7 @@ alternatives!(Record, "tapir.Record", messages {
         2 since: Optional<Varint>,
         3 supplement: Nested,
         10 floor: Optional<Nested>,
+        11 kept: Repeated<Nested>,
     }
     10 Refusing { 1 below: Nested }
     11 Completed { 1 below: Nested }

@@ -8,7 +8,7 @@ use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
     Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
-use quorate_ir::{Message as Ir, OperationId, Part, RecordPage};
+use quorate_ir::{Message as Ir, OperationId, Outline, Part, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Supplement, Vote};
 use quorate_tapir::{Boot, Message, Replica, ReplicaConfig, ReplicaTimer};
 
@@ -259,6 +259,7 @@ fn a_promise_outlives_an_outcome_that_has_not_run_and_the_view_in_which_it_was_g
         since: Some(View(0)),
         part: Part::WHOLE,
         page: RecordPage::default(),
+        outline: Outline::default(),
         supplement: Supplement::default(),
         floor: None,
         state: None,

@@ -11,7 +11,7 @@ use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
     Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
-use quorate_ir::{Message as Ir, OperationId, Part, RecordPage};
+use quorate_ir::{Message as Ir, OperationId, Outline, Part, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, StatePage, Supplement};
 use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig, ReplicaTimer};
 
@@ -132,6 +132,7 @@ impl Shortening {
                 since: None,
                 part: Part::WHOLE,
                 page: RecordPage::default(),
+                outline: Outline::default(),
                 supplement,
                 floor: Some(at(floor)),
                 state: Some(StatePage { versions: state.iter().map(version).collect() }),

@@ -49,7 +49,8 @@ pub use message::{FloorMessage, Message, OperationId, Part, PartRange};
 pub use mistake::Mistake;
 pub use quorate_core::hosted::Status;
 pub use record::{
-    ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
+    ConsensusEntry, Cursor, CursorRange, InconsistentEntry, OperationEntries, Outline, Record, RecordPage,
+    State, Stretch, Summary,
 };
 pub use replica::{Answer, Fact, Host, Replica, Upcalls};
 

@@ -6,7 +6,7 @@ use std::fmt;
 use quorate_core::{Ballot, ReplicaIndex, Timestamp, TransactionId, View};
 
 use crate::Operations;
-use crate::record::{Cursor, RecordPage, Summary};
+use crate::record::{Cursor, Outline, RecordPage, Summary};
 
 /// Names one operation: the transaction that invokes it, and a number within it.
 ///
@@ -152,6 +152,8 @@ pub enum Message<O: Operations> {
         part: Part,
         /// What the sender recorded since it was last normal from the start of a view.
         page: RecordPage<O>,
+        /// In the first part: what the last parts hold, which the leader asks for only if it does not hold the same.
+        outline: Outline,
         /// What travels beside the record; the same in every part.
         supplement: O::Supplement,
         /// The sender's floor: its record no longer holds what ended below.
@@ -172,6 +174,8 @@ pub enum Message<O: Operations> {
         part: Part,
         /// What the base of `view` holds beyond the base of `since`; every verdict in it is final.
         page: RecordPage<O>,
+        /// In the first part: what the last parts hold, which the receiver asks for only if it does not hold the same.
+        outline: Outline,
         /// The merged supplement; the same in every part.
         supplement: O::Supplement,
         /// The leader's floor, if the receiver lacks something below it, so that it must be given state; the same in
@@ -180,14 +184,14 @@ pub enum Message<O: Operations> {
         /// A page of the state; every page is in some part.
         state: Option<O::State>,
     },
-    /// Receiver of a DO-VIEW-CHANGE or START-VIEW in parts → its sender, whenever nothing more arrives: I have the rest.
-    /// The sender sends these parts again.
+    /// Receiver of a DO-VIEW-CHANGE or START-VIEW in parts → its sender, as others arrive, and again whenever nothing more does: send these
+    /// parts next. The first few of those that no outline tells of are sent unasked.
     PartsMissing {
         /// The new view.
         view: View,
         /// Of which message: the number of its series.
         series: u64,
-        /// The parts that have not arrived, ascending; perhaps not all of them.
+        /// Parts that have not arrived, ascending.
         missing: Vec<PartRange>,
     },
     /// Member → a replica that was one before the last change, whenever that one goes on with view changes: I have, durably, the

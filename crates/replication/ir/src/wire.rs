@@ -1,11 +1,14 @@
 //! The field numbers of inconsistent replication, the same for every protocol that stands on it.
 
 use quorate_codec::field::{Nested, Optional, Packed, Repeated, Varint};
-use quorate_codec::vocabulary::Lives;
+use quorate_codec::vocabulary::{Cursor, Lives};
 use quorate_codec::{Fault, Through, Wire, alternatives, message, pair, through};
 use quorate_core::TransactionId;
 
-use crate::{Message, OperationEntries, OperationId, Operations, Part, PartRange, RecordPage};
+use crate::{
+    CursorRange, Message, OperationEntries, OperationId, Operations, Outline, Part, PartRange, RecordPage,
+    Stretch,
+};
 
 /// Operations that can be written: each of them, and how a record's entries of one transaction are.
 pub trait WireOperations:
@@ -49,6 +52,29 @@ fn validate_part_range(range: &PartRange) -> Result<(), Fault> {
     }
 }
 
+message!(CursorRange, "ir.CursorRange", {
+    1 first: Cursor,
+    2 last: Cursor,
+}, check validate_cursor_range);
+
+fn validate_cursor_range(range: &CursorRange) -> Result<(), Fault> {
+    if range.first <= range.last {
+        Ok(())
+    } else {
+        Err(Fault::Meaningless("the last place of a part of a record must not be below the first"))
+    }
+}
+
+message!(Stretch, "ir.Stretch", {
+    1 range: Nested,
+    2 ended: Nested,
+});
+
+message!(Outline, "ir.Outline", {
+    1 floor: Nested,
+    2 stretches: Repeated<Nested>,
+});
+
 message!(RecordPage<O> where [O: WireOperations] of O::Supplement, "ir.RecordPage", {
     1 entries: Repeated<PageEntry>,
 });
@@ -78,6 +104,7 @@ alternatives!(Message<O> where [O: WireOperations] of O::Supplement, "ir.Message
         10 floor: Nested,
         11 complete: Nested,
         12 lives: Lives,
+        13 outline: Nested,
     }
     11 StartView {
         1 view: Varint,
@@ -87,6 +114,7 @@ alternatives!(Message<O> where [O: WireOperations] of O::Supplement, "ir.Message
         5 supplement: Nested,
         10 floor: Optional<Nested>,
         11 state: Optional<Nested>,
+        12 outline: Nested,
     }
     12 ViewQuery { 1 nonce: Varint, 2 life: Varint }
     13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint, 4 life: Varint }

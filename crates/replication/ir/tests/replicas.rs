@@ -268,25 +268,8 @@ impl Group {
         self.step(to, |replica, desk| match message {
             Message::StartViewChange { view } => replica.on_start_view_change(peer, view, desk),
             Message::HigherView { view } => replica.on_higher_view(from, view, desk),
-            Message::DoViewChange {
-                view, last_normal, lineage, part, page, floor, complete, lives, ..
-            } => {
-                replica.on_do_view_change(
-                    peer,
-                    view,
-                    last_normal,
-                    lineage,
-                    part,
-                    page,
-                    (),
-                    floor,
-                    complete,
-                    &lives,
-                    desk,
-                );
-            }
-            Message::StartView { view, since, part, page, floor, state, .. } => {
-                replica.on_start_view(view, since, part, page, (), floor, state, desk);
+            message @ (Message::DoViewChange { .. } | Message::StartView { .. }) => {
+                replica.on_view_message(peer, message, desk);
             }
             Message::Arrived => replica.on_arrived(peer, desk),
             Message::PartsMissing { view, series, missing } => {

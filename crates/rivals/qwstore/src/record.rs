@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
-use quorate_ir::{Fact, RecordPage, counterparts};
+use quorate_ir::{CursorRange, Fact, RecordPage, counterparts};
 
 use crate::message::{Put, QwStore, StatePage, Supplement};
 
@@ -59,6 +59,8 @@ pub enum Record {
         supplement: Supplement,
         /// The floor below which the pages of state hold everything, if there were any.
         floor: Option<Timestamp>,
+        /// Where the base of the view holds what had ended in the replica's own record.
+        kept: Vec<CursorRange>,
     },
     /// New puts below are refused.
     Refusing {
@@ -108,7 +110,7 @@ counterparts!(Fact<QwStore> = Record {
     LifeNoted { replica, life } = LifeNoted { replica, life },
     ViewPage { view, page } = ViewPage { view, page },
     ViewState { view, state } = ViewState { view, state },
-    ViewInstalled { view, since, supplement, floor } = ViewInstalled { view, since, supplement, floor },
+    ViewInstalled { view, since, supplement, floor, kept } = ViewInstalled { view, since, supplement, floor, kept },
     Refusing (below) = Refusing { below },
     Completed (below) = Completed { below },
     FloorRaised (floor) = FloorRaised { floor },

@@ -92,7 +92,7 @@ alternatives!(Record, "qwstore.Record", messages {
     3 PutRecorded { 1 put: Nested, 2 operation: Nested }
     4 ViewPage { 1 view: Varint, 2 page: Nested }
     5 ViewState { 1 view: Varint, 2 state: Nested }
-    6 ViewInstalled { 1 view: Varint, 2 since: Optional<Varint>, 3 supplement: Nested, 4 floor: Optional<Nested> }
+    6 ViewInstalled { 1 view: Varint, 2 since: Optional<Varint>, 3 supplement: Nested, 4 floor: Optional<Nested>, 5 kept: Repeated<Nested> }
     7 Refusing { 1 below: Nested }
     8 Completed { 1 below: Nested }
     9 FloorRaised { 1 floor: Nested }

@@ -62,7 +62,7 @@ impl Item<'_> {
         let is_live = [u8::from(self.value.is_some())];
         let value = self.value.unwrap_or_default();
         let parts: [&[u8]; 7] = [&space, &length, self.key, &count, stamps, &is_live, value];
-        Checksum { low: xxh64(0, &parts), high: xxh64(1, &parts) }
+        Checksum::of(&parts)
     }
 
     fn path(&self) -> [u8; 8] {
@@ -80,9 +80,14 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    fn add(&mut self, other: Checksum) {
-        self.low = self.low.wrapping_add(other.low);
-        self.high = self.high.wrapping_add(other.high);
+    /// The hash of an item whose bytes are these, one part after the other.
+    pub fn of(parts: &[&[u8]]) -> Checksum {
+        Checksum { low: xxh64(0, parts), high: xxh64(1, parts) }
+    }
+
+    /// The sum with another.
+    pub fn plus(self, other: Checksum) -> Checksum {
+        Checksum { low: self.low.wrapping_add(other.low), high: self.high.wrapping_add(other.high) }
     }
 }
 
@@ -153,7 +158,8 @@ impl Digester {
         let path = item.path();
         let Some(rest) = path.strip_prefix(digest.path.as_ref()) else { return };
         let checksum = item.hash();
-        digest.buckets[usize::from(rest[0])].add(checksum);
+        let bucket = &mut digest.buckets[usize::from(rest[0])];
+        *bucket = bucket.plus(checksum);
         digest.items += 1;
         digest.bytes += bytes;
         if digest.path.is_empty() {
@@ -197,10 +203,7 @@ impl Digest {
 
     /// The checksum of all items.
     pub fn checksum(&self) -> Checksum {
-        self.buckets.iter().fold(Checksum::default(), |mut sum, bucket| {
-            sum.add(*bucket);
-            sum
-        })
+        self.buckets.iter().fold(Checksum::default(), |sum, bucket| sum.plus(*bucket))
     }
 
     /// True if each item is listed.

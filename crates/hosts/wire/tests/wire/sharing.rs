@@ -7,7 +7,7 @@ use quorate_core::{
     Ballot, ClientId, Epoch, Key, ReadVersion, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
-    ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, Part, RecordPage, State,
+    ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, Outline, Part, RecordPage, State,
 };
 use quorate_tapir::message::{Decision, Prepare, RecordedVote, Supplement, Vote};
 use quorate_tapir::{Message, Tapir};
@@ -53,6 +53,7 @@ fn the_largest_transaction_passes_through_a_view_change() {
         since: None,
         part: Part::WHOLE,
         page: RecordPage { entries: vec![(TransactionId::default(), entries)] },
+        outline: Outline::default(),
         supplement: Supplement::default(),
         floor: None,
         state: None,

@@ -15,6 +15,13 @@ pub(super) struct Mark {
     open: bool,
 }
 
+impl Mark {
+    /// Where the entry stands.
+    pub(super) fn cursor(self, id: TransactionId) -> Cursor {
+        (self.timestamp, id)
+    }
+}
+
 /// The index of a record.
 #[derive(Debug, Default)]
 pub(super) struct Index {

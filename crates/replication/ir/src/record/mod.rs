@@ -9,6 +9,7 @@
 
 mod index;
 mod pages;
+mod stretches;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,6 +21,8 @@ use crate::message::OperationId;
 pub use index::Cursor;
 use index::{Index, Mark};
 use pages::TransactionPages;
+pub(crate) use stretches::Scope;
+pub use stretches::{CursorRange, Outline, Stretch};
 
 /// How settled an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,9 +344,14 @@ impl<O: Operations> Record<O> {
 
     /// What the record gained since the replica was last made normal by a view change.
     pub fn tail(&self) -> RecordPage<O> {
+        self.tail_where(|_, _| true)
+    }
+
+    fn tail_where(&self, counts: impl Fn(TransactionId, &Slot<O>) -> bool) -> RecordPage<O> {
         self.page_where(
             |slot| slot.inconsistent.as_ref().is_some_and(|known| known.base.is_none()),
             |base| base.is_none(),
+            counts,
         )
     }
 
@@ -352,9 +360,18 @@ impl<O: Operations> Record<O> {
     /// Of operations that the base held as open and that were settled since, it gives the inconsistent operation that
     /// settled them, marked as not executed: to the receiver it is news, and not part of the base.
     pub fn beyond(&self, since: Option<View>) -> RecordPage<O> {
+        self.beyond_where(since, |_, _| true)
+    }
+
+    fn beyond_where(
+        &self,
+        since: Option<View>,
+        counts: impl Fn(TransactionId, &Slot<O>) -> bool,
+    ) -> RecordPage<O> {
         let mut page = self.page_where(
             |slot| slot.inconsistent.as_ref().is_some_and(|known| known.base > since || slot.settled > since),
             |base| base > since,
+            counts,
         );
         for (id, entries) in &mut page.entries {
             if let Some(entry) = &mut entries.inconsistent {
@@ -369,9 +386,10 @@ impl<O: Operations> Record<O> {
         &self,
         wanted_inconsistent: impl Fn(&Slot<O>) -> bool,
         wanted_consensus: impl Fn(Option<View>) -> bool,
+        counts: impl Fn(TransactionId, &Slot<O>) -> bool,
     ) -> RecordPage<O> {
         let mut entries = Vec::new();
-        for (id, slot) in self.slots.in_any_order() {
+        for (id, slot) in self.slots.in_any_order().filter(|(id, slot)| counts(*id, slot)) {
             let inconsistent = if wanted_inconsistent(slot) { slot.inconsistent.as_ref() } else { None };
             let inconsistent = inconsistent.map(|known| known.entry.clone());
             let consensus: Vec<_> = slot

@@ -18,6 +18,7 @@ impl<O: Operations> Replica<O> {
                 lineage,
                 part,
                 page,
+                outline,
                 supplement,
                 floor,
                 complete,
@@ -29,14 +30,15 @@ impl<O: Operations> Replica<O> {
                 lineage,
                 part,
                 page,
+                outline,
                 supplement,
                 floor,
                 complete,
                 &lives,
                 host,
             ),
-            Message::StartView { view, since, part, page, supplement, floor, state } => {
-                self.on_start_view(view, since, part, page, supplement, floor, state, host);
+            Message::StartView { view, since, part, page, outline, supplement, floor, state } => {
+                self.on_start_view(view, since, part, page, outline, supplement, floor, state, host);
             }
             Message::PartsMissing { view, series, missing } => {
                 self.on_parts_missing(from, view, series, &missing, host);

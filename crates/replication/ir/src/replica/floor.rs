@@ -83,7 +83,7 @@ impl<O: Operations> Replica<O> {
     /// Drops what the floor makes superfluous; looks at `max` transactions at most, and names those of which it drops an
     /// inconsistent operation. True if more is left to do.
     pub fn collect(&mut self, max: usize) -> bool {
-        let Some(after) = self.collecting else { return false };
+        let Some(after) = self.collecting.filter(|_| !self.is_read_from()) else { return false };
         let next = self.record.collect(after, self.floor, max);
         self.collecting = next.map(Some);
         next.is_some()

@@ -25,7 +25,9 @@ use quorate_core::{
 };
 
 use crate::message::{Message, OperationId};
-use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+use crate::record::{
+    ConsensusEntry, Cursor, CursorRange, InconsistentEntry, OperationEntries, Record, RecordPage, State,
+};
 use crate::{Bounds, Mistake, Operations};
 pub use operations::Answer;
 use parts::Received;
@@ -123,6 +125,8 @@ pub enum Fact<O: Operations> {
         supplement: O::Supplement,
         /// The floor below which the pages of state hold everything, if there were any.
         floor: Option<Timestamp>,
+        /// Where the base of the view holds what had ended in the replica's own record.
+        kept: Vec<CursorRange>,
     },
 }
 
@@ -441,8 +445,8 @@ impl<O: Operations> Replica<O> {
                     protocol.install_state(&state);
                 }
             }
-            Fact::ViewInstalled { view, since, supplement, floor } => {
-                let received = self.change.take_restored(view);
+            Fact::ViewInstalled { view, since, supplement, floor, kept } => {
+                let received = Received { kept, ..self.change.take_restored(view) };
                 protocol.adopt_supplement(&supplement);
                 self.adopt(view, since, floor, &received, protocol);
                 self.view = view;
@@ -488,6 +492,9 @@ impl<O: Operations> Replica<O> {
                 }
             }
             self.record.install(view, page);
+        }
+        for range in &received.kept {
+            self.record.settle_ended(view, *range);
         }
         self.record.enter_lineage(since, view);
     }

@@ -2,74 +2,146 @@
 //!
 //! The sender cuts such a message once, and keeps the cut for as long as it may be asked for it. The parts of one cut are a
 //! *series*, whose number no other cut has: not one for another view, nor one of another life of the sender, nor one of the
-//! same record a moment later. So parts that are put together always are those of one message. The receiver keeps what has
-//! arrived, in whatever order, and asks for what has not; what was lost is sent again, and only that. Time and traffic
-//! are those of the message and of its losses, however many parts it has.
+//! same record a moment later. So parts that are put together always are those of one message.
+//!
+//! ```text
+//!   sender     the first parts, unasked     the first of all has the outline: what the last parts hold
+//!   receiver   those next, please           one for each that has arrived, but none of an outline that it holds itself
+//!   receiver   those again, please          when nothing arrives any more
+//! ```
+//!
+//! So a few parts are under way at any time, however many there are, and a loss costs as much as what was lost. The parts that an outline tells
+//! of are not cut: they are read from the record when they are asked for. Nothing that they hold changes meanwhile, and nothing is
+//! collected.
 
 use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use crate::Operations;
 use crate::message::{Message, Part, PartRange};
-use crate::record::RecordPage;
+use crate::record::{CursorRange, Outline, Record, RecordPage, Scope, Stretch};
 
-/// So many gaps are named at once; those that come after them are asked for once they are filled.
-const GAPS_ASKED_MAX: usize = 4_096;
+/// So many bytes are under way at once, in parts of the usual size; with smaller ones as many as [`PARTS_UNDER_WAY`] allows.
+const BYTES_UNDER_WAY_MAX: usize = 32 * 1024 * 1024;
+
+/// At least and at most so many parts are under way at once.
+const PARTS_UNDER_WAY: RangeInclusive<u32> = 8..=64;
+
+/// How many parts of roughly so many bytes each are under way at once. The same at the sender and the receiver.
+pub(super) fn window(page_bytes_max: usize) -> u32 {
+    let parts = u32::try_from(BYTES_UNDER_WAY_MAX / page_bytes_max.max(1)).unwrap_or(u32::MAX);
+    parts.clamp(*PARTS_UNDER_WAY.start(), *PARTS_UNDER_WAY.end())
+}
 
 /// A slow network: so long may a record be on its way before its loss is suspected.
 const BYTES_PER_SECOND_MIN: f64 = 16e6;
 
-/// How long `bytes` may be on their way.
-pub(super) fn transfer_time(bytes: usize) -> Duration {
-    Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN)
+/// How long those of so many parts may be on their way that are under way at once.
+pub(super) fn transfer_time(parts: usize, page_bytes_max: usize) -> Duration {
+    let parts = parts.saturating_sub(1).min(window(page_bytes_max) as usize);
+    Duration::from_secs_f64(parts as f64 * page_bytes_max as f64 / BYTES_PER_SECOND_MIN)
+}
+
+/// What one part of a message holds beside what all of them say.
+#[derive(Debug)]
+pub(super) enum Content<O: Operations> {
+    /// Entries.
+    Page(RecordPage<O>),
+    /// A page of state.
+    State(O::State),
+    /// What has ended in a part of the record.
+    Stretch(CursorRange),
 }
 
 /// A message in parts, as its sender keeps it.
 #[derive(Debug)]
 pub(super) struct Cut<O: Operations> {
     series: u64,
-    parts: Vec<Message<O>>,
+    /// How many parts are under way at once.
+    window: u32,
+    /// The message without the content of any part.
+    message: Message<O>,
+    outline: Outline,
+    scope: Scope,
+    contents: Vec<Content<O>>,
 }
 
 impl<O: Operations> Cut<O> {
-    /// Makes a message of each page. What fits into one needs no series.
-    pub(super) fn new<T>(
-        pages: Vec<T>,
+    /// Divides a message into these parts, at least one, and those of the outline. A message that fits into one needs no series.
+    pub(super) fn new(
+        message: Message<O>,
+        mut contents: Vec<Content<O>>,
+        (outline, scope): (Outline, Scope),
+        window: u32,
         series: impl FnOnce() -> u64,
-        message: impl Fn(Part, T) -> Message<O>,
     ) -> Self {
-        let count = pages.len() as u32;
-        let series = if count > 1 { series() } else { Part::WHOLE.series };
-        let part = |index| Part { series, index: index as u32, count };
-        let parts = pages.into_iter().enumerate().map(|(index, page)| message(part(index), page)).collect();
-        Cut { series, parts }
+        assert!(!contents.is_empty(), "the first part is not one of the outline");
+        contents.extend(outline.stretches.iter().map(|stretch| Content::Stretch(stretch.range)));
+        let series = if contents.len() > 1 { series() } else { Part::WHOLE.series };
+        Cut { series, window, message, outline, scope, contents }
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        self.parts.len() == 1
+        self.contents.len() == 1
     }
 
-    /// Everything, for the first time.
-    pub(super) fn all(&self) -> &[Message<O>] {
-        &self.parts
+    /// How many parts there are.
+    pub(super) fn len(&self) -> usize {
+        self.contents.len()
+    }
+
+    /// One part.
+    fn part(&self, index: usize, record: &Record<O>) -> Message<O> {
+        let (mut content, mut page_of_state) = (RecordPage::default(), None);
+        match &self.contents[index] {
+            Content::Page(page) => content = page.clone(),
+            Content::State(state) => page_of_state = Some(state.clone()),
+            Content::Stretch(range) => content = record.stretch(*range, self.scope, self.outline.floor),
+        }
+        let told = if index == 0 { self.outline.clone() } else { Outline::default() };
+        let this = Part { series: self.series, index: index as u32, count: self.contents.len() as u32 };
+        let mut message = self.message.clone();
+        match &mut message {
+            Message::DoViewChange { part, page, outline, .. } => {
+                (*part, *page, *outline) = (this, content, told);
+            }
+            Message::StartView { part, page, outline, state, .. } => {
+                (*part, *page, *outline, *state) = (this, content, told, page_of_state);
+            }
+            other => unreachable!("{other:?} is never in parts"),
+        }
+        message
+    }
+
+    /// What is sent unasked.
+    pub(super) fn unasked(&self, record: &Record<O>) -> Vec<Message<O>> {
+        let count = unasked(self.contents.len() as u32, &self.outline, self.window);
+        (0..count as usize).map(|index| self.part(index, record)).collect()
     }
 
     /// The part that is repeated until the receiver is heard of: from it the receiver knows what it misses.
-    pub(super) fn first(&self) -> &Message<O> {
-        &self.parts[0]
+    pub(super) fn first(&self, record: &Record<O>) -> Message<O> {
+        self.part(0, record)
     }
 
-    /// The parts that somebody misses of this series, each once, however often it was named.
-    pub(super) fn missing(&self, series: u64, ranges: &[PartRange]) -> Vec<&Message<O>> {
+    /// The parts that a receiver misses of this series, each once, however often it was named, and not more than may be under way.
+    pub(super) fn missing(&self, series: u64, ranges: &[PartRange], record: &Record<O>) -> Vec<Message<O>> {
         let (mut selected, mut next) = (Vec::new(), 0);
         let ranges = if series == self.series { ranges } else { &[] };
         for range in ranges {
             let from = (range.first as usize).max(next);
-            next = (range.last as usize).saturating_add(1).min(self.parts.len()).max(next);
-            selected.extend(self.parts.get(from..next).into_iter().flatten());
+            next = (range.last as usize).saturating_add(1).min(self.contents.len()).max(next);
+            selected.extend(from..next);
         }
-        selected
+        let selected = selected.into_iter().take(self.window as usize);
+        selected.map(|index| self.part(index, record)).collect()
     }
+}
+
+/// How many parts of so many are sent unasked.
+fn unasked(count: u32, outline: &Outline, window: u32) -> u32 {
+    count.saturating_sub(outline.stretches.len() as u32).clamp(1, window)
 }
 
 /// The parts of a message as they arrive.
@@ -77,7 +149,13 @@ impl<O: Operations> Cut<O> {
 pub(super) struct Collected<O: Operations> {
     series: u64,
     count: u32,
+    /// How many parts are under way at once.
+    window: u32,
     parts: BTreeMap<u32, (RecordPage<O>, Option<O::State>)>,
+    /// Once the first part is here: the parts from here on have not been asked for. Without it nothing is known of the others.
+    asked: Option<u32>,
+    /// Parts that hold what the receiver has, and which part of the record that is.
+    kept: BTreeMap<u32, CursorRange>,
 }
 
 /// What came in all parts of a message together.
@@ -85,17 +163,20 @@ pub(super) struct Collected<O: Operations> {
 pub(in crate::replica) struct Received<O: Operations> {
     pub(in crate::replica) pages: Vec<RecordPage<O>>,
     pub(in crate::replica) states: Vec<O::State>,
+    /// The parts of its own record that the receiver keeps, because the sender holds the same.
+    pub(in crate::replica) kept: Vec<CursorRange>,
 }
 
 impl<O: Operations> Default for Received<O> {
     fn default() -> Self {
-        Received { pages: Vec::new(), states: Vec::new() }
+        Received { pages: Vec::new(), states: Vec::new(), kept: Vec::new() }
     }
 }
 
 impl<O: Operations> Collected<O> {
-    pub(super) fn new(part: Part) -> Self {
-        Collected { series: part.series, count: part.count, parts: BTreeMap::new() }
+    pub(super) fn new(part: Part, window: u32) -> Self {
+        let (parts, kept) = (BTreeMap::new(), BTreeMap::new());
+        Collected { series: part.series, count: part.count, window, parts, asked: None, kept }
     }
 
     pub(super) fn belongs(&self, part: Part) -> bool {
@@ -106,28 +187,55 @@ impl<O: Operations> Collected<O> {
         self.series
     }
 
-    /// Adds a part. False if it is no news: it was repeated, and nothing has become of what is missing.
-    pub(super) fn add(&mut self, part: Part, page: RecordPage<O>, state: Option<O::State>) -> bool {
-        let is_new = part.index < self.count && !self.parts.contains_key(&part.index);
-        if is_new {
-            self.parts.insert(part.index, (page, state));
+    /// Adds a part. False if it is no news: it was repeated, and nothing has become of what is missing. Of those that the outline tells of, those
+    /// that `is_held` says are held here are not missing.
+    pub(super) fn add(
+        &mut self,
+        part: Part,
+        page: RecordPage<O>,
+        state: Option<O::State>,
+        outline: &Outline,
+        is_held: impl Fn(&Stretch) -> bool,
+    ) -> bool {
+        let is_known = self.parts.contains_key(&part.index) || self.kept.contains_key(&part.index);
+        let is_new = part.index < self.count && !is_known;
+        if !is_new {
+            return false;
         }
-        is_new
+        self.parts.insert(part.index, (page, state));
+        if part.index == 0 {
+            self.asked = Some(unasked(self.count, outline, self.window));
+            let first = self.count.saturating_sub(outline.stretches.len() as u32).max(1);
+            let outlined = (first..self.count).zip(&outline.stretches);
+            let held =
+                outlined.filter(|(index, stretch)| !self.parts.contains_key(index) && is_held(stretch));
+            self.kept = held.map(|(index, stretch)| (index, stretch.range)).collect();
+        }
+        true
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.parts.len() == self.count as usize
+        self.parts.contains_key(&0) && self.parts.len() + self.kept.len() == self.count as usize
     }
 
-    /// The gaps between the parts that have arrived, ascending; not more than are asked for at once.
+    /// The parts to ask for because another has arrived: as many as may be under way besides those that were asked for.
+    pub(super) fn next(&mut self) -> Vec<PartRange> {
+        let Some(asked) = self.asked else { return Vec::new() };
+        let window = self.window as usize;
+        let under_way = self.missing_in(0..asked).take(window).count();
+        let next: Vec<u32> = self.missing_in(asked..self.count).take(window - under_way).collect();
+        self.asked = next.last().map_or(self.asked, |last| Some(last + 1));
+        ranges(next)
+    }
+
+    /// The parts that were asked for and have not arrived; not more than may be under way.
     pub(super) fn missing(&self) -> Vec<PartRange> {
-        let mut next = 0;
-        let ends = self.parts.keys().copied().chain([self.count]);
-        let gaps = ends.filter_map(|end| {
-            let first = std::mem::replace(&mut next, end.saturating_add(1));
-            (first < end).then(|| PartRange { first, last: end - 1 })
-        });
-        gaps.take(GAPS_ASKED_MAX).collect()
+        let asked = self.asked.unwrap_or(1);
+        ranges(self.missing_in(0..asked).take(self.window as usize))
+    }
+
+    fn missing_in(&self, parts: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        parts.filter(|index| !self.parts.contains_key(index) && !self.kept.contains_key(index))
     }
 
     pub(super) fn into_received(self) -> Received<O> {
@@ -135,88 +243,181 @@ impl<O: Operations> Collected<O> {
         Received {
             pages: pages.into_iter().filter(|page| !page.is_empty()).collect(),
             states: states.into_iter().flatten().collect(),
+            kept: self.kept.into_values().collect(),
         }
     }
 }
 
+/// Ascending numbers as ranges.
+fn ranges(parts: impl IntoIterator<Item = u32>) -> Vec<PartRange> {
+    let mut ranges: Vec<PartRange> = Vec::new();
+    for index in parts {
+        match ranges.last_mut() {
+            Some(range) if range.last + 1 == index => range.last = index,
+            _ => ranges.push(PartRange { first: index, last: index }),
+        }
+    }
+    ranges
+}
+
 #[cfg(test)]
 mod tests {
-    use quorate_core::View;
+    use quorate_core::{Timestamp, TransactionId, View};
 
     use super::*;
     use crate::tests::Words;
 
-    /// A series of queries, whose nonces tell which is which.
-    fn cut(parts: u64) -> Cut<Words> {
-        let message = |part: Part, nonce| {
-            assert_eq!(u64::from(part.index), nonce);
-            Message::ViewQuery { nonce, life: 0 }
-        };
-        Cut::new((0..parts).collect(), || 7, message)
+    fn part(series: u64, index: u32, count: u32) -> Part {
+        Part { series, index, count }
     }
 
     fn range(first: u32, last: u32) -> PartRange {
         PartRange { first, last }
     }
 
-    fn collected(count: u32, arrived: &[u32]) -> Collected<Words> {
-        let mut collected = Collected::new(Part { series: 7, index: 0, count });
+    fn message() -> Message<Words> {
+        Message::StartView {
+            view: View(1),
+            since: None,
+            part: Part::WHOLE,
+            page: RecordPage::default(),
+            outline: Outline::default(),
+            supplement: (),
+            floor: None,
+            state: None,
+        }
+    }
+
+    /// An outline of so many stretches.
+    fn outline(stretches: u64) -> Outline {
+        let cursor = |micros| (Timestamp { micros, ..Timestamp::ZERO }, TransactionId::default());
+        let range = |at| CursorRange { first: cursor(at), last: cursor(at) };
+        let stretch = |at| Stretch { range: range(at), ended: Default::default() };
+        Outline { floor: Timestamp::ZERO, stretches: (0..stretches).map(stretch).collect() }
+    }
+
+    fn cut(pages: usize, stretches: u64) -> Cut<Words> {
+        let contents = (0..pages).map(|_| Content::Page(RecordPage::default())).collect();
+        Cut::new(message(), contents, (outline(stretches), Scope::Tail), 8, || 7)
+    }
+
+    /// The parts of a message of so many, the last `stretches` of which are told of by its outline, and of these those `held`.
+    fn collected(count: u32, stretches: u64, held: &[u64], arrived: &[u32]) -> Collected<Words> {
+        let mut collected = Collected::new(part(7, 0, count), 8);
+        let outline = outline(stretches);
         for &index in arrived {
-            collected.add(Part { series: 7, index, count }, RecordPage::default(), None);
+            collected.add(part(7, index, count), RecordPage::default(), None, &outline, |stretch| {
+                held.contains(&stretch.range.first.0.micros)
+            });
         }
         collected
     }
 
+    fn indices(messages: &[Message<Words>]) -> Vec<u32> {
+        let index = |message: &Message<Words>| match message {
+            Message::StartView { part, outline, .. } => {
+                assert!(part.index == 0 || outline.stretches.is_empty(), "the first part has the outline");
+                part.index
+            }
+            other => unreachable!("{other:?}"),
+        };
+        messages.iter().map(index).collect()
+    }
+
     #[test]
-    fn what_has_not_arrived_is_asked_for() {
-        let missing = |count, arrived: &[u32]| collected(count, arrived).missing();
-        assert_eq!(missing(5, &[]), [range(0, 4)]);
-        assert_eq!(missing(5, &[0]), [range(1, 4)]);
-        assert_eq!(missing(5, &[4, 1]), [range(0, 0), range(2, 3)]);
-        assert_eq!(missing(5, &[0, 1, 2, 3, 4]), []);
-        assert_eq!(missing(u32::MAX, &[3]), [range(0, 2), range(4, u32::MAX - 1)], "whatever a count claims");
-        let every_other: Vec<u32> = (0..20_000).step_by(2).collect();
-        assert_eq!(missing(20_000, &every_other).len(), GAPS_ASKED_MAX);
+    fn small_parts_are_more_at_once() {
+        assert_eq!([1, 1 << 20, 4 << 20, 1 << 30, 0].map(window), [64, 32, 8, 8, 64]);
+    }
+
+    #[test]
+    fn a_few_parts_are_sent_unasked_and_none_of_the_outline() {
+        let record = Record::default();
+        assert_eq!(indices(&cut(3, 0).unasked(&record)), [0, 1, 2]);
+        assert_eq!(indices(&cut(1, 20).unasked(&record)), [0]);
+        assert_eq!(indices(&cut(20, 20).unasked(&record)), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(indices(&[cut(20, 20).first(&record)]), [0]);
+    }
+
+    #[test]
+    fn a_part_that_arrives_has_the_next_asked_for() {
+        let mut parts = collected(12, 0, &[], &[1]);
+        assert_eq!(parts.next(), [], "without the first part nothing is known of the others");
+        assert_eq!(parts.missing(), [range(0, 0)]);
+        let outline = outline(0);
+        let mut arrives =
+            |index| parts.add(part(7, index, 12), RecordPage::default(), None, &outline, |_| false);
+        assert!(arrives(0));
+        assert_eq!(parts.next(), [range(8, 9)], "eight are under way");
+        assert_eq!(parts.next(), []);
+        assert_eq!(parts.missing(), [range(2, 9)], "those that were asked for");
+        assert!(parts.add(part(7, 5, 12), RecordPage::default(), None, &outline, |_| false));
+        assert_eq!(parts.next(), [range(10, 10)]);
+        assert_eq!(parts.missing(), [range(2, 4), range(6, 10)]);
+    }
+
+    #[test]
+    fn what_the_receiver_holds_is_never_asked_for() {
+        let mut parts = collected(6, 4, &[0, 2], &[0]);
+        assert_eq!(parts.next(), [range(3, 3), range(5, 5)]);
+        assert_eq!(parts.missing(), [range(1, 1), range(3, 3), range(5, 5)]);
+        for index in [1, 3, 5] {
+            assert!(!parts.is_complete());
+            assert!(
+                parts.add(part(7, index, 6), RecordPage::default(), None, &Outline::default(), |_| false)
+            );
+        }
+        assert!(parts.is_complete());
+        assert!(
+            !parts.add(part(7, 2, 6), RecordPage::default(), None, &Outline::default(), |_| true),
+            "held"
+        );
+        assert_eq!(parts.into_received().kept.len(), 2);
+        assert!(collected(3, 2, &[0, 1], &[0]).is_complete());
+        assert!(!collected(3, 2, &[0, 1], &[1, 2]).is_complete(), "the first part counts always");
+        let sent = collected(3, 2, &[0, 1], &[2, 0]);
+        assert!(sent.is_complete() && sent.into_received().kept.len() == 1, "one of them has arrived");
+    }
+
+    #[test]
+    fn whatever_a_count_claims_little_is_asked_for() {
+        let mut parts = collected(u32::MAX, 0, &[], &[0, 3]);
+        assert_eq!(parts.next(), [range(8, 9)]);
+        let mut parts = collected(3, 100, &[], &[0]);
+        assert_eq!(parts.next(), [range(1, 2)], "an outline of more parts than there are");
     }
 
     #[test]
     fn a_part_counts_once_and_only_within_its_series() {
-        let mut parts = collected(3, &[0, 2]);
-        let part = |series, index, count| Part { series, index, count };
-        assert!(!parts.add(part(7, 2, 3), RecordPage::default(), None), "it was repeated");
-        assert!(!parts.add(part(7, 3, 3), RecordPage::default(), None), "there is no such part");
+        let mut parts = collected(3, 0, &[], &[0, 2]);
+        let mut arrives = |index, count| {
+            parts.add(part(7, index, count), RecordPage::default(), None, &Outline::default(), |_| false)
+        };
+        assert!(!arrives(2, 3), "it was repeated");
+        assert!(!arrives(3, 3), "there is no such part");
         assert!(!parts.is_complete() && parts.parts.len() == 2);
         assert!(!parts.belongs(part(8, 1, 3)) && !parts.belongs(part(7, 1, 4)));
-        assert!(parts.add(part(7, 1, 3), RecordPage::default(), None));
+        assert!(parts.add(part(7, 1, 3), RecordPage::default(), None, &Outline::default(), |_| false));
         assert!(parts.is_complete());
     }
 
     #[test]
     fn what_is_asked_for_is_sent_once() {
-        let sent = |series, ranges: &[PartRange]| -> Vec<u64> {
-            let cut = cut(5);
-            let nonce = |message: &&Message<Words>| match message {
-                Message::ViewQuery { nonce, .. } => *nonce,
-                _ => unreachable!("these are queries"),
-            };
-            cut.missing(series, ranges).iter().map(nonce).collect()
-        };
+        let record = Record::default();
+        let sent = |series, ranges: &[PartRange]| indices(&cut(3, 9).missing(series, ranges, &record));
         assert_eq!(sent(7, &[range(0, 0), range(2, 3)]), [0, 2, 3]);
-        assert_eq!(sent(7, &[range(2, 3), range(1, 3), range(2, u32::MAX), range(0, 9)]), [2, 3, 4]);
-        assert_eq!(sent(7, &[range(5, 9), range(u32::MAX, 0)]), [] as [u64; 0]);
-        assert_eq!(sent(8, &[range(0, 4)]), [] as [u64; 0], "of another series there is nothing here");
+        assert_eq!(sent(7, &[range(2, 3), range(1, 3), range(2, 4)]), [2, 3, 4]);
+        assert_eq!(sent(7, &[range(12, 15), range(u32::MAX, 0)]), [] as [u32; 0]);
+        assert_eq!(sent(7, &[range(0, u32::MAX)]).len(), 8, "a few at once");
+        assert_eq!(sent(8, &[range(0, 4)]), [] as [u32; 0], "of another series there is nothing here");
     }
 
     #[test]
     fn what_fits_into_one_part_needs_no_series() {
-        let whole = Cut::<Words>::new(
-            vec![View(1)],
-            || unreachable!("it is not drawn"),
-            |part, view| {
-                assert_eq!(part, Part::WHOLE);
-                Message::HigherView { view }
-            },
-        );
-        assert!(whole.is_whole() && !cut(2).is_whole());
+        let contents = vec![Content::Page(RecordPage::default())];
+        let drawn = || unreachable!("it is not drawn");
+        let whole = Cut::<Words>::new(message(), contents, (Outline::default(), Scope::Tail), 8, drawn);
+        assert!(whole.is_whole() && !cut(2, 0).is_whole() && !cut(1, 1).is_whole());
+        let first = whole.first(&Record::default());
+        assert!(matches!(first, Message::StartView { part: Part::WHOLE, .. }), "{first:?}");
     }
 }

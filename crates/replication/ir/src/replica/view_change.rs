@@ -7,7 +7,8 @@
 //!   leader               StartView(v, what you lack) → each            install, be normal in v
 //! ```
 //!
-//! What is large is sent in parts: see [`parts`].
+//! What is large is sent in parts: see [`parts`]. And of what has ended, which nearly all of them know, the messages tell by an outline: see
+//! [`stretches`](crate::record::Outline). So a view change moves what the receiver lacks, and not what it has missed and has had all the time.
 //!
 //! A replica whose log is intact changes views after every restart, so it comes back current. How one comes back that has
 //! lost its record says [`recovery`](super::recovery).
@@ -20,12 +21,12 @@ use quorate_core::bound::reasons;
 use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::change::Count;
-use super::parts::{Collected, Cut, Received, transfer_time};
+use super::parts::{Collected, Content, Cut, Received, transfer_time, window};
 use super::recovery::Query;
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, Part, PartRange};
 use crate::record::{
-    ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State, merge_tails,
+    ConsensusEntry, InconsistentEntry, OperationEntries, Outline, RecordPage, Scope, State, merge_tails,
     merge_tails_by_latest, split_page,
 };
 use crate::{Mistake, Operations};
@@ -266,8 +267,9 @@ impl<O: Operations> Replica<O> {
     fn send_do_view_change<H: Host<O>>(&mut self, host: &mut H) {
         let leader = self.leader_of(self.view);
         if leader == self.me {
-            let mut collected = Collected::new(Part::WHOLE);
-            collected.add(Part::WHOLE, self.tail(), None);
+            // Its own tail is in its record.
+            let mut collected = Collected::new(Part::WHOLE, self.window());
+            collected.add(Part::WHOLE, RecordPage::default(), None, &Outline::default(), |_| false);
             let contribution = Contribution {
                 last_normal: self.last_normal(),
                 lineage: self.own_lineage(),
@@ -283,11 +285,11 @@ impl<O: Operations> Replica<O> {
         }
         if let Some(cut) = &self.change.handed_over {
             // If something of it has been lost, the leader will say what.
-            host.send_to_replica(leader, cut.first().clone());
+            host.send_to_replica(leader, cut.first(&self.record));
         } else {
             let cut = self.cut_do_view_change(host);
-            for part in cut.all() {
-                host.send_to_replica(leader, part.clone());
+            for part in cut.unasked(&self.record) {
+                host.send_to_replica(leader, part);
             }
             self.change.handed_over = Some(cut);
         }
@@ -295,36 +297,33 @@ impl<O: Operations> Replica<O> {
     }
 
     fn cut_do_view_change<H: Host<O>>(&mut self, host: &mut H) -> Cut<O> {
-        let (view, last_normal, lineage) = (self.view, self.last_normal(), self.own_lineage());
-        let (floor, complete, lives) = (self.floor, self.complete, self.lives.clone());
-        let supplement = host.protocol().contribution();
-        let tail = self.tail();
-        let bytes = tail.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
-        self.change.transfer = transfer_time(bytes);
+        let (tail, outline) = match self.last_normal() {
+            Some(_) => self.record.outlined_tail(self.floor, self.page_bytes_max, H::Protocol::entry_bytes),
+            // It has lost its record.
+            None => Default::default(),
+        };
         let pages = split_page(tail, self.page_bytes_max, H::Protocol::entry_bytes);
-        Cut::new(
-            pages,
-            || host.nonce(),
-            |part, page| {
-                let (lineage, supplement, lives) = (lineage.clone(), supplement.clone(), lives.clone());
-                Message::DoViewChange {
-                    view,
-                    last_normal,
-                    lineage,
-                    part,
-                    page,
-                    supplement,
-                    floor,
-                    complete,
-                    lives,
-                }
-            },
-        )
+        let message = Message::DoViewChange {
+            view: self.view,
+            last_normal: self.last_normal(),
+            lineage: self.own_lineage(),
+            part: Part::WHOLE,
+            page: RecordPage::default(),
+            outline: Outline::default(),
+            supplement: host.protocol().contribution(),
+            floor: self.floor,
+            complete: self.complete,
+            lives: self.lives.clone(),
+        };
+        let contents = pages.into_iter().map(Content::Page).collect();
+        let cut = Cut::new(message, contents, (outline, Scope::Tail), self.window(), || host.nonce());
+        self.change.transfer = transfer_time(cut.len(), self.page_bytes_max);
+        cut
     }
 
-    /// What this replica recorded since it was last normal from the start of a view; nothing if it has lost its record.
-    fn tail(&self) -> RecordPage<O> {
-        if self.last_normal().is_some() { self.record.tail() } else { RecordPage::default() }
+    /// How many parts of a message are under way at once.
+    fn window(&self) -> u32 {
+        window(self.page_bytes_max)
     }
 
     fn own_lineage(&self) -> Vec<View> {
@@ -364,11 +363,12 @@ impl<O: Operations> Replica<O> {
         } else {
             self.change.handed_over.as_ref().filter(|_| self.leader_of(view) == from)
         };
-        let parts = cut.map(|cut| cut.missing(series, missing)).unwrap_or_default();
-        for part in &parts {
-            host.send_to_replica(from, (*part).clone());
+        let parts = cut.map(|cut| cut.missing(series, missing, &self.record)).unwrap_or_default();
+        let is_some_missing = !parts.is_empty();
+        for part in parts {
+            host.send_to_replica(from, part);
         }
-        if !parts.is_empty() && !has_started {
+        if is_some_missing && !has_started {
             // The leader is there, and busy with what it has been sent.
             self.on_transfer_progress(true, host);
         }
@@ -452,6 +452,7 @@ impl<O: Operations> Replica<O> {
         lineage: Vec<View>,
         part: Part,
         page: RecordPage<O>,
+        outline: Outline,
         supplement: O::Supplement,
         floor: Timestamp,
         complete: Timestamp,
@@ -494,7 +495,7 @@ impl<O: Operations> Replica<O> {
         if lives.get(&from).copied().unwrap_or(0) < self.life_of(from) {
             return;
         }
-        let collected = Collected::new(part);
+        let collected = Collected::new(part, self.window());
         let news = Contribution { last_normal, lineage, supplement, collected, floor, complete };
         let contribution = match self.change.contributions.entry(from) {
             Entry::Vacant(slot) => slot.insert(news),
@@ -506,9 +507,18 @@ impl<O: Operations> Replica<O> {
                 known
             }
         };
-        let is_new = contribution.collected.add(part, page, None);
+        // What counts is the tail of the view in which this replica was last normal; of any other nothing is merged.
+        let (record, is_merged) =
+            (&self.record, last_normal.is_some() && last_normal == self.record.last_normal());
+        let is_new = contribution.collected.add(part, page, None, &outline, |stretch| {
+            !is_merged || record.holds_stretch(stretch, Scope::Tail, outline.floor)
+        });
+        let (series, next) = (contribution.collected.series(), contribution.collected.next());
         if part.count > 1 {
             self.on_transfer_progress(is_new, host);
+        }
+        if !next.is_empty() {
+            host.send_to_replica(from, Message::PartsMissing { view, series, missing: next });
         }
         self.try_lead(host);
     }
@@ -563,7 +573,7 @@ impl<O: Operations> Replica<O> {
     fn lead<H: Host<O>>(&mut self, host: &mut H) {
         let greatest = self.last_normal();
         let contributions = std::mem::take(&mut self.change.contributions);
-        let mut tails = Vec::new();
+        let mut tails: Vec<RecordPage<O>> = Vec::new();
         let mut receivers = Vec::new();
         for (index, contribution) in contributions {
             if index != self.me && self.group.contains(index) {
@@ -576,17 +586,25 @@ impl<O: Operations> Replica<O> {
             }
             // Promises and read timestamps count whichever view they were given in, and before prepares are merged.
             host.protocol().adopt_supplement(&contribution.supplement);
-            if contribution.last_normal == greatest && contribution.collected.is_complete() {
+            if index != self.me
+                && contribution.last_normal == greatest
+                && contribution.collected.is_complete()
+            {
                 let pages = contribution.collected.into_received().pages;
                 tails.push(RecordPage { entries: pages.into_iter().flat_map(|page| page.entries).collect() });
             }
         }
+        tails.push(self.record.tail_beside(&tails));
         let page = self.merge(&tails, host);
         let view = self.view;
         self.record.forget_consensus_beyond(greatest);
         self.record.install(view, &page);
+        let kept = self.record.everything();
+        if let Some(everything) = kept {
+            self.record.settle_ended(view, everything);
+        }
         self.record.enter_lineage(greatest, view);
-        let received = Received { pages: vec![page], states: Vec::new() };
+        let received = Received { pages: vec![page], states: Vec::new(), kept: kept.into_iter().collect() };
         self.become_normal(greatest, None, received, host);
         for receiver in receivers {
             self.send_start_view(receiver, host);
@@ -677,7 +695,7 @@ impl<O: Operations> Replica<O> {
             host.persist(Fact::ViewPage { view, page });
         }
         let supplement = host.protocol().supplement();
-        host.persist(Fact::ViewInstalled { view, since, supplement, floor });
+        host.persist(Fact::ViewInstalled { view, since, supplement, floor, kept: received.kept });
         if !self.is_member() {
             // It is none of those who serve, and waits until enough of them do.
             host.set_view_change_timer(self.attempt_timeout());
@@ -696,12 +714,12 @@ impl<O: Operations> Replica<O> {
         if let Some(passed_on) = passed_on.filter(|known| known.receiver == to) {
             // It is on its way, or some of it has been lost: then the receiver will say what.
             passed_on.is_asked_for = true;
-            host.send_to_replica(to.index, passed_on.cut.first().clone());
+            host.send_to_replica(to.index, passed_on.cut.first(&self.record));
             return;
         }
         let (cut, transfer) = self.cut_start_view(&to, host);
-        for part in cut.all() {
-            host.send_to_replica(to.index, part.clone());
+        for part in cut.unasked(&self.record) {
+            host.send_to_replica(to.index, part);
         }
         let passed_on = PassedOn { receiver: to, cut, transfer, is_asked_for: true };
         if passed_on.cut.is_whole() {
@@ -716,29 +734,34 @@ impl<O: Operations> Replica<O> {
         let floor = (to.complete < self.floor).then_some(self.floor);
         let shares_base = to.last_normal.is_some() && floor.is_none();
         let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
-        let mut pages: Vec<(RecordPage<O>, Option<O::State>)> = Vec::new();
-        if floor.is_some() {
-            let states = host.protocol().state(self.page_bytes_max);
-            pages.extend(states.into_iter().map(|state| (RecordPage::default(), Some(state))));
-        }
-        let states = pages.len();
-        let beyond = self.record.beyond(since);
-        let bytes: usize = beyond.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
-        let beyond = split_page(beyond, self.page_bytes_max, H::Protocol::entry_bytes);
-        pages.extend(beyond.into_iter().map(|page| (page, None)));
+        let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
+        let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max, entry_bytes);
+        let pages = split_page(page, bytes_max, entry_bytes).into_iter().map(Content::Page);
+        let states = floor.map(|_| host.protocol().state(bytes_max)).unwrap_or_default();
+        let contents = states.into_iter().map(Content::State).chain(pages).collect();
         let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
         let stays_behind = joins && self.makes(Mistake::SupplementStaysBehind);
         let supplement = if stays_behind { O::Supplement::default() } else { host.protocol().supplement() };
-        let view = self.view;
-        let cut = Cut::new(
-            pages,
-            || host.nonce(),
-            |part, (page, state)| {
-                let supplement = supplement.clone();
-                Message::StartView { view, since, part, page, supplement, floor, state }
-            },
-        );
-        (cut, transfer_time(bytes + states * self.page_bytes_max))
+        let message = Message::StartView {
+            view: self.view,
+            since,
+            part: Part::WHOLE,
+            page: RecordPage::default(),
+            outline: Outline::default(),
+            supplement,
+            floor,
+            state: None,
+        };
+        let cut =
+            Cut::new(message, contents, (outline, Scope::Beyond(since)), self.window(), || host.nonce());
+        let transfer = transfer_time(cut.len(), bytes_max);
+        (cut, transfer)
+    }
+
+    /// True while another replica may ask for what this record holds of an outline: nothing of it is collected.
+    pub(super) fn is_read_from(&self) -> bool {
+        let cuts = self.change.handed_over.iter().chain(self.change.passed_on.values().map(|kept| &kept.cut));
+        cuts.into_iter().any(|cut| !cut.is_whole())
     }
 
     /// Drops what nobody asks for any more: its receiver has all of it, or has gone.
@@ -761,6 +784,7 @@ impl<O: Operations> Replica<O> {
         since: Option<View>,
         part: Part,
         page: RecordPage<O>,
+        outline: Outline,
         supplement: O::Supplement,
         floor: Option<Timestamp>,
         state: Option<O::State>,
@@ -782,11 +806,20 @@ impl<O: Operations> Replica<O> {
             return;
         }
         let known = self.change.start_view.take().filter(|known| known.belongs(part));
-        let mut collected = known.unwrap_or_else(|| Collected::new(part));
-        let is_new = collected.add(part, page, state);
+        let mut collected = known.unwrap_or_else(|| Collected::new(part, self.window()));
+        // State takes the place of what is below a floor, so what this replica has of it counts for nothing.
+        let (record, is_shared) = (&self.record, floor.is_none());
+        let is_new = collected.add(part, page, state, &outline, |stretch| {
+            is_shared && record.holds_stretch(stretch, Scope::After(since), outline.floor)
+        });
         if !collected.is_complete() {
+            let (series, missing) = (collected.series(), collected.next());
             self.change.start_view = Some(collected);
             self.on_transfer_progress(is_new, host);
+            if !missing.is_empty() {
+                let leader = self.leader_of(view);
+                host.send_to_replica(leader, Message::PartsMissing { view, series, missing });
+            }
             return;
         }
         let received = collected.into_received();

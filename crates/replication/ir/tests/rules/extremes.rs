@@ -1,7 +1,7 @@
 //! Numbers at the ends of their ranges, said by a replica: none is taken over, each is dropped with a reason, and the replica
 //! restarts from what it has kept.
 
-use quorate_ir::PartRange;
+use quorate_ir::CursorRange;
 
 use super::*;
 
@@ -13,6 +13,11 @@ fn hears(member: &mut Member, number: u64) {
     let (view, peer) = (View(number), ReplicaIndex(1));
     let lives = || BTreeMap::from([(ReplicaIndex(2), number)]);
     let page = RecordPage::default;
+    let place = |micros| (Timestamp { micros, ..Timestamp::ZERO }, transaction(number));
+    let range = CursorRange { first: place(0), last: place(number) };
+    let stretches = vec![Stretch { range, ended: Default::default() }; 3];
+    let outline =
+        || Outline { floor: Timestamp { micros: number, ..Timestamp::ZERO }, stretches: stretches.clone() };
     replica.on_higher_view(super::member(peer), view, desk);
     replica.on_higher_view(CLIENT, view, desk);
     replica.on_start_view_change(peer, view, desk);
@@ -30,6 +35,7 @@ fn hears(member: &mut Member, number: u64) {
             lineage,
             Part::WHOLE,
             page(),
+            outline(),
             0,
             floor,
             complete,
@@ -37,9 +43,9 @@ fn hears(member: &mut Member, number: u64) {
             desk,
         );
     }
-    replica.on_start_view(view, None, Part::WHOLE, page(), 0, None, None, desk);
+    replica.on_start_view(view, None, Part::WHOLE, page(), outline(), 0, None, None, desk);
     let part = Part { series: number, index: number as u32, count: number as u32 };
-    replica.on_start_view(View(1), Some(view), part, page(), 0, None, None, desk);
+    replica.on_start_view(View(1), Some(view), part, page(), outline(), 0, None, None, desk);
     replica.on_parts_missing(
         peer,
         View(1),

@@ -4,6 +4,7 @@
 
 mod coming_back;
 mod extremes;
+mod outlines;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use quorate_core::{
 };
 use quorate_ir::{
     Bounds, ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
-    Operations, Part, Record, RecordPage, Replica, State, Status, Upcalls,
+    Operations, Outline, Part, PartRange, Record, RecordPage, Replica, State, Status, Stretch, Upcalls,
 };
 
 /// Operations are the times at which they take effect, in microseconds.
@@ -308,6 +309,16 @@ impl Member {
         Member { replica, desk: Desk::default() }
     }
 
+    /// The same replica, rebuilt from what it has kept; it has not begun yet.
+    fn restarted(&self) -> Self {
+        let mut again = Self::new(2);
+        for fact in self.desk.facts.iter().cloned() {
+            again.replica.restore(fact, &mut again.desk.ledger);
+        }
+        again.replica.finish_restore();
+        again
+    }
+
     /// One that sends everything in parts, each with one transaction.
     fn with_small_parts(index: u8) -> Self {
         let group = GroupSize::new(3).unwrap();
@@ -354,6 +365,7 @@ impl Member {
             lineage,
             Part::WHOLE,
             page,
+            Outline::default(),
             promise,
             at(floor),
             at(complete),
@@ -365,7 +377,17 @@ impl Member {
     fn is_started(&mut self, start: Start) {
         let Start { view, since, page, floor, state } = start;
         let (view, since) = (View(view), since.map(View));
-        self.replica.on_start_view(view, since, Part::WHOLE, page, 0, floor.map(at), state, &mut self.desk);
+        self.replica.on_start_view(
+            view,
+            since,
+            Part::WHOLE,
+            page,
+            Outline::default(),
+            0,
+            floor.map(at),
+            state,
+            &mut self.desk,
+        );
     }
 
     /// Everything below has ended here, is collected and forgotten.
@@ -630,6 +652,7 @@ fn parts_of_different_messages_are_not_put_together() {
             vec![View(0)],
             part,
             RecordPage::default(),
+            Outline::default(),
             0,
             at(0),
             at(0),
@@ -647,7 +670,17 @@ fn parts_of_different_messages_are_not_put_together() {
     let start = |joiner: &mut Member, series, index| {
         let part = Part { series, index, count: 2 };
         let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
-        joiner.replica.on_start_view(view, since, part, page, 0, None, None, &mut joiner.desk);
+        joiner.replica.on_start_view(
+            view,
+            since,
+            part,
+            page,
+            Outline::default(),
+            0,
+            None,
+            None,
+            &mut joiner.desk,
+        );
     };
     start(&mut joiner, 1, 0);
     start(&mut joiner, 2, 1);
@@ -758,8 +791,8 @@ fn whoever_lacks_what_was_collected_is_given_state() {
 #[test]
 fn what_was_made_for_a_receiver_is_sent_to_that_one_and_in_that_view() {
     let mut leader = Member::with_small_parts(1);
-    leader.decides(1, 50);
-    leader.decides(2, 60);
+    leader.proposes(1, 1, 50);
+    leader.proposes(2, 1, 60);
     leader.is_handed(Contribution::new(0, 1));
     assert!(leader.is_normal_in(1));
     leader.desk.sent.clear();
@@ -791,7 +824,17 @@ fn what_has_arrived_in_part_is_asked_for_only_in_its_view() {
     };
     let part = Part { series: 7, index: 0, count: 2 };
     let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
-    joiner.replica.on_start_view(view, since, part, page, 0, None, None, &mut joiner.desk);
+    joiner.replica.on_start_view(
+        view,
+        since,
+        part,
+        page,
+        Outline::default(),
+        0,
+        None,
+        None,
+        &mut joiner.desk,
+    );
     assert!(asks(&mut joiner));
     joiner.joins(0, 4);
     assert!(!asks(&mut joiner), "the leader of view 4 has sent nothing yet");

@@ -9,7 +9,7 @@ use quorate_core::{
     Address, ClientId, Key, KeyRange, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
     Value, View,
 };
-use quorate_ir::{Message as Ir, OperationId, Part, RecordPage};
+use quorate_ir::{Message as Ir, OperationId, Outline, Part, RecordPage};
 use quorate_qwstore::Message;
 use quorate_qwstore::message::{Put, Supplement};
 
@@ -133,6 +133,7 @@ impl Hostile {
                     since: None,
                     part: Part::WHOLE,
                     page,
+                    outline: Outline { floor: far, ..Outline::default() },
                     supplement: Supplement::default(),
                     floor: Some(far),
                     state: None,

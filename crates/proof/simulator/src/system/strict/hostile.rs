@@ -14,7 +14,7 @@ use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex,
     ShardId, Timestamp, Transaction, TransactionId, Value, View, Write,
 };
-use quorate_ir::{OperationId, Part, PartRange, RecordPage};
+use quorate_ir::{OperationId, Outline, Part, PartRange, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Vote};
 use quorate_tapir::{Message, Tapir};
 
@@ -287,6 +287,7 @@ impl Hostile {
                     lineage: vec![view],
                     part,
                     page,
+                    outline: Outline { floor: timestamp, ..Outline::default() },
                     supplement: Default::default(),
                     floor: timestamp,
                     complete: timestamp,
@@ -297,6 +298,7 @@ impl Hostile {
                     since: None,
                     part,
                     page,
+                    outline: Outline { floor: timestamp, ..Outline::default() },
                     supplement: Default::default(),
                     floor: Some(timestamp),
                     state: Default::default(),

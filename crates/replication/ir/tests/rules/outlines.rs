@@ -1,0 +1,113 @@
+//! What has ended is told by an outline: only what the receiver lacks is asked for, and the rest it keeps.
+
+use super::*;
+
+/// A leader of view 1 that has decided what `decided` says and was handed a tail with this outline.
+fn leads_with(decided: &[(u64, u64)], last_normal: u64, stretches: &[(u64, u64)]) -> Member {
+    let mut leader = Member::new(1);
+    for (sequence, time) in decided {
+        leader.decides(*sequence, *time);
+    }
+    let stretches = stretches.iter().map(|(sequence, time)| stretch_of(*sequence, *time)).collect::<Vec<_>>();
+    let part = Part { series: 7, index: 0, count: 1 + stretches.len() as u32 };
+    let outline = Outline { floor: at(0), stretches };
+    leader.replica.on_do_view_change(
+        ReplicaIndex(0),
+        View(1),
+        Some(View(last_normal)),
+        vec![View(last_normal)],
+        part,
+        RecordPage::default(),
+        outline,
+        0,
+        at(0),
+        at(0),
+        &BTreeMap::new(),
+        &mut leader.desk,
+    );
+    leader
+}
+
+/// The stretch of a record with one decision in it.
+fn stretch_of(sequence: u64, time: u64) -> Stretch {
+    let mut other = Member::with_small_parts(0);
+    other.decides(sequence, time);
+    other.decides(1_000, 1_000);
+    other.joins(1, 1);
+    let outlined = other.desk.sent.iter().find_map(|(_, message)| match message {
+        Message::DoViewChange { outline, .. } => outline.stretches.first().copied(),
+        _ => None,
+    });
+    outlined.expect("what has ended last is spelled out, and the rest outlined")
+}
+
+#[test]
+fn what_a_leader_holds_itself_is_not_handed_over() {
+    let leader = leads_with(&[(1, 50), (2, 60)], 0, &[(1, 50), (2, 60)]);
+    assert!(leader.is_normal_in(1), "it has everything already");
+    let leader = leads_with(&[(1, 50)], 0, &[(1, 50), (2, 60)]);
+    assert!(!leader.is_normal_in(1));
+    let asked = leader.desk.sent.iter().find_map(|(_, message)| match message {
+        Message::PartsMissing { view: View(1), series: 7, missing } => Some(missing.clone()),
+        _ => None,
+    });
+    assert_eq!(asked, Some(vec![PartRange { first: 2, last: 2 }]), "the one that it lacks");
+    let leader = leads_with(&[(1, 51)], 0, &[(1, 50)]);
+    assert!(!leader.is_normal_in(1), "the same transaction at another time is not the same");
+}
+
+#[test]
+fn a_receiver_keeps_what_the_leader_holds_too_and_it_is_no_news_any_more() {
+    let mut joiner = Member::new(2);
+    joiner.decides(1, 50);
+    joiner.decides(2, 60);
+    let outline = Outline { floor: at(0), stretches: vec![stretch_of(1, 50), stretch_of(3, 70)] };
+    let part = |index| Part { series: 7, index, count: 3 };
+    let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
+    joiner.replica.on_start_view(view, since, part(0), page, outline, 0, None, None, &mut joiner.desk);
+    assert!(!joiner.is_normal_in(1), "it lacks the third");
+    let entries = OperationEntries {
+        inconsistent: Some(InconsistentEntry { operation: Decided { at: 70, last: 70 }, executed: true }),
+        consensus: Vec::new(),
+    };
+    let page = RecordPage { entries: vec![(transaction(3), entries)] };
+    joiner.replica.on_start_view(
+        view,
+        since,
+        part(2),
+        page,
+        Outline::default(),
+        0,
+        None,
+        None,
+        &mut joiner.desk,
+    );
+    assert!(joiner.is_normal_in(1));
+    let tail = |member: &Member| -> Vec<u64> {
+        member.replica.record().tail().entries.iter().map(|(id, _)| id.sequence).collect()
+    };
+    assert_eq!(tail(&joiner), [2], "the others may not have it");
+    let restarted = joiner.restarted();
+    assert_eq!(tail(&restarted), [2]);
+    assert_eq!(restarted.replica.record().all_inconsistent().len(), 3);
+}
+
+#[test]
+fn what_may_still_be_read_for_another_replica_is_not_collected() {
+    let mut member = Member::with_small_parts(0);
+    member.decides(1, 5);
+    member.decides(2, 6);
+    member.joins(1, 1);
+    member.collects(10);
+    assert_eq!(member.replica.record().len(), 2, "the leader may ask for it");
+    member.is_started(Start {
+        view: 1,
+        since: Some(0),
+        page: RecordPage::default(),
+        floor: None,
+        state: None,
+    });
+    assert!(member.is_normal_in(1));
+    while member.replica.collect(usize::MAX) {}
+    assert_eq!(member.replica.record().len(), 0);
+}
