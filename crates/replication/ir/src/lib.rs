@@ -44,7 +44,7 @@ pub mod wire;
 
 pub use bounds::Bounds;
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
-pub use member::{Member, MemberEvent, MemberSettings, MemberState, SearchSettings};
+pub use member::{Member, MemberEvent, MemberSettings, MemberState, Postponed, SearchSettings};
 pub use message::{FloorMessage, Message, OperationId, Part, PartRange};
 pub use mistake::Mistake;
 pub use quorate_core::hosted::Status;

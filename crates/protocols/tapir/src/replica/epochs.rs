@@ -14,7 +14,7 @@
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Context, Epoch, Groups, ReplicaId, ShardId, TransactionId};
-use quorate_ir::Member;
+use quorate_ir::{Member, Postponed};
 
 use super::Replica;
 use crate::record::Record;
@@ -49,6 +49,8 @@ impl Replica {
         self.recoveries.enter_epoch(self.groups.clone());
         self.member.give_up_search();
         self.asked.clear();
+        // It was asked under the membership before.
+        self.postponed = Postponed::default();
         let succession = self.groups.succession(self.config.replica.shard);
         if succession.present.since > self.ir.since() {
             self.with_desk(context.random, outbox, |ir, desk| ir.enter_epoch(succession, desk));

@@ -33,6 +33,7 @@ mod handover;
 mod holds;
 mod member;
 mod participant;
+mod postponed;
 mod promises;
 mod reads;
 mod remains;
@@ -53,7 +54,7 @@ use quorate_core::{
     Address, Context, Epoch, Groups, Input, Instant, Machine, Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::member::Beginning;
-use quorate_ir::{FloorMessage, Member, MemberEvent, MemberState, OperationId};
+use quorate_ir::{FloorMessage, Member, MemberEvent, MemberState, OperationId, Postponed};
 use quorate_store::{PreparedSet, Versions, WalkBelow};
 
 use crate::config::ReplicaConfig;
@@ -122,6 +123,8 @@ pub struct Replica {
     turns: Turns,
     /// When the timer of the turns fires.
     turns_timer: Option<Instant>,
+    /// What clients have asked since it left its last view.
+    postponed: Postponed<Message>,
     /// Who the replicas of the keyspace are.
     groups: Groups,
     /// The epoch of which the disk knows.
@@ -168,6 +171,7 @@ impl Machine for Replica {
             agenda_timer: None,
             turns: Turns::default(),
             turns_timer: None,
+            postponed: Postponed::default(),
             recorded_epoch: Epoch::FIRST,
             groups,
             verification: Verification::default(),
@@ -193,7 +197,11 @@ impl Machine for Replica {
         match input {
             Input::Start => self.on_start(context, outbox),
             Input::Message { from, epoch, message } if epoch == self.groups.epoch => {
-                self.on_message(from, message, context, outbox);
+                if self.postpones(from, &message) {
+                    self.postpone(from, message, context.now, outbox);
+                } else {
+                    self.on_message(from, message, context, outbox);
+                }
             }
             Input::Message { from, epoch, .. } => self.on_other_epoch(from, epoch, outbox),
             Input::Timer(ReplicaTimer::ViewChange) => {
@@ -209,6 +217,7 @@ impl Machine for Replica {
             }
             Input::Command(ReplicaCommand::Verify(request)) => self.on_verify(&request, context.now, outbox),
         }
+        self.attend_postponed(context, outbox);
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);
         self.count_records(&outbox.effects()[emitted_before..]);

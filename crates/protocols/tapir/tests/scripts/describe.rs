@@ -3,7 +3,7 @@
 use quorate_core::command::{Event, Failure, Outcome};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId};
-use quorate_ir::{Cursor, Message as Ir, OperationEntries, Part, PartRange};
+use quorate_ir::{Cursor, Message as Ir, OperationEntries, Outline, Part, PartRange, Stretch};
 use quorate_tapir::Message;
 use quorate_tapir::message::{
     Decision, FoundKey, FoundVersion, Prepare, SnapshotVersion, Tapir, ValidatedVersion, Vote,
@@ -120,19 +120,21 @@ fn ir(message: &Ir<Tapir>) -> String {
         }
         Ir::HigherView { view } => format!("higher view {view}"),
         Ir::StartViewChange { view } => format!("start view change to {view}"),
-        Ir::DoViewChange { view, last_normal, page, part, .. } => {
+        Ir::DoViewChange { view, last_normal, page, part, outline, .. } => {
             let last =
                 last_normal.map_or("lost everything".to_owned(), |view| format!("last normal in {view}"));
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
-            format!("DO-VIEW-CHANGE {view}{}, {last} [{}]", which(*part), page.join("; "))
+            let outlined = outlined(outline);
+            format!("DO-VIEW-CHANGE {view}{}, {last} [{}]{outlined}", which(*part), page.join("; "))
         }
-        Ir::StartView { view, since, page, floor, state, part, .. } => {
+        Ir::StartView { view, since, page, floor, state, part, outline, .. } => {
             let since = since.map_or("the beginning".to_owned(), |view| view.to_string());
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
             let floor = floor.map_or(String::new(), |floor| format!(", state below {}", at(floor)));
             let state = state.iter().flat_map(|state| &state.versions).map(version).collect::<Vec<_>>();
             let state = if state.is_empty() { String::new() } else { format!(" {{{}}}", state.join(" ")) };
-            format!("START-VIEW {view}{} since {since}{floor} [{}]{state}", which(*part), page.join("; "))
+            let outlined = outlined(outline);
+            format!("START-VIEW {view}{} since {since}{floor} [{}]{outlined}{state}", which(*part), page.join("; "))
         }
         Ir::PartsMissing { view, missing, .. } => {
             let range = |range: &PartRange| match range.last - range.first {
@@ -360,5 +362,17 @@ pub(super) fn event(event: &Event) -> String {
         Event::Resolved { transaction: id, outcome: known } => {
             format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))
         }
+    }
+}
+
+/// What the last parts of a message hold.
+fn outlined(outline: &Outline) -> String {
+    let stretch = |stretch: &Stretch| {
+        let (first, last) = (at(stretch.range.first.0), at(stretch.range.last.0));
+        if first == last { first } else { format!("{first} to {last}") }
+    };
+    match outline.stretches.as_slice() {
+        [] => String::new(),
+        stretches => format!(", outlined: {}", stretches.iter().map(stretch).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -26,7 +26,8 @@ mod counterparts;
 mod desk;
 mod differences;
 mod event;
-pub mod search;
+pub mod postponed;
+mod search;
 mod shortening;
 mod state;
 
@@ -38,6 +39,7 @@ use crate::{
 };
 pub use desk::Desk;
 pub use event::MemberEvent;
+pub use postponed::Postponed;
 use search::Searching;
 pub use search::{Reached, SearchSettings};
 pub use state::{Beginning, Kept, MemberSettings, MemberState, Parts};

@@ -70,8 +70,7 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
             message.set(2, vec![Value::Varint(one.max(other))]);
         }
         // One place is a part of a record, too.
-        "ir.CursorRange" if random.chance(0.5) => message.set(1, message.all(2).to_vec()),
-        "ir.CursorRange" => message.set(1, Vec::new()),
+        "ir.CursorRange" => message.set(1, message.all(2).to_vec()),
         // A condition or step about a range has no key.
         "procedures.Condition" if !message.all(6).is_empty() => message.set(1, Vec::new()),
         "procedures.Step" if !message.all(7).is_empty() => message.set(1, Vec::new()),
