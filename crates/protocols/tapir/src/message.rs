@@ -52,6 +52,13 @@ impl Operations for Tapir {
         matches!(decision, Decision::Commit { .. })
     }
 
+    fn bytes(decision: &Decision) -> usize {
+        match decision {
+            Decision::Commit { transaction, .. } => transaction.bytes(),
+            Decision::Abort { .. } => 0,
+        }
+    }
+
     fn is_favourable(vote: &Vote) -> bool {
         *vote == Vote::Ok
     }

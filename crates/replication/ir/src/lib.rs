@@ -89,6 +89,9 @@ pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
     /// everywhere before it is collected.
     fn leaves_state(operation: &Self::Inconsistent) -> bool;
 
+    /// Roughly how many bytes an inconsistent operation has.
+    fn bytes(operation: &Self::Inconsistent) -> usize;
+
     /// True if an inconsistent operation may run as soon as it arrives, in groups of any size: nothing that others could still
     /// need is let go of by it (T24).
     fn runs_on_arrival(operation: &Self::Inconsistent) -> bool {

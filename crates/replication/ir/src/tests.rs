@@ -35,6 +35,10 @@ impl Operations for Words {
         true
     }
 
+    fn bytes(_: &&'static str) -> usize {
+        1
+    }
+
     fn is_favourable(verdict: &char) -> bool {
         *verdict == 'y'
     }

@@ -48,6 +48,10 @@ impl Operations for Numbers {
         true
     }
 
+    fn bytes(_: &u64) -> usize {
+        1
+    }
+
     fn is_favourable(verdict: &bool) -> bool {
         *verdict
     }

@@ -68,6 +68,10 @@ impl Operations for QwStore {
         true
     }
 
+    fn bytes(put: &Arc<Put>) -> usize {
+        put.bytes()
+    }
+
     /// A put lets go of nothing that others could still need.
     fn runs_on_arrival(_: &Arc<Put>) -> bool {
         true

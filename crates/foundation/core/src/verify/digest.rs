@@ -85,6 +85,11 @@ impl Checksum {
         Checksum { low: xxh64(0, parts), high: xxh64(1, parts) }
     }
 
+    /// The sum without another that is part of it.
+    pub fn minus(self, other: Checksum) -> Checksum {
+        Checksum { low: self.low.wrapping_sub(other.low), high: self.high.wrapping_sub(other.high) }
+    }
+
     /// The sum with another.
     pub fn plus(self, other: Checksum) -> Checksum {
         Checksum { low: self.low.wrapping_add(other.low), high: self.high.wrapping_add(other.high) }

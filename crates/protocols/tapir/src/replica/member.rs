@@ -9,7 +9,7 @@ use quorate_store::WalkBelow;
 use super::participant::Participant;
 use super::{Replica, ReplicaTimer};
 use crate::config::ReplicaConfig;
-use crate::message::{Decision, Message, StatePage, Supplement, Tapir};
+use crate::message::{Message, StatePage, Supplement, Tapir};
 use crate::record::Record;
 use crate::rules::Plant;
 
@@ -71,13 +71,6 @@ impl Member<Tapir> for Replica {
     ) -> (StatePage, Option<Key>) {
         let (versions, next) = participant.versions.page_after(after, bytes_max);
         (StatePage { versions }, next)
-    }
-
-    fn operation_bytes(decision: &Decision) -> usize {
-        match decision {
-            Decision::Commit { transaction, .. } => transaction.bytes(),
-            Decision::Abort { .. } => 0,
-        }
     }
 
     fn collect_versions(&mut self, max: usize) -> bool {

@@ -134,7 +134,11 @@ fn ir(message: &Ir<Tapir>) -> String {
             let state = state.iter().flat_map(|state| &state.versions).map(version).collect::<Vec<_>>();
             let state = if state.is_empty() { String::new() } else { format!(" {{{}}}", state.join(" ")) };
             let outlined = outlined(outline);
-            format!("START-VIEW {view}{} since {since}{floor} [{}]{outlined}{state}", which(*part), page.join("; "))
+            format!(
+                "START-VIEW {view}{} since {since}{floor} [{}]{outlined}{state}",
+                which(*part),
+                page.join("; ")
+            )
         }
         Ir::PartsMissing { view, missing, .. } => {
             let range = |range: &PartRange| match range.last - range.first {

@@ -101,9 +101,6 @@ pub trait Member<O: Operations>:
         bytes_max: usize,
     ) -> (O::State, Option<Key>);
 
-    /// Roughly how many bytes an operation has.
-    fn operation_bytes(operation: &O::Inconsistent) -> usize;
-
     /// Drops versions that the floor makes superfluous; looks at `max` keys at most. True if more is left to do.
     fn collect_versions(&mut self, max: usize) -> bool;
 

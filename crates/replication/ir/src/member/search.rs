@@ -317,7 +317,7 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
         for transaction in transactions.iter().take(OPERATIONS_MAX) {
             let known = self.member.ir().record().inconsistent(*transaction).filter(|known| known.executed);
             let Some(known) = known else { continue };
-            bytes += M::operation_bytes(&known.operation);
+            bytes += O::bytes(&known.operation);
             // Operations that do not fit are asked for again, or pushed again.
             if !operations.is_empty() && bytes > bytes_max {
                 break;

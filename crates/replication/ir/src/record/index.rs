@@ -1,18 +1,109 @@
-//! The entries of a record by timestamp, and how many of them are older than a log that is being shortened.
+//! The entries of a record by timestamp: which are open, what has ended when, and how many are older than a log that is being shortened.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
-use quorate_core::{Timestamp, TransactionId};
+use quorate_core::verify::Checksum;
+use quorate_core::{ClientId, Timestamp, TransactionId};
+
+use super::origins::Origin;
 
 /// A place in a record that is walked by timestamp.
 pub type Cursor = (Timestamp, TransactionId);
+
+/// What has ended is summed up by slices of time of 2^17 microseconds, an eighth of a second.
+const SLICE_BITS: u32 = 17;
+
+/// A slice of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slice(u64);
+
+impl Slice {
+    /// No slice is earlier.
+    pub(super) const FIRST: Slice = Slice(0);
+    /// No slice is later.
+    pub(super) const LAST: Slice = Slice(u64::MAX >> SLICE_BITS);
+
+    /// The one in which a timestamp lies.
+    pub(super) fn of(timestamp: Timestamp) -> Slice {
+        Slice(timestamp.micros >> SLICE_BITS)
+    }
+
+    /// The one after it, or itself if there is none.
+    pub(super) fn next(self) -> Slice {
+        Slice(self.0 + 1).min(Slice::LAST)
+    }
+
+    /// The one before it, or itself if there is none.
+    pub(super) fn before(self) -> Slice {
+        Slice(self.0.saturating_sub(1))
+    }
+
+    /// Its first place.
+    pub(super) fn first(self) -> Cursor {
+        let micros = self.0 << SLICE_BITS;
+        (Timestamp { micros, ..Timestamp::ZERO }, TransactionId::default())
+    }
+
+    /// Its last place.
+    pub(super) fn last(self) -> Cursor {
+        let micros = self.0 << SLICE_BITS | ((1 << SLICE_BITS) - 1);
+        let client = ClientId(u64::MAX);
+        let id = TransactionId { client, sequence: u64::MAX, attempt: u32::MAX };
+        (Timestamp { micros, client }, id)
+    }
+}
+
+/// How much has ended in a slice of time, of one origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// The sum over the entries.
+    pub(super) checksum: Checksum,
+    /// How many there are.
+    pub(super) entries: usize,
+    /// Roughly how many bytes they have.
+    pub(super) bytes: usize,
+}
+
+impl Ended {
+    /// One entry.
+    fn one(cursor: Cursor, bytes: u32) -> Self {
+        Ended { checksum: checksum(cursor), entries: 1, bytes: bytes as usize }
+    }
+
+    /// With another.
+    pub(super) fn plus(self, other: Ended) -> Self {
+        Ended {
+            checksum: self.checksum.plus(other.checksum),
+            entries: self.entries + other.entries,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    fn minus(self, other: Ended) -> Self {
+        assert!(self.entries >= other.entries && self.bytes >= other.bytes, "what goes was there");
+        Ended {
+            checksum: self.checksum.minus(other.checksum),
+            entries: self.entries - other.entries,
+            bytes: self.bytes - other.bytes,
+        }
+    }
+}
+
+/// The checksum of an operation that has ended: that it has is all that there is to say of it, for nothing else can have ended the transaction.
+pub(super) fn checksum((timestamp, transaction): Cursor) -> Checksum {
+    let words = [timestamp.micros, timestamp.client.0, transaction.client.0, transaction.sequence];
+    let words = words.map(u64::to_le_bytes);
+    Checksum::of(&[words.as_flattened(), &transaction.attempt.to_le_bytes()])
+}
 
 /// How an entry stands in the index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     timestamp: Timestamp,
     generation: u32,
-    open: bool,
+    /// Once it has ended: where it has come from, and how many bytes it has.
+    ended: Option<(Origin, u32)>,
 }
 
 impl Mark {
@@ -20,49 +111,80 @@ impl Mark {
     pub(super) fn cursor(self, id: TransactionId) -> Cursor {
         (self.timestamp, id)
     }
+
+    /// Roughly how many bytes it has, once it has ended.
+    pub(super) fn bytes(self) -> usize {
+        self.ended.map_or(0, |(_, bytes)| bytes as usize)
+    }
 }
 
 /// The index of a record.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) by_timestamp: BTreeSet<Cursor>,
+    /// The entries that are open.
+    pub(super) open: BTreeSet<TransactionId>,
+    /// What has ended.
+    ended: BTreeMap<(Slice, Origin), Ended>,
     /// Counts the beginnings of a log.
     generation: u32,
-    /// How many entries are open.
-    open: usize,
     /// How many entries are of earlier generations, and how many of these are open.
     older: usize,
     older_open: usize,
 }
 
 impl Index {
-    /// An entry is new, or has changed.
+    /// An entry is new, or has changed. `ended` tells where it has come from and how many bytes it has, if it has ended.
     pub(super) fn update(
         &mut self,
         id: TransactionId,
         mark: &mut Option<Mark>,
         timestamp: Timestamp,
-        open: bool,
+        ended: Option<(Origin, u32)>,
     ) {
         let Some(known) = mark else {
             self.by_timestamp.insert((timestamp, id));
-            self.open += usize::from(open);
-            *mark = Some(Mark { timestamp, generation: self.generation, open });
+            *mark = Some(Mark { timestamp, generation: self.generation, ended });
+            match ended {
+                Some(ended) => self.count((timestamp, id), ended),
+                None => drop(self.open.insert(id)),
+            }
             return;
         };
-        if known.timestamp != timestamp {
-            self.by_timestamp.remove(&(known.timestamp, id));
-            self.by_timestamp.insert((timestamp, id));
-            known.timestamp = timestamp;
+        if known.timestamp == timestamp && known.ended == ended {
+            return;
         }
-        if known.open && !open {
-            self.close(known);
+        match known.ended {
+            Some(before) => self.discount(known.cursor(id), before),
+            None if ended.is_some() => self.close(id, *known),
+            None => {}
+        }
+        if known.timestamp != timestamp {
+            self.by_timestamp.remove(&known.cursor(id));
+            self.by_timestamp.insert((timestamp, id));
+        }
+        if let Some(ended) = ended {
+            self.count((timestamp, id), ended);
+        }
+        (known.timestamp, known.ended) = (timestamp, ended);
+    }
+
+    fn count(&mut self, cursor: Cursor, (origin, bytes): (Origin, u32)) {
+        let slice = self.ended.entry((Slice::of(cursor.0), origin)).or_default();
+        *slice = slice.plus(Ended::one(cursor, bytes));
+    }
+
+    fn discount(&mut self, cursor: Cursor, (origin, bytes): (Origin, u32)) {
+        let key = (Slice::of(cursor.0), origin);
+        let slice = self.ended.get_mut(&key).expect("what has ended was counted");
+        *slice = slice.minus(Ended::one(cursor, bytes));
+        if slice.entries == 0 {
+            self.ended.remove(&key);
         }
     }
 
-    fn close(&mut self, mark: &mut Mark) {
-        mark.open = false;
-        self.open -= 1;
+    fn close(&mut self, id: TransactionId, mark: Mark) {
+        self.open.remove(&id);
         if mark.generation != self.generation {
             self.older_open -= 1;
         }
@@ -70,21 +192,43 @@ impl Index {
 
     /// An entry is dropped.
     pub(super) fn remove(&mut self, id: TransactionId, mark: &mut Option<Mark>) {
-        let Some(mut known) = mark.take() else { return };
-        self.by_timestamp.remove(&(known.timestamp, id));
-        if known.open {
-            self.close(&mut known);
+        let Some(known) = mark.take() else { return };
+        self.by_timestamp.remove(&known.cursor(id));
+        match known.ended {
+            Some(ended) => self.discount(known.cursor(id), ended),
+            None => self.close(id, known),
         }
         if known.generation != self.generation {
             self.older -= 1;
         }
     }
 
+    /// What has ended, by slice of time, of the origins for which `counts` says so.
+    pub(super) fn ended(
+        &self,
+        slices: RangeInclusive<Slice>,
+        counts: impl Fn(Origin) -> bool,
+    ) -> BTreeMap<Slice, Ended> {
+        let (first, last) = (*slices.start(), *slices.end());
+        let mut sums: BTreeMap<Slice, Ended> = BTreeMap::new();
+        if first > last {
+            return sums;
+        }
+        let range = self.ended.range((first, Origin::FIRST)..=(last, Origin::LAST));
+        for ((slice, origin), ended) in range {
+            if counts(*origin) {
+                let sum = sums.entry(*slice).or_default();
+                *sum = sum.plus(*ended);
+            }
+        }
+        sums
+    }
+
     /// A log begins anew: what is there now is older.
     pub(super) fn start_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.older = self.by_timestamp.len();
-        self.older_open = self.open;
+        self.older_open = self.open.len();
     }
 
     /// How many entries are older than the log.
@@ -113,14 +257,15 @@ mod tests {
         let at = |micros| Timestamp { micros, ..Timestamp::ZERO };
         let mut index = Index::default();
         let mut marks = [None; 4];
-        index.update(id(0), &mut marks[0], at(1), true);
-        index.update(id(1), &mut marks[1], at(2), true);
-        index.update(id(2), &mut marks[2], at(3), false);
+        let ended = Some((Origin::FIRST, 1));
+        index.update(id(0), &mut marks[0], at(1), None);
+        index.update(id(1), &mut marks[1], at(2), None);
+        index.update(id(2), &mut marks[2], at(3), ended);
         index.start_generation();
-        index.update(id(3), &mut marks[3], at(4), true);
+        index.update(id(3), &mut marks[3], at(4), None);
         assert_eq!((index.older(), index.older_open()), (3, 2));
-        index.update(id(0), &mut marks[0], at(9), false);
-        index.update(id(3), &mut marks[3], at(4), false);
+        index.update(id(0), &mut marks[0], at(9), ended);
+        index.update(id(3), &mut marks[3], at(4), ended);
         assert_eq!((index.older(), index.older_open()), (3, 1));
         assert!(index.is_older(marks[0].as_ref()) && !index.is_older(marks[3].as_ref()));
         index.remove(id(1), &mut marks[1]);
@@ -129,5 +274,37 @@ mod tests {
         assert_eq!(index.by_timestamp.len(), 2);
         index.start_generation();
         assert_eq!((index.older(), index.older_open()), (2, 0));
+    }
+
+    #[test]
+    fn what_has_ended_is_summed_up_by_slice_and_origin() {
+        let id = |sequence| TransactionId { sequence, ..TransactionId::default() };
+        let at = |micros| Timestamp { micros, ..Timestamp::ZERO };
+        let (tail, base) = (Origin::FIRST, Origin::LAST);
+        let mut index = Index::default();
+        let mut marks = [None; 4];
+        let second = 1 << SLICE_BITS;
+        index.update(id(0), &mut marks[0], at(1), Some((tail, 10)));
+        index.update(id(1), &mut marks[1], at(second - 1), Some((base, 20)));
+        index.update(id(2), &mut marks[2], at(second), Some((tail, 40)));
+        index.update(id(3), &mut marks[3], at(2), None);
+        let all = Slice::FIRST..=Slice::LAST;
+        let bytes = |index: &Index, counts: &dyn Fn(Origin) -> bool| -> Vec<usize> {
+            index.ended(all.clone(), counts).into_values().map(|ended| ended.bytes).collect()
+        };
+        assert_eq!(bytes(&index, &|_| true), [30, 40]);
+        assert_eq!(bytes(&index, &|origin| origin == base), [20]);
+        assert_eq!(index.open, BTreeSet::from([id(3)]));
+        let sum = |index: &Index| index.ended(Slice(0)..=Slice(0), |_| true)[&Slice(0)].checksum;
+        assert_eq!(sum(&index), checksum((at(1), id(0))).plus(checksum((at(second - 1), id(1)))));
+        index.update(id(3), &mut marks[3], at(3), Some((tail, 5)));
+        index.remove(id(0), &mut marks[0]);
+        assert_eq!((bytes(&index, &|_| true), index.open.len()), (vec![25, 40], 0));
+        index.update(id(1), &mut marks[1], at(second + 7), Some((tail, 20)));
+        assert_eq!(bytes(&index, &|_| true), [5, 60], "it stands elsewhere now");
+        for (place, mark) in marks.iter_mut().enumerate() {
+            index.remove(id(place as u64), mark);
+        }
+        assert!(index.ended.is_empty() && index.by_timestamp.is_empty());
     }
 }

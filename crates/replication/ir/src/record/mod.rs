@@ -5,13 +5,14 @@
 //! that was normal in a view had from its start, and the *tail* that came since.
 //!
 //! Entries are also indexed by timestamp, so that replicas can compare what ended below a floor page by page, and so that
-//! collecting it costs what it frees.
+//! collecting it costs what it frees. What has ended is summed up as it ends, so that a view change looks at little of it.
 
 mod index;
+mod origins;
 mod pages;
 mod stretches;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use quorate_core::{Ballot, Timestamp, TransactionId, View};
@@ -20,6 +21,7 @@ use crate::Operations;
 use crate::message::OperationId;
 pub use index::Cursor;
 use index::{Index, Mark};
+use origins::{Origin, Origins};
 use pages::TransactionPages;
 pub(crate) use stretches::Scope;
 pub use stretches::{CursorRange, Outline, Stretch};
@@ -103,6 +105,9 @@ pub struct Record<O: Operations> {
     slots: TransactionPages<Slot<O>>,
     lineage: Vec<View>,
     index: Index,
+    origins: Origins,
+    /// Transactions that have ended since the base of a view held them as open.
+    settled: BTreeSet<TransactionId>,
 }
 
 /// A page of what a record holds below a floor.
@@ -116,11 +121,11 @@ pub struct Summary {
     pub next: Option<Cursor>,
 }
 
-/// An entry and the view with whose base it came; none if it belongs to the tail.
+/// An entry, and where it has come from.
 #[derive(Debug)]
 struct Installed<T> {
     entry: T,
-    base: Option<View>,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -135,10 +140,30 @@ struct Slot<O: Operations> {
 }
 
 impl<O: Operations> Slot<O> {
-    fn settle(&mut self) {
-        let greatest = self.consensus.iter().filter_map(|known| known.base).max();
+    /// The inconsistent operation has run. Notes it if a base held the transaction as open.
+    fn settle(&mut self, id: TransactionId, origins: &Origins, settled: &mut BTreeSet<TransactionId>) {
+        let greatest = self.consensus.iter().filter_map(|known| origins.base(known.origin)).max();
         self.settled = self.settled.max(greatest);
         self.consensus = Vec::new();
+        if self.settled.is_some() {
+            settled.insert(id);
+        }
+    }
+
+    /// True if something of it belongs to the tail.
+    fn is_in_tail(&self, origins: &Origins) -> bool {
+        let consensus = self.consensus.iter().map(|known| known.origin);
+        let mut all = self.inconsistent.iter().map(|known| known.origin).chain(consensus);
+        all.any(|origin| origins.base(origin).is_none())
+    }
+
+    /// The tail has become part of the base of `view`, but not what belongs to it here.
+    fn stay_in_tail(&mut self, before: &BTreeSet<Origin>, origins: &Origins) {
+        let consensus = self.consensus.iter_mut().map(|known| &mut known.origin);
+        let all = self.inconsistent.iter_mut().map(|known| &mut known.origin).chain(consensus);
+        for origin in all.filter(|origin| before.contains(origin)) {
+            *origin = origins.tail();
+        }
     }
 
     fn is_executed(&self) -> bool {
@@ -156,8 +181,12 @@ impl<O: Operations> Slot<O> {
 
     /// Keeps the index in step after a change.
     fn index(&mut self, id: TransactionId, index: &mut Index) {
-        let (timestamp, open) = (self.timestamp().unwrap_or_default(), !self.is_executed());
-        index.update(id, &mut self.mark, timestamp, open);
+        let timestamp = self.timestamp().unwrap_or_default();
+        let ended = self.inconsistent.as_ref().filter(|known| known.entry.executed).map(|known| {
+            let bytes = ENTRY_BYTES + O::bytes(&known.entry.operation);
+            (known.origin, u32::try_from(bytes).unwrap_or(u32::MAX))
+        });
+        index.update(id, &mut self.mark, timestamp, ended);
     }
 
     /// True if the slot tells something that a floor does not: a decision, or a proposal that can take effect or lies
@@ -204,12 +233,21 @@ impl<O: Operations> Default for Slot<O> {
     }
 }
 
+/// Roughly how many bytes an entry has beside its operation.
+const ENTRY_BYTES: usize = 100;
+
 /// So many of the latest ancestors are remembered. A receiver that shares none of them is sent everything.
 const LINEAGE_MAX: usize = 64;
 
 impl<O: Operations> Default for Record<O> {
     fn default() -> Self {
-        Record { slots: TransactionPages::default(), lineage: Vec::new(), index: Index::default() }
+        Record {
+            slots: TransactionPages::default(),
+            lineage: Vec::new(),
+            index: Index::default(),
+            origins: Origins::default(),
+            settled: BTreeSet::new(),
+        }
     }
 }
 
@@ -292,10 +330,10 @@ impl<O: Operations> Record<O> {
         operation: O::Inconsistent,
         executed: bool,
     ) {
-        let slot = self.slots.get_or_default(transaction);
-        slot.inconsistent = Some(Installed { entry: InconsistentEntry { operation, executed }, base: None });
+        let (slot, origin) = (self.slots.get_or_default(transaction), self.origins.tail());
+        slot.inconsistent = Some(Installed { entry: InconsistentEntry { operation, executed }, origin });
         if executed {
-            slot.settle();
+            slot.settle(transaction, &self.origins, &mut self.settled);
         }
         slot.index(transaction, &mut self.index);
     }
@@ -306,20 +344,20 @@ impl<O: Operations> Record<O> {
             && let Some(installed) = &mut slot.inconsistent
         {
             installed.entry.executed = true;
-            slot.settle();
+            slot.settle(transaction, &self.origins, &mut self.settled);
             slot.index(transaction, &mut self.index);
         }
     }
 
     /// Records the verdict on a consensus operation in the tail, in place of what was there.
     pub fn record_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>) {
-        self.put_consensus(transaction, entry, None);
+        self.put_consensus(transaction, entry, self.origins.tail());
     }
 
-    fn put_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>, base: Option<View>) {
+    fn put_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>, origin: Origin) {
         let slot = self.slots.get_or_default(transaction);
         let consensus = &mut slot.consensus;
-        let installed = Installed { entry, base };
+        let installed = Installed { entry, origin };
         match consensus.binary_search_by_key(&installed.entry.number, |known| known.entry.number) {
             Ok(at) => consensus[at] = installed,
             Err(at) => {
@@ -337,21 +375,23 @@ impl<O: Operations> Record<O> {
         if let Some(known) = slot.consensus.iter_mut().find(|known| known.entry.number == id.number) {
             known.entry.verdict = verdict;
             known.entry.state = State::Finalized(ballot);
-            known.base = None;
+            known.origin = self.origins.tail();
         }
         slot.index(id.transaction, &mut self.index);
     }
 
     /// What the record gained since the replica was last made normal by a view change.
     pub fn tail(&self) -> RecordPage<O> {
-        self.tail_where(|_, _| true)
+        self.tail_after(None, &[])
     }
 
-    fn tail_where(&self, counts: impl Fn(TransactionId, &Slot<O>) -> bool) -> RecordPage<O> {
-        self.page_where(
-            |slot| slot.inconsistent.as_ref().is_some_and(|known| known.base.is_none()),
-            |base| base.is_none(),
-            counts,
+    /// The same, without what has ended up to `after`, but for these.
+    fn tail_after(&self, after: Option<Cursor>, besides: &[TransactionId]) -> RecordPage<O> {
+        let is_tail = |known: &Origin| self.origins.base(*known).is_none();
+        self.page_of(
+            self.places(after, besides),
+            |slot| slot.inconsistent.as_ref().is_some_and(|known| is_tail(&known.origin)),
+            is_tail,
         )
     }
 
@@ -360,49 +400,67 @@ impl<O: Operations> Record<O> {
     /// Of operations that the base held as open and that were settled since, it gives the inconsistent operation that
     /// settled them, marked as not executed: to the receiver it is news, and not part of the base.
     pub fn beyond(&self, since: Option<View>) -> RecordPage<O> {
-        self.beyond_where(since, |_, _| true)
+        self.beyond_after(since, None)
     }
 
-    fn beyond_where(
-        &self,
-        since: Option<View>,
-        counts: impl Fn(TransactionId, &Slot<O>) -> bool,
-    ) -> RecordPage<O> {
-        let mut page = self.page_where(
-            |slot| slot.inconsistent.as_ref().is_some_and(|known| known.base > since || slot.settled > since),
-            |base| base > since,
-            counts,
+    /// The same, without what had ended up to `after`.
+    fn beyond_after(&self, since: Option<View>, after: Option<Cursor>) -> RecordPage<O> {
+        let settled = self.settled.iter().copied().filter(|id| {
+            let slot = self.slots.get(*id);
+            slot.and_then(|slot| slot.inconsistent.as_ref())
+                .is_some_and(|known| self.origins.base(known.origin).is_none())
+        });
+        let settled: Vec<TransactionId> = settled.collect();
+        let is_beyond = |known: &Origin| self.origins.base(*known) > since;
+        let mut page = self.page_of(
+            self.places(after, &settled),
+            |slot| {
+                slot.inconsistent
+                    .as_ref()
+                    .is_some_and(|known| is_beyond(&known.origin) || slot.settled > since)
+            },
+            is_beyond,
         );
         for (id, entries) in &mut page.entries {
             if let Some(entry) = &mut entries.inconsistent {
                 let installed = self.slots.get(*id).and_then(|slot| slot.inconsistent.as_ref());
-                entry.executed = installed.is_some_and(|installed| installed.base.is_some());
+                entry.executed = installed.is_some_and(|known| self.origins.base(known.origin).is_some());
             }
         }
         page
     }
 
-    fn page_where(
+    /// The transactions that are open, those that have ended after `after`, and these; ascending.
+    fn places(&self, after: Option<Cursor>, besides: &[TransactionId]) -> Vec<TransactionId> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let recent = self.index.by_timestamp.range((after, Bound::Unbounded)).map(|(_, id)| *id);
+        let mut places: Vec<_> = self.index.open.iter().chain(besides).copied().chain(recent).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    fn page_of(
         &self,
+        places: Vec<TransactionId>,
         wanted_inconsistent: impl Fn(&Slot<O>) -> bool,
-        wanted_consensus: impl Fn(Option<View>) -> bool,
-        counts: impl Fn(TransactionId, &Slot<O>) -> bool,
+        wanted_consensus: impl Fn(&Origin) -> bool,
     ) -> RecordPage<O> {
         let mut entries = Vec::new();
-        for (id, slot) in self.slots.in_any_order().filter(|(id, slot)| counts(*id, slot)) {
+        for id in places {
+            let Some(slot) = self.slots.get(id) else { continue };
             let inconsistent = if wanted_inconsistent(slot) { slot.inconsistent.as_ref() } else { None };
             let inconsistent = inconsistent.map(|known| known.entry.clone());
             let consensus: Vec<_> = slot
                 .consensus
                 .iter()
-                .filter(|known| wanted_consensus(known.base))
+                .filter(|known| wanted_consensus(&known.origin))
                 .map(|known| known.entry.clone())
                 .collect();
             if inconsistent.is_some() || !consensus.is_empty() {
                 entries.push((id, OperationEntries { inconsistent, consensus }));
             }
         }
-        entries.sort_unstable_by_key(|(id, _)| *id);
         RecordPage { entries }
     }
 
@@ -410,17 +468,15 @@ impl<O: Operations> Record<O> {
     /// settles them anew. Inconsistent operations stay, because they are facts whoever knows them, and go to the tail,
     /// because others may not.
     pub fn forget_consensus_beyond(&mut self, since: Option<View>) -> Vec<(OperationId, O::Consensus)> {
-        let is_kept = |known: &Installed<ConsensusEntry<O>>| known.base.is_some() && known.base <= since;
+        self.origins.forget_beyond(since);
+        let origins = &self.origins;
+        let is_kept = |known: &Installed<ConsensusEntry<O>>| origins.base(known.origin).is_some();
         let mut forgotten = Vec::new();
-        let index = &mut self.index;
-        self.slots.retain(|transaction, slot| {
-            if let Some(known) = &mut slot.inconsistent
-                && known.base > since
-            {
-                known.base = None;
-            }
+        // Where an operation has ended none of these is left.
+        for transaction in self.index.open.clone() {
+            let Some(slot) = self.slots.get_mut(transaction) else { continue };
             if slot.consensus.iter().all(is_kept) {
-                return true;
+                continue;
             }
             let (kept, gone) = std::mem::take(&mut slot.consensus).into_iter().partition(is_kept);
             slot.consensus = kept;
@@ -428,33 +484,42 @@ impl<O: Operations> Record<O> {
             forgotten.extend(
                 gone.into_iter().map(|known: Installed<_>| (id(known.entry.number), known.entry.operation)),
             );
-            let is_kept = slot.inconsistent.is_some() || !slot.consensus.is_empty();
-            if is_kept {
-                slot.index(transaction, index);
+            if slot.inconsistent.is_some() || !slot.consensus.is_empty() {
+                slot.index(transaction, &mut self.index);
             } else {
-                index.remove(transaction, &mut slot.mark);
+                self.index.remove(transaction, &mut slot.mark);
+                self.slots.remove(transaction);
             }
-            is_kept
-        });
-        forgotten.sort_unstable_by_key(|(id, _)| *id);
+        }
         forgotten
     }
 
     /// Adds entries to the base of `view`; inconsistent operations that are marked as not executed are news and go to
     /// the tail. All of them count as run: the caller runs them.
     pub fn install(&mut self, view: View, page: &RecordPage<O>) {
+        let base = self.origins.of(view);
         for (id, entries) in &page.entries {
-            for entry in &entries.consensus {
-                self.put_consensus(*id, entry.clone(), Some(view));
+            if self.is_executed(*id) {
+                self.note_settled(*id, view, !entries.consensus.is_empty());
+            } else {
+                entries.consensus.iter().for_each(|entry| self.put_consensus(*id, entry.clone(), base));
             }
             if let Some(known) = &entries.inconsistent {
                 let slot = self.slots.get_or_default(*id);
                 let entry = InconsistentEntry { operation: known.operation.clone(), executed: true };
-                let base = known.executed.then_some(view);
-                slot.inconsistent = Some(Installed { entry, base });
-                slot.settle();
+                let origin = if known.executed { base } else { self.origins.tail() };
+                slot.inconsistent = Some(Installed { entry, origin });
+                slot.settle(*id, &self.origins, &mut self.settled);
                 slot.index(*id, &mut self.index);
             }
+        }
+    }
+
+    /// The base of a view holds a transaction as open that has ended here.
+    fn note_settled(&mut self, id: TransactionId, view: View, is_open: bool) {
+        if let Some(slot) = self.slots.get_mut(id).filter(|_| is_open) {
+            slot.settled = slot.settled.max(Some(view));
+            self.settled.insert(id);
         }
     }
 
@@ -507,6 +572,7 @@ impl<O: Operations> Record<O> {
             assert!(!slot.is_open_below(floor), "{} can still take effect below the floor {floor}", cursor.1);
             if !slot.outlasts(floor) {
                 self.index.remove(cursor.1, &mut slot.mark);
+                self.settled.remove(&cursor.1);
                 self.slots.remove(cursor.1);
             }
         }
@@ -521,6 +587,7 @@ impl<O: Operations> Record<O> {
             let Some(slot) = self.slots.get_mut(transaction) else { continue };
             if !slot.reaches(floor) {
                 self.index.remove(transaction, &mut slot.mark);
+                self.settled.remove(&transaction);
                 self.slots.remove(transaction);
             }
         }

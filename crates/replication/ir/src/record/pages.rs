@@ -101,18 +101,6 @@ impl<T> TransactionPages<T> {
             entries.iter().map(move |(place, value)| (id_at(page, *place), &**value))
         })
     }
-
-    /// Drops the entries for which `keep` says no. They are visited in no particular order.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(TransactionId, &mut T) -> bool) {
-        let mut len = 0;
-        // Any order: each entry is kept or dropped by itself.
-        self.pages.retain(|&page, entries| {
-            entries.retain_mut(|(place, value)| keep(id_at(page, *place), value));
-            len += entries.len();
-            !entries.is_empty()
-        });
-        self.len = len;
-    }
 }
 
 #[cfg(test)]
@@ -155,11 +143,9 @@ mod tests {
         for sequence in 0..100 {
             *pages.get_or_default(id(1, sequence, 0)) = sequence;
         }
-        // Any order: each entry is kept or dropped by itself.
-        pages.retain(|id, value| {
-            assert_eq!(id.sequence, *value);
-            *value % 10 == 0
-        });
+        for sequence in (0..100).filter(|sequence| sequence % 10 != 0) {
+            pages.remove(id(1, sequence, 0));
+        }
         assert_eq!(pages.len(), 10);
         assert_eq!(pages.get(id(1, 50, 0)), Some(&50));
         assert_eq!(pages.get_mut(id(1, 51, 0)), None);
@@ -167,7 +153,9 @@ mod tests {
         pages.remove(id(1, 50, 0));
         pages.remove(id(2, 50, 0));
         assert_eq!((pages.len(), pages.get(id(1, 50, 0))), (9, None));
-        pages.retain(|_, _| false);
+        for sequence in 0..100 {
+            pages.remove(id(1, sequence, 0));
+        }
         assert!(pages.len() == 0 && pages.pages.is_empty(), "empty pages are not kept");
     }
 }

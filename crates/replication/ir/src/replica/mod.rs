@@ -493,9 +493,7 @@ impl<O: Operations> Replica<O> {
             }
             self.record.install(view, page);
         }
-        for range in &received.kept {
-            self.record.settle_ended(view, *range);
-        }
+        self.record.settle_ended(view, &received.kept);
         self.record.enter_lineage(since, view);
     }
 

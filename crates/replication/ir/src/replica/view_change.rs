@@ -298,7 +298,7 @@ impl<O: Operations> Replica<O> {
 
     fn cut_do_view_change<H: Host<O>>(&mut self, host: &mut H) -> Cut<O> {
         let (tail, outline) = match self.last_normal() {
-            Some(_) => self.record.outlined_tail(self.floor, self.page_bytes_max, H::Protocol::entry_bytes),
+            Some(_) => self.record.outlined_tail(self.floor, self.page_bytes_max),
             // It has lost its record.
             None => Default::default(),
         };
@@ -599,12 +599,11 @@ impl<O: Operations> Replica<O> {
         let view = self.view;
         self.record.forget_consensus_beyond(greatest);
         self.record.install(view, &page);
-        let kept = self.record.everything();
-        if let Some(everything) = kept {
-            self.record.settle_ended(view, everything);
-        }
+        // All of its own is in the base; nobody has to be told what of it has ended.
+        let kept: Vec<_> = self.record.everything().into_iter().collect();
+        self.record.settle_ended(view, &kept);
         self.record.enter_lineage(greatest, view);
-        let received = Received { pages: vec![page], states: Vec::new(), kept: kept.into_iter().collect() };
+        let received = Received { pages: vec![page], states: Vec::new(), kept };
         self.become_normal(greatest, None, received, host);
         for receiver in receivers {
             self.send_start_view(receiver, host);
@@ -735,7 +734,7 @@ impl<O: Operations> Replica<O> {
         let shares_base = to.last_normal.is_some() && floor.is_none();
         let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
         let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
-        let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max, entry_bytes);
+        let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max);
         let pages = split_page(page, bytes_max, entry_bytes).into_iter().map(Content::Page);
         let states = floor.map(|_| host.protocol().state(bytes_max)).unwrap_or_default();
         let contents = states.into_iter().map(Content::State).chain(pages).collect();

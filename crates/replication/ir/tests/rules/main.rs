@@ -59,6 +59,10 @@ impl Operations for Times {
         decided.at != NOTHING
     }
 
+    fn bytes(_: &Decided) -> usize {
+        1
+    }
+
     fn is_favourable(verdict: &bool) -> bool {
         *verdict
     }

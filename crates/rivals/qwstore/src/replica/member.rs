@@ -73,10 +73,6 @@ impl Member<QwStore> for Replica {
         (StatePage { versions }, next)
     }
 
-    fn operation_bytes(operation: &Arc<Put>) -> usize {
-        operation.bytes()
-    }
-
     fn collect_versions(&mut self, max: usize) -> bool {
         self.store.versions.collect(self.store.bounds.floor, max)
     }
