@@ -263,6 +263,7 @@ fn a_promise_outlives_an_outcome_that_has_not_run_and_the_view_in_which_it_was_g
         supplement: Supplement::default(),
         floor: None,
         state: None,
+        state_to: None,
     };
     hears(&mut replica, 1, Message::Ir(Ir::StartViewChange { view: View(1) }));
     hears(&mut replica, 1, Message::Ir(start));

@@ -136,6 +136,7 @@ impl Shortening {
                 supplement,
                 floor: Some(at(floor)),
                 state: Some(StatePage { versions: state.iter().map(version).collect() }),
+                state_to: None,
             }),
         );
         assert_eq!((self.replica.view(), self.replica.floor()), (View(view), at(floor)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use quorate_core::{Ballot, ReplicaIndex, Timestamp, TransactionId, View};
+use quorate_core::{Ballot, Key, ReplicaIndex, Timestamp, TransactionId, View};
 
 use crate::Operations;
 use crate::record::{Cursor, Outline, RecordPage, Summary};
@@ -181,8 +181,10 @@ pub enum Message<O: Operations> {
         /// The leader's floor, if the receiver lacks something below it, so that it must be given state; the same in
         /// every part. What the receiver has below the floor is replaced.
         floor: Option<Timestamp>,
-        /// A page of the state; every page is in some part.
+        /// The first page of the state, in the first part.
         state: Option<O::State>,
+        /// The last key of that page, if there are more.
+        state_to: Option<Key>,
     },
     /// Receiver of a DO-VIEW-CHANGE or START-VIEW in parts → its sender, as others arrive, and again whenever nothing more does: send these
     /// parts next. The first few of those that no outline tells of are sent unasked.
@@ -193,6 +195,28 @@ pub enum Message<O: Operations> {
         series: u64,
         /// Parts that have not arrived, ascending.
         missing: Vec<PartRange>,
+    },
+    /// Receiver of a START-VIEW with state → leader, for one page after the other: what stands behind this key?
+    StateWanted {
+        /// The new view.
+        view: View,
+        /// Of which message: the number of its series.
+        series: u64,
+        /// The last key of the page before.
+        after: Key,
+    },
+    /// The answer: a page of the state. Nothing of what the leader's floor had passed when it cut the START-VIEW is collected meanwhile.
+    StatePage {
+        /// The new view.
+        view: View,
+        /// As asked.
+        series: u64,
+        /// As asked.
+        after: Key,
+        /// The page.
+        state: O::State,
+        /// The last key of the page, if there are more.
+        to: Option<Key>,
     },
     /// Member → a replica that was one before the last change, whenever that one goes on with view changes: I have, durably, the
     /// record of a view of this epoch. From f + 1 members: nobody needs the records from before the change any more.

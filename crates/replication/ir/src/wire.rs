@@ -1,6 +1,6 @@
 //! The field numbers of inconsistent replication, the same for every protocol that stands on it.
 
-use quorate_codec::field::{Nested, Optional, Packed, Repeated, Varint};
+use quorate_codec::field::{KeyBytes, Nested, Optional, Packed, Repeated, Varint};
 use quorate_codec::vocabulary::{Cursor, Lives};
 use quorate_codec::{Fault, Through, Wire, alternatives, message, pair, through};
 use quorate_core::TransactionId;
@@ -115,9 +115,12 @@ alternatives!(Message<O> where [O: WireOperations] of O::Supplement, "ir.Message
         10 floor: Optional<Nested>,
         11 state: Optional<Nested>,
         12 outline: Nested,
+        13 state_to: Optional<KeyBytes>,
     }
     12 ViewQuery { 1 nonce: Varint, 2 life: Varint }
     13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint, 4 life: Varint }
     14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
     15 Arrived {}
+    16 StateWanted { 1 view: Varint, 2 series: Varint, 3 after: KeyBytes }
+    17 StatePage { 1 view: Varint, 2 series: Varint, 3 after: KeyBytes, 4 state: Nested, 5 to: Optional<KeyBytes> }
 });

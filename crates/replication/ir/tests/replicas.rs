@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, Epoch, GroupSize, Members, Random, ReplicaId, ReplicaIndex, ShardId,
+    Address, Ballot, ClientId, Epoch, GroupSize, Key, Members, Random, ReplicaId, ReplicaIndex, ShardId,
     Succession, Tenure, Timestamp, TransactionId, View,
 };
 use quorate_ir::{
@@ -120,8 +120,8 @@ impl Upcalls<Numbers> for Set {
         &mut self.1
     }
 
-    fn state(&self, _: usize) -> Vec<()> {
-        vec![()]
+    fn state_after(&self, _: Option<&Key>, _: usize) -> ((), Option<Key>) {
+        ((), None)
     }
 
     fn forget_state_below(&mut self, _: Timestamp) {}

@@ -57,6 +57,7 @@ fn the_largest_transaction_passes_through_a_view_change() {
         supplement: Supplement::default(),
         floor: None,
         state: None,
+        state_to: None,
     };
     let client = ClientId(1).into();
     let packet = Packet::Envelope(Envelope {

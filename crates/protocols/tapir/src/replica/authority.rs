@@ -65,6 +65,8 @@ impl Replica {
             | Ir::DoViewChange { .. }
             | Ir::StartView { .. }
             | Ir::PartsMissing { .. }
+            | Ir::StateWanted { .. }
+            | Ir::StatePage { .. }
             | Ir::Arrived
             | Ir::ViewQuery { .. }
             | Ir::ViewQueryReply { .. } => false,

@@ -1,7 +1,7 @@
 //! TAPIR's own part in being a member of a group: see [`quorate_ir::member`].
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Instant, Key, ReplicaId, Timestamp};
+use quorate_core::{Instant, ReplicaId, Timestamp};
 use quorate_ir::member::{Kept, Parts, Reached};
 use quorate_ir::{Cursor, Member, MemberSettings, Message as Ir, SearchSettings, Upcalls};
 use quorate_store::WalkBelow;
@@ -9,7 +9,7 @@ use quorate_store::WalkBelow;
 use super::participant::Participant;
 use super::{Replica, ReplicaTimer};
 use crate::config::ReplicaConfig;
-use crate::message::{Message, StatePage, Supplement, Tapir};
+use crate::message::{Message, Supplement, Tapir};
 use crate::record::Record;
 use crate::rules::Plant;
 
@@ -62,15 +62,6 @@ impl Member<Tapir> for Replica {
 
     fn keys(participant: &Participant) -> usize {
         participant.versions.len()
-    }
-
-    fn page_after(
-        participant: &Participant,
-        after: Option<&Key>,
-        bytes_max: usize,
-    ) -> (StatePage, Option<Key>) {
-        let (versions, next) = participant.versions.page_after(after, bytes_max);
-        (StatePage { versions }, next)
     }
 
     fn collect_versions(&mut self, max: usize) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
+use quorate_core::{Ballot, Instant, Key, Timestamp, TransactionId};
 use quorate_ir::{Bounds, ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, ReadTimestamps, ValidatedVersions, Versions};
 
@@ -372,8 +372,9 @@ impl Upcalls<Tapir> for Participant {
         self.promised_reads.collect(floor);
     }
 
-    fn state(&self, bytes_max: usize) -> Vec<StatePage> {
-        self.versions.pages(bytes_max).into_iter().map(|versions| StatePage { versions }).collect()
+    fn state_after(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
+        let (versions, to) = self.versions.page_after(after, bytes_max);
+        (StatePage { versions }, to)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {

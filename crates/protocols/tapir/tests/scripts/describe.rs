@@ -127,12 +127,14 @@ fn ir(message: &Ir<Tapir>) -> String {
             let outlined = outlined(outline);
             format!("DO-VIEW-CHANGE {view}{}, {last} [{}]{outlined}", which(*part), page.join("; "))
         }
-        Ir::StartView { view, since, page, floor, state, part, outline, .. } => {
+        Ir::StartView { view, since, page, floor, state, state_to, part, outline, .. } => {
             let since = since.map_or("the beginning".to_owned(), |view| view.to_string());
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
             let floor = floor.map_or(String::new(), |floor| format!(", state below {}", at(floor)));
             let state = state.iter().flat_map(|state| &state.versions).map(version).collect::<Vec<_>>();
-            let state = if state.is_empty() { String::new() } else { format!(" {{{}}}", state.join(" ")) };
+            let more = if state_to.is_some() { ", and there is more" } else { "" };
+            let state =
+                if state.is_empty() { String::new() } else { format!(" {{{}}}{more}", state.join(" ")) };
             let outlined = outlined(outline);
             format!(
                 "START-VIEW {view}{} since {since}{floor} [{}]{outlined}{state}",
@@ -146,6 +148,12 @@ fn ir(message: &Ir<Tapir>) -> String {
                 _ => format!("{} to {}", range.first + 1, range.last + 1),
             };
             format!("parts missing of {view}: {}", missing.iter().map(range).collect::<Vec<_>>().join(", "))
+        }
+        Ir::StateWanted { view, after, .. } => format!("state of {view} wanted after {}", text(after)),
+        Ir::StatePage { view, after, state, to, .. } => {
+            let versions = state.versions.iter().map(version).collect::<Vec<_>>().join(" ");
+            let more = if to.is_some() { ", and there is more" } else { "" };
+            format!("state of {view} after {} {{{versions}}}{more}", text(after))
         }
         Ir::Arrived => "arrived".to_owned(),
         Ir::ViewQuery { life: 0, .. } => "which life is this?".to_owned(),

@@ -32,7 +32,7 @@ mod shortening;
 mod state;
 
 use quorate_core::machine::{Effect, EffectOf, OutboxOf};
-use quorate_core::{Address, Context, Epoch, Instant, Key, Machine, Random, ReplicaId, ReplicaIndex};
+use quorate_core::{Address, Context, Epoch, Instant, Machine, Random, ReplicaId, ReplicaIndex};
 
 use crate::{
     Cursor, Fact, FloorMessage, Message, Mistake, OperationId, Operations, Replica, Status, Upcalls,
@@ -92,14 +92,6 @@ pub trait Member<O: Operations>:
 
     /// How many keys there are.
     fn keys(protocol: &Self::Protocol) -> usize;
-
-    /// A page of what operations have left behind, from the key after `after` on, of roughly `bytes_max` bytes; and its last key, if
-    /// there are more.
-    fn page_after(
-        protocol: &Self::Protocol,
-        after: Option<&Key>,
-        bytes_max: usize,
-    ) -> (O::State, Option<Key>);
 
     /// Drops versions that the floor makes superfluous; looks at `max` keys at most. True if more is left to do.
     fn collect_versions(&mut self, max: usize) -> bool;
@@ -279,6 +271,10 @@ pub trait Member<O: Operations>:
     /// to do.
     fn collect(&mut self, max: usize) -> bool {
         if self.ir().makes(Mistake::CollectsNothing) {
+            return false;
+        }
+        if self.ir().is_read_from() {
+            // Another replica is given what is there.
             return false;
         }
         let more_versions = self.collect_versions(max);

@@ -153,7 +153,7 @@ fn write_page<O: Operations, M: Member<O>>(
     outbox: &mut OutboxOf<M>,
 ) -> Option<Phase> {
     let Parts { protocol, state, .. } = member.parts();
-    let (page, next) = M::page_after(protocol, after.as_ref(), state.settings.page_bytes_max);
+    let (page, next) = protocol.state_after(after.as_ref(), state.settings.page_bytes_max);
     outbox.persist(Fact::SnapshotPage(page).into());
     if next.is_some() {
         return Some(Phase::Writing { floor, after: next });

@@ -72,6 +72,9 @@ impl Scope {
     }
 }
 
+/// Of what has ended a message spells out this part of as much as fits into a stretch: those that ended last, which the receiver may not know yet.
+const SPELLED_OUT: usize = 8;
+
 /// Which entries are looked at: those of a scope that the floor of a sender has not passed altogether.
 #[derive(Clone, Copy, Debug)]
 struct Sight<'a> {
@@ -91,8 +94,8 @@ impl Sight<'_> {
 }
 
 impl<O: Operations> Record<O> {
-    /// The tail, without most of what has ended, of which there is an outline. The page holds what has ended last, roughly `bytes_max` bytes of it,
-    /// and a stretch has roughly as many.
+    /// The tail, without most of what has ended, of which there is an outline: each stretch has roughly `bytes_max` bytes. The page holds what has
+    /// ended last, an eighth as many.
     pub(crate) fn outlined_tail(&self, floor: Timestamp, bytes_max: usize) -> (RecordPage<O>, Outline) {
         let outline = self.outline(Scope::Tail, floor, bytes_max);
         (self.tail_after(outline.last(), &[]), outline)
@@ -109,16 +112,17 @@ impl<O: Operations> Record<O> {
         (self.beyond_after(since, outline.last()), outline)
     }
 
-    /// The outline of what has ended but for the last of it, roughly `bytes_max` bytes.
+    /// The outline of what has ended but for the last of it.
     fn outline(&self, scope: Scope, floor: Timestamp, bytes_max: usize) -> Outline {
         let sight = Sight { origins: &self.origins, scope, floor };
         let mut slices = self.slices(Slice::FIRST..=Slice::LAST, sight);
         let mut outline = Outline { floor, stretches: Vec::new() };
-        if slices.values().map(|ended| ended.bytes).sum::<usize>() <= bytes_max {
+        let spelled_out = bytes_max / SPELLED_OUT;
+        if slices.values().map(|ended| ended.bytes).sum::<usize>() <= spelled_out {
             return outline;
         }
         let mut kept = 0;
-        while let Some(last) = slices.last_entry().filter(|last| kept + last.get().bytes <= bytes_max) {
+        while let Some(last) = slices.last_entry().filter(|last| kept + last.get().bytes <= spelled_out) {
             kept += last.remove().bytes;
         }
         // The last of these is divided: what has ended last in it is spelled out, too.
@@ -143,7 +147,7 @@ impl<O: Operations> Record<O> {
             }
             let mut entries = self.bytes_in(slice, sight);
             if Some(slice) == divided {
-                while entries.pop_if(|(_, bytes)| kept + *bytes <= bytes_max).is_some_and(|(_, bytes)| {
+                while entries.pop_if(|(_, bytes)| kept + *bytes <= spelled_out).is_some_and(|(_, bytes)| {
                     kept += bytes;
                     true
                 }) {}

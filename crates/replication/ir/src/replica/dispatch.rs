@@ -37,8 +37,15 @@ impl<O: Operations> Replica<O> {
                 &lives,
                 host,
             ),
-            Message::StartView { view, since, part, page, outline, supplement, floor, state } => {
+            Message::StartView { view, since, part, page, outline, supplement, floor, state, state_to } => {
+                let state = state.map(|state| (state, state_to));
                 self.on_start_view(view, since, part, page, outline, supplement, floor, state, host);
+            }
+            Message::StateWanted { view, series, after } => {
+                self.on_state_wanted(from, view, series, after, host);
+            }
+            Message::StatePage { view, series, after, state, to } => {
+                self.on_state_page(view, series, &after, state, to, host);
             }
             Message::PartsMissing { view, series, missing } => {
                 self.on_parts_missing(from, view, series, &missing, host);

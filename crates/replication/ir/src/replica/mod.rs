@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use quorate_core::hosted::Status;
 use quorate_core::{
-    Address, Ballot, Epoch, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
+    Address, Ballot, Epoch, Key, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
 };
 
 use crate::message::{Message, OperationId};
@@ -200,8 +200,9 @@ pub trait Upcalls<O: Operations> {
     /// The floor has been raised, or is known again.
     fn on_floor(&mut self, _: Timestamp) {}
 
-    /// Everything that executed operations have left behind, in pages of roughly `bytes_max` bytes, at least one.
-    fn state(&self, bytes_max: usize) -> Vec<O::State>;
+    /// A page of what executed operations have left behind, from the key after `after` on, of roughly `bytes_max` bytes; and its last key, if there
+    /// are more.
+    fn state_after(&self, after: Option<&Key>, bytes_max: usize) -> (O::State, Option<Key>);
 
     /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
     fn forget_state_below(&mut self, floor: Timestamp);

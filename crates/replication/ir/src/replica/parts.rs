@@ -10,6 +10,8 @@
 //!   receiver   those again, please          when nothing arrives any more
 //! ```
 //!
+//! State is asked for page by page, each behind the last key of the one before.
+//!
 //! So a few parts are under way at any time, however many there are, and a loss costs as much as what was lost. The parts that an outline tells
 //! of are not cut: they are read from the record when they are asked for. Nothing that they hold changes meanwhile, and nothing is
 //! collected.
@@ -17,6 +19,8 @@
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
+
+use quorate_core::Key;
 
 use crate::Operations;
 use crate::message::{Message, Part, PartRange};
@@ -45,14 +49,15 @@ pub(super) fn transfer_time(parts: usize, page_bytes_max: usize) -> Duration {
 
 /// What one part of a message holds beside what all of them say.
 #[derive(Debug)]
-pub(super) enum Content<O: Operations> {
+enum Content<O: Operations> {
     /// Entries.
     Page(RecordPage<O>),
-    /// A page of state.
-    State(O::State),
     /// What has ended in a part of the record.
     Stretch(CursorRange),
 }
+
+/// A page of state, and its last key if there are more.
+pub(super) type StatePage<S> = (S, Option<Key>);
 
 /// A message in parts, as its sender keeps it.
 #[derive(Debug)]
@@ -65,25 +70,37 @@ pub(super) struct Cut<O: Operations> {
     outline: Outline,
     scope: Scope,
     contents: Vec<Content<O>>,
+    /// The first page of state.
+    state: Option<StatePage<O::State>>,
+    is_whole: bool,
 }
 
 impl<O: Operations> Cut<O> {
-    /// Divides a message into these parts, at least one, and those of the outline. A message that fits into one needs no series.
+    /// Divides a message into these pages, at least one, and those of the outline. A message that fits into one needs no series.
     pub(super) fn new(
         message: Message<O>,
-        mut contents: Vec<Content<O>>,
+        pages: Vec<RecordPage<O>>,
+        state: Option<StatePage<O::State>>,
         (outline, scope): (Outline, Scope),
         window: u32,
         series: impl FnOnce() -> u64,
     ) -> Self {
-        assert!(!contents.is_empty(), "the first part is not one of the outline");
-        contents.extend(outline.stretches.iter().map(|stretch| Content::Stretch(stretch.range)));
-        let series = if contents.len() > 1 { series() } else { Part::WHOLE.series };
-        Cut { series, window, message, outline, scope, contents }
+        assert!(!pages.is_empty(), "the first part is not one of the outline");
+        let stretches = outline.stretches.iter().map(|stretch| Content::Stretch(stretch.range));
+        let contents: Vec<_> = pages.into_iter().map(Content::Page).chain(stretches).collect();
+        let is_whole = contents.len() == 1 && state.as_ref().is_none_or(|(_, to)| to.is_none());
+        let series = if is_whole { Part::WHOLE.series } else { series() };
+        Cut { series, window, message, outline, scope, contents, state, is_whole }
     }
 
+    /// True if nothing else belongs to it but its first part.
     pub(super) fn is_whole(&self) -> bool {
-        self.contents.len() == 1
+        self.is_whole
+    }
+
+    /// True if more of the state can be asked for under this series.
+    pub(super) fn has_state(&self, series: u64) -> bool {
+        self.series == series && self.state.as_ref().is_some_and(|(_, to)| to.is_some())
     }
 
     /// How many parts there are.
@@ -93,21 +110,24 @@ impl<O: Operations> Cut<O> {
 
     /// One part.
     fn part(&self, index: usize, record: &Record<O>) -> Message<O> {
-        let (mut content, mut page_of_state) = (RecordPage::default(), None);
-        match &self.contents[index] {
-            Content::Page(page) => content = page.clone(),
-            Content::State(state) => page_of_state = Some(state.clone()),
-            Content::Stretch(range) => content = record.stretch(*range, self.scope, self.outline.floor),
-        }
-        let told = if index == 0 { self.outline.clone() } else { Outline::default() };
+        let content = match &self.contents[index] {
+            Content::Page(page) => page.clone(),
+            Content::Stretch(range) => record.stretch(*range, self.scope, self.outline.floor),
+        };
+        let is_first = index == 0;
+        let told = if is_first { self.outline.clone() } else { Outline::default() };
         let this = Part { series: self.series, index: index as u32, count: self.contents.len() as u32 };
         let mut message = self.message.clone();
         match &mut message {
             Message::DoViewChange { part, page, outline, .. } => {
                 (*part, *page, *outline) = (this, content, told);
             }
-            Message::StartView { part, page, outline, state, .. } => {
-                (*part, *page, *outline, *state) = (this, content, told, page_of_state);
+            Message::StartView { part, page, outline, state, state_to, .. } => {
+                (*part, *page, *outline) = (this, content, told);
+                (*state, *state_to) = match self.state.clone().filter(|_| is_first) {
+                    Some((state, to)) => (Some(state), to),
+                    None => (None, None),
+                };
             }
             other => unreachable!("{other:?} is never in parts"),
         }
@@ -151,7 +171,9 @@ pub(super) struct Collected<O: Operations> {
     count: u32,
     /// How many parts are under way at once.
     window: u32,
-    parts: BTreeMap<u32, (RecordPage<O>, Option<O::State>)>,
+    parts: BTreeMap<u32, RecordPage<O>>,
+    /// The pages of state that have arrived, and the last key of the last one if there are more.
+    states: (Vec<O::State>, Option<Key>),
     /// Once the first part is here: the parts from here on have not been asked for. Without it nothing is known of the others.
     asked: Option<u32>,
     /// Parts that hold what the receiver has, and which part of the record that is.
@@ -176,7 +198,8 @@ impl<O: Operations> Default for Received<O> {
 impl<O: Operations> Collected<O> {
     pub(super) fn new(part: Part, window: u32) -> Self {
         let (parts, kept) = (BTreeMap::new(), BTreeMap::new());
-        Collected { series: part.series, count: part.count, window, parts, asked: None, kept }
+        let (series, count) = (part.series, part.count);
+        Collected { series, count, window, parts, states: (Vec::new(), None), asked: None, kept }
     }
 
     pub(super) fn belongs(&self, part: Part) -> bool {
@@ -193,7 +216,7 @@ impl<O: Operations> Collected<O> {
         &mut self,
         part: Part,
         page: RecordPage<O>,
-        state: Option<O::State>,
+        state: Option<StatePage<O::State>>,
         outline: &Outline,
         is_held: impl Fn(&Stretch) -> bool,
     ) -> bool {
@@ -202,8 +225,9 @@ impl<O: Operations> Collected<O> {
         if !is_new {
             return false;
         }
-        self.parts.insert(part.index, (page, state));
+        self.parts.insert(part.index, page);
         if part.index == 0 {
+            self.states = state.map_or((Vec::new(), None), |(state, to)| (vec![state], to));
             self.asked = Some(unasked(self.count, outline, self.window));
             let first = self.count.saturating_sub(outline.stretches.len() as u32).max(1);
             let outlined = (first..self.count).zip(&outline.stretches);
@@ -215,7 +239,26 @@ impl<O: Operations> Collected<O> {
     }
 
     pub(super) fn is_complete(&self) -> bool {
+        self.has_parts() && self.states.1.is_none()
+    }
+
+    fn has_parts(&self) -> bool {
         self.parts.contains_key(&0) && self.parts.len() + self.kept.len() == self.count as usize
+    }
+
+    /// The key behind which the state is to be asked for, if some of it is missing.
+    pub(super) fn state_wanted(&self) -> Option<&Key> {
+        self.states.1.as_ref()
+    }
+
+    /// Adds a page of state. False if it is not the next.
+    pub(super) fn add_state(&mut self, after: &Key, state: O::State, to: Option<Key>) -> bool {
+        let is_next = self.states.1.as_ref() == Some(after) && to.as_ref().is_none_or(|to| to > after);
+        if is_next {
+            self.states.0.push(state);
+            self.states.1 = to;
+        }
+        is_next
     }
 
     /// The parts to ask for because another has arrived: as many as may be under way besides those that were asked for.
@@ -239,10 +282,9 @@ impl<O: Operations> Collected<O> {
     }
 
     pub(super) fn into_received(self) -> Received<O> {
-        let (pages, states): (Vec<_>, Vec<_>) = self.parts.into_values().unzip();
         Received {
-            pages: pages.into_iter().filter(|page| !page.is_empty()).collect(),
-            states: states.into_iter().flatten().collect(),
+            pages: self.parts.into_values().filter(|page| !page.is_empty()).collect(),
+            states: self.states.0,
             kept: self.kept.into_values().collect(),
         }
     }
@@ -285,6 +327,7 @@ mod tests {
             supplement: (),
             floor: None,
             state: None,
+            state_to: None,
         }
     }
 
@@ -297,8 +340,8 @@ mod tests {
     }
 
     fn cut(pages: usize, stretches: u64) -> Cut<Words> {
-        let contents = (0..pages).map(|_| Content::Page(RecordPage::default())).collect();
-        Cut::new(message(), contents, (outline(stretches), Scope::Tail), 8, || 7)
+        let pages = (0..pages).map(|_| RecordPage::default()).collect();
+        Cut::new(message(), pages, None, (outline(stretches), Scope::Tail), 8, || 7)
     }
 
     /// The parts of a message of so many, the last `stretches` of which are told of by its outline, and of these those `held`.
@@ -379,6 +422,30 @@ mod tests {
     }
 
     #[test]
+    fn state_arrives_page_by_page_and_each_once() {
+        let key = Key::from;
+        let mut parts = Collected::<Words>::new(part(7, 0, 1), 8);
+        let (page, state) = (RecordPage::default(), Some(((), Some(key("c")))));
+        assert!(parts.add(part(7, 0, 1), page, state, &Outline::default(), |_| false));
+        assert!(!parts.is_complete() && parts.state_wanted() == Some(&key("c")));
+        assert!(!parts.add_state(&key("b"), (), None), "not the next");
+        assert!(!parts.add_state(&key("c"), (), Some(key("c"))), "it would have no end");
+        assert!(parts.add_state(&key("c"), (), Some(key("f"))));
+        assert!(!parts.add_state(&key("c"), (), Some(key("f"))), "it was repeated");
+        assert!(!parts.is_complete());
+        assert!(parts.add_state(&key("f"), (), None));
+        assert!(parts.is_complete() && parts.into_received().states.len() == 3);
+        let pages = vec![RecordPage::default()];
+        let state = Some(((), Some(key("c"))));
+        let cut = Cut::<Words>::new(message(), pages, state, (Outline::default(), Scope::Tail), 8, || 7);
+        assert!(!cut.is_whole() && cut.has_state(7) && !cut.has_state(8));
+        let pages = vec![RecordPage::default()];
+        let cut =
+            Cut::<Words>::new(message(), pages, Some(((), None)), (Outline::default(), Scope::Tail), 8, || 7);
+        assert!(cut.is_whole() && !cut.has_state(0));
+    }
+
+    #[test]
     fn whatever_a_count_claims_little_is_asked_for() {
         let mut parts = collected(u32::MAX, 0, &[], &[0, 3]);
         assert_eq!(parts.next(), [range(8, 9)]);
@@ -413,9 +480,9 @@ mod tests {
 
     #[test]
     fn what_fits_into_one_part_needs_no_series() {
-        let contents = vec![Content::Page(RecordPage::default())];
+        let contents = vec![RecordPage::default()];
         let drawn = || unreachable!("it is not drawn");
-        let whole = Cut::<Words>::new(message(), contents, (Outline::default(), Scope::Tail), 8, drawn);
+        let whole = Cut::<Words>::new(message(), contents, None, (Outline::default(), Scope::Tail), 8, drawn);
         assert!(whole.is_whole() && !cut(2, 0).is_whole() && !cut(1, 1).is_whole());
         let first = whole.first(&Record::default());
         assert!(matches!(first, Message::StartView { part: Part::WHOLE, .. }), "{first:?}");

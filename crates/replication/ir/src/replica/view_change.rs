@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::bound::reasons;
-use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
+use quorate_core::{Key, ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::change::Count;
-use super::parts::{Collected, Content, Cut, Received, transfer_time, window};
+use super::parts::{Collected, Cut, Received, StatePage, transfer_time, window};
 use super::recovery::Query;
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, Part, PartRange};
@@ -48,6 +48,9 @@ const MULTIPLYING_VIEWS: u32 = 3;
 /// several times the longest that a receiver waits between two questions.
 const TIMEOUTS_KEPT: u32 = 8;
 
+/// A page of state has roughly so many bytes at most.
+const STATE_BYTES_MAX: usize = 1024 * 1024;
+
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
 pub(super) struct ViewChange<O: Operations> {
@@ -66,7 +69,7 @@ pub(super) struct ViewChange<O: Operations> {
     /// As the leader, for each replica, what it was sent of the record, if that did not fit into one part.
     passed_on: BTreeMap<ReplicaIndex, PassedOn<O>>,
     contributions: BTreeMap<ReplicaIndex, Contribution<O>>,
-    start_view: Option<Collected<O>>,
+    start_view: Option<Start<O>>,
     restored: Option<(View, Received<O>)>,
     pub(super) query: Option<Query>,
     /// The members that have said that they have the record of a view of the present epoch.
@@ -81,6 +84,15 @@ struct Contribution<O: Operations> {
     collected: Collected<O>,
     floor: Timestamp,
     complete: Timestamp,
+}
+
+/// What has arrived of a START-VIEW, and what all of its parts say.
+#[derive(Debug)]
+struct Start<O: Operations> {
+    collected: Collected<O>,
+    since: Option<View>,
+    supplement: O::Supplement,
+    floor: Option<Timestamp>,
 }
 
 /// A START-VIEW in parts, for whom it was made, and how long it is kept.
@@ -315,8 +327,7 @@ impl<O: Operations> Replica<O> {
             complete: self.complete,
             lives: self.lives.clone(),
         };
-        let contents = pages.into_iter().map(Content::Page).collect();
-        let cut = Cut::new(message, contents, (outline, Scope::Tail), self.window(), || host.nonce());
+        let cut = Cut::new(message, pages, None, (outline, Scope::Tail), self.window(), || host.nonce());
         self.change.transfer = transfer_time(cut.len(), self.page_bytes_max);
         cut
     }
@@ -332,13 +343,19 @@ impl<O: Operations> Replica<O> {
 
     /// Asks for what has not arrived of messages of which something has.
     fn send_parts_missing<H: Host<O>>(&self, host: &mut H) {
-        let leader = self.change.start_view.iter().map(|collected| (self.leader_of(self.view), collected));
+        let start = self.change.start_view.as_ref().map(|start| &start.collected);
+        let leader = start.into_iter().map(|collected| (self.leader_of(self.view), collected));
         let incomplete = |known: &&Contribution<O>| !known.collected.is_complete();
         let others = self.change.contributions.iter().filter(|(_, known)| incomplete(known));
         let others = others.map(|(index, contribution)| (*index, &contribution.collected));
         for (sender, collected) in leader.chain(others) {
             let (view, series, missing) = (self.view, collected.series(), collected.missing());
-            host.send_to_replica(sender, Message::PartsMissing { view, series, missing });
+            if !missing.is_empty() {
+                host.send_to_replica(sender, Message::PartsMissing { view, series, missing });
+            }
+            if let Some(after) = collected.state_wanted() {
+                host.send_to_replica(sender, Message::StateWanted { view, series, after: after.clone() });
+            }
         }
     }
 
@@ -735,9 +752,8 @@ impl<O: Operations> Replica<O> {
         let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
         let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
         let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max);
-        let pages = split_page(page, bytes_max, entry_bytes).into_iter().map(Content::Page);
-        let states = floor.map(|_| host.protocol().state(bytes_max)).unwrap_or_default();
-        let contents = states.into_iter().map(Content::State).chain(pages).collect();
+        let pages = split_page(page, bytes_max, entry_bytes);
+        let state = floor.map(|_| host.protocol().state_after(None, self.state_bytes_max()));
         let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
         let stays_behind = joins && self.makes(Mistake::SupplementStaysBehind);
         let supplement = if stays_behind { O::Supplement::default() } else { host.protocol().supplement() };
@@ -750,15 +766,16 @@ impl<O: Operations> Replica<O> {
             supplement,
             floor,
             state: None,
+            state_to: None,
         };
         let cut =
-            Cut::new(message, contents, (outline, Scope::Beyond(since)), self.window(), || host.nonce());
+            Cut::new(message, pages, state, (outline, Scope::Beyond(since)), self.window(), || host.nonce());
         let transfer = transfer_time(cut.len(), bytes_max);
         (cut, transfer)
     }
 
     /// True while another replica may ask for what this record holds of an outline: nothing of it is collected.
-    pub(super) fn is_read_from(&self) -> bool {
+    pub fn is_read_from(&self) -> bool {
         let cuts = self.change.handed_over.iter().chain(self.change.passed_on.values().map(|kept| &kept.cut));
         cuts.into_iter().any(|cut| !cut.is_whole())
     }
@@ -786,7 +803,7 @@ impl<O: Operations> Replica<O> {
         outline: Outline,
         supplement: O::Supplement,
         floor: Option<Timestamp>,
-        state: Option<O::State>,
+        state: Option<StatePage<O::State>>,
         host: &mut H,
     ) {
         let is_late = view < self.view || (view == self.view && self.has_started());
@@ -804,26 +821,85 @@ impl<O: Operations> Replica<O> {
             // It was made for an earlier life of this replica; DO-VIEW-CHANGE will be repeated.
             return;
         }
-        let known = self.change.start_view.take().filter(|known| known.belongs(part));
+        let known =
+            self.change.start_view.take().map(|start| start.collected).filter(|known| known.belongs(part));
         let mut collected = known.unwrap_or_else(|| Collected::new(part, self.window()));
+        let asks_for_state = part.index == 0 && state.as_ref().is_some_and(|(_, to)| to.is_some());
         // State takes the place of what is below a floor, so what this replica has of it counts for nothing.
         let (record, is_shared) = (&self.record, floor.is_none());
         let is_new = collected.add(part, page, state, &outline, |stretch| {
             is_shared && record.holds_stretch(stretch, Scope::After(since), outline.floor)
         });
-        if !collected.is_complete() {
-            let (series, missing) = (collected.series(), collected.next());
-            self.change.start_view = Some(collected);
-            self.on_transfer_progress(is_new, host);
-            if !missing.is_empty() {
-                let leader = self.leader_of(view);
-                host.send_to_replica(leader, Message::PartsMissing { view, series, missing });
-            }
-            return;
+        let (leader, series, missing) = (self.leader_of(view), collected.series(), collected.next());
+        if !missing.is_empty() {
+            host.send_to_replica(leader, Message::PartsMissing { view, series, missing });
         }
-        let received = collected.into_received();
-        host.protocol().adopt_supplement(&supplement);
-        self.adopt(view, since, floor, &received, host.protocol());
-        self.become_normal(since, floor, received, host);
+        if let Some(after) = collected.state_wanted().filter(|_| is_new && asks_for_state) {
+            host.send_to_replica(leader, Message::StateWanted { view, series, after: after.clone() });
+        }
+        self.change.start_view = Some(Start { collected, since, supplement, floor });
+        self.go_on_with_start(is_new, host);
+    }
+
+    /// Installs what the leader has sent once it is complete.
+    fn go_on_with_start<H: Host<O>>(&mut self, is_new: bool, host: &mut H) {
+        let is_complete = self.change.start_view.as_ref().is_some_and(|start| start.collected.is_complete());
+        if !is_complete {
+            return self.on_transfer_progress(is_new, host);
+        }
+        if let Some(Start { collected, since, supplement, floor }) = self.change.start_view.take() {
+            assert!(floor.is_none_or(|floor| floor >= self.floor), "a silent replica raises no floor");
+            let received = collected.into_received();
+            host.protocol().adopt_supplement(&supplement);
+            self.adopt(self.view, since, floor, &received, host.protocol());
+            self.become_normal(since, floor, received, host);
+        }
+    }
+
+    /// How large a page of state is: small enough for the leader to do other things in between.
+    fn state_bytes_max(&self) -> usize {
+        self.page_bytes_max.min(STATE_BYTES_MAX)
+    }
+
+    /// A replica that was sent a START-VIEW with state wants more of the state.
+    pub fn on_state_wanted<H: Host<O>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        series: u64,
+        after: Key,
+        host: &mut H,
+    ) {
+        let passed_on = self.change.passed_on.get_mut(&from);
+        let is_kept =
+            view == self.view && passed_on.as_ref().is_some_and(|known| known.cut.has_state(series));
+        let Some(passed_on) = passed_on.filter(|_| is_kept) else {
+            return host.ignored("no state is kept for this replica");
+        };
+        passed_on.is_asked_for = true;
+        let (state, to) = host.protocol().state_after(Some(&after), self.state_bytes_max());
+        host.send_to_replica(from, Message::StatePage { view, series, after, state, to });
+    }
+
+    /// The leader has sent a page of state.
+    pub fn on_state_page<H: Host<O>>(
+        &mut self,
+        view: View,
+        series: u64,
+        after: &Key,
+        state: O::State,
+        to: Option<Key>,
+        host: &mut H,
+    ) {
+        let leader = self.leader_of(view);
+        let start = self.change.start_view.as_mut().filter(|_| view == self.view);
+        let Some(Start { collected, .. }) = start.filter(|start| start.collected.series() == series) else {
+            return host.ignored("state of a message that nothing is known of");
+        };
+        let is_new = collected.add_state(after, state, to);
+        if let Some(after) = collected.state_wanted().filter(|_| is_new) {
+            host.send_to_replica(leader, Message::StateWanted { view, series, after: after.clone() });
+        }
+        self.go_on_with_start(is_new, host);
     }
 }

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, GroupSize, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
+    Address, Ballot, ClientId, GroupSize, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    View,
 };
 use quorate_ir::{
     Bounds, ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
@@ -151,8 +152,9 @@ impl Upcalls<Times> for Ledger {
         &mut self.bounds
     }
 
-    fn state(&self, _: usize) -> Vec<BTreeSet<u64>> {
-        vec![self.stored.clone()]
+    fn state_after(&self, after: Option<&Key>, _: usize) -> (BTreeSet<u64>, Option<Key>) {
+        assert_eq!(after, None, "there is one page");
+        (self.stored.clone(), None)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
@@ -389,7 +391,7 @@ impl Member {
             Outline::default(),
             0,
             floor.map(at),
-            state,
+            state.map(|state| (state, None)),
             &mut self.desk,
         );
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{Instant, Key, ReplicaId};
+use quorate_core::{Instant, ReplicaId};
 use quorate_ir::member::{Kept, Parts};
 use quorate_ir::{Member, Message as Ir};
 
 use super::store::Store;
 use super::{Replica, ReplicaTimer};
-use crate::message::{Message, Put, QwStore, StatePage};
+use crate::message::{Message, Put, QwStore};
 use crate::record::Record;
 use crate::rules::Plant;
 
@@ -66,11 +66,6 @@ impl Member<QwStore> for Replica {
 
     fn keys(store: &Store) -> usize {
         store.versions.len()
-    }
-
-    fn page_after(store: &Store, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
-        let (versions, next) = store.versions.page_after(after, bytes_max);
-        (StatePage { versions }, next)
     }
 
     fn collect_versions(&mut self, max: usize) -> bool {

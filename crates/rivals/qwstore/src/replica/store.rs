@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use quorate_core::{Timestamp, TransactionId};
+use quorate_core::{Key, Timestamp, TransactionId};
 use quorate_ir::{Bounds, ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::Versions;
 
@@ -99,8 +99,9 @@ impl Upcalls<QwStore> for Store {
         &mut self.bounds
     }
 
-    fn state(&self, bytes_max: usize) -> Vec<StatePage> {
-        self.versions.pages(bytes_max).into_iter().map(|versions| StatePage { versions }).collect()
+    fn state_after(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
+        let (versions, to) = self.versions.page_after(after, bytes_max);
+        (StatePage { versions }, to)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {

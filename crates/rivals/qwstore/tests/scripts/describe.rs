@@ -85,6 +85,10 @@ fn ir(message: &Ir<QwStore>) -> String {
             format!("START-VIEW {view}: {}{}", page(base), state(known.as_ref()))
         }
         Ir::PartsMissing { view, missing, .. } => format!("parts missing of {view}: {missing:?}"),
+        Ir::StateWanted { view, after, .. } => format!("state wanted of {view} after {after:?}"),
+        Ir::StatePage { view, state: page, to, .. } => {
+            format!("state of {view}{}, to {to:?}", state(Some(page)))
+        }
         Ir::Arrived => unreachable!("its groups never change"),
         Ir::ViewQuery { life: 0, .. } => "which life is this?".to_owned(),
         Ir::ViewQuery { life, .. } => format!("life {life}; which view?"),

@@ -137,6 +137,7 @@ impl Hostile {
                     supplement: Supplement::default(),
                     floor: Some(far),
                     state: None,
+                    state_to: None,
                 }),
                 3 => Message::Ir(Ir::FinalizeInconsistent { id }),
                 4 => Message::Gather { view, floor: far, below: far, from: (far, id.transaction) },

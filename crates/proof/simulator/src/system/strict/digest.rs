@@ -124,6 +124,13 @@ fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
             let parts = missing.iter().map(|range| u64::from(range.last - range.first) + 1).sum();
             numbers(33, nobody, &[view.0, missing.len() as u64, parts], hash);
         }
+        Ir::StateWanted { view, series, after } => {
+            numbers(35, nobody, &[view.0, *series], hash);
+            hash.fold_bytes(after);
+        }
+        Ir::StatePage { view, series, state, .. } => {
+            numbers(36, nobody, &[view.0, *series, state.versions.len() as u64], hash);
+        }
         Ir::Arrived => numbers(34, nobody, &[], hash),
         Ir::ViewQuery { nonce, life } => numbers(31, nobody, &[*nonce, *life], hash),
         Ir::ViewQueryReply { nonce, view, lost, life } => {

@@ -302,6 +302,7 @@ impl Hostile {
                     supplement: Default::default(),
                     floor: Some(timestamp),
                     state: Default::default(),
+                    state_to: None,
                 }),
                 4 => Message::Ir(Ir::ViewQueryReply { nonce: 0, view, lost: true, life: 0 }),
                 5 => Message::CoordinatorChange { transaction, ballot, timestamp },
