@@ -9,7 +9,7 @@ use clap::Args;
 use quorate::{Durability, Isolation, System};
 use quorate_core::GroupSize;
 use quorate_torture::attacks::Attacks;
-use quorate_torture::{Fault, Faults, Moment, Options, Spread, Tortured};
+use quorate_torture::{Fault, Faults, IN_FLIGHT, Moment, Options, Spread, Tortured};
 use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
 
@@ -27,6 +27,7 @@ Examples:
   quorate torture                                  a minute of all faults on three processes
   quorate torture --seconds 600 --seed 7 --nodes 5
   quorate torture --faults node-crashes,partitions --workload retwis --json
+  quorate torture --faults node-crashes --in-flight 64 --shards 1    how long a restart under load is without commits
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --isolation serializable --seconds 30
   quorate torture --isolation snapshot --sites 1   three processes of one site, which share a home
@@ -55,6 +56,9 @@ pub(crate) struct TortureArguments {
     /// What clients do; it is recorded and judged.
     #[arg(long, value_name = "W", default_value_t = WorkloadKind::Lists)]
     workload: WorkloadKind,
+    /// How many transactions the clients of each site have in flight; all of them are recorded and judged.
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = IN_FLIGHT)]
+    in_flight: u64,
     /// How many server processes, each with a replica of every shard; two more if replicas are to move. With `parallel-snapshot` so many in each
     /// of two sites, a replica of its local site each.
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -83,7 +87,7 @@ pub(crate) struct TortureArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
-    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "seconds", "workload", "nodes", "sites", "shards", "durability", "isolation",
+    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "seconds", "workload", "in_flight", "nodes", "sites", "shards", "durability", "isolation",
         "baseline", "namespaces", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
@@ -139,6 +143,7 @@ impl TortureArguments {
         let options = Options {
             program: program()?,
             seed: self.seed,
+            in_flight: self.in_flight,
             time: Duration::from_secs(self.seconds),
             faults: self.faults.clone(),
             workload: self.workload,

@@ -58,8 +58,8 @@ use schedule::Schedule;
 /// The name of the keyspace.
 const KEYSPACE: &str = "torture";
 
-/// How many transactions the clients of each site have in flight.
-const IN_FLIGHT: u64 = 4;
+/// How many transactions the clients of each site have in flight unless it is said otherwise.
+pub const IN_FLIGHT: u64 = 4;
 
 /// How many keys workloads use that have no generations: few enough to be read once more, and to be in dispute.
 const KEYS: u64 = 500;
@@ -110,6 +110,8 @@ pub struct Options {
     pub faults: Faults,
     /// The workload of the clients.
     pub workload: WorkloadKind,
+    /// How many transactions the clients of each site have in flight.
+    pub in_flight: u64,
     /// How many nodes, each of which holds a replica of every shard at first. Where groups stand in sites, so many in each of two sites.
     pub nodes: GroupSize,
     /// In how many sites the nodes stand: in so many as there are nodes, if nothing is said. Groups that stand in sites have their own number.
@@ -325,13 +327,13 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     arena.serve().await?;
 
     let sites = options.sites().min(CLIENT_SITES_MAX);
-    let parameters = options.parameters(sites as u64 * IN_FLIGHT);
+    let parameters = options.parameters(sites as u64 * options.in_flight);
     let history = HistoryLog::new();
     let task = Task {
         addresses,
         keyspace: KEYSPACE.to_owned(),
         parameters,
-        in_flight: IN_FLIGHT,
+        in_flight: options.in_flight,
         history: history.clone(),
         seed: options.seed,
     };
