@@ -196,7 +196,7 @@ pub enum Message<O: Operations> {
         /// Parts that have not arrived, ascending.
         missing: Vec<PartRange>,
     },
-    /// Receiver of a START-VIEW with state → leader, for one page after the other: what stands behind this key?
+    /// Receiver of a START-VIEW with state → leader, whenever the pages that it has asked for have arrived: what stands behind this key?
     StateWanted {
         /// The new view.
         view: View,
@@ -205,7 +205,7 @@ pub enum Message<O: Operations> {
         /// The last key of the page before.
         after: Key,
     },
-    /// The answer: a page of the state. Nothing of what the leader's floor had passed when it cut the START-VIEW is collected meanwhile.
+    /// The answer, several times: a page of the state. Nothing of what the leader's floor had passed when it cut the START-VIEW is collected meanwhile.
     StatePage {
         /// The new view.
         view: View,
@@ -218,8 +218,9 @@ pub enum Message<O: Operations> {
         /// The last key of the page, if there are more.
         to: Option<Key>,
     },
-    /// Member → a replica that was one before the last change, whenever that one goes on with view changes: I have, durably, the
-    /// record of a view of this epoch. From f + 1 members: nobody needs the records from before the change any more.
+    /// Receiver of a START-VIEW in parts → leader, and member → a replica that was one before the last change, whenever that one goes on with view
+    /// changes: I have, durably, the record of a view of this epoch. What is kept for me is not needed any more; and from f + 1 members: nobody
+    /// needs the records from before the change any more.
     Arrived,
     /// A replica without its record → every other replica: in which view are you? (T23) Note, durably, that this is my life: what
     /// I have said in earlier ones counts no more.

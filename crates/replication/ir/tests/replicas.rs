@@ -472,6 +472,8 @@ fn a_leader_keeps_what_it_sent_until_nobody_asks_for_it_any_more() {
         group.deliver(0, leader, Message::PartsMissing { view, series, missing })
     };
     assert_eq!(ask(&mut group), 5, "each part is sent once, however often it is named");
+    // That the receiver has it all is lost on its way.
+    group.flying.clear();
     let until = group.now + TIMEOUT * 12;
     group.run(until, |_| true);
     assert_eq!(ask(&mut group), 5, "it was asked for not long ago");
@@ -479,6 +481,16 @@ fn a_leader_keeps_what_it_sent_until_nobody_asks_for_it_any_more() {
     group.run(until, |_| true);
     assert_eq!(ask(&mut group), 0, "its receiver has it, or has gone");
     assert!(group.timers.is_empty(), "and there is nothing more to wait for");
+}
+
+#[test]
+fn a_leader_keeps_nothing_for_a_receiver_that_has_it_all() {
+    let mut group = Group::new(1, 0.0);
+    group.change_views();
+    let leader = group.replicas[0].0.view().0 as usize % 3;
+    assert!(group.replicas[leader].0.is_read_from());
+    group.run(group.now + DELAY * 2, |_| true);
+    assert!(!group.replicas[leader].0.is_read_from());
 }
 
 /// "Recovering Shared Objects Without Stable Storage" (Michael et al., 2017) shows what the published recovery loses here: replica 0

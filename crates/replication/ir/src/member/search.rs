@@ -87,6 +87,10 @@ fn start_of(timestamp: Timestamp) -> Cursor {
     (timestamp, TransactionId::default())
 }
 
+/// Why a replica takes no part in raising a floor: the replica that is given state would lack what ended meanwhile as soon as it has arrived, and
+/// would have to be given state again, without end.
+const READ_FROM: &str = "another replica is given what is here";
+
 /// Operations to be pushed or fetched at once.
 const OPERATIONS_MAX: usize = 128;
 
@@ -148,6 +152,10 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
 
     /// Begins, repeats or gives up the search for a floor.
     pub(super) fn sweep(&mut self) {
+        if self.member.ir().is_read_from() {
+            self.parts().state.search.run = None;
+            return;
+        }
         let now = self.context.now;
         let settings = self.settings();
         let (floor, view) = (self.member.ir().floor(), self.member.ir().view());
@@ -222,6 +230,13 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
     pub(super) fn on_message(&mut self, from: ReplicaIndex, message: FloorMessage<O>) {
         if self.member.ir().status() != Status::Normal {
             return;
+        }
+        let raises = matches!(
+            message,
+            FloorMessage::Gather { .. } | FloorMessage::Complete { .. } | FloorMessage::RaiseFloor { .. }
+        );
+        if raises && self.member.ir().is_read_from() {
+            return self.outbox.ignored(READ_FROM);
         }
         let own_view = self.member.ir().view();
         match message {

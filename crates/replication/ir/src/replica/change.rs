@@ -191,8 +191,11 @@ impl<O: Operations> Replica<O> {
         is_over
     }
 
-    /// A member has, durably, the record of a view of the epoch.
+    /// A member has, durably, the record of a view of the epoch. What was kept for it is not needed any more.
     pub fn on_arrived<H: Host<O>>(&mut self, from: ReplicaIndex, host: &mut H) {
+        if self.has_started() {
+            self.change.forget_passed_on(from);
+        }
         if self.is_member() || !self.group.contains(from) || self.status != Status::ViewChanging {
             return;
         }

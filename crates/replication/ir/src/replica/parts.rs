@@ -10,7 +10,7 @@
 //!   receiver   those again, please          when nothing arrives any more
 //! ```
 //!
-//! State is asked for page by page, each behind the last key of the one before.
+//! State is asked for in pages, each behind the last key of the one before.
 //!
 //! So a few parts are under way at any time, however many there are, and a loss costs as much as what was lost. The parts that an outline tells
 //! of are not cut: they are read from the record when they are asked for. Nothing that they hold changes meanwhile, and nothing is
@@ -249,6 +249,11 @@ impl<O: Operations> Collected<O> {
     /// The key behind which the state is to be asked for, if some of it is missing.
     pub(super) fn state_wanted(&self) -> Option<&Key> {
         self.states.1.as_ref()
+    }
+
+    /// How many pages of state have arrived after the first.
+    pub(super) fn pages_of_state(&self) -> usize {
+        self.states.0.len().saturating_sub(1)
     }
 
     /// Adds a page of state. False if it is not the next.

@@ -49,7 +49,10 @@ const MULTIPLYING_VIEWS: u32 = 3;
 const TIMEOUTS_KEPT: u32 = 8;
 
 /// A page of state has roughly so many bytes at most.
-const STATE_BYTES_MAX: usize = 1024 * 1024;
+const STATE_BYTES_MAX: usize = 256 * 1024;
+
+/// So many pages of state are sent at once, after the first.
+const STATE_PAGES_AT_ONCE: usize = 8;
 
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
@@ -151,6 +154,11 @@ impl<O: Operations> ViewChange<O> {
         self.start_view = None;
         self.query = None;
         self.contributions.clear();
+    }
+
+    /// A replica has all that it was sent of a record.
+    pub(super) fn forget_passed_on(&mut self, replica: ReplicaIndex) {
+        self.passed_on.remove(&replica);
     }
 
     /// What a replica has handed over counts no more.
@@ -774,7 +782,7 @@ impl<O: Operations> Replica<O> {
         (cut, transfer)
     }
 
-    /// True while another replica may ask for what this record holds of an outline: nothing of it is collected.
+    /// True while another replica may ask for what this record holds of an outline, or for state: nothing of it is collected, and no floor raised.
     pub fn is_read_from(&self) -> bool {
         let cuts = self.change.handed_over.iter().chain(self.change.passed_on.values().map(|kept| &kept.cut));
         cuts.into_iter().any(|cut| !cut.is_whole())
@@ -849,10 +857,15 @@ impl<O: Operations> Replica<O> {
         }
         if let Some(Start { collected, since, supplement, floor }) = self.change.start_view.take() {
             assert!(floor.is_none_or(|floor| floor >= self.floor), "a silent replica raises no floor");
+            let was_in_parts = collected.series() != Part::WHOLE.series;
             let received = collected.into_received();
             host.protocol().adopt_supplement(&supplement);
             self.adopt(self.view, since, floor, &received, host.protocol());
             self.become_normal(since, floor, received, host);
+            if was_in_parts {
+                // The leader need not keep it any longer.
+                host.send_to_replica(self.leader_of(self.view), Message::Arrived);
+            }
         }
     }
 
@@ -877,8 +890,13 @@ impl<O: Operations> Replica<O> {
             return host.ignored("no state is kept for this replica");
         };
         passed_on.is_asked_for = true;
-        let (state, to) = host.protocol().state_after(Some(&after), self.state_bytes_max());
-        host.send_to_replica(from, Message::StatePage { view, series, after, state, to });
+        let mut after = Some(after);
+        for _ in 0..STATE_PAGES_AT_ONCE {
+            let Some(from_here) = after.take() else { return };
+            let (state, to) = host.protocol().state_after(Some(&from_here), self.state_bytes_max());
+            after.clone_from(&to);
+            host.send_to_replica(from, Message::StatePage { view, series, after: from_here, state, to });
+        }
     }
 
     /// The leader has sent a page of state.
@@ -897,7 +915,8 @@ impl<O: Operations> Replica<O> {
             return host.ignored("state of a message that nothing is known of");
         };
         let is_new = collected.add_state(after, state, to);
-        if let Some(after) = collected.state_wanted().filter(|_| is_new) {
+        let is_last = is_new && collected.pages_of_state().is_multiple_of(STATE_PAGES_AT_ONCE);
+        if let Some(after) = collected.state_wanted().filter(|_| is_last) {
             host.send_to_replica(leader, Message::StateWanted { view, series, after: after.clone() });
         }
         self.go_on_with_start(is_new, host);
