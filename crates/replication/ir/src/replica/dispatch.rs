@@ -45,7 +45,7 @@ impl<O: Operations> Replica<O> {
                 self.on_state_wanted(from, view, series, after, host);
             }
             Message::StatePage { view, series, after, state, to } => {
-                self.on_state_page(view, series, &after, state, to, host);
+                self.on_state_page(view, series, after, state, to, host);
             }
             Message::PartsMissing { view, series, missing } => {
                 self.on_parts_missing(from, view, series, &missing, host);

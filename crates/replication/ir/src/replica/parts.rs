@@ -32,6 +32,9 @@ const BYTES_UNDER_WAY_MAX: usize = 32 * 1024 * 1024;
 /// At least and at most so many parts are under way at once.
 const PARTS_UNDER_WAY: RangeInclusive<u32> = 8..=64;
 
+/// So many pages of state are sent at once, after the first.
+pub(super) const STATE_PAGES_AT_ONCE: usize = 8;
+
 /// How many parts of roughly so many bytes each are under way at once. The same at the sender and the receiver.
 pub(super) fn window(page_bytes_max: usize) -> u32 {
     let parts = u32::try_from(BYTES_UNDER_WAY_MAX / page_bytes_max.max(1)).unwrap_or(u32::MAX);
@@ -172,12 +175,31 @@ pub(super) struct Collected<O: Operations> {
     /// How many parts are under way at once.
     window: u32,
     parts: BTreeMap<u32, RecordPage<O>>,
-    /// The pages of state that have arrived, and the last key of the last one if there are more.
-    states: (Vec<O::State>, Option<Key>),
+    states: States<O::State>,
     /// Once the first part is here: the parts from here on have not been asked for. Without it nothing is known of the others.
     asked: Option<u32>,
     /// Parts that hold what the receiver has, and which part of the record that is.
     kept: BTreeMap<u32, CursorRange>,
+}
+
+/// The state that a message comes with, as it arrives.
+#[derive(Debug)]
+struct States<S> {
+    /// The first pages.
+    pages: Vec<S>,
+    /// The last key of these, if there are more.
+    to: Option<Key>,
+    /// How many there were when more were asked for.
+    asked: usize,
+    /// Pages that have overtaken others, by the key that they stand behind.
+    early: BTreeMap<Key, StatePage<S>>,
+}
+
+impl<S> States<S> {
+    fn new(first: Option<StatePage<S>>) -> Self {
+        let (pages, to) = first.map_or((Vec::new(), None), |(state, to)| (vec![state], to));
+        States { pages, to, asked: 0, early: BTreeMap::new() }
+    }
 }
 
 /// What came in all parts of a message together.
@@ -199,7 +221,7 @@ impl<O: Operations> Collected<O> {
     pub(super) fn new(part: Part, window: u32) -> Self {
         let (parts, kept) = (BTreeMap::new(), BTreeMap::new());
         let (series, count) = (part.series, part.count);
-        Collected { series, count, window, parts, states: (Vec::new(), None), asked: None, kept }
+        Collected { series, count, window, parts, states: States::new(None), asked: None, kept }
     }
 
     pub(super) fn belongs(&self, part: Part) -> bool {
@@ -227,7 +249,7 @@ impl<O: Operations> Collected<O> {
         }
         self.parts.insert(part.index, page);
         if part.index == 0 {
-            self.states = state.map_or((Vec::new(), None), |(state, to)| (vec![state], to));
+            self.states = States::new(state);
             self.asked = Some(unasked(self.count, outline, self.window));
             let first = self.count.saturating_sub(outline.stretches.len() as u32).max(1);
             let outlined = (first..self.count).zip(&outline.stretches);
@@ -239,31 +261,38 @@ impl<O: Operations> Collected<O> {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.has_parts() && self.states.1.is_none()
+        self.has_parts() && self.states.to.is_none()
     }
 
     fn has_parts(&self) -> bool {
         self.parts.contains_key(&0) && self.parts.len() + self.kept.len() == self.count as usize
     }
 
-    /// The key behind which the state is to be asked for, if some of it is missing.
-    pub(super) fn state_wanted(&self) -> Option<&Key> {
-        self.states.1.as_ref()
+    /// The key behind which the state is to be asked for, if some of it is missing. From now on that is under way.
+    pub(super) fn ask_for_state(&mut self) -> Option<Key> {
+        self.states.asked = self.states.pages.len();
+        self.states.to.clone()
     }
 
-    /// How many pages of state have arrived after the first.
-    pub(super) fn pages_of_state(&self) -> usize {
-        self.states.0.len().saturating_sub(1)
+    /// True if all pages that were asked for have arrived, and there are more.
+    pub(super) fn has_state_asked_for(&self) -> bool {
+        self.states.to.is_some() && self.states.pages.len() >= self.states.asked + STATE_PAGES_AT_ONCE
     }
 
-    /// Adds a page of state. False if it is not the next.
-    pub(super) fn add_state(&mut self, after: &Key, state: O::State, to: Option<Key>) -> bool {
-        let is_next = self.states.1.as_ref() == Some(after) && to.as_ref().is_none_or(|to| to > after);
-        if is_next {
-            self.states.0.push(state);
-            self.states.1 = to;
+    /// Adds a page of state. False if it is known, or so far beyond what is known that it was not asked for.
+    pub(super) fn add_state(&mut self, after: Key, state: O::State, to: Option<Key>) -> bool {
+        let States { pages, to: known, early, .. } = &mut self.states;
+        let is_wanted = known.as_ref().is_some_and(|known| after >= *known) && !early.contains_key(&after);
+        let has_an_end = to.as_ref().is_none_or(|to| *to > after);
+        if !is_wanted || !has_an_end || early.len() >= 2 * STATE_PAGES_AT_ONCE {
+            return false;
         }
-        is_next
+        early.insert(after, (state, to));
+        while let Some((state, to)) = known.as_ref().and_then(|after| early.remove(after)) {
+            pages.push(state);
+            *known = to;
+        }
+        true
     }
 
     /// The parts to ask for because another has arrived: as many as may be under way besides those that were asked for.
@@ -289,7 +318,7 @@ impl<O: Operations> Collected<O> {
     pub(super) fn into_received(self) -> Received<O> {
         Received {
             pages: self.parts.into_values().filter(|page| !page.is_empty()).collect(),
-            states: self.states.0,
+            states: self.states.pages,
             kept: self.kept.into_values().collect(),
         }
     }
@@ -432,14 +461,30 @@ mod tests {
         let mut parts = Collected::<Words>::new(part(7, 0, 1), 8);
         let (page, state) = (RecordPage::default(), Some(((), Some(key("c")))));
         assert!(parts.add(part(7, 0, 1), page, state, &Outline::default(), |_| false));
-        assert!(!parts.is_complete() && parts.state_wanted() == Some(&key("c")));
-        assert!(!parts.add_state(&key("b"), (), None), "not the next");
-        assert!(!parts.add_state(&key("c"), (), Some(key("c"))), "it would have no end");
-        assert!(parts.add_state(&key("c"), (), Some(key("f"))));
-        assert!(!parts.add_state(&key("c"), (), Some(key("f"))), "it was repeated");
+        assert!(!parts.is_complete() && parts.ask_for_state() == Some(key("c")));
+        assert!(!parts.add_state(key("b"), (), None), "it is known");
+        assert!(!parts.add_state(key("c"), (), Some(key("c"))), "it would have no end");
+        assert!(parts.add_state(key("f"), (), Some(key("g"))), "it has overtaken the next");
+        assert!(!parts.add_state(key("f"), (), Some(key("g"))), "it was repeated");
+        assert!(parts.add_state(key("c"), (), Some(key("f"))));
+        assert!(!parts.is_complete() && parts.ask_for_state() == Some(key("g")));
+        for (after, to) in
+            ["g", "h", "i", "j", "k", "l", "m", "n", "o"].windows(2).map(|pair| (pair[0], pair[1]))
+        {
+            assert!(!parts.has_state_asked_for());
+            assert!(parts.add_state(key(after), (), Some(key(to))));
+        }
+        assert!(parts.has_state_asked_for(), "eight have arrived");
+        assert_eq!(parts.ask_for_state(), Some(key("o")));
+        assert!(!parts.has_state_asked_for());
+        for number in 0..2 * STATE_PAGES_AT_ONCE {
+            assert!(parts.add_state(Key::from(format!("p{number:02}")), (), None));
+        }
+        assert!(!parts.add_state(key("q"), (), None), "that many were not asked for");
         assert!(!parts.is_complete());
-        assert!(parts.add_state(&key("f"), (), None));
-        assert!(parts.is_complete() && parts.into_received().states.len() == 3);
+        parts.states.early.clear();
+        assert!(parts.add_state(key("o"), (), None));
+        assert!(parts.is_complete() && parts.into_received().states.len() == 12);
         let pages = vec![RecordPage::default()];
         let state = Some(((), Some(key("c"))));
         let cut = Cut::<Words>::new(message(), pages, state, (Outline::default(), Scope::Tail), 8, || 7);

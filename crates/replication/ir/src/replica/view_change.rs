@@ -21,7 +21,7 @@ use quorate_core::bound::reasons;
 use quorate_core::{Key, ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::change::Count;
-use super::parts::{Collected, Cut, Received, StatePage, transfer_time, window};
+use super::parts::{Collected, Cut, Received, STATE_PAGES_AT_ONCE, StatePage, transfer_time, window};
 use super::recovery::Query;
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, Part, PartRange};
@@ -50,9 +50,6 @@ const TIMEOUTS_KEPT: u32 = 8;
 
 /// A page of state has roughly so many bytes at most.
 const STATE_BYTES_MAX: usize = 256 * 1024;
-
-/// So many pages of state are sent at once, after the first.
-const STATE_PAGES_AT_ONCE: usize = 8;
 
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
@@ -350,19 +347,18 @@ impl<O: Operations> Replica<O> {
     }
 
     /// Asks for what has not arrived of messages of which something has.
-    fn send_parts_missing<H: Host<O>>(&self, host: &mut H) {
-        let start = self.change.start_view.as_ref().map(|start| &start.collected);
-        let leader = start.into_iter().map(|collected| (self.leader_of(self.view), collected));
-        let incomplete = |known: &&Contribution<O>| !known.collected.is_complete();
-        let others = self.change.contributions.iter().filter(|(_, known)| incomplete(known));
-        let others = others.map(|(index, contribution)| (*index, &contribution.collected));
-        for (sender, collected) in leader.chain(others) {
-            let (view, series, missing) = (self.view, collected.series(), collected.missing());
+    fn send_parts_missing<H: Host<O>>(&mut self, host: &mut H) {
+        let (view, leader) = (self.view, self.leader_of(self.view));
+        let start = self.change.start_view.iter_mut().map(|start| (leader, &mut start.collected));
+        let others = self.change.contributions.iter_mut().filter(|(_, known)| !known.collected.is_complete());
+        let others = others.map(|(index, contribution)| (*index, &mut contribution.collected));
+        for (sender, collected) in start.chain(others) {
+            let (series, missing) = (collected.series(), collected.missing());
             if !missing.is_empty() {
                 host.send_to_replica(sender, Message::PartsMissing { view, series, missing });
             }
-            if let Some(after) = collected.state_wanted() {
-                host.send_to_replica(sender, Message::StateWanted { view, series, after: after.clone() });
+            if let Some(after) = collected.ask_for_state() {
+                host.send_to_replica(sender, Message::StateWanted { view, series, after });
             }
         }
     }
@@ -842,8 +838,11 @@ impl<O: Operations> Replica<O> {
         if !missing.is_empty() {
             host.send_to_replica(leader, Message::PartsMissing { view, series, missing });
         }
-        if let Some(after) = collected.state_wanted().filter(|_| is_new && asks_for_state) {
-            host.send_to_replica(leader, Message::StateWanted { view, series, after: after.clone() });
+        if is_new
+            && asks_for_state
+            && let Some(after) = collected.ask_for_state()
+        {
+            host.send_to_replica(leader, Message::StateWanted { view, series, after });
         }
         self.change.start_view = Some(Start { collected, since, supplement, floor });
         self.go_on_with_start(is_new, host);
@@ -904,7 +903,7 @@ impl<O: Operations> Replica<O> {
         &mut self,
         view: View,
         series: u64,
-        after: &Key,
+        after: Key,
         state: O::State,
         to: Option<Key>,
         host: &mut H,
@@ -915,9 +914,10 @@ impl<O: Operations> Replica<O> {
             return host.ignored("state of a message that nothing is known of");
         };
         let is_new = collected.add_state(after, state, to);
-        let is_last = is_new && collected.pages_of_state().is_multiple_of(STATE_PAGES_AT_ONCE);
-        if let Some(after) = collected.state_wanted().filter(|_| is_last) {
-            host.send_to_replica(leader, Message::StateWanted { view, series, after: after.clone() });
+        if collected.has_state_asked_for()
+            && let Some(after) = collected.ask_for_state()
+        {
+            host.send_to_replica(leader, Message::StateWanted { view, series, after });
         }
         self.go_on_with_start(is_new, host);
     }
