@@ -1,6 +1,7 @@
 //! `quorate bench`: keeps transactions in flight and measures what comes of it.
 
 mod hotspot;
+mod overload;
 mod prepared;
 mod procedural;
 mod redis;
@@ -47,6 +48,7 @@ Examples:
   quorate bench counters --embedded --isolation serializable --clients 256 --two 10
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench rmw --embedded --clients 256 --baseline txn-occ
+  quorate bench rmw --embedded --isolation serializable --keys 20 --shards 2 --overload 10
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
   quorate bench tpcc --embedded --warehouses 4 --shards 2 --durability memory
   quorate bench tpcc --embedded --isolation strict --mix A --warehouses 4 --durability memory
@@ -131,6 +133,8 @@ pub(crate) struct BenchArguments {
     /// Draw the samples to a file, as SVG.
     #[arg(long, value_name = "FILE", requires = "samples")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    overload: overload::OverloadArguments,
     #[command(flatten)]
     social: social::SocialArguments,
     #[command(flatten)]
@@ -244,6 +248,8 @@ struct Report {
     contention: Option<hotspot::Contention>,
     #[serde(flatten)]
     perception: Option<Perception>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overload: Option<overload::Overload>,
 }
 
 /// The part of the report that only loads have whose clients go on before results are final.
@@ -282,6 +288,13 @@ impl Latency {
     fn with(at: impl Fn(f64) -> u64) -> Self {
         Latency { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
     }
+}
+
+/// A cluster, and how it was connected to.
+struct Connected<'a> {
+    db: &'a Database,
+    addresses: &'a str,
+    options: &'a Options,
 }
 
 impl BenchArguments {
@@ -325,7 +338,15 @@ impl BenchArguments {
             };
             let report = match &prepared {
                 Prepared::Workload(workload) => {
-                    self.measure(*workload, &db, &sites, samples, &progress).await.map(Outcomes::Workload)
+                    let addresses = match (&self.connect, &embedded) {
+                        (Some(address), _) => address.clone(),
+                        (None, Some(embedded)) => embedded.layout.addresses().join(","),
+                        (None, None) => String::new(),
+                    };
+                    let connected = Connected { db: &db, addresses: &addresses, options: &options };
+                    self.measure(*workload, connected, &sites, samples, &progress)
+                        .await
+                        .map(Outcomes::Workload)
                 }
                 Prepared::Tpcc(tpcc) => {
                     let run = async |keyspace| tpcc.run(&db, &keyspace, &sites, &progress).await;
@@ -436,6 +457,8 @@ impl BenchArguments {
         }
         let is_divided = self.shards > 1 || self.stands_in_sites(workload);
         self.hotspot.validate(kind, is_divided)?;
+        let is_plain = kind.is_some_and(|kind| !kind.needs_sets()) && !self.has_sites(workload);
+        self.overload.validate(is_plain)?;
         if self.two > 0 && workload != Measured::Workload(WorkloadKind::Counters) {
             return Err(Failure::usage("--two is an option of counters"));
         }
@@ -471,7 +494,7 @@ impl BenchArguments {
     async fn measure(
         &self,
         workload: WorkloadKind,
-        db: &Database,
+        Connected { db, addresses, options: connecting }: Connected<'_>,
         sites: &[Site],
         samples: Option<Samples>,
         progress: &Progress,
@@ -497,7 +520,7 @@ impl BenchArguments {
         let loaded = self.social.loaded.map_or(sites.len(), |loaded| loaded as usize).min(sites.len());
         let mut running = Vec::new();
         if sites.is_empty() {
-            running.push(load.start());
+            running.push(load.clone().start());
         } else {
             for (at, site) in sites[..loaded].iter().enumerate() {
                 let share = |at: usize| self.clients * at as u64 / loaded as u64;
@@ -523,6 +546,15 @@ impl BenchArguments {
         if let (Some(path), Some(history)) = (&self.history, &history) {
             write_history(path, history)?;
         }
+        let overload = match (self.overload.overload, &measured) {
+            (Some(times), Ok((tally, costs))) => {
+                let (seconds, peak_tps) = (self.seconds, tally.committed as f64 / costs.seconds);
+                let target =
+                    overload::Target { addresses, options: connecting, keyspace: &name, seconds, peak_tps };
+                Some(target.overload(times, &load, progress).await?)
+            }
+            _ => None,
+        };
         db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
         let (tally, costs) = measured?;
         let network = match workload.needs_sets() {
@@ -535,7 +567,7 @@ impl BenchArguments {
             }),
             false => None,
         };
-        Ok(Report { contention, ..self.report(workload, &tally, costs, network) })
+        Ok(Report { contention, overload, ..self.report(workload, &tally, costs, network) })
     }
 
     fn parameters(&self, workload: WorkloadKind, judged: bool) -> Result<Parameters, Failure> {
@@ -647,6 +679,7 @@ impl BenchArguments {
                 apologies: tally.apologies,
                 perceived_us: Latency::with(|quantile| tally.perceived_us(quantile)),
             }),
+            overload: None,
         }
     }
 }
@@ -736,6 +769,9 @@ fn table(report: &Report) -> Table {
         row("perceived p99", micros(perceived_us.p99));
     }
     report.spent.rows(&mut table);
+    if let Some(overload) = &report.overload {
+        overload.rows(&mut table);
+    }
     table
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn read_everything(shared: &Shared) {
     }
 }
 
-struct Client<'a> {
+pub(super) struct Client<'a> {
     unique: UniqueValues,
     /// Which process this client is in the history. A process that does not know how its transaction ended is gone.
     process: u64,
@@ -97,7 +97,7 @@ struct State {
 }
 
 impl<'a> Client<'a> {
-    fn new(shared: &'a Shared, number: u64) -> Self {
+    pub(super) fn new(shared: &'a Shared, number: u64) -> Self {
         let process = shared.load.history.as_ref().map_or(0, HistoryLog::process);
         let reads_at_once = shared.load.reads_at_once;
         let unique = UniqueValues::after(number, shared.load.drawn);
@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
     }
 
     /// Runs one transaction to its end, and says how long to wait before the next, if at all.
-    async fn run(&mut self, plan: Arc<Plan>) -> Option<Duration> {
+    pub(super) async fn run(&mut self, plan: Arc<Plan>) -> Option<Duration> {
         if self.shared.load.parameters.kind == WorkloadKind::Counters && !plan.is_read_only() {
             return self.apply(plan).await;
         }

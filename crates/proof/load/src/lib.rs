@@ -1,13 +1,14 @@
 //! Keeps workload transactions in flight on a real cluster, measures them, and records what they saw.
 //!
-//! A load is a closed loop: each of its clients runs one transaction at a time, to its end, and then the next. All
-//! clients of a load share one connection per node, as the transactions of an application do.
+//! A load is a closed loop: each of its clients runs one transaction at a time, to its end, and then the next. Or it is an open
+//! one: transactions begin at a rate. All clients of a load share one connection per node, as the transactions of an application do.
 //!
 //! | file | role |
 //! |---|---|
 //! | `chain` | one client that goes on from results which are shown and not final |
 //! | `client` | one client: one transaction after the other |
 //! | `history` | what the clients saw, for the checker |
+//! | `offered` | an open loop: transactions begin at a rate |
 //! | `populate` | what there is before a measurement begins |
 //! | `procedure` | procedures as interactive transactions, and the pairs that they work on |
 //! | `redis` | the load of `retwis-psi` on a Redis, for comparison |
@@ -18,6 +19,7 @@ mod chain;
 mod client;
 mod history;
 mod meter;
+mod offered;
 mod populate;
 mod procedure;
 mod redis;
@@ -33,6 +35,7 @@ use tokio::task::JoinHandle;
 
 pub use history::HistoryLog;
 pub use meter::{Costs, Reading, UnreadableStatus, cpu_time};
+pub use offered::Offered;
 pub use populate::{PARTS_MAX, populate};
 pub use procedure::{Ended, Transacted, read_pairs, transact, write_pairs};
 pub use redis::{Redis, RedisError, RedisLoad, RunningRedis};
@@ -102,6 +105,11 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(load: Load) -> Self {
+        let generations = AtomicU64::new(load.generations);
+        Shared { load, stop: AtomicBool::new(false), generations, tally: Mutex::default() }
+    }
+
     fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,13 +118,8 @@ impl Shared {
 impl Load {
     /// Starts the clients, as tasks on this runtime.
     pub fn start(self) -> Running {
-        let (clients, generations) = (self.clients, self.generations);
-        let shared = Arc::new(Shared {
-            load: self,
-            stop: AtomicBool::new(false),
-            generations: AtomicU64::new(generations),
-            tally: Mutex::default(),
-        });
+        let clients = self.clients;
+        let shared = Arc::new(Shared::new(self));
         let start = |number| {
             let shared = Arc::clone(&shared);
             match shared.load.speculates {
