@@ -44,8 +44,8 @@ pub enum Answer {
 pub struct Read {
     /// The answer.
     pub answer: Answer,
-    /// True if something that is prepared may change what it has read.
-    pub is_locked: bool,
+    /// A transaction that is prepared and may change what it has read; any of them, if there are several.
+    pub locked_by: Option<TransactionId>,
 }
 
 /// How an application votes on what it has prepared.

@@ -7,6 +7,7 @@
 //! | `follow KEY WORD` | puts the word into the register whose name stands in KEY: what it writes depends on what it has found |
 //! | `get KEY…` | only reads |
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::verify::{Digester, Item};
@@ -21,6 +22,8 @@ pub(crate) struct Registers {
     /// How often something was written below what had been written there already, or where nothing changes any more: never, unless
     /// a bug is planted.
     pub(crate) disorders: usize,
+    /// How often something was only read.
+    pub(crate) reads: Cell<usize>,
     /// Up to here everything is settled, and the last place at which anything has run.
     settled: Place,
     last: Place,
@@ -115,7 +118,12 @@ impl Registers {
     }
 
     fn is_locked(&self, reads: &BTreeSet<String>, write: Option<&String>) -> bool {
-        self.prepared.values().any(|locked| locked.stands_against(reads, write))
+        self.locked_by(reads, write).is_some()
+    }
+
+    fn locked_by(&self, reads: &BTreeSet<String>, write: Option<&String>) -> Option<TransactionId> {
+        let mut locked = self.prepared.iter();
+        locked.find(|(_, locked)| locked.stands_against(reads, write)).map(|(id, _)| *id)
     }
 
     fn write(&mut self, place: Place, plan: Plan) -> Answer {
@@ -153,12 +161,13 @@ impl Application for Registers {
     }
 
     fn read(&self, before: Place, operation: &Value) -> Read {
+        self.reads.set(self.reads.get() + 1);
         let plan = self.plan(operation, Some(before));
         let answer = match plan.write {
             Some(_) => Answer::Refused(Value::from("that is not a read")),
             None => plan.answer,
         };
-        Read { answer, is_locked: self.is_locked(&plan.reads, None) }
+        Read { answer, locked_by: self.locked_by(&plan.reads, None) }
     }
 
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {

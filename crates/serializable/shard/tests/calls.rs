@@ -177,7 +177,7 @@ fn a_procedure_says_what_a_call_would_touch_as_a_table() {
     ];
     for (operation, expected) in table {
         let read = shard.read(place(9), &operation);
-        assert!(!read.is_locked);
+        assert!(read.locked_by.is_none());
         assert_eq!(read_answer(&read.answer).unwrap(), expected);
     }
     assert_eq!(Operation::decode(&infer("p", 0, "")).map(|infer| infer.reads_only()), Ok(true));
@@ -197,7 +197,7 @@ fn what_a_call_would_touch_is_asked_at_a_place() {
     assert_eq!([3, 4].map(|before| version(&shard.read(place(before), &infer("p", 0, "")).answer)), [1, 2]);
     // Another one is about to be deployed, or not.
     assert!(matches!(shard.prepare(place(5).transaction, &deploy("p", 3, "c 3")), Prepared::Commit(_)));
-    assert!(shard.read(place(6), &infer("p", 0, "")).is_locked);
+    assert!(shard.read(place(6), &infer("p", 0, "")).locked_by.is_some());
     assert!(shard.run(place(6), &infer("p", 0, "")).is_none());
     shard.abort(place(5).transaction);
     // It holds off changes of procedures alone.

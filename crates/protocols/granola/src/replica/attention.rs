@@ -67,9 +67,9 @@ impl<A: Application> Replica<A> {
         let timeout = self.config.wait_timeout;
         let Some(leader) = &mut self.leader else { return };
         let late = leader.reads.iter().filter(|(_, reading)| context.now - reading.since >= timeout);
-        let late: Vec<TransactionId> = late.map(|((_, id), _)| *id).collect();
+        let late: Vec<TransactionId> = late.map(|((_, id), _)| id).collect();
         for id in late {
-            leader.end_read(id);
+            leader.reads.end(id);
             let reply = Reply::Ended(Outcome::Conflict);
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
         }

@@ -7,7 +7,8 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
 
-use super::leader::{Hold, Open, Reading};
+use super::leader::{Hold, Open};
+use super::reads::{Dated, Reading};
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::{Answer, Application, Read};
 use crate::config::Locking;
@@ -15,6 +16,16 @@ use crate::entry::{Body, Ending, Entry, Final, Outcome};
 use crate::message::{Message, Reply};
 use crate::place::Place;
 use crate::rules::{Plant, Rules};
+
+/// What a read comes to if it is looked at now.
+pub(super) enum Sight {
+    /// This, as of this timestamp.
+    Answer(ClockTime, Answer),
+    /// Nothing, before this transaction has ended, which has locked what it reads.
+    Blocked(TransactionId),
+    /// Nothing yet: something may still come beneath its timestamp, or the ceiling is too low.
+    Later,
+}
 
 impl<A: Application> Replica<A> {
     /// Executes what can be executed.
@@ -115,12 +126,41 @@ impl<A: Application> Replica<A> {
         if !self.leader.as_mut().is_some_and(|leader| std::mem::take(&mut leader.has_moved)) {
             return;
         }
-        while let Some((id, timestamp, answer)) = self.readable() {
-            if let Some(leader) = &mut self.leader {
-                leader.end_read(id);
+        while let Some(dated) = self.next_read() {
+            let Some(reading) = self.leader.as_ref().and_then(|leader| leader.reads.get(dated)) else {
+                break;
+            };
+            let sight = self.read(dated.0, reading);
+            let Some(leader) = &mut self.leader else { break };
+            match sight {
+                Sight::Answer(timestamp, answer) => {
+                    leader.reads.end(dated.1);
+                    self.answer_read(dated.1, timestamp, answer, context, log, outbox);
+                }
+                Sight::Blocked(transaction) => leader.reads.block(dated, transaction),
+                // By timestamps whatever is in the way of one is in the way of those above it as well.
+                Sight::Later => break,
             }
-            self.answer_read(id, timestamp, answer, context, log, outbox);
         }
+    }
+
+    /// The next read that can be answered, or that nothing is in the way of but perhaps locks; while everything goes by timestamps, the first
+    /// that waits.
+    fn next_read(&self) -> Option<Dated> {
+        let leader = self.leader.as_ref()?;
+        if !leader.is_locking {
+            return leader.reads.first();
+        }
+        let ceiling = self.state.ceiling;
+        let is_beneath = |first: Option<ClockTime>, (timestamp, _): Dated| {
+            timestamp <= ceiling && first.is_none_or(|first| timestamp < first)
+        };
+        let (unlogged, pending) = (leader.first_unlogged(), leader.first_pending());
+        let unblocked = leader.reads.first_unblocked().filter(|dated| is_beneath(unlogged, *dated));
+        // A lock of what stands above is in nobody's way.
+        let first = || leader.reads.first().filter(|dated| is_beneath(pending, *dated));
+        let earlier = || leader.reads.first_seen_beneath(pending?, ceiling);
+        unblocked.or_else(first).or_else(earlier)
     }
 
     /// Answers what only reads. It leaves once it is known that this replica leads.
@@ -148,52 +188,41 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// A read that can be answered: which, as of which timestamp, and the answer.
-    fn readable(&self) -> Option<(TransactionId, ClockTime, Answer)> {
-        let leader = self.leader.as_ref()?;
-        // By timestamps whatever is in the way of one is in the way of those above it as well.
-        let looked_at = if leader.is_locking { leader.reads.len() } else { 1 };
-        leader.reads.iter().take(looked_at).find_map(|(key, reading)| {
-            let (timestamp, answer) = self.read(key.0, reading)?;
-            Some((key.1, timestamp, answer))
-        })
-    }
-
     /// Reads as of a timestamp, or of an earlier one if that may be and nothing could change what is seen there.
-    pub(super) fn read(&self, timestamp: ClockTime, reading: &Reading) -> Option<(ClockTime, Answer)> {
-        let leader = self.leader.as_ref()?;
+    pub(super) fn read(&self, timestamp: ClockTime, reading: &Reading) -> Sight {
+        let Some(leader) = &self.leader else { return Sight::Later };
         let read = |at| self.state.application.read(Place::after(at), &reading.operation);
         if timestamp > self.state.ceiling {
-            return None;
+            return Sight::Later;
         }
-        let unlogged = leader.unlogged.first().map(|place| place.timestamp);
-        let queued = leader.queue.first().map(|place| place.timestamp);
-        let Some(first) = unlogged.into_iter().chain(queued).min().filter(|first| *first <= timestamp) else {
-            return Some((timestamp, read(timestamp).answer));
+        let Some(first) = leader.first_pending().filter(|first| *first <= timestamp) else {
+            return Sight::Answer(timestamp, read(timestamp).answer);
         };
-        if leader.is_locking && unlogged.is_none_or(|unlogged| unlogged > timestamp) {
-            let Read { answer, is_locked } = read(timestamp);
-            if !is_locked {
-                return Some((timestamp, answer));
-            }
-        }
         // Beneath all that is pending.
         let before = ClockTime::from_micros(first.as_micros().saturating_sub(1));
         let may_be_earlier = reading.high.is_some_and(|high| high <= before);
-        may_be_earlier.then(|| (before, read(before).answer))
+        let mut sight = Sight::Later;
+        if leader.is_locking && leader.first_unlogged().is_none_or(|unlogged| unlogged > timestamp) {
+            let Read { answer, locked_by } = read(timestamp);
+            sight = locked_by.map_or(Sight::Answer(timestamp, answer), Sight::Blocked);
+        }
+        match sight {
+            Sight::Blocked(_) | Sight::Later if may_be_earlier => Sight::Answer(before, read(before).answer),
+            sight => sight,
+        }
     }
 
     /// Makes room to execute and read what stands first, if there is none.
     fn raise_ceiling(&mut self, log: &mut impl Log<Entry>) {
         let Some(leader) = &self.leader else { return };
         let (next, read) = match leader.is_locking {
-            true => (leader.dated.last(), leader.reads.keys().next_back()),
-            false => {
-                (leader.queue.first().filter(|place| self.is_dated(**place)), leader.reads.keys().next())
-            }
+            true => (leader.dated.last(), leader.reads.last()),
+            false => (
+                leader.queue.first().filter(|place| self.is_dated(**place)),
+                leader.reads.first().map(|(timestamp, _)| timestamp),
+            ),
         };
-        let (next, read) = (next.map(|place| place.timestamp), read.map(|(timestamp, _)| *timestamp));
-        let wanted = next.into_iter().chain(read).max().unwrap_or_default();
+        let wanted = next.map(|place| place.timestamp).into_iter().chain(read).max().unwrap_or_default();
         if wanted > leader.ceiling {
             self.append(Body::Nothing, wanted, log);
         }

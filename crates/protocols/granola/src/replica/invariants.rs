@@ -149,15 +149,17 @@ fn nothing_ran_above_the_ceiling<A>(state: &State<A>, leader: &Leader) {
 }
 
 fn what_only_reads_waits_once(leader: &Leader) {
-    assert!(leader.reads.len() == leader.reading.len(), "each read waits for one timestamp");
-    for (id, timestamp) in &leader.reading {
-        assert!(leader.reads.contains_key(&(*timestamp, *id)), "{id} waits to read without its place");
+    leader.reads.assert_sound();
+    for blocker in leader.reads.blockers() {
+        // Else nothing would ever unblock what it blocks.
+        assert!(leader.open.contains_key(&blocker), "{blocker} has ended, and blocks reads");
+        assert!(leader.is_locking, "{blocker} blocks reads while nothing is locked");
     }
     let undated = leader.open.iter().filter(|(_, open)| open.class == Class::ReadOnly);
     assert!(undated.clone().count() == leader.undated.len(), "a read lacks votes, and has them");
     for (id, open) in undated {
         assert!(leader.undated.contains(&(open.proposed, *id)), "{id} lacks votes, and nobody knows");
-        assert!(!leader.reading.contains_key(id), "{id} waits for votes and to read");
+        assert!(!leader.reads.contains(*id), "{id} waits for votes and to read");
     }
 }
 
@@ -165,8 +167,9 @@ fn what_only_reads_waits_once(leader: &Leader) {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use quorate_core::{ClockTime, TransactionId, View};
+    use quorate_core::{ClockTime, Instant, TransactionId, View};
 
+    use super::super::reads::Reading;
     use super::*;
 
     const AT: ClockTime = ClockTime::from_micros(7);
@@ -191,7 +194,10 @@ mod tests {
             ("votes that nothing lacks", |leader| assert!(leader.undecided.insert(PLACE))),
             ("locks without locking", |leader| assert!(leader.dated.insert(PLACE))),
             ("force without locking", |leader| leader.is_forced = true),
-            ("a read without its place", |leader| assert!(leader.reading.insert(ID, AT).is_none())),
+            ("a read that nothing unblocks", |leader| {
+                let reading = Reading { operation: Default::default(), high: None, since: Instant::START };
+                leader.reads.begin(ID, AT, reading, Some(ID));
+            }),
             ("a read that nothing waits for", |leader| assert!(leader.undated.insert((AT, ID)))),
         ];
         check(&Leader::new(View(0), AT));

@@ -7,6 +7,7 @@ use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, Transacti
 
 use super::delays::VoteDelays;
 use super::hub::Gathering;
+use super::reads::{Reading, Reads};
 use crate::application::Answer;
 use crate::entry::{Ending, Final, Pending, Vote};
 use crate::message::Message;
@@ -28,9 +29,7 @@ pub(super) struct Leader {
     /// True if of what writes the latest needs no votes: then more of that may come.
     pub(super) may_be_passed: bool,
     /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
-    pub(super) reads: BTreeMap<(ClockTime, TransactionId), Reading>,
-    /// When what waits there reads, by name.
-    pub(super) reading: BTreeMap<TransactionId, ClockTime>,
+    pub(super) reads: Reads,
     /// What only reads and does not know when yet, by what was proposed.
     pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
     /// True if something has changed since what waits to read was last looked at.
@@ -129,15 +128,6 @@ pub(super) enum Hold {
     Blocked,
 }
 
-/// What only reads, and knows when.
-#[derive(Clone, Debug)]
-pub(super) struct Reading {
-    pub(super) operation: Value,
-    /// It may as well be read earlier, down to this timestamp, which its client has seen; not, if others read at the same.
-    pub(super) high: Option<ClockTime>,
-    pub(super) since: Instant,
-}
-
 impl Open {
     /// What the log says is pending: its vote is stable.
     pub(super) fn of(pending: &Pending, now: Instant) -> Self {
@@ -198,8 +188,7 @@ impl Leader {
             undecided: BTreeSet::new(),
             delays: VoteDelays::default(),
             may_be_passed: false,
-            reads: BTreeMap::new(),
-            reading: BTreeMap::new(),
+            reads: Reads::default(),
             undated: BTreeSet::new(),
             has_moved: false,
             coordinated: 0,
@@ -252,8 +241,8 @@ impl Leader {
     /// What only reads may still have to see what was here at this place, and above.
     pub(super) fn reads_from(&self) -> Option<Place> {
         let undated = self.undated.first();
-        let dated = self.reads.first_key_value().map(|(key, _)| key);
-        undated.into_iter().chain(dated).min().map(|(timestamp, _)| Place::after(*timestamp))
+        let first = undated.copied().into_iter().chain(self.reads.first()).min();
+        first.map(|(timestamp, _)| Place::after(timestamp))
     }
 
     /// A transaction was accepted.
@@ -270,14 +259,11 @@ impl Leader {
     /// Up to where nothing lacks votes. What is proposed above keeps nothing waiting that could go on without it.
     pub(super) fn certain(&self) -> ClockTime {
         let (queued, read) = match self.undecided.first() {
-            Some(first) => {
-                let reads = self.reads.range(..(first.timestamp, TransactionId::default()));
-                (self.queue.range(..first).next_back(), reads.map(|(key, _)| key).next_back())
-            }
-            None => (self.queue.last(), self.reads.keys().next_back()),
+            Some(first) => (self.queue.range(..first).next_back(), self.reads.last_beneath(first.timestamp)),
+            None => (self.queue.last(), self.reads.last()),
         };
         let queued = queued.map(|place| place.timestamp);
-        queued.into_iter().chain(read.map(|(timestamp, _)| *timestamp)).max().unwrap_or_default()
+        queued.into_iter().chain(read).max().unwrap_or_default()
     }
 
     /// Forgets a transaction that was accepted. It may still hold locks.
@@ -287,6 +273,7 @@ impl Leader {
         assert!(self.coordinated >= coordinated, "{id} is coordinated, and was not counted");
         self.coordinated -= coordinated;
         self.has_moved = true;
+        self.reads.unblock(id);
         match open.class {
             Class::ReadOnly => {
                 self.undated.remove(&(open.proposed, id));
@@ -300,25 +287,34 @@ impl Leader {
         Some(open)
     }
 
-    /// Lets what only reads wait for its timestamp.
-    pub(super) fn await_read(&mut self, id: TransactionId, timestamp: ClockTime, reading: Reading) {
+    /// Lets what only reads wait for its timestamp; it may be blocked already.
+    pub(super) fn await_read(
+        &mut self,
+        id: TransactionId,
+        timestamp: ClockTime,
+        reading: Reading,
+        blocked_by: Option<TransactionId>,
+    ) {
         assert!(!self.open.contains_key(&id), "{id} waits for votes and for its turn");
-        assert!(self.reading.insert(id, timestamp).is_none(), "{id} waits to read twice");
-        assert!(self.reads.insert((timestamp, id), reading).is_none(), "{id} waits to read twice");
+        self.reads.begin(id, timestamp, reading, blocked_by);
         self.has_moved = true;
-    }
-
-    /// It waits no longer.
-    pub(super) fn end_read(&mut self, id: TransactionId) {
-        if let Some(timestamp) = self.reading.remove(&id) {
-            assert!(self.reads.remove(&(timestamp, id)).is_some(), "{id} waits to read without its place");
-        }
     }
 
     /// The greatest timestamp up to which everything that was executed here is stable.
     pub(super) fn executed_and_logged(&self) -> ClockTime {
         let before = |place: &Place| ClockTime::from_micros(place.timestamp.as_micros().saturating_sub(1));
         self.unlogged.first().map_or(self.executed, |first| self.executed.min(before(first)))
+    }
+
+    /// The least timestamp of what was executed and is not stable.
+    pub(super) fn first_unlogged(&self) -> Option<ClockTime> {
+        self.unlogged.first().map(|place| place.timestamp)
+    }
+
+    /// The least timestamp of what is not executed, or not stable.
+    pub(super) fn first_pending(&self) -> Option<ClockTime> {
+        let queued = self.queue.first().map(|place| place.timestamp);
+        self.first_unlogged().into_iter().chain(queued).min()
     }
 
     /// True if it was executed and is not stable.

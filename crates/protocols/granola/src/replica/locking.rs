@@ -79,6 +79,7 @@ impl<A: Application> Replica<A> {
         }
         (leader.is_locking, leader.has_moved) = (false, true);
         self.mode_changes.1 += 1;
+        leader.reads.unblock_all();
         // Section 4.5: what participants have to agree on needs locks until it has ended.
         assert!(leader.coordinated == 0, "locks are given back, and something coordinated is pending");
         leader.dated.clear();

@@ -20,6 +20,7 @@
 //! | `votes` | the participants agree on it |
 //! | `locking` | what they have to agree on is prepared, and holds locks |
 //! | `execution` | the leader executes, ahead of its log |
+//! | `reads` | what only reads waits until it can see everything |
 //! | `attention` | votes that do not come, and clients that have died |
 //! | `lost` | shards that never vote any more |
 //! | `hub` | a group that coordinates for the others, as in Sinfonia |
@@ -36,6 +37,7 @@ mod invariants;
 mod leader;
 mod locking;
 mod lost;
+mod reads;
 mod requests;
 mod state;
 mod votes;

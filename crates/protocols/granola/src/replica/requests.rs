@@ -8,7 +8,9 @@ use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_BYTES_MAX;
 use quorate_core::{Address, ClockTime, Context, Instant, ReplicaId, ShardId, TransactionId};
 
-use super::leader::{Hold, Open, Reading};
+use super::execution::Sight;
+use super::leader::{Hold, Open};
+use super::reads::Reading;
 use super::votes::not_executed;
 use super::{Out, Replica};
 use crate::application::{Answer, Application, Prepared};
@@ -97,7 +99,7 @@ impl<A: Application> Replica<A> {
         if let Some(ended) = self.state.ended(id) {
             return Known::Ended(Reply::Ended(ended.outcome.clone()));
         }
-        if leader.is_unlogged(id) || leader.reading.contains_key(&id) {
+        if leader.is_unlogged(id) || leader.reads.contains(id) {
             return Known::Under;
         }
         if let Some((timestamp, answer)) = leader.ahead.get(&id) {
@@ -166,11 +168,19 @@ impl<A: Application> Replica<A> {
         let id = request.transaction;
         let timestamp = request.high.max(leader.executed_and_logged());
         let reading = Reading { operation: request.operation, high: Some(request.high), since: context.now };
-        if let Some((timestamp, answer)) = self.read(timestamp, &reading) {
-            assert!(timestamp >= request.high, "{id} reads beneath what its client has seen (section 4.2)");
-            self.answer_read(id, timestamp, answer, context, log, outbox);
-        } else if let Some(leader) = &mut self.leader {
-            leader.await_read(id, timestamp, reading);
+        let blocked_by = match self.read(timestamp, &reading) {
+            Sight::Answer(timestamp, answer) => {
+                assert!(
+                    timestamp >= request.high,
+                    "{id} reads beneath what its client has seen (section 4.2)"
+                );
+                return self.answer_read(id, timestamp, answer, context, log, outbox);
+            }
+            Sight::Blocked(transaction) => Some(transaction),
+            Sight::Later => None,
+        };
+        if let Some(leader) = &mut self.leader {
+            leader.await_read(id, timestamp, reading, blocked_by);
         }
     }
 

@@ -315,7 +315,7 @@ mod tests {
         }
 
         fn read(&self, _: Place, _: &Value) -> Read {
-            Read { answer: Answer::Done(Value::from(self.0.to_string())), is_locked: false }
+            Read { answer: Answer::Done(Value::from(self.0.to_string())), locked_by: None }
         }
 
         fn prepare(&mut self, _: TransactionId, _: &Value) -> Prepared {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId, TransactionId};
 
-use super::leader::{Hold, Open, Reading, Stranger};
+use super::leader::{Hold, Open, Stranger};
+use super::reads::Reading;
 use super::{Out, Replica};
 use crate::application::Application;
 use crate::entry::{Ending, Entry, Final, Outcome, Refusal, Vote, Voted};
@@ -234,7 +235,7 @@ impl<A: Application> Replica<A> {
         assert!(timestamp >= open.proposed, "{id} stands at {timestamp:?}, beneath what was proposed here");
         if open.class == Class::ReadOnly {
             if let Some(Open { operation, asked: since, .. }) = leader.close(id) {
-                leader.await_read(id, timestamp, Reading { operation, high: None, since });
+                leader.await_read(id, timestamp, Reading { operation, high: None, since }, None);
             }
             return;
         }

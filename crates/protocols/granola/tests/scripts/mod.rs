@@ -18,7 +18,7 @@
 //! | `recall c2 c1.7 1,2 MICROS` | the same, and for all that it has answered |
 //! | `observe c1 MICROS` | a client hears from another that this timestamp was seen |
 //! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
-//! | `show WHO`, `waiting WHO` | what a replica holds; how many requests wait there |
+//! | `show WHO`, `waiting WHO`, `reads WHO` | what a replica holds; how many requests wait there; how often it has executed reads |
 
 mod describe;
 pub(crate) mod world;

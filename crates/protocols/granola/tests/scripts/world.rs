@@ -99,6 +99,10 @@ impl World {
                     let waiting = self.replica(who).map_or(0, Replica::waiting);
                     told.push(format!("{waiting} transactions wait at {who}"));
                 }
+                ["reads", who] => {
+                    let reads = self.reads(who);
+                    told.push(format!("{who} has executed reads {reads} times"));
+                }
                 ["show", who] => self.show(who, &mut told),
                 ["ask", from, to, id, shards, high, ref operation @ ..] => {
                     let message = Message::Request(Request {
@@ -181,6 +185,11 @@ impl World {
         let stage = self.stage();
         let id = stage.replica(who);
         stage.replicas().get(&id)
+    }
+
+    /// How often a replica has executed what only reads.
+    pub(crate) fn reads(&mut self, who: &str) -> usize {
+        self.replica(who).map_or(0, |replica| replica.application().reads.get())
     }
 
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {

@@ -55,24 +55,43 @@ impl Touched {
     }
 }
 
-/// How many transactions have locked something: several to write it, if some were prepared in spite of the
+/// The transactions that have locked something: several to write it, if some were prepared in spite of the
 /// others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Holders {
     readers: u32,
-    writers: u32,
+    writer: Option<TransactionId>,
+    /// Writers beside that one. There is none without it.
+    further_writers: Vec<TransactionId>,
 }
 
 impl Holders {
-    fn count(&mut self, access: Access) -> &mut u32 {
+    fn add(&mut self, transaction: TransactionId, access: Access) {
         match access {
-            Access::Read => &mut self.readers,
-            Access::Write => &mut self.writers,
+            Access::Read => self.readers += 1,
+            Access::Write if self.writer.is_none() => self.writer = Some(transaction),
+            Access::Write => self.further_writers.push(transaction),
         }
     }
 
-    fn are_against(self, access: Access) -> bool {
-        self.writers > 0 || access == Access::Write && self.readers > 0
+    /// One less holds this.
+    fn release(&mut self, transaction: TransactionId, access: Access) {
+        let further = self.further_writers.iter().position(|writer| *writer == transaction);
+        match (access, further) {
+            (Access::Read, _) => {
+                assert!(self.readers > 0, "{transaction} gives back what it has not locked");
+                self.readers -= 1;
+            }
+            (Access::Write, Some(further)) => drop(self.further_writers.swap_remove(further)),
+            (Access::Write, None) => {
+                assert!(self.writer == Some(transaction), "{transaction} gives back what it has not locked");
+                self.writer = self.further_writers.pop();
+            }
+        }
+    }
+
+    fn are_against(&self, access: Access) -> bool {
+        self.writer.is_some() || access == Access::Write && self.readers > 0
     }
 }
 
@@ -98,12 +117,12 @@ impl Locks {
         for (key, access) in &touched.keys {
             let holders = self.keys.entry(key.clone()).or_default();
             is_free &= !holders.are_against(*access);
-            *holders.count(*access) += 1;
+            holders.add(transaction, *access);
         }
         let ranges = touched.ranges.iter();
         self.ranges.extend(ranges.map(|(range, access)| (transaction, range.clone(), *access)));
         if let Some(access) = touched.procedures {
-            *self.procedures.count(access) += 1;
+            self.procedures.add(transaction, access);
         }
         self.transactions += 1;
         is_free
@@ -113,7 +132,7 @@ impl Locks {
     pub(crate) fn unlock(&mut self, transaction: TransactionId, touched: &Touched) {
         for (key, access) in &touched.keys {
             let holders = self.keys.get_mut(key.as_slice()).expect("what is unlocked was locked");
-            release(holders.count(*access), transaction);
+            holders.release(transaction, *access);
             if *holders == Holders::default() {
                 self.keys.remove(key.as_slice());
             }
@@ -122,7 +141,7 @@ impl Locks {
             self.ranges.retain(|(holder, _, _)| *holder != transaction);
         }
         if let Some(access) = touched.procedures {
-            release(self.procedures.count(access), transaction);
+            self.procedures.release(transaction, access);
         }
         assert!(self.transactions > 0, "{transaction} gives back locks, and nobody has any");
         self.transactions -= 1;
@@ -157,18 +176,43 @@ impl Locks {
         self.procedures.are_against(access)
     }
 
+    /// A transaction that may write a key.
+    pub(crate) fn writer_of_key(&self, key: &[u8]) -> Option<TransactionId> {
+        if self.are_none() {
+            return None;
+        }
+        let of_range = || {
+            let writes = |range: &KeyRange, held: Access| held == Access::Write && range.contains(key);
+            self.ranges.iter().find(|(_, range, held)| writes(range, *held)).map(|(holder, _, _)| *holder)
+        };
+        self.keys.get(key).and_then(|holders| holders.writer).or_else(of_range)
+    }
+
+    /// A transaction that may write into a range.
+    pub(crate) fn writer_of_range(&self, range: &KeyRange) -> Option<TransactionId> {
+        if self.are_none() || range.is_empty() {
+            return None;
+        }
+        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut keys = self.keys.range::<Key, _>((Bound::Included(&range.from), to));
+        let of_range = || {
+            let writes = |other: &KeyRange, held: Access| held == Access::Write && other.overlaps(range);
+            self.ranges.iter().find(|(_, other, held)| writes(other, *held)).map(|(holder, _, _)| *holder)
+        };
+        keys.find_map(|(_, holders)| holders.writer).or_else(of_range)
+    }
+
+    /// A transaction that may change which procedures there are.
+    pub(crate) fn writer_of_procedures(&self) -> Option<TransactionId> {
+        self.procedures.writer
+    }
+
     /// True if whoever touches all this conflicts with a lock.
     pub(crate) fn has_any(&self, touched: &Touched) -> bool {
         touched.keys.iter().any(|(key, access)| self.has_key(key, *access))
             || touched.ranges.iter().any(|(range, access)| self.has_range(range, *access))
             || touched.procedures.is_some_and(|access| self.has_procedures(access))
     }
-}
-
-/// One less holds this.
-fn release(holders: &mut u32, transaction: TransactionId) {
-    assert!(*holders > 0, "{transaction} gives back what it has not locked");
-    *holders -= 1;
 }
 
 fn conflict(one: Access, other: Access) -> bool {
@@ -215,11 +259,14 @@ mod tests {
         for (key, read, write) in table {
             assert_eq!(locks.has_key(key.as_bytes(), Read), read, "{key} is read");
             assert_eq!(locks.has_key(key.as_bytes(), Write), write, "{key} is written");
+            assert_eq!(locks.writer_of_key(key.as_bytes()), read.then_some(id(1)), "{key} has a writer");
         }
         let ranges =
             [("a", "c", false), ("q", "s", false), ("c", "g", true), ("v", "", true), ("w", "v", false)];
         for (from, to, expected) in ranges {
-            assert_eq!(locks.has_range(&range(from, to), Read), expected, "{from}..{to}");
+            let range = range(from, to);
+            assert_eq!(locks.has_range(&range, Read), expected, "{from}..{to}");
+            assert_eq!(locks.writer_of_range(&range), expected.then_some(id(1)), "{from}..{to}");
         }
         assert!(locks.has_range(&range("q", "s"), Write) && locks.has_range(&range("b", "bb"), Write));
         assert!(locks.has_any(&touched(&[("x", Write), ("a", Write)], &[])));
@@ -234,10 +281,14 @@ mod tests {
         let (one, other) = (touched(&[("k", Write)], &[]), touched(&[("k", Write), ("k", Read)], &[]));
         locks.lock(id(1), &one);
         locks.lock(id(2), &other);
+        locks.lock(id(3), &one);
         locks.unlock(id(1), &one);
         assert!(locks.has_key(b"k", Read), "what is written is not taken for read afterwards");
+        assert_eq!(locks.writer_of_key(b"k"), Some(id(3)), "one that is left");
         locks.unlock(id(2), &other);
-        assert!(!locks.has_key(b"k", Write));
+        assert_eq!(locks.writer_of_key(b"k"), Some(id(3)));
+        locks.unlock(id(3), &one);
+        assert!(!locks.has_key(b"k", Write) && locks.writer_of_key(b"k").is_none());
     }
 
     #[test]
@@ -246,7 +297,12 @@ mod tests {
         let touched = Touched { procedures: Some(Read), ..Touched::default() };
         locks.lock(id(1), &touched);
         assert!(locks.has_procedures(Write) && !locks.has_procedures(Read));
+        assert_eq!(locks.writer_of_procedures(), None);
+        let changed = Touched { procedures: Some(Write), ..Touched::default() };
+        locks.lock(id(2), &changed);
+        assert_eq!(locks.writer_of_procedures(), Some(id(2)));
         locks.unlock(id(1), &touched);
+        locks.unlock(id(2), &changed);
         assert!(!locks.has_procedures(Write));
     }
 }

@@ -92,7 +92,7 @@ struct Ended<L: Library> {
     effect: Effect<L>,
     answer: Answered,
     touched: Touched,
-    is_locked: bool,
+    locked_by: Option<TransactionId>,
     is_out_of_order: bool,
 }
 
@@ -187,11 +187,11 @@ impl<L: Library> ShardWith<L> {
             Err(End::Halt(Halt::TooLarge)) => refused(Refusal::TooLarge),
             Err(End::Refused(refusal)) => refused(refusal),
         };
-        let Work { mut writes, touched, is_locked, is_out_of_order, .. } = work;
+        let Work { mut writes, touched, locked_by, is_out_of_order, .. } = work;
         if let Answered::Refused(_) = answer {
             writes.clear();
         }
-        Some(Ended { effect: Effect { writes, procedures }, answer, touched, is_locked, is_out_of_order })
+        Some(Ended { effect: Effect { writes, procedures }, answer, touched, locked_by, is_out_of_order })
     }
 
     fn execute(&self, work: &mut Work<'_>, operation: &Value) -> Result<(Value, Option<Change<L>>), End> {
@@ -278,7 +278,7 @@ impl<L: Library> Application for ShardWith<L> {
 
     fn read(&self, before: Place, operation: &Value) -> Read {
         let ended = self.work(operation, Mode::Read(before)).expect("what only reads waits for no lock");
-        Read { answer: ended.answer, is_locked: ended.is_locked }
+        Read { answer: ended.answer, locked_by: ended.locked_by }
     }
 
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {

@@ -4,7 +4,7 @@
 //! lock, has changed nothing.
 
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
-use quorate_core::{Key, KeyRange, Value};
+use quorate_core::{Key, KeyRange, TransactionId, Value};
 use quorate_granola::Place;
 
 use super::locks::{Access, Locks, Touched};
@@ -47,8 +47,8 @@ pub(crate) struct Work<'a> {
     pub(crate) writes: Writes,
     /// What it has touched, if somebody may have to lock that.
     pub(crate) touched: Touched,
-    /// True if it only reads, and something that is prepared may change what it has read.
-    pub(crate) is_locked: bool,
+    /// If it only reads: a transaction that is prepared and may change what it has read.
+    pub(crate) locked_by: Option<TransactionId>,
     /// True if something that it has read was written at its place or above: then its answer is wrong.
     pub(crate) is_out_of_order: bool,
     bytes: usize,
@@ -64,7 +64,7 @@ impl<'a> Work<'a> {
             mode,
             writes,
             touched,
-            is_locked: false,
+            locked_by: None,
             is_out_of_order: false,
             bytes: 0,
             entries: 0,
@@ -143,9 +143,7 @@ impl<'a> Work<'a> {
     }
 
     fn touch_key(&mut self, key: &Key, access: Access) -> Result<(), Halt> {
-        if self.locks.has_key(key, access) {
-            self.meet_lock()?;
-        }
+        self.meet_lock(|locks| locks.has_key(key, access), |locks| locks.writer_of_key(key))?;
         if self.mode == Mode::Prepare {
             self.touched.key(key, access);
         }
@@ -153,9 +151,7 @@ impl<'a> Work<'a> {
     }
 
     fn touch_range(&mut self, range: KeyRange) -> Result<(), Halt> {
-        if self.locks.has_range(&range, Access::Read) {
-            self.meet_lock()?;
-        }
+        self.meet_lock(|locks| locks.has_range(&range, Access::Read), |locks| locks.writer_of_range(&range))?;
         if self.mode == Mode::Prepare {
             self.touched.range(range, Access::Read);
         }
@@ -167,19 +163,24 @@ impl<'a> Work<'a> {
         if access == Access::Write && matches!(self.mode, Mode::Read(_)) {
             return Err(Halt::ReadOnly);
         }
-        if self.locks.has_procedures(access) {
-            self.meet_lock()?;
-        }
+        self.meet_lock(|locks| locks.has_procedures(access), Locks::writer_of_procedures)?;
         let is_written = self.touched.procedures == Some(Access::Write);
         self.touched.procedures = Some(if is_written { Access::Write } else { access });
         Ok(())
     }
 
-    fn meet_lock(&mut self) -> Result<(), Halt> {
+    /// Looks whether a lock stands against it. What only reads goes on, and says which transaction holds one that does.
+    fn meet_lock(
+        &mut self,
+        is_locked: impl FnOnce(&Locks) -> bool,
+        writer: impl FnOnce(&Locks) -> Option<TransactionId>,
+    ) -> Result<(), Halt> {
         match self.mode {
-            Mode::Read(_) => self.is_locked = true,
+            Mode::Read(_) => self.locked_by = self.locked_by.or_else(|| writer(self.locks)),
             Mode::RunAnyway(_) => {}
-            Mode::Run(_) | Mode::Prepare => return Err(Halt::Locked),
+            Mode::Run(_) | Mode::Prepare => {
+                return if is_locked(self.locks) { Err(Halt::Locked) } else { Ok(()) };
+            }
         }
         Ok(())
     }

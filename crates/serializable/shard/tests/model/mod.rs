@@ -180,7 +180,7 @@ impl History {
         let answer = read_answer(&read.answer).expect("an answer can be read");
         let expected = self.state(before).read(&operation);
         assert_eq!(answer, expected, "{operation:?} before {before}");
-        if read.is_locked {
+        if read.locked_by.is_some() {
             self.seen.insert("a read met a lock");
         } else if timestamp >= self.last {
             // Whoever reads at a timestamp proposes above it. Below it, only what holds locks can still come.
