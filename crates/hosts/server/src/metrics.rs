@@ -28,6 +28,12 @@ pub(crate) fn render(status: &Status) -> String {
         "Messages from clients refused because of overload.",
         status.refused_messages as f64,
     );
+    page.one(
+        "refused_client_messages_total",
+        "counter",
+        "Those of them whose client had more under way at one replica than client_prepared_high.",
+        status.refused_client_messages as f64,
+    );
     page.one("connections", "gauge", "Connections that are up.", transport.connections as f64);
     page.one("queued_bytes", "gauge", "Bytes that wait to be sent.", transport.queued_bytes as f64);
     page.one("messages_sent_total", "counter", "Protocol messages sent.", transport.messages_sent as f64);

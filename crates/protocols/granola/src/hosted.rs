@@ -28,9 +28,9 @@ impl<A: Application> HostedOnLog for Replica<A> {
         self.ended_len()
     }
 
-    /// Requests that wait are not counted by clients.
+    /// Requests that wait hold places, whether they hold locks or not.
     fn load(&self, client: Option<ClientId>) -> usize {
-        client.map_or_else(|| self.pending().len().max(self.waiting()), |_| 0)
+        client.map_or_else(|| self.pending().len().max(self.waiting()), |client| self.waiting_of(client))
     }
 
     fn is_idle(&self) -> bool {

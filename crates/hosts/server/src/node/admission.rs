@@ -25,7 +25,7 @@ pub(crate) fn refusal_of_write(message: &ProtocolMessage) -> Option<DecodeError>
 pub(crate) struct Load {
     /// The bytes that wait to be sent, over all connections.
     pub(crate) queued_bytes: usize,
-    /// The transactions that the replica holds prepared.
+    /// The transactions that the replica holds prepared; where it executes them in turn, with the requests that wait for theirs.
     pub(crate) prepared: usize,
     /// Those of them that are of the client that sends the message.
     pub(crate) client_prepared: usize,
@@ -33,18 +33,31 @@ pub(crate) struct Load {
     pub(crate) log_lag_bytes: u64,
 }
 
+/// Whose doing it is that a message is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The node or the replica has too much to do, for all clients together.
+    All,
+    /// This client has too much under way at the replica, and others are served.
+    Client,
+}
+
 impl Load {
-    /// True if a message of this urgency is to be taken in.
-    pub(crate) fn admits(self, urgency: Urgency, limits: &Limits) -> bool {
+    /// Why a message of this urgency is to be refused, if it is.
+    pub(crate) fn refuses(self, urgency: Urgency, limits: &Limits) -> Option<Cause> {
         let times = match urgency {
             Urgency::Early => 1,
             Urgency::Prepare => 2,
-            Urgency::Always => return true,
+            Urgency::Always => return None,
         };
-        self.queued_bytes <= times * limits.queued_bytes_high
-            && self.prepared <= times * limits.prepared_high
-            && self.client_prepared <= times * limits.client_prepared_high
-            && self.log_lag_bytes <= times as u64 * limits.log_lag_bytes_high
+        let is_above = self.queued_bytes > times * limits.queued_bytes_high
+            || self.prepared > times * limits.prepared_high
+            || self.log_lag_bytes > times as u64 * limits.log_lag_bytes_high;
+        match self.client_prepared > times * limits.client_prepared_high {
+            _ if is_above => Some(Cause::All),
+            true => Some(Cause::Client),
+            false => None,
+        }
     }
 }
 
@@ -68,24 +81,26 @@ mod tests {
             log_lag_bytes,
         };
         let of_client = |client_prepared| Load { client_prepared, ..Load::default() };
+        let (all, client) = (Some(Cause::All), Some(Cause::Client));
         // load, reads, prepares
         let table = [
-            (load(0, 0, 0), true, true),
-            (load(10, 10, 10), true, true),
-            (load(11, 0, 0), false, true),
-            (load(0, 11, 0), false, true),
-            (load(0, 0, 11), false, true),
-            (load(21, 0, 0), false, false),
-            (load(0, 21, 0), false, false),
-            (load(0, 0, 21), false, false),
-            (of_client(5), true, true),
-            (of_client(6), false, true),
-            (of_client(11), false, false),
+            (load(0, 0, 0), None, None),
+            (load(10, 10, 10), None, None),
+            (load(11, 0, 0), all, None),
+            (load(0, 11, 0), all, None),
+            (load(0, 0, 11), all, None),
+            (load(21, 0, 0), all, all),
+            (load(0, 21, 0), all, all),
+            (load(0, 0, 21), all, all),
+            (of_client(5), None, None),
+            (of_client(6), client, None),
+            (of_client(11), client, client),
+            (Load { client_prepared: 11, ..load(11, 0, 0) }, all, client),
         ];
         for (load, early, prepare) in table {
-            assert_eq!(load.admits(Urgency::Early, &limits), early, "{load:?}");
-            assert_eq!(load.admits(Urgency::Prepare, &limits), prepare, "{load:?}");
-            assert!(load.admits(Urgency::Always, &limits), "{load:?}");
+            assert_eq!(load.refuses(Urgency::Early, &limits), early, "{load:?}");
+            assert_eq!(load.refuses(Urgency::Prepare, &limits), prepare, "{load:?}");
+            assert_eq!(load.refuses(Urgency::Always, &limits), None, "{load:?}");
         }
     }
 }

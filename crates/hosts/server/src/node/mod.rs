@@ -62,7 +62,7 @@ use tokio::sync::watch;
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
 use addresses::Addresses;
-use admission::{Load, refusal_of_write};
+use admission::{Cause, Load, refusal_of_write};
 use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Answered, Catalogue, Found, Joined, Question, Reading};
@@ -154,8 +154,9 @@ pub(crate) struct Node {
     service_changed: bool,
     /// Links that were told in this turn that the node is busy.
     told_busy: Vec<LinkId>,
-    /// Messages that were refused.
+    /// Messages that were refused, and those of them whose client had too much under way.
     refused: u64,
+    refused_for_client: u64,
     is_started: bool,
     is_draining: bool,
     /// True if this is no node of the cluster any more.
@@ -231,6 +232,7 @@ impl Node {
             service_changed: true,
             told_busy: Vec::new(),
             refused: 0,
+            refused_for_client: 0,
             is_started: false,
             is_draining: false,
             is_forgotten: false,
@@ -450,10 +452,12 @@ impl Node {
                 let without_space = urgency == Urgency::Prepare
                     && matches!(envelope.to, Address::Replica(replica) if self.lacks_space(replica))
                     && writes;
-                if without_space
-                    || urgency != Urgency::Always && !self.admits(urgency, client, envelope.to, turn)
-                {
-                    self.refuse(link, turn);
+                let cause = match without_space {
+                    true => Some(Cause::All),
+                    false => self.cause_to_refuse(urgency, client, envelope.to, turn),
+                };
+                if let Some(cause) = cause {
+                    self.refuse(link, cause, turn);
                     return Ok(());
                 }
             }
@@ -500,23 +504,34 @@ impl Node {
         }
     }
 
-    fn admits(&mut self, urgency: Urgency, client: ClientId, to: Address, turn: &Turn<'_>) -> bool {
-        if self.is_draining {
-            return false;
+    /// Why a message of a client is not taken in, if it is not.
+    fn cause_to_refuse(
+        &mut self,
+        urgency: Urgency,
+        client: ClientId,
+        to: Address,
+        turn: &Turn<'_>,
+    ) -> Option<Cause> {
+        if urgency == Urgency::Always {
+            return None;
         }
-        let Address::Replica(id) = to else { return true };
-        let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return true };
+        if self.is_draining {
+            return Some(Cause::All);
+        }
+        let Address::Replica(id) = to else { return None };
+        let running = self.replicas.get_mut(&id).and_then(Hosted::running)?;
         let load = Load {
             queued_bytes: turn.queued_bytes(),
             prepared: running.load(None),
             client_prepared: running.load(Some(client)),
             log_lag_bytes: running.facts().log_lag_bytes,
         };
-        load.admits(urgency, &self.config.limits)
+        load.refuses(urgency, &self.config.limits)
     }
 
-    fn refuse(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+    fn refuse(&mut self, link: LinkId, cause: Cause, turn: &mut Turn<'_>) {
         self.refused += 1;
+        self.refused_for_client += u64::from(cause == Cause::Client);
         if !self.told_busy.contains(&link) {
             self.told_busy.push(link);
             turn.send(link, &Packet::Busy { retry_after: self.config.limits.busy_retry_after });

@@ -41,6 +41,8 @@ pub struct Status {
     pub catalogue_revision: Option<u64>,
     /// Messages from clients that were refused because of overload.
     pub refused_messages: u64,
+    /// Those of them that were refused because their client had too much under way at one replica, while others were served.
+    pub refused_client_messages: u64,
     /// The connected nodes of which nothing is taken in, because they have forgotten something.
     pub fenced_nodes: Vec<u16>,
     /// Messages of such nodes that were passed over.
@@ -275,6 +277,7 @@ impl Node {
             cpu_seconds: process::cpu_time().as_secs_f64(),
             catalogue_revision: self.catalogue.revision().map(|revision| revision.0),
             refused_messages: self.refused,
+            refused_client_messages: self.refused_for_client,
             fenced_nodes: self.peers.fenced(),
             fenced_messages: self.peers.passed_over(),
             transport: transport(turn),

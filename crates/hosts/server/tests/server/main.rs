@@ -12,3 +12,4 @@ mod raw;
 mod restart;
 mod shortage;
 mod snapshot;
+mod waiting;

@@ -54,7 +54,11 @@ impl Raw {
     }
 
     pub(crate) fn client(address: SocketAddr) -> Raw {
-        let mut raw = Raw::connect(address, 0, Peer::Client(CLIENT));
+        Raw::of(CLIENT, address)
+    }
+
+    pub(crate) fn of(client: ClientId, address: SocketAddr) -> Raw {
+        let mut raw = Raw::connect(address, 0, Peer::Client(client));
         assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
         raw
     }

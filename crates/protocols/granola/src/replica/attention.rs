@@ -69,7 +69,7 @@ impl<A: Application> Replica<A> {
         let late = leader.reads.iter().filter(|(_, reading)| context.now - reading.since >= timeout);
         let late: Vec<TransactionId> = late.map(|((_, id), _)| id).collect();
         for id in late {
-            leader.reads.end(id);
+            leader.end_read(id);
             let reply = Reply::Ended(Outcome::Conflict);
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
         }

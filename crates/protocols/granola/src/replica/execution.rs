@@ -134,7 +134,7 @@ impl<A: Application> Replica<A> {
             let Some(leader) = &mut self.leader else { break };
             match sight {
                 Sight::Answer(timestamp, answer) => {
-                    leader.reads.end(dated.1);
+                    leader.end_read(dated.1);
                     self.answer_read(dated.1, timestamp, answer, context, log, outbox);
                 }
                 Sight::Blocked(transaction) => leader.reads.block(dated, transaction),

@@ -10,6 +10,11 @@
 //! | locks are held in locking mode, by everything that waits | section 4.5 |
 //! | nothing ran above the ceiling | what was answered stays so (I1, section 5.2) |
 //! | what only reads waits once | I6 |
+//! | what waits is counted by client | the bound of what one client may have waiting |
+
+use std::collections::BTreeMap;
+
+use quorate_core::ClientId;
 
 use super::Replica;
 use super::leader::{Hold, Leader, Open};
@@ -42,6 +47,7 @@ impl<A: Application> Replica<A> {
             nothing_ran_above_the_ceiling(&self.state, leader);
         }
         what_only_reads_waits_once(leader);
+        what_waits_is_counted_by_client(leader);
     }
 }
 
@@ -163,6 +169,15 @@ fn what_only_reads_waits_once(leader: &Leader) {
     }
 }
 
+fn what_waits_is_counted_by_client(leader: &Leader) {
+    let mut counted: BTreeMap<ClientId, usize> = BTreeMap::new();
+    let reads = leader.reads.iter().map(|((_, id), _)| id);
+    for id in leader.open.keys().copied().chain(reads) {
+        *counted.entry(id.client).or_default() += 1;
+    }
+    assert!(leader.callers == counted, "{:?} wait, and {counted:?} are there", leader.callers);
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -184,11 +199,15 @@ mod tests {
         what_lacks_votes_is_known(leader);
         locks_are_for_locking_mode(leader);
         what_only_reads_waits_once(leader);
+        what_waits_is_counted_by_client(leader);
     }
 
     #[test]
     fn what_does_not_fit_together_is_noticed() {
-        let broken: [(&str, Break); 7] = [
+        let broken: [(&str, Break); 8] = [
+            ("a caller that nothing waits for", |leader| {
+                assert!(leader.callers.insert(ID.client, 1).is_none());
+            }),
             ("a place that nothing has", |leader| assert!(leader.queue.insert(PLACE))),
             ("something coordinated that is not there", |leader| leader.coordinated = 1),
             ("votes that nothing lacks", |leader| assert!(leader.undecided.insert(PLACE))),

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quorate_core::log::Confirmation;
-use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View};
+use quorate_core::{
+    Address, ClientId, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View,
+};
 
 use super::delays::VoteDelays;
 use super::hub::Gathering;
@@ -20,6 +22,8 @@ pub(super) struct Leader {
     pub(super) view: View,
     /// What it has accepted and not executed, nor refused.
     pub(super) open: BTreeMap<TransactionId, Open>,
+    /// How much of that, and of what waits to read, each client has asked for; none of those that have nothing there.
+    pub(super) callers: BTreeMap<ClientId, usize>,
     /// What of that writes, in the order in which it is executed if nothing comes in between; stable or not.
     pub(super) queue: BTreeSet<Place>,
     /// What of that has no timestamp yet, as votes are missing.
@@ -184,6 +188,7 @@ impl Leader {
         Leader {
             view,
             open: BTreeMap::new(),
+            callers: BTreeMap::new(),
             queue: BTreeSet::new(),
             undecided: BTreeSet::new(),
             delays: VoteDelays::default(),
@@ -254,6 +259,7 @@ impl Leader {
             self.undecided.insert(open.place(id));
         }
         assert!(self.open.insert(id, open).is_none(), "{id} is accepted twice");
+        self.count_in(id.client);
     }
 
     /// Up to where nothing lacks votes. What is proposed above keeps nothing waiting that could go on without it.
@@ -269,6 +275,7 @@ impl Leader {
     /// Forgets a transaction that was accepted. It may still hold locks.
     pub(super) fn close(&mut self, id: TransactionId) -> Option<Open> {
         let open = self.open.remove(&id)?;
+        self.count_out(id.client);
         let coordinated = usize::from(open.class == Class::Coordinated);
         assert!(self.coordinated >= coordinated, "{id} is coordinated, and was not counted");
         self.coordinated -= coordinated;
@@ -297,7 +304,31 @@ impl Leader {
     ) {
         assert!(!self.open.contains_key(&id), "{id} waits for votes and for its turn");
         self.reads.begin(id, timestamp, reading, blocked_by);
+        self.count_in(id.client);
         self.has_moved = true;
+    }
+
+    /// It waits no longer.
+    pub(super) fn end_read(&mut self, id: TransactionId) {
+        self.reads.end(id);
+        self.count_out(id.client);
+    }
+
+    /// How many requests of a client wait to be executed.
+    pub(super) fn waiting_of(&self, client: ClientId) -> usize {
+        self.callers.get(&client).copied().unwrap_or_default()
+    }
+
+    fn count_in(&mut self, client: ClientId) {
+        *self.callers.entry(client).or_default() += 1;
+    }
+
+    fn count_out(&mut self, client: ClientId) {
+        let Some(waiting) = self.callers.get_mut(&client) else { panic!("{client} waits for nothing") };
+        *waiting -= 1;
+        if *waiting == 0 {
+            self.callers.remove(&client);
+        }
     }
 
     /// The greatest timestamp up to which everything that was executed here is stable.

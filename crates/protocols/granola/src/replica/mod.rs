@@ -44,7 +44,9 @@ mod votes;
 
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
 use quorate_core::verify::Digester;
-use quorate_core::{Address, ClockTime, Context, Groups, Input, Instant, ShardId, TransactionId, View};
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Groups, Input, Instant, ShardId, TransactionId, View,
+};
 
 use crate::application::Application;
 use crate::config::{Locking, ReplicaConfig};
@@ -138,6 +140,11 @@ impl<A: Application> Replica<A> {
     /// How many requests wait at this leader: for their entry, for votes, for those before them, for the log to follow.
     pub fn waiting(&self) -> usize {
         self.leader.as_ref().map_or(0, Leader::waiting)
+    }
+
+    /// How many requests of a client this leader has taken in and not executed: they wait for votes, for those before them, or for locks.
+    pub fn waiting_of(&self, client: ClientId) -> usize {
+        self.leader.as_ref().map_or(0, |leader| leader.waiting_of(client))
     }
 
     /// For how many transactions this leader has asked after votes that did not come.

@@ -104,7 +104,7 @@ impl Reads {
 
     /// It waits no longer.
     pub(super) fn end(&mut self, id: TransactionId) {
-        let Some(timestamp) = self.timestamps.remove(&id) else { return };
+        let Some(timestamp) = self.timestamps.remove(&id) else { panic!("{id} does not wait to read") };
         let dated = (timestamp, id);
         let Some(waiting) = self.waiting.remove(&dated) else {
             panic!("{id} waits to read without its place");
@@ -223,7 +223,6 @@ mod tests {
         reads.unblock_all();
         reads.assert_sound();
         assert_eq!((reads.first_unblocked(), reads.len()), (Some((at(7), id(2))), 1));
-        reads.end(id(2));
         reads.end(id(2));
         reads.assert_sound();
         assert_eq!((reads.len(), reads.first(), reads.last()), (0, None, None));
