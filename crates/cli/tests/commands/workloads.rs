@@ -46,6 +46,19 @@ fn a_history_of_hotspot_is_valid() {
 }
 
 #[test]
+fn a_cluster_that_was_overloaded_is_itself_again_soon() {
+    for isolation in ["serializable", "strict"] {
+        let shape = ["rmw", "--shards", "2", "--keys", "20", "--overload", "5", "--isolation", isolation];
+        let report = bench(&shape);
+        let overload = &report["overload"];
+        assert!(overload["offered_tps"].as_f64() > report["throughput_tps"].as_f64(), "{report}");
+        assert!(overload["committed_tps"].as_f64() > Some(0.0), "{report}");
+        // Five, where nothing else runs on the machine.
+        assert!(count(overload, "recovered_seconds") <= 15, "{report}");
+    }
+}
+
+#[test]
 fn tpcc_runs_as_interactive_transactions_and_its_conditions_hold() {
     let words = ["tpcc", "--isolation", "strict", "--warehouses", "2", "--shards", "2"];
     let report = bench(&words);

@@ -23,7 +23,7 @@ const CONNECTIONS: u64 = 2;
 /// No more than so many times as much is offered.
 const TIMES_MAX: f64 = 1_000.0;
 
-/// So many seconds the cluster is watched after the overload has ended.
+/// So many seconds the cluster is watched at most after the overload has ended.
 const SECONDS_AFTER: u64 = 30;
 
 /// The cluster is itself again in the first second after which it commits so much of its peak, three seconds in a row.
@@ -51,7 +51,7 @@ pub(super) struct Overload {
     unknown: u64,
     refused: u64,
     latency_us: Latency,
-    /// What was committed in each second since it ended.
+    /// What was committed in each second since it ended, until the cluster was itself again.
     after_tps: Vec<u64>,
     /// How many seconds after its end the cluster was itself again; none if it was not in the time that was looked at.
     recovered_seconds: Option<u64>,
@@ -117,7 +117,8 @@ impl Target<'_> {
         offered.iter().for_each(|offered| tally.add(&offered.take_tally()));
         // The connections go with it.
         drop(offered);
-        let after_tps = watch(load, progress).await;
+        let enough_tps = self.peak_tps * ITSELF;
+        let after_tps = watch(load, enough_tps, progress).await;
         let seconds = self.seconds as f64;
         let committed_tps = tally.committed as f64 / seconds;
         Ok(Overload {
@@ -128,7 +129,7 @@ impl Target<'_> {
             unknown: tally.unknown,
             refused: tally.refused,
             latency_us: Latency::of(&tally),
-            recovered_seconds: recovered(&after_tps, self.peak_tps * ITSELF),
+            recovered_seconds: recovered(&after_tps, enough_tps),
             after_tps,
         })
     }
@@ -146,8 +147,8 @@ impl Target<'_> {
     }
 }
 
-/// Runs a load second by second, as it was before.
-async fn watch(load: &Load, progress: &Progress) -> Vec<u64> {
+/// Runs a load second by second, as it was before, until the cluster is itself again.
+async fn watch(load: &Load, enough_tps: f64, progress: &Progress) -> Vec<u64> {
     let mut running = load.clone().start();
     let mut after = Vec::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
@@ -157,6 +158,9 @@ async fn watch(load: &Load, progress: &Progress) -> Vec<u64> {
         let committed = running.take_tally().committed;
         progress.now(format!("{second} s after overload, {} transactions/s", thousands(committed)));
         after.push(committed);
+        if recovered(&after, enough_tps).is_some() {
+            break;
+        }
     }
     running.end().await;
     after
