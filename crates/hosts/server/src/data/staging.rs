@@ -13,7 +13,8 @@ use super::{DataDirectory, DataError, Placement, io_error, remove_all};
 
 impl DataDirectory {
     /// Creates replicas that begin empty and of which nothing is here, up to their marks: then each is made ready as one that is
-    /// found. `create_log` creates an empty log, without making it durable. Replicas that are here already are passed over.
+    /// found. `create_log` creates an empty log, without making it durable. Replicas that are here already are passed over, and so are those
+    /// that keep no log: a mark without records says that such a replica has been here before, and has to learn everything from its group.
     pub(crate) fn stage_replicas<'a, E: From<DataError>>(
         &self,
         placements: impl IntoIterator<Item = &'a Placement>,
@@ -22,15 +23,13 @@ impl DataDirectory {
         let mut staged: Vec<[(PathBuf, String); 2]> = Vec::new();
         for placement in placements {
             let directory = self.replica_directory(placement.replica);
-            if self.is_known(placement.replica)? {
+            if !placement.keeps_log() || self.is_known(placement.replica)? {
                 continue;
             }
             let log = directory.join("log");
             remove_all(&log)?;
             fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
-            if placement.keeps_log() {
-                create_log(&log, placement.replica)?;
-            }
+            create_log(&log, placement.replica)?;
             staged.push(self.texts_of_new(placement)?);
         }
         if staged.is_empty() {
@@ -96,13 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_in_memory_is_staged_without_a_log() {
+    fn a_replica_in_memory_is_not_staged_and_begins_empty() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("node");
         let data = DataDirectory::open(&path, 7, NodeId(0), Initialise::New, 1).unwrap();
-        let keyspace = system_keyspace(vec![NodeId(0)], Durability::Memory);
+        let placement =
+            Placement::on_node(&system_keyspace(vec![NodeId(0)], Durability::Memory), NodeId(0)).remove(0);
         let refuse = |log: &Path, _: ReplicaId| -> Result<(), DataError> { panic!("{}", log.display()) };
-        data.stage_replicas(&Placement::on_node(&keyspace, NodeId(0)), refuse).unwrap();
-        assert!(path.join("replicas/shard-0-r0/replica.toml").exists());
+        data.stage_replicas([&placement], refuse).unwrap();
+        let refuse = |log: &Path| -> Result<(), DataError> { panic!("{}", log.display()) };
+        let prepared = data.prepare_replica(&placement, true, refuse).unwrap();
+        assert_eq!((prepared.boot, prepared.log), (Boot::Initialise, None));
     }
 }
