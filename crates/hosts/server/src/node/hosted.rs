@@ -33,6 +33,8 @@ pub(crate) struct Hosted {
     pub(crate) origin: Origin,
     /// Why it was refused, if that passes: then it comes back by itself.
     hindrance: Option<Hindrance>,
+    /// When it is to be woken for its timers.
+    pub(super) due: Option<Instant>,
 }
 
 /// What became of it.
@@ -190,7 +192,8 @@ impl Hosted {
             Origin::AcceptedLoss { .. } => Origin::OldGroup,
             origin => origin,
         };
-        Hosted { placement: order.placement, state, standing: Standing::default(), origin, hindrance }
+        let standing = Standing::default();
+        Hosted { placement: order.placement, state, standing, origin, hindrance, due: None }
     }
 
     /// The replica, if it runs.

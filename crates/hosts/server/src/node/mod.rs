@@ -47,7 +47,8 @@ mod speculating;
 mod status;
 mod workers;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
@@ -146,8 +147,8 @@ pub(crate) struct Node {
     neighbours: Neighbours,
     /// Replicas that nobody needs any more.
     retired: Vec<ReplicaId>,
-    /// No timer of a replica is due before.
-    deadline: Instant,
+    /// When timers of replicas are due. An entry counts if it is the one that its replica has been told of last.
+    due: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
     /// What clients were told of replicas that do not serve before an operator acts.
     problems: BTreeMap<ReplicaId, String>,
     /// True if that may have changed.
@@ -227,7 +228,7 @@ impl Node {
             joined_since: BTreeMap::new(),
             neighbours: Neighbours::default(),
             retired: Vec::new(),
-            deadline: Instant::START,
+            due: BinaryHeap::new(),
             problems: BTreeMap::new(),
             service_changed: true,
             told_busy: Vec::new(),
@@ -395,12 +396,21 @@ impl Node {
         act: impl FnOnce(&mut dyn Runs, Time, Outgoing<'_, '_>) -> Stepped,
     ) {
         let time = turn.time;
-        let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return };
+        let Some(hosted) = self.replicas.get_mut(&id) else { return };
+        let Some(running) = hosted.running() else { return };
         let stepped = act(running, time, outgoing(&self.routes, &mut self.here, turn));
-        if let Some(deadline) = running.next_deadline() {
-            self.deadline = self.deadline.min(deadline);
-        }
+        self.note_deadline(id);
         self.after_step(id, stepped);
+    }
+
+    /// Has a replica woken for its next timer, if that is due earlier than what it is to be woken for.
+    fn note_deadline(&mut self, id: ReplicaId) {
+        let Some(hosted) = self.replicas.get_mut(&id) else { return };
+        let Some(deadline) = hosted.running().and_then(Runs::next_deadline) else { return };
+        if hosted.due.is_none_or(|due| deadline < due) {
+            hosted.due = Some(deadline);
+            self.due.push(Reverse((deadline, id)));
+        }
     }
 
     fn after_step(&mut self, id: ReplicaId, stepped: Stepped) {
@@ -549,6 +559,7 @@ impl Node {
                     if running.is_syncing() && !stepped.became_dirty {
                         self.syncing.push(id);
                     }
+                    self.note_deadline(id);
                     self.after_step(id, stepped);
                 }
                 Err(error) => self.refuse_replica(id, &error),
@@ -558,21 +569,27 @@ impl Node {
 
     fn fire_timers(&mut self, turn: &mut Turn<'_>) {
         let time = turn.time;
-        if time.now < self.deadline {
-            return;
-        }
-        let mut deadline = Instant::from_nanos(u64::MAX);
-        for id in self.replica_ids() {
-            let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { continue };
-            if running.next_deadline().is_some_and(|due| due <= time.now) {
-                let stepped = running.fire_timers(time, outgoing(&self.routes, &mut self.here, turn));
-                deadline = deadline.min(running.next_deadline().unwrap_or(deadline));
-                self.after_step(id, stepped);
-            } else {
-                deadline = deadline.min(running.next_deadline().unwrap_or(deadline));
+        // What comes to be due meanwhile is for the next turn.
+        let mut due = Vec::new();
+        while let Some(Reverse((at, id))) = self.due.peek().copied()
+            && at <= time.now
+        {
+            self.due.pop();
+            if let Some(hosted) = self.replicas.get_mut(&id)
+                && hosted.due.take_if(|known| *known == at).is_some()
+            {
+                due.push(id);
             }
         }
-        self.deadline = deadline;
+        for id in due {
+            let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { continue };
+            // Its timers may have been moved since.
+            if running.next_deadline().is_some_and(|deadline| deadline <= time.now) {
+                let stepped = running.fire_timers(time, outgoing(&self.routes, &mut self.here, turn));
+                self.after_step(id, stepped);
+            }
+            self.note_deadline(id);
+        }
     }
 
     fn deliver_here(&mut self, turn: &mut Turn<'_>) {
@@ -840,7 +857,7 @@ impl Host for Node {
         if !self.is_started {
             return None;
         }
-        let deadline = (self.deadline < Instant::from_nanos(u64::MAX)).then_some(self.deadline);
+        let deadline = self.due.peek().map(|Reverse((at, _))| *at);
         [deadline, self.catalogue.next_deadline(), self.comebacks.next_deadline()].into_iter().flatten().min()
     }
 }
