@@ -111,6 +111,11 @@ impl<A: Keyed> Holdings for Replica<A> {
         at(self.floor(), ClientId(0))
     }
 
+    /// A shard that remembers nothing leaves its floor where it is.
+    fn has_collected(&self, ended: ClockTime) -> bool {
+        self.floor() >= ended || self.ended_len() == 0
+    }
+
     fn reached(&self) -> Option<ClockTime> {
         Some(self.ceiling())
     }

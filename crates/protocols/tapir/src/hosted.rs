@@ -5,8 +5,8 @@ use quorate_core::hosted::{
     Admission, Health, Held, Holdings, HostedReplica, News, Seat, StoredVersion, Urgency,
 };
 use quorate_core::verify::{Answer, Request};
-use quorate_core::{ClientId, Groups, ShardId, Timestamp, TransactionId, View};
-use quorate_ir::Message as Ir;
+use quorate_core::{ClientId, ClockTime, Groups, ShardId, Timestamp, TransactionId, View};
+use quorate_ir::{Member, Message as Ir};
 
 use crate::config::ReplicaConfig;
 use crate::message::Message;
@@ -113,6 +113,11 @@ impl Holdings for Replica {
 
     fn floor(&self) -> Timestamp {
         Replica::floor(self)
+    }
+
+    /// A group that remembers nothing leaves its floor where it is.
+    fn has_collected(&self, ended: ClockTime) -> bool {
+        Replica::floor(self).micros >= ended.as_micros() || !self.remembers()
     }
 
     fn versions(&self) -> Vec<StoredVersion> {

@@ -5,6 +5,8 @@
 //!
 //! How a transaction has ended may be forgotten once nobody can need it: it lies below the floor of *every* shard that took
 //! part, so that it has ended at all of them and cannot begin anew. Leaders ask each other for their floors.
+//!
+//! A shard with nothing to forget leaves its floor where it is, unless another shard has asked for it lately: an idle shard writes nothing.
 
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, ReplicaId};
@@ -28,8 +30,15 @@ impl<A: Application> Replica<A> {
             return;
         }
         leader.floor_due = context.now + self.config.floor_interval;
+        let remembers = self.state.ended_len() > 0;
+        let is_wanted = leader.floor_wanted_until.is_some_and(|until| context.now < until);
+        if !remembers && !is_wanted {
+            return;
+        }
         leader.floor_round += 1;
-        for shard in leader.neighbours.keys().copied().filter(|shard| *shard != self.config.replica.shard) {
+        // Else two shards with nothing to forget would ask each other for ever.
+        let asked = leader.neighbours.keys().copied().filter(|_| remembers);
+        for shard in asked.filter(|shard| *shard != self.config.replica.shard) {
             let index = self.config.groups.members(shard).at(leader.floor_round);
             outbox.send(ReplicaId { shard, index }, Message::AskFloor);
         }
@@ -61,7 +70,13 @@ impl<A: Application> Replica<A> {
         floors.fold(self.state.floor, ClockTime::min).max(self.state.forgotten)
     }
 
-    pub(super) fn tell_floor(&self, from: Address, outbox: &mut Out<A>) {
+    pub(super) fn tell_floor(&mut self, from: Address, context: &Context<'_>, outbox: &mut Out<A>) {
+        // The shard that asks has something to forget, and comes to ask this replica again once it has asked each.
+        let members = self.config.groups.members(self.config.replica.shard).replicas();
+        let round = self.config.floor_interval * members as u32;
+        if let Some(leader) = &mut self.leader {
+            leader.floor_wanted_until = Some(context.now + 2 * round);
+        }
         let (floor, ceiling) = (self.state.floor, self.state.ceiling);
         outbox.send(from, Message::AskFloorReply { floor, ceiling });
     }

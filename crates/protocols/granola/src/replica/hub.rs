@@ -58,7 +58,7 @@ impl<A: Application> Replica<A> {
             Message::NotLeading { transaction, leader } => {
                 self.on_participant_not_leading(from, transaction, leader, outbox);
             }
-            Message::AskFloor => self.tell_floor(from, outbox),
+            Message::AskFloor => self.tell_floor(from, context, outbox),
             Message::Request(_)
             | Message::Vote { .. }
             | Message::Resolved { .. }

@@ -89,6 +89,8 @@ pub(super) struct Leader {
     pub(super) elsewhere_due: Instant,
     /// FLOOR is appended and not yet stable, with this floor: what is accepted below it now would come after it.
     pub(super) next_floor: Option<ClockTime>,
+    /// Until then another shard needs this one's floor.
+    pub(super) floor_wanted_until: Option<Instant>,
 }
 
 /// A transaction that is accepted and not executed.
@@ -222,6 +224,7 @@ impl Leader {
             elsewhere: ClockTime::default(),
             elsewhere_due: Instant::START,
             next_floor: None,
+            floor_wanted_until: None,
         }
     }
 

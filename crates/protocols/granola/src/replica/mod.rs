@@ -213,7 +213,7 @@ impl<A: Application> Replica<A> {
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, outbox);
             }
-            Message::AskFloor => self.tell_floor(from, outbox),
+            Message::AskFloor => self.tell_floor(from, context, outbox),
             Message::AskFloorReply { floor, ceiling } => {
                 self.on_ask_floor_reply(from, floor, ceiling, outbox);
             }

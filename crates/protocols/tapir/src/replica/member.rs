@@ -130,6 +130,12 @@ impl Member<Tapir> for Replica {
         outbox.persist(Record::ReadsPromised { until: self.promise.until() });
     }
 
+    fn remembers(&self) -> bool {
+        let Participant { reads, promised_reads, promises, fading, .. } = &self.participant;
+        let reads = reads.remembered() + promised_reads.remembered();
+        !self.ir.record().is_empty() || reads > 0 || !promises.is_empty() || !fading.is_empty()
+    }
+
     fn on_search(&mut self, from: Cursor) {
         self.confirmation.begin(from);
     }

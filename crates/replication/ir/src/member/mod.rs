@@ -127,6 +127,11 @@ pub trait Member<O: Operations>:
     /// A snapshot begins: what else a restart needs of the time before is written down.
     fn on_snapshot_begun(&mut self, _: &mut OutboxOf<Self>) {}
 
+    /// True if it may remember something that a higher floor lets it forget. While no member does, no floor is searched for.
+    fn remembers(&self) -> bool {
+        true
+    }
+
     /// A search for a floor begins at this place.
     fn on_search(&mut self, _: Cursor) {}
 

@@ -12,6 +12,9 @@
 //! It all happens inside a view, while the group serves. The leader of the view does it because one member has to; if its
 //! floor does not move for too long the next replica tries as well, which does no harm: floors need no order. But no member
 //! compares what lies below the floor of either: a member that searches from below another's floor is told that floor instead.
+//!
+//! An idle group writes nothing: a member that remembers nothing searches for no floor. The leader of the view goes on until every member
+//! is complete below the last one, because a search also tells a member that was away that it is behind.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -53,6 +56,8 @@ pub(super) struct Search {
     pub(super) run: Option<Run>,
     /// The floor when it was last seen to move, and when that was.
     moved: Option<(Timestamp, Instant)>,
+    /// The last search that has ended here: its view, its floor, and the replicas that are complete below that, by their places.
+    ended: Option<(View, Timestamp, Vec<bool>)>,
 }
 
 /// A search for a floor.
@@ -174,7 +179,9 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
         if search.run.is_none() {
             let n = self.member.ir().group().replicas() as u64;
             let turn = (self.own_place() as u64 + n - view.0 % n) % n;
-            if now - moved_at >= settings.interval * (turn as u32 + 1) {
+            if !self.member.remembers() && (turn > 0 || self.is_everybody_complete()) {
+                self.parts().state.search.moved = Some((floor, now));
+            } else if now - moved_at >= settings.interval * (turn as u32 + 1) {
                 self.begin();
             }
         }
@@ -182,6 +189,15 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
         self.send_complete();
         self.member.ask_again(now, self.outbox);
         self.advance();
+    }
+
+    /// True if this replica knows, since its view began, that each member is complete below the floor.
+    fn is_everybody_complete(&mut self) -> bool {
+        let (floor, view) = (self.member.ir().floor(), self.member.ir().view());
+        let ended = self.parts().state.search.ended.as_ref();
+        ended.is_some_and(|(of, below, complete)| {
+            (*of, *below) == (view, floor) && complete.iter().all(|complete| *complete)
+        })
     }
 
     fn begin(&mut self) {
@@ -428,10 +444,16 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
     }
 
     fn on_complete_reply(&mut self, from: ReplicaIndex, view: View, below: Timestamp) {
+        let place = self.member.ir().group().position(from);
         if below <= self.member.ir().floor() {
+            if let Some((of, floor, complete)) = &mut self.parts().state.search.ended
+                && (*of, *floor) == (view, below)
+                && let Some(place) = place
+            {
+                complete[place] = true;
+            }
             return self.send(from, FloorMessage::RaiseFloor { floor: below });
         }
-        let place = self.member.ir().group().position(from);
         let Some(run) = self.run().filter(|run| run.view == view) else { return };
         let Some((floor, complete)) = &mut run.chosen else { return };
         if *floor == below
@@ -448,7 +470,9 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
         if complete.iter().filter(|complete| **complete).count() < group.majority() {
             return;
         }
-        self.parts().state.search.run = None;
+        let view = self.member.ir().view();
+        let search = &mut self.parts().state.search;
+        (search.run, search.ended) = (None, Some((view, floor, complete.clone())));
         self.raise_floor(floor);
         for place in (0..complete.len()).filter(|place| complete[*place] && *place != me) {
             self.send(group.at(place), FloorMessage::RaiseFloor { floor });
