@@ -125,6 +125,14 @@ pub struct KeyVersion {
     pub value: Option<Value>,
 }
 
+impl KeyVersion {
+    /// Roughly how many bytes it has.
+    pub fn bytes(&self) -> usize {
+        const OVERHEAD: usize = 48;
+        OVERHEAD + self.key.len() + self.value.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// A half-open range of keys, `from` included, `to` excluded; no `to` means "to the end".
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyRange {

@@ -59,6 +59,14 @@ impl Operations for Tapir {
         }
     }
 
+    fn consensus_bytes(prepare: &Prepare) -> usize {
+        prepare.transaction.bytes()
+    }
+
+    fn state_bytes(page: &StatePage) -> usize {
+        page.versions.iter().map(KeyVersion::bytes).sum()
+    }
+
     fn is_favourable(vote: &Vote) -> bool {
         *vote == Vote::Ok
     }

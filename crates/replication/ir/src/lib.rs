@@ -92,6 +92,12 @@ pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
     /// Roughly how many bytes an inconsistent operation has.
     fn bytes(operation: &Self::Inconsistent) -> usize;
 
+    /// Roughly how many bytes a consensus operation has.
+    fn consensus_bytes(operation: &Self::Consensus) -> usize;
+
+    /// Roughly how many bytes a page of state has.
+    fn state_bytes(state: &Self::State) -> usize;
+
     /// True if an inconsistent operation may run as soon as it arrives, in groups of any size: nothing that others could still
     /// need is let go of by it (T24).
     fn runs_on_arrival(operation: &Self::Inconsistent) -> bool {

@@ -39,6 +39,14 @@ impl Operations for Words {
         1
     }
 
+    fn consensus_bytes(_: &&'static str) -> usize {
+        1
+    }
+
+    fn state_bytes((): &()) -> usize {
+        1
+    }
+
     fn is_favourable(verdict: &char) -> bool {
         *verdict == 'y'
     }

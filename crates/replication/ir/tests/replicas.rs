@@ -52,6 +52,14 @@ impl Operations for Numbers {
         1
     }
 
+    fn consensus_bytes(_: &Timestamp) -> usize {
+        1
+    }
+
+    fn state_bytes((): &()) -> usize {
+        1
+    }
+
     fn is_favourable(verdict: &bool) -> bool {
         *verdict
     }

@@ -72,6 +72,14 @@ impl Operations for QwStore {
         put.bytes()
     }
 
+    fn consensus_bytes(operation: &Infallible) -> usize {
+        match *operation {}
+    }
+
+    fn state_bytes(page: &StatePage) -> usize {
+        page.versions.iter().map(KeyVersion::bytes).sum()
+    }
+
     /// A put lets go of nothing that others could still need.
     fn runs_on_arrival(_: &Arc<Put>) -> bool {
         true

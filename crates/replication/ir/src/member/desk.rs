@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Random, ReplicaId, ReplicaIndex, ShardId, View};
 
+use super::shortening::Shortening;
 use super::{Member, MemberEvent};
 use crate::{Fact, Host, Message, Operations};
 
@@ -14,6 +15,7 @@ pub struct Desk<'a, O: Operations, M: Member<O>> {
     pub(super) protocol: &'a mut M::Protocol,
     pub(super) random: &'a mut Random,
     pub(super) outbox: &'a mut OutboxOf<M>,
+    pub(super) shortening: &'a mut Shortening,
 }
 
 impl<O: Operations, M: Member<O>> Host<O> for Desk<'_, O, M> {
@@ -36,6 +38,7 @@ impl<O: Operations, M: Member<O>> Host<O> for Desk<'_, O, M> {
     }
 
     fn persist(&mut self, fact: Fact<O>) {
+        self.shortening.note_bytes(fact.bytes());
         self.outbox.persist(fact.into());
     }
 

@@ -18,6 +18,7 @@
 //! | `event` | what a host is told |
 //! | `state` | what a member keeps of all this, and what it begins with |
 //! | [`search`] | how the group finds a floor, below which everything has ended and is collected |
+//! | `postponed` | what clients ask of a silent replica |
 //! | `differences` | how pages of two records differ |
 //! | `shortening` | how the log is shortened |
 //! | [`counterparts!`](crate::counterparts) | the table between shared messages and records and those of a protocol |
@@ -26,8 +27,8 @@ mod counterparts;
 mod desk;
 mod differences;
 mod event;
-pub mod postponed;
-mod search;
+mod postponed;
+pub mod search;
 mod shortening;
 mod state;
 
@@ -158,7 +159,7 @@ pub trait Member<O: Operations>:
     fn rebuild(&mut self, beginning: Beginning<O, Self::Record>) {
         let restarted = !beginning.records.is_empty();
         for record in shortening::since_last(beginning.records, Self::belongs_to_snapshot) {
-            self.parts().state.shortening.note_written(1);
+            self.parts().state.shortening.note_restored(record.as_ref().ok());
             match record {
                 Ok(fact) => self.restore_fact(fact),
                 Err(own) => self.restore_own(own),
@@ -198,9 +199,9 @@ pub trait Member<O: Operations>:
         act: impl FnOnce(&mut Replica<O>, &mut Desk<'_, O, Self>),
     ) {
         let shard = self.id().shard;
-        let Parts { ir, protocol, .. } = self.parts();
+        let Parts { ir, protocol, state } = self.parts();
         let before = (ir.status(), ir.view());
-        act(ir, &mut Desk { shard, protocol, random, outbox });
+        act(ir, &mut Desk { shard, protocol, random, outbox, shortening: &mut state.shortening });
         let now = (ir.status(), ir.view());
         if before != now && now.0 == Status::Normal {
             self.on_serving();

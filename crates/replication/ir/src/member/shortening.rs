@@ -4,7 +4,7 @@
 //!   anchor, begun   …wait until what was open has ended and is collected…   carried over, page, page, …, ended, truncate
 //! ```
 //!
-//! No step does more than a page. Pages are written at different times, while operations run; that does no harm, because
+//! No step does more than a page, unless more is logged meanwhile: then pages keep up with it, so that the log is bounded by what is stored. Pages are written at different times, while operations run; that does no harm, because
 //! versions may be installed in any order and twice, and every operation since the anchor stands in the log as well. Below the
 //! floor under which the first page was written the pages are all there is: what a restart has found below it is replaced by
 //! them.
@@ -22,8 +22,15 @@ use crate::{Cursor, Fact, Operations, Upcalls};
 #[derive(Debug, Default)]
 pub(super) struct Shortening {
     run: Option<Run>,
-    /// How many records stand in the log since the last snapshot was begun, without what was written until it ended.
+    /// How much stands in the log since the last snapshot was begun, without what was written until it ended: each record counts as one, and a large
+    /// one as one for each [`RECORD_BYTES`].
     written: u64,
+    /// How many bytes of facts were written since the last snapshot was begun.
+    bytes: u64,
+    /// How many bytes of pages the last complete snapshot had.
+    state_bytes: u64,
+    /// How many the present one has so far.
+    page_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -45,15 +52,55 @@ enum Phase {
 /// At most so many transactions are carried over into a snapshot.
 const CARRIED_OVER_MAX: usize = 10_000;
 
-/// A snapshot costs as much as there are keys, so it is worth it only after this many records for each: a transaction that
-/// writes one leaves at least one, and two if it is voted on.
-const RECORDS_PER_KEY: u64 = 4;
+/// A snapshot costs as much as there are keys, so it is worth it only after this many records for each.
+const RECORDS_PER_KEY: u64 = 1;
+
+/// A record of so many bytes is as long as one is reckoned to be.
+const RECORD_BYTES: u64 = 320;
+
+/// Pages of a snapshot lag behind what is logged meanwhile by so many bytes at most,
+const LAG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// unless that would be more than so many bytes in one step.
+const STEP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 impl Shortening {
     /// So many records stand in the log, or more of them do. Not only operations make a log long: an idle group looks for floors
     /// for ever.
     pub(super) fn note_written(&mut self, records: usize) {
         self.written += records as u64;
+    }
+
+    /// One of them has so many bytes.
+    pub(super) fn note_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.written += bytes as u64 / RECORD_BYTES;
+    }
+
+    /// A page of a snapshot stands in the log.
+    pub(super) fn note_page(&mut self, bytes: usize) {
+        self.page_bytes += bytes as u64;
+    }
+
+    /// A snapshot is complete.
+    pub(super) fn note_ended(&mut self) {
+        self.state_bytes = std::mem::take(&mut self.page_bytes);
+    }
+
+    /// A record was read back; if it is not the protocol's own, with this fact.
+    pub(super) fn note_restored<O: Operations>(&mut self, fact: Option<&Fact<O>>) {
+        self.note_written(1);
+        match fact {
+            Some(Fact::SnapshotPage(page)) => self.note_page(O::state_bytes(page)),
+            Some(Fact::SnapshotEnded(_)) => self.note_ended(),
+            Some(fact) => self.note_bytes(fact.bytes()),
+            None => {}
+        }
+    }
+
+    /// True if a page is due besides one that was written in this step, which has had so many bytes so far.
+    fn is_behind(&self, step_bytes: u64) -> bool {
+        self.page_bytes + LAG_BYTES_MAX < self.bytes && step_bytes < STEP_BYTES_MAX
     }
 }
 
@@ -101,7 +148,8 @@ pub(super) fn sweep<O: Operations, M: Member<O>>(
             next
         }
         None if shortening.written >= records_max(member) => {
-            member.parts().state.shortening.written = 0;
+            let shortening = &mut member.parts().state.shortening;
+            (shortening.written, shortening.bytes, shortening.page_bytes) = (0, 0, 0);
             member.with_desk(context.random, outbox, |ir, desk| ir.begin_snapshot(desk));
             member.on_snapshot_begun(outbox);
             Some(Phase::Waiting)
@@ -111,10 +159,11 @@ pub(super) fn sweep<O: Operations, M: Member<O>>(
     member.parts().state.shortening.run = next.map(|phase| Run { view, phase });
 }
 
-/// A snapshot begins after so many records.
+/// A snapshot begins after so many records: after as much, at least, as it will add itself.
 fn records_max<O: Operations, M: Member<O>>(member: &mut M) -> u64 {
     let Parts { protocol, state, .. } = member.parts();
-    state.settings.snapshot_records_min.max(M::keys(protocol) as u64 * RECORDS_PER_KEY)
+    let keys = M::keys(protocol) as u64 * RECORDS_PER_KEY;
+    state.settings.snapshot_records_min.max(keys).max(state.shortening.state_bytes / RECORD_BYTES)
 }
 
 /// Does a page of a snapshot. None once it is complete.
@@ -141,23 +190,35 @@ fn go_on<O: Operations, M: Member<O>>(
                 None => writing,
             })
         }
-        Phase::Writing { floor, after } => write_page(member, floor, after, outbox),
+        Phase::Writing { floor, after } => write_pages(member, floor, after, outbox),
     }
 }
 
-/// Writes a page of versions; after the last one, ends the snapshot and gives up the log before it.
-fn write_page<O: Operations, M: Member<O>>(
+/// Writes a page of versions, or as many as it takes to keep up with what is logged; after the last one, ends the snapshot and gives up the log before
+/// it.
+fn write_pages<O: Operations, M: Member<O>>(
     member: &mut M,
     floor: Timestamp,
-    after: Option<Key>,
+    mut after: Option<Key>,
     outbox: &mut OutboxOf<M>,
 ) -> Option<Phase> {
     let Parts { protocol, state, .. } = member.parts();
-    let (page, next) = protocol.state_after(after.as_ref(), state.settings.page_bytes_max);
-    outbox.persist(Fact::SnapshotPage(page).into());
-    if next.is_some() {
-        return Some(Phase::Writing { floor, after: next });
+    let mut step_bytes = 0;
+    loop {
+        let (page, next) = protocol.state_after(after.as_ref(), state.settings.page_bytes_max);
+        let bytes = O::state_bytes(&page);
+        state.shortening.note_page(bytes);
+        step_bytes += bytes as u64;
+        outbox.persist(Fact::SnapshotPage(page).into());
+        if next.is_none() {
+            break;
+        }
+        if !state.shortening.is_behind(step_bytes) {
+            return Some(Phase::Writing { floor, after: next });
+        }
+        after = next;
     }
+    state.shortening.note_ended();
     outbox.persist(Fact::SnapshotEnded(floor).into());
     outbox.truncate();
     None

@@ -93,6 +93,16 @@ impl<O: Operations> Default for RecordPage<O> {
 }
 
 impl<O: Operations> RecordPage<O> {
+    /// Roughly how many bytes its operations have.
+    pub fn bytes(&self) -> usize {
+        let entries = self.entries.iter().map(|(_, entries)| {
+            let decision = entries.inconsistent.as_ref().map_or(0, |known| O::bytes(&known.operation));
+            let proposals = entries.consensus.iter().map(|known| O::consensus_bytes(&known.operation));
+            decision + proposals.sum::<usize>()
+        });
+        entries.sum()
+    }
+
     /// True if the page holds nothing.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -356,6 +356,14 @@ mod tests {
             (time % 7) as usize * 100
         }
 
+        fn consensus_bytes(_: &u64) -> usize {
+            1
+        }
+
+        fn state_bytes((): &()) -> usize {
+            1
+        }
+
         fn is_favourable(verdict: &bool) -> bool {
             *verdict
         }

@@ -130,6 +130,19 @@ pub enum Fact<O: Operations> {
     },
 }
 
+impl<O: Operations> Fact<O> {
+    /// Roughly how many bytes it has in a log beside what every record has.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Fact::ConsensusRecorded { operation, .. } => O::consensus_bytes(operation),
+            Fact::InconsistentRecorded { operation, .. } => O::bytes(operation),
+            Fact::ViewPage { page, .. } => page.bytes(),
+            Fact::ViewState { state, .. } | Fact::SnapshotPage(state) => O::state_bytes(state),
+            _ => 0,
+        }
+    }
+}
+
 /// The operations of the protocol on top, as inconsistent replication calls them.
 pub trait Upcalls<O: Operations> {
     /// Runs a consensus operation and gives this replica's verdict.

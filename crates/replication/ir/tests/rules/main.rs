@@ -64,6 +64,14 @@ impl Operations for Times {
         1
     }
 
+    fn consensus_bytes(_: &u64) -> usize {
+        1
+    }
+
+    fn state_bytes(stored: &BTreeSet<u64>) -> usize {
+        stored.len()
+    }
+
     fn is_favourable(verdict: &bool) -> bool {
         *verdict
     }
