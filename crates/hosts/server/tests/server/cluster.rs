@@ -2,12 +2,12 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorate_core::topology::{Durability, Keyspace, Shard};
 use quorate_core::{KeyspaceId, NodeId, ShardId};
 use quorate_runtime::ports::free_listeners;
-use quorate_server::{Config, Initialise, Limits, Server, Sockets, print_config};
+use quorate_server::{Config, DataError, Initialise, Limits, Server, Sockets, StartError, print_config};
 
 use crate::client::Client;
 
@@ -92,9 +92,17 @@ impl Cluster {
 
     /// Starts a node again where it was.
     pub(crate) fn restart(&mut self, node: usize) {
-        let config = self.configs[node].clone();
-        let sockets = Sockets { node: None, http: Some(TcpListener::bind("127.0.0.1:0").unwrap()) };
-        self.servers[node] = Some(Server::start_with(config, Initialise::No, sockets).unwrap());
+        // A program that another test starts holds the locks of this process for a moment, until it is loaded.
+        let patience = Instant::now() + Duration::from_secs(10);
+        self.servers[node] = loop {
+            let sockets = Sockets { node: None, http: Some(TcpListener::bind("127.0.0.1:0").unwrap()) };
+            match Server::start_with(self.configs[node].clone(), Initialise::No, sockets) {
+                Err(StartError::Data(DataError::InUse { .. })) if Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                started => break Some(started.unwrap()),
+            }
+        };
     }
 
     pub(crate) fn replica_directory(&self, node: usize, shard: u32) -> PathBuf {
