@@ -59,7 +59,7 @@ impl Drop for Offered {
     }
 }
 
-/// Begins transactions as they become due. What could not begin in time begins late, and all of it.
+/// Begins transactions as they become due. A transaction that could not begin in time begins late, and none is left out.
 async fn offer(shared: Arc<Shared>, begun: Arc<AtomicU64>, per_second: f64) {
     let load = &shared.load;
     let mut random = Random::new(load.seed.wrapping_add(load.first_client)).fork();

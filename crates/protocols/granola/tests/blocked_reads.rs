@@ -1,5 +1,4 @@
-//! What reads cost that wait for locks: each of them is executed about once for each lock that stands in its way, however much else
-//! happens meanwhile.
+//! A read that waits for locks is executed about once for each lock that stands in its way, however much else happens meanwhile.
 
 use quorate_granola::Rules;
 

@@ -45,13 +45,13 @@ pub(super) struct Overload {
     /// How many transactions have begun per second.
     offered_tps: f64,
     committed_tps: f64,
-    /// What was committed under overload, of what was committed before.
+    /// The commits per second under overload, as a share of those before it.
     share_of_peak: f64,
     aborted: u64,
     unknown: u64,
     refused: u64,
     latency_us: Latency,
-    /// What was committed in each second since it ended, until the cluster was itself again.
+    /// The commits of each second since it ended, until the cluster was itself again.
     after_tps: Vec<u64>,
     /// How many seconds after its end the cluster was itself again; none if it was not in the time that was looked at.
     recovered_seconds: Option<u64>,
@@ -63,7 +63,7 @@ pub(super) struct Target<'a> {
     pub(super) options: &'a Options,
     pub(super) keyspace: &'a str,
     pub(super) seconds: u64,
-    /// What it commits in a second if it is not.
+    /// The commits per second of a cluster that is not overloaded.
     pub(super) peak_tps: f64,
 }
 

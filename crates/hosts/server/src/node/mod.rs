@@ -569,7 +569,7 @@ impl Node {
 
     fn fire_timers(&mut self, turn: &mut Turn<'_>) {
         let time = turn.time;
-        // What comes to be due meanwhile is for the next turn.
+        // A timer that becomes due meanwhile is for the next turn.
         let mut due = Vec::new();
         while let Some(Reverse((at, id))) = self.due.peek().copied()
             && at <= time.now

@@ -1,4 +1,4 @@
-//! What one client may have waiting at a replica that executes transactions in turn.
+//! A replica that executes transactions in turn refuses a client with too many requests that wait there.
 
 use std::time::SystemTime;
 

@@ -17,7 +17,7 @@ use crate::message::{Message, Reply};
 use crate::place::Place;
 use crate::rules::{Plant, Rules};
 
-/// What a read comes to if it is looked at now.
+/// The result of a look at a read.
 pub(super) enum Sight {
     /// This, as of this timestamp.
     Answer(ClockTime, Answer),

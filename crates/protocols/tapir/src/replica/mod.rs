@@ -123,7 +123,7 @@ pub struct Replica {
     turns: Turns,
     /// When the timer of the turns fires.
     turns_timer: Option<Instant>,
-    /// What clients have asked since it left its last view.
+    /// Requests of clients that have arrived since the replica left its last view.
     postponed: Postponed<Message>,
     /// Who the replicas of the keyspace are.
     groups: Groups,

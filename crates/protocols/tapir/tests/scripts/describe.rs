@@ -377,7 +377,7 @@ pub(super) fn event(event: &Event) -> String {
     }
 }
 
-/// What the last parts of a message hold.
+/// The stretches of an outline.
 fn outlined(outline: &Outline) -> String {
     let stretch = |stretch: &Stretch| {
         let (first, last) = (at(stretch.range.first.0), at(stretch.range.last.0));

@@ -1,4 +1,4 @@
-//! What clients ask of a replica while it changes views: it answers once the view has started, instead of having them ask again.
+//! Requests that arrive while a replica changes views: the replica answers once the view has started, so that clients need not ask again.
 //!
 //! A client asks again after a time-out that is many times as long as most view changes. To IR the difference is that of a slower network.
 

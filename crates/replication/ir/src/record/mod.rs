@@ -510,7 +510,7 @@ impl<O: Operations> Record<O> {
         let base = self.origins.of(view);
         for (id, entries) in &page.entries {
             if self.is_executed(*id) {
-                self.note_settled(*id, view, !entries.consensus.is_empty());
+                self.note_settled(*id, view, &entries.consensus);
             } else {
                 entries.consensus.iter().for_each(|entry| self.put_consensus(*id, entry.clone(), base));
             }
@@ -526,8 +526,8 @@ impl<O: Operations> Record<O> {
     }
 
     /// The base of a view holds a transaction as open that has ended here.
-    fn note_settled(&mut self, id: TransactionId, view: View, is_open: bool) {
-        if let Some(slot) = self.slots.get_mut(id).filter(|_| is_open) {
+    fn note_settled(&mut self, id: TransactionId, view: View, open: &[ConsensusEntry<O>]) {
+        if let Some(slot) = self.slots.get_mut(id).filter(|_| !open.is_empty()) {
             slot.settled = slot.settled.max(Some(view));
             self.settled.insert(id);
         }

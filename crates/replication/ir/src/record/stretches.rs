@@ -35,7 +35,7 @@ pub struct Stretch {
     pub ended: Checksum,
 }
 
-/// What the last parts of a message hold, one stretch each, ascending: a receiver that holds the same asks for none of them.
+/// The stretches that the last parts of a message hold, one each, ascending: a receiver that holds the same asks for none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The floor of the sender: what it has passed altogether is in no stretch.

@@ -404,6 +404,13 @@ impl Member {
         );
     }
 
+    /// Hears an empty part of the START-VIEW of view 1.
+    fn is_started_in(&mut self, part: Part) {
+        let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
+        let (outline, desk) = (Outline::default(), &mut self.desk);
+        self.replica.on_start_view(view, since, part, page, outline, 0, None, None, desk);
+    }
+
     /// Everything below has ended here, is collected and forgotten.
     fn collects(&mut self, floor: u64) {
         self.replica.raise_floor(at(floor), &mut self.desk);
@@ -683,18 +690,7 @@ fn parts_of_different_messages_are_not_put_together() {
     let mut joiner = Member::new(2);
     let start = |joiner: &mut Member, series, index| {
         let part = Part { series, index, count: 2 };
-        let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
-        joiner.replica.on_start_view(
-            view,
-            since,
-            part,
-            page,
-            Outline::default(),
-            0,
-            None,
-            None,
-            &mut joiner.desk,
-        );
+        joiner.is_started_in(part);
     };
     start(&mut joiner, 1, 0);
     start(&mut joiner, 2, 1);
@@ -837,18 +833,7 @@ fn what_has_arrived_in_part_is_asked_for_only_in_its_view() {
         joiner.desk.sent.iter().any(|(_, message)| matches!(message, Message::PartsMissing { .. }))
     };
     let part = Part { series: 7, index: 0, count: 2 };
-    let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
-    joiner.replica.on_start_view(
-        view,
-        since,
-        part,
-        page,
-        Outline::default(),
-        0,
-        None,
-        None,
-        &mut joiner.desk,
-    );
+    joiner.is_started_in(part);
     assert!(asks(&mut joiner));
     joiner.joins(0, 4);
     assert!(!asks(&mut joiner), "the leader of view 4 has sent nothing yet");
