@@ -1,7 +1,7 @@
 //! Pages of a key space: of what is scanned, and of all versions, for another replica or for a snapshot.
 
 use quorate_core::transaction::KeyVersion;
-use quorate_core::{Key, KeyRange, Value};
+use quorate_core::{Key, KeyRange, Timestamp, Value};
 
 use crate::versions::{Version, Versions};
 
@@ -97,18 +97,27 @@ impl Versions {
         pages
     }
 
-    /// A page with all versions of the keys after `after`, of roughly `bytes_max` bytes, and the last of these keys; none if there
-    /// are no more. No key is divided, so that the next page can begin after that one although keys are overwritten meanwhile.
-    pub fn page_after(&self, after: Option<&Key>, bytes_max: usize) -> (Vec<KeyVersion>, Option<Key>) {
-        let (mut page, mut bytes): (Vec<KeyVersion>, _) = (Vec::new(), 0);
+    /// A page with all versions of the keys after `after`, only those below a timestamp if there is one, of roughly `bytes_max` bytes, and the last
+    /// of these keys; none if there are no more. No key is divided, so that the next page can begin after that one although keys are overwritten
+    /// meanwhile. A version that is left out counts by its key, so that no page walks over everything.
+    pub fn page_after(
+        &self,
+        after: Option<&Key>,
+        below: Option<Timestamp>,
+        bytes_max: usize,
+    ) -> (Vec<KeyVersion>, Option<Key>) {
+        let (mut page, mut bytes, mut last): (Vec<KeyVersion>, usize, Option<&Key>) = (Vec::new(), 0, None);
         for (key, version) in self.after(after) {
-            let last = page.last().map(|last| &last.key);
-            if !page.is_empty() && last != Some(key) && bytes >= bytes_max {
-                let last = last.cloned();
-                return (page, last);
+            if let Some(last) = last.filter(|last| *last != key && bytes >= bytes_max) {
+                return (page, Some(last.clone()));
             }
-            bytes += bytes_of(key, version);
-            page.push(travelling(key, version));
+            last = Some(key);
+            if below.is_none_or(|below| version.timestamp < below) {
+                bytes += bytes_of(key, version);
+                page.push(travelling(key, version));
+            } else {
+                bytes += key.len();
+            }
         }
         (page, None)
     }
@@ -123,7 +132,7 @@ impl Versions {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{ClientId, Timestamp};
+    use quorate_core::ClientId;
 
     use super::*;
 
@@ -182,7 +191,7 @@ mod tests {
         for (bytes_max, expected) in table {
             let (mut after, mut written) = (None, Vec::new());
             for page in expected.split(' ') {
-                let (found, last) = versions.page_after(after.as_ref(), bytes_max);
+                let (found, last) = versions.page_after(after.as_ref(), None, bytes_max);
                 assert_eq!(names(&found), page.as_bytes());
                 written.extend(found);
                 after = last;
@@ -190,7 +199,28 @@ mod tests {
             assert_eq!(after, None, "{bytes_max}");
             assert_eq!(versions.pages(bytes_max).concat(), written);
         }
-        assert_eq!(Versions::new().page_after(None, 1), (Vec::new(), None));
+        assert_eq!(Versions::new().page_after(None, None, 1), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_page_of_what_lies_below_covers_keys_that_are_not_in_it() {
+        let table = [
+            (None, 1, "a@1", Some("a")),
+            (None, 9, "a@1 b@1", None),
+            (Some("a"), 1, "b@1", Some("b")),
+            (Some("b"), 1, "", None),
+        ];
+        for (after, bytes_max, expected, to) in table {
+            let after = after.map(Key::from);
+            let (page, last) = versions().page_after(after.as_ref(), Some(at(2)), bytes_max);
+            assert_eq!((text(&page).as_str(), last), (expected, to.map(Key::from)), "{after:?} {bytes_max}");
+        }
+        let (page, last) = versions().page_after(None, Some(at(0)), 2);
+        assert_eq!(
+            (page, last),
+            (Vec::new(), Some("b".into())),
+            "what is left out is walked over in pages, too"
+        );
     }
 
     #[test]

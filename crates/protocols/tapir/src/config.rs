@@ -44,8 +44,12 @@ pub struct ReplicaConfig {
     pub scan_page_max: usize,
     /// How often a new floor is looked for, below which records and old versions are collected.
     pub checkpoint_interval: Duration,
-    /// How far the floor stays behind the clock: for so long outcomes are known and the past can be read at least.
+    /// How far the floor stays behind the clock: for so long outcomes are known and the past can be read at least,
     pub checkpoint_lag: Duration,
+    /// as long as what has ended meanwhile has no more bytes than this. More of it would take more memory, and make the log longer, than what is stored.
+    pub checkpoint_bytes_max: usize,
+    /// The floor stays so far behind the clock in any case: prepares that take longer to arrive are told to try again later.
+    pub checkpoint_lag_min: Duration,
     /// The most transactions in one page of what replicas compare when they look for a floor, and the most that one
     /// round of collection looks at.
     pub checkpoint_page_max: usize,
@@ -76,10 +80,12 @@ impl ReplicaConfig {
             scan_page_max: 1_000,
             checkpoint_interval: Duration::from_secs(5),
             checkpoint_lag: Duration::from_secs(10),
+            checkpoint_bytes_max: 32 * 1024 * 1024,
+            checkpoint_lag_min: Duration::from_secs(1),
             checkpoint_page_max: 4_096,
             deadline_ahead_max: Duration::from_millis(500),
             prepare_wait_max: Duration::from_millis(1_000),
-            snapshot_records_min: 200_000,
+            snapshot_records_min: 100_000,
         }
     }
 }

@@ -52,6 +52,22 @@ impl Operations for Tapir {
         matches!(decision, Decision::Commit { .. })
     }
 
+    fn as_proposed(decision: &Decision, prepare: &Prepare) -> Option<Timestamp> {
+        match decision {
+            Decision::Commit { transaction, timestamp, last }
+                if *timestamp == prepare.timestamp && *transaction == prepare.transaction =>
+            {
+                Some(*last)
+            }
+            Decision::Commit { .. } | Decision::Abort { .. } => None,
+        }
+    }
+
+    fn of_proposed(prepare: &Prepare, last: Timestamp) -> Decision {
+        let Prepare { transaction, timestamp, .. } = prepare;
+        Decision::Commit { transaction: Arc::clone(transaction), timestamp: *timestamp, last }
+    }
+
     fn bytes(decision: &Decision) -> usize {
         match decision {
             Decision::Commit { transaction, .. } => transaction.bytes(),

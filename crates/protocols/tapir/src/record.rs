@@ -59,6 +59,15 @@ pub enum Record {
         /// True if it has taken effect here, which with f > 1 it does only once f + 1 replicas hold it.
         executed: bool,
     },
+    /// A COMMIT was recorded of just what was voted on, which stands in the log with the vote.
+    CommittedAsPrepared {
+        /// The prepare.
+        id: OperationId,
+        /// The last timestamp of the COMMIT.
+        last: Timestamp,
+        /// As [`Record::Decided`]'s.
+        executed: bool,
+    },
     /// A decision that was recorded earlier has taken effect.
     DecisionExecuted {
         /// The transaction.
@@ -158,6 +167,7 @@ counterparts!(Fact<Tapir> = Record {
     ConsensusRecorded { id, operation, verdict } = Voted { id, prepare: operation, vote: verdict },
     ConsensusFinalized { id, verdict, ballot } = VoteFinalized { id, vote: verdict, ballot },
     InconsistentRecorded { transaction, operation, executed } = Decided { transaction, decision: operation, executed },
+    ProposalTookEffect { id, last, executed } = CommittedAsPrepared { id, last, executed },
     InconsistentExecuted (transaction) = DecisionExecuted { transaction },
     ViewPage { view, page } = ViewPage { view, page },
     ViewState { view, state } = ViewState { view, state },

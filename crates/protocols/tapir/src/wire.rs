@@ -183,5 +183,6 @@ alternatives!(Record, "tapir.Record", messages {
     17 SnapshotEnded { 1 floor: Nested }
     18 LifeNoted { 1 replica: Varint, 2 life: Varint }
     19 EpochEntered { 1 groups: Nested }
+    20 CommittedAsPrepared { 1 id: Nested, 2 last: Nested, 3 executed: Varint }
     30 ReadsPromised { 1 until: Nested }
 });

@@ -485,7 +485,7 @@ fn section_5_1_3_a_commit_without_contents_needs_its_prepare() {
     assert!(step(&mut replica, commit(Timestamp { micros: 2_000, ..AT })).is_empty());
     let effects = step(&mut replica, commit(AT));
     let recorded = |effect: &Effect<_, _, Record, _>| {
-        matches!(effect, Effect::Persist { record: Record::Decided { executed: true, .. }, .. })
+        matches!(effect, Effect::Persist { record: Record::CommittedAsPrepared { executed: true, .. }, .. })
     };
     assert!(effects.effects().iter().any(recorded), "{effects:?}");
 }

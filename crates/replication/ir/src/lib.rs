@@ -89,6 +89,13 @@ pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
     /// everywhere before it is collected.
     fn leaves_state(operation: &Self::Inconsistent) -> bool;
 
+    /// True of an inconsistent operation that makes a consensus operation take effect, and says nothing beside it but the last timestamp, which
+    /// this gives: in a log it need not be written down once more.
+    fn as_proposed(operation: &Self::Inconsistent, proposed: &Self::Consensus) -> Option<Timestamp>;
+
+    /// The inconsistent operation that makes a consensus operation take effect.
+    fn of_proposed(proposed: &Self::Consensus, last: Timestamp) -> Self::Inconsistent;
+
     /// Roughly how many bytes an inconsistent operation has.
     fn bytes(operation: &Self::Inconsistent) -> usize;
 

@@ -35,6 +35,14 @@ impl Operations for Words {
         true
     }
 
+    fn as_proposed(_: &&'static str, _: &&'static str) -> Option<Timestamp> {
+        None
+    }
+
+    fn of_proposed(proposed: &&'static str, _: Timestamp) -> &'static str {
+        proposed
+    }
+
     fn bytes(_: &&'static str) -> usize {
         1
     }

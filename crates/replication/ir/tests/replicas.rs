@@ -48,6 +48,14 @@ impl Operations for Numbers {
         true
     }
 
+    fn as_proposed(_: &u64, _: &Timestamp) -> Option<Timestamp> {
+        None
+    }
+
+    fn of_proposed(time: &Timestamp, _: Timestamp) -> u64 {
+        time.micros
+    }
+
     fn bytes(_: &u64) -> usize {
         1
     }
@@ -128,7 +136,7 @@ impl Upcalls<Numbers> for Set {
         &mut self.1
     }
 
-    fn state_after(&self, _: Option<&Key>, _: usize) -> ((), Option<Key>) {
+    fn state_after(&self, _: Option<&Key>, _: Option<Timestamp>, _: usize) -> ((), Option<Key>) {
         ((), None)
     }
 

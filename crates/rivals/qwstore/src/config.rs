@@ -32,8 +32,12 @@ pub struct ReplicaConfig {
     pub sweep_interval: Duration,
     /// How often replicas compare what they hold and look for a new floor, below which records and old versions are collected.
     pub floor_interval: Duration,
-    /// How far the floor stays behind the clock. A put that takes longer to arrive is refused, and put anew.
+    /// How far the floor stays behind the clock, as long as the puts above it have no more bytes than [`ReplicaConfig::floor_bytes_max`].
     pub floor_lag: Duration,
+    /// So many bytes of puts are kept above the floor,
+    pub floor_bytes_max: usize,
+    /// which stays so far behind the clock in any case. A put that takes longer to arrive is refused, and put anew.
+    pub floor_lag_min: Duration,
     /// So long a search for a floor waits for replicas that do not answer before f + 1 go on without them.
     pub floor_patience: Duration,
     /// The most puts in one page of what replicas compare, and the most that one round of collection looks at.
@@ -58,9 +62,11 @@ impl ReplicaConfig {
             sweep_interval: Duration::from_millis(500),
             floor_interval: Duration::from_secs(5),
             floor_lag: Duration::from_secs(10),
+            floor_bytes_max: 32 * 1024 * 1024,
+            floor_lag_min: Duration::from_secs(1),
             floor_patience: Duration::from_secs(8),
             floor_page_max: 4_096,
-            snapshot_records_min: 200_000,
+            snapshot_records_min: 100_000,
         }
     }
 }

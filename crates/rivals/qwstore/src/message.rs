@@ -68,6 +68,14 @@ impl Operations for QwStore {
         true
     }
 
+    fn as_proposed(_: &Arc<Put>, operation: &Infallible) -> Option<Timestamp> {
+        match *operation {}
+    }
+
+    fn of_proposed(operation: &Infallible, _: Timestamp) -> Arc<Put> {
+        match *operation {}
+    }
+
     fn bytes(put: &Arc<Put>) -> usize {
         put.bytes()
     }

@@ -123,6 +123,7 @@ counterparts!(Fact<QwStore> = Record {
     Fact::InconsistentExecuted(put) => {
         unreachable!("{put} has taken effect when it was recorded, as every put does")
     },
+    Fact::ProposalTookEffect { id, .. } => unreachable!("no put is proposed first, as {id:?} was"),
     Fact::ConsensusRecorded { operation, .. } => match operation {},
     Fact::ConsensusFinalized { verdict, .. } => match verdict {},
 } to shared {

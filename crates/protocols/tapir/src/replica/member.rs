@@ -27,6 +27,8 @@ pub(super) fn settings(config: &ReplicaConfig) -> MemberSettings {
         search: SearchSettings {
             interval: config.checkpoint_interval,
             lag: config.checkpoint_lag,
+            bytes_max: config.checkpoint_bytes_max,
+            lag_min: config.checkpoint_lag_min,
             patience: config.recovery_timeout * PATIENCE_TIMEOUTS,
             limit: config.recovery_timeout * SEARCH_TIMEOUTS_MAX,
             ahead_max: config.timestamp_ahead_max / 2,

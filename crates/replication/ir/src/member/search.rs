@@ -31,8 +31,12 @@ use crate::{Cursor, FloorMessage, Mistake, Operations, Status, Summary, Upcalls}
 pub struct SearchSettings {
     /// How often floors are searched for.
     pub interval: Duration,
-    /// How far the floor stays behind the clock.
+    /// How far the floor stays behind the clock,
     pub lag: Duration,
+    /// unless what has ended above it would have more bytes than this: then they are searched for at every sweep, and the floor comes so much nearer
+    pub bytes_max: usize,
+    /// as keeps this distance.
+    pub lag_min: Duration,
     /// So long slower members are waited for before f + 1 go on without them.
     pub patience: Duration,
     /// A search that takes longer is given up, and begun anew with a later floor.
@@ -181,7 +185,9 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
             let turn = (self.own_place() as u64 + n - view.0 % n) % n;
             if !self.member.remembers() && (turn > 0 || self.is_everybody_complete()) {
                 self.parts().state.search.moved = Some((floor, now));
-            } else if now - moved_at >= settings.interval * (turn as u32 + 1) {
+            } else if now - moved_at >= settings.interval * (turn as u32 + 1)
+                || (turn == 0 && self.member.ir().record().ended_bytes() > settings.bytes_max)
+            {
                 self.begin();
             }
         }
@@ -201,10 +207,12 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
     }
 
     fn begin(&mut self) {
-        let lag = self.settings().lag.as_micros() as u64;
-        let micros = self.context.clock.as_micros().saturating_sub(lag);
-        let below = Timestamp { micros, client: ClientId(0) };
+        let SearchSettings { lag, lag_min, bytes_max, .. } = self.settings();
+        let clock = self.context.clock.as_micros();
+        let behind = |lag: Duration| clock.saturating_sub(lag.as_micros() as u64);
         let ir = self.member.ir();
+        let latest = ir.record().latest(bytes_max).micros.min(behind(lag_min));
+        let below = Timestamp { micros: behind(lag).max(latest), client: ClientId(0) };
         let (floor, view, n) = (ir.floor(), ir.view(), ir.group().replicas());
         if below <= floor {
             return;

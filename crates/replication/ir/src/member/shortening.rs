@@ -22,9 +22,11 @@ use crate::{Cursor, Fact, Operations, Upcalls};
 #[derive(Debug, Default)]
 pub(super) struct Shortening {
     run: Option<Run>,
-    /// How much stands in the log since the last snapshot was begun, without what was written until it ended: each record counts as one, and a large
-    /// one as one for each [`RECORD_BYTES`].
+    /// How much stands in the log since the last snapshot was begun, without its own records: each record counts as one, and a large one as one more
+    /// for each [`RECORD_BYTES`].
     written: u64,
+    /// So many of the records of this step are those of a snapshot.
+    own: u64,
     /// How many bytes of facts were written since the last snapshot was begun.
     bytes: u64,
     /// How many bytes of pages the last complete snapshot had.
@@ -49,8 +51,11 @@ enum Phase {
     Writing { floor: Timestamp, after: Option<Key> },
 }
 
-/// At most so many transactions are carried over into a snapshot.
+/// At most so many transactions are carried over into a snapshot,
 const CARRIED_OVER_MAX: usize = 10_000;
+
+/// and at most so many bytes of them.
+const CARRIED_OVER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A snapshot costs as much as there are keys, so it is worth it only after this many records for each.
 const RECORDS_PER_KEY: u64 = 1;
@@ -68,7 +73,7 @@ impl Shortening {
     /// So many records stand in the log, or more of them do. Not only operations make a log long: an idle group looks for floors
     /// for ever.
     pub(super) fn note_written(&mut self, records: usize) {
-        self.written += records as u64;
+        self.written += (records as u64).saturating_sub(std::mem::take(&mut self.own));
     }
 
     /// One of them has so many bytes.
@@ -140,11 +145,12 @@ pub(super) fn sweep<O: Operations, M: Member<O>>(
     let run = shortening.run.take().filter(|run| run.view == view);
     let next = match run {
         Some(Run { phase, .. }) => {
-            let next = go_on(member, phase, context, outbox);
-            if next.is_none() {
-                // Its own pages must not be what the next one is begun for.
-                member.parts().state.shortening.written = 0;
-            }
+            let (written, emitted) = (shortening.written, outbox.effects().len());
+            let next = go_on_from(member, phase, context, outbox);
+            // Its own records must not be what the next one is begun for.
+            let shortening = &mut member.parts().state.shortening;
+            shortening.written = written;
+            shortening.own += (outbox.effects().len() - emitted) as u64;
             next
         }
         None if shortening.written >= records_max(member) => {
@@ -166,6 +172,25 @@ fn records_max<O: Operations, M: Member<O>>(member: &mut M) -> u64 {
     state.settings.snapshot_records_min.max(keys).max(state.shortening.state_bytes / RECORD_BYTES)
 }
 
+/// Goes on with a snapshot: does not pause between two phases, unless much was written in the first. None once it is complete.
+fn go_on_from<O: Operations, M: Member<O>>(
+    member: &mut M,
+    mut phase: Phase,
+    context: &mut Context<'_>,
+    outbox: &mut OutboxOf<M>,
+) -> Option<Phase> {
+    let before = member.parts().state.shortening.bytes;
+    loop {
+        let kind = std::mem::discriminant(&phase);
+        let next = go_on(member, phase, context, outbox)?;
+        let is_much = member.parts().state.shortening.bytes - before > LAG_BYTES_MAX;
+        if std::mem::discriminant(&next) == kind || is_much {
+            return Some(next);
+        }
+        phase = next;
+    }
+}
+
 /// Does a page of a snapshot. None once it is complete.
 fn go_on<O: Operations, M: Member<O>>(
     member: &mut M,
@@ -177,10 +202,12 @@ fn go_on<O: Operations, M: Member<O>>(
     let writing = Phase::Writing { floor: protocol.bounds().floor, after: None };
     let max = state.settings.search.page_max;
     match phase {
-        Phase::Waiting if ir.is_snapshot_ready(CARRIED_OVER_MAX) => Some(match ir.carried_over_to() {
-            Some(to) => Phase::CarryingOver { after: None, to },
-            None => writing,
-        }),
+        Phase::Waiting if ir.is_snapshot_ready(CARRIED_OVER_MAX, CARRIED_OVER_BYTES_MAX) => {
+            Some(match ir.carried_over_to() {
+                Some(to) => Phase::CarryingOver { after: None, to },
+                None => writing,
+            })
+        }
         Phase::Waiting => Some(Phase::Waiting),
         Phase::CarryingOver { after, to } => {
             let mut next = None;
@@ -205,7 +232,8 @@ fn write_pages<O: Operations, M: Member<O>>(
     let Parts { protocol, state, .. } = member.parts();
     let mut step_bytes = 0;
     loop {
-        let (page, next) = protocol.state_after(after.as_ref(), state.settings.page_bytes_max);
+        // What lies at the floor or above stands behind the anchor, or was carried over.
+        let (page, next) = protocol.state_after(after.as_ref(), Some(floor), state.settings.page_bytes_max);
         let bytes = O::state_bytes(&page);
         state.shortening.note_page(bytes);
         step_bytes += bytes as u64;

@@ -131,6 +131,9 @@ pub(super) struct Index {
     /// How many entries are of earlier generations, and how many of these are open.
     older: usize,
     older_open: usize,
+    /// How many bytes what has ended has, and how many of these are of earlier generations.
+    bytes: usize,
+    older_bytes: usize,
 }
 
 impl Index {
@@ -146,7 +149,7 @@ impl Index {
             self.by_timestamp.insert((timestamp, id));
             *mark = Some(Mark { timestamp, generation: self.generation, ended });
             match ended {
-                Some(ended) => self.count((timestamp, id), ended),
+                Some(ended) => self.count((timestamp, id), ended, self.generation),
                 None => drop(self.open.insert(id)),
             }
             return;
@@ -155,7 +158,7 @@ impl Index {
             return;
         }
         match known.ended {
-            Some(before) => self.discount(known.cursor(id), before),
+            Some(before) => self.discount(known.cursor(id), before, known.generation),
             None if ended.is_some() => self.close(id, *known),
             None => {}
         }
@@ -164,17 +167,25 @@ impl Index {
             self.by_timestamp.insert((timestamp, id));
         }
         if let Some(ended) = ended {
-            self.count((timestamp, id), ended);
+            self.count((timestamp, id), ended, known.generation);
         }
         (known.timestamp, known.ended) = (timestamp, ended);
     }
 
-    fn count(&mut self, cursor: Cursor, (origin, bytes): (Origin, u32)) {
+    fn count(&mut self, cursor: Cursor, (origin, bytes): (Origin, u32), generation: u32) {
+        self.bytes += bytes as usize;
+        if generation != self.generation {
+            self.older_bytes += bytes as usize;
+        }
         let slice = self.ended.entry((Slice::of(cursor.0), origin)).or_default();
         *slice = slice.plus(Ended::one(cursor, bytes));
     }
 
-    fn discount(&mut self, cursor: Cursor, (origin, bytes): (Origin, u32)) {
+    fn discount(&mut self, cursor: Cursor, (origin, bytes): (Origin, u32), generation: u32) {
+        self.bytes -= bytes as usize;
+        if generation != self.generation {
+            self.older_bytes -= bytes as usize;
+        }
         let key = (Slice::of(cursor.0), origin);
         let slice = self.ended.get_mut(&key).expect("what has ended was counted");
         *slice = slice.minus(Ended::one(cursor, bytes));
@@ -195,7 +206,7 @@ impl Index {
         let Some(known) = mark.take() else { return };
         self.by_timestamp.remove(&known.cursor(id));
         match known.ended {
-            Some(ended) => self.discount(known.cursor(id), ended),
+            Some(ended) => self.discount(known.cursor(id), ended, known.generation),
             None => self.close(id, known),
         }
         if known.generation != self.generation {
@@ -229,6 +240,24 @@ impl Index {
         self.generation = self.generation.wrapping_add(1);
         self.older = self.by_timestamp.len();
         self.older_open = self.open.len();
+        self.older_bytes = self.bytes;
+    }
+
+    /// How many bytes what has ended has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The first place from which on what has ended has at most so many bytes, by slices of time.
+    pub(super) fn latest(&self, bytes_max: usize) -> Cursor {
+        let mut bytes = 0;
+        for ((slice, _), ended) in self.ended.iter().rev() {
+            bytes += ended.bytes;
+            if bytes > bytes_max {
+                return slice.next().first();
+            }
+        }
+        Slice::FIRST.first()
     }
 
     /// How many entries are older than the log.
@@ -239,6 +268,11 @@ impl Index {
     /// How many of these are open.
     pub(super) fn older_open(&self) -> usize {
         self.older_open
+    }
+
+    /// How many bytes those have that are older than the log and have ended.
+    pub(super) fn older_bytes(&self) -> usize {
+        self.older_bytes
     }
 
     /// True if the entry is older than the log.
@@ -268,12 +302,13 @@ mod tests {
         index.update(id(3), &mut marks[3], at(4), ended);
         assert_eq!((index.older(), index.older_open()), (3, 1));
         assert!(index.is_older(marks[0].as_ref()) && !index.is_older(marks[3].as_ref()));
+        assert_eq!((index.older_bytes(), index.bytes()), (2, 3), "of the first and the third");
         index.remove(id(1), &mut marks[1]);
         index.remove(id(2), &mut marks[2]);
-        assert_eq!((index.older(), index.older_open()), (1, 0));
+        assert_eq!((index.older(), index.older_open(), index.older_bytes()), (1, 0, 1));
         assert_eq!(index.by_timestamp.len(), 2);
         index.start_generation();
-        assert_eq!((index.older(), index.older_open()), (2, 0));
+        assert_eq!((index.older(), index.older_open(), index.older_bytes()), (2, 0, 2));
     }
 
     #[test]
@@ -302,9 +337,16 @@ mod tests {
         assert_eq!((bytes(&index, &|_| true), index.open.len()), (vec![25, 40], 0));
         index.update(id(1), &mut marks[1], at(second + 7), Some((tail, 20)));
         assert_eq!(bytes(&index, &|_| true), [5, 60], "it stands elsewhere now");
+        let slice = |slice| Slice(slice).first();
+        for (bytes_max, expected) in
+            [(65, slice(0)), (64, slice(1)), (60, slice(1)), (59, slice(2)), (0, slice(2))]
+        {
+            assert_eq!(index.latest(bytes_max), expected, "{bytes_max}");
+        }
         for (place, mark) in marks.iter_mut().enumerate() {
             index.remove(id(place as u64), mark);
         }
+        assert_eq!(index.bytes(), 0);
         assert!(index.ended.is_empty() && index.by_timestamp.is_empty());
     }
 }

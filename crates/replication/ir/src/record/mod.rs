@@ -618,9 +618,29 @@ impl<O: Operations> Record<O> {
         self.index.older()
     }
 
+    /// True if something of a transaction is recorded that is older than the log.
+    pub fn is_older(&self, transaction: TransactionId) -> bool {
+        self.slots.get(transaction).is_some_and(|slot| self.index.is_older(slot.mark.as_ref()))
+    }
+
     /// How many of these have not ended here.
     pub fn older_open(&self) -> usize {
         self.index.older_open()
+    }
+
+    /// Roughly how many bytes those have that are older than the log and have ended.
+    pub fn older_bytes(&self) -> usize {
+        self.index.older_bytes()
+    }
+
+    /// Roughly how many bytes what has ended has.
+    pub fn ended_bytes(&self) -> usize {
+        self.index.bytes()
+    }
+
+    /// A timestamp from which on what has ended has roughly so many bytes at most.
+    pub fn latest(&self, bytes_max: usize) -> Timestamp {
+        self.index.latest(bytes_max).0
     }
 
     /// The last transaction by timestamp.

@@ -352,6 +352,14 @@ mod tests {
             true
         }
 
+        fn as_proposed(_: &u64, _: &u64) -> Option<Timestamp> {
+            None
+        }
+
+        fn of_proposed(time: &u64, _: Timestamp) -> u64 {
+            *time
+        }
+
         fn bytes(time: &u64) -> usize {
             (time % 7) as usize * 100
         }

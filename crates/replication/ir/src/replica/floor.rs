@@ -105,8 +105,7 @@ impl<O: Operations> Replica<O> {
             host.persist(Fact::InconsistentExecuted(transaction));
             self.record.mark_executed(transaction);
         } else {
-            let fact = operation.clone();
-            host.persist(Fact::InconsistentRecorded { transaction, operation: fact, executed: true });
+            host.persist(self.recorded(transaction, &operation, true));
             self.record.record_inconsistent(transaction, operation, true);
         }
     }

@@ -74,6 +74,15 @@ pub enum Fact<O: Operations> {
         /// True if it has run as well.
         executed: bool,
     },
+    /// It has recorded the inconsistent operation that makes a consensus operation take effect, whose verdict stands in the same log.
+    ProposalTookEffect {
+        /// The consensus operation.
+        id: OperationId,
+        /// The last timestamp of the inconsistent operation.
+        last: Timestamp,
+        /// True if it has run as well.
+        executed: bool,
+    },
     /// A recorded inconsistent operation has run.
     InconsistentExecuted(TransactionId),
     /// A part of a view's record.
@@ -213,9 +222,14 @@ pub trait Upcalls<O: Operations> {
     /// The floor has been raised, or is known again.
     fn on_floor(&mut self, _: Timestamp) {}
 
-    /// A page of what executed operations have left behind, from the key after `after` on, of roughly `bytes_max` bytes; and its last key, if there
-    /// are more.
-    fn state_after(&self, after: Option<&Key>, bytes_max: usize) -> (O::State, Option<Key>);
+    /// A page of what executed operations have left behind, only of those below a timestamp if there is one, from the key after `after` on, of
+    /// roughly `bytes_max` bytes; and the last key that it covers, if there are more.
+    fn state_after(
+        &self,
+        after: Option<&Key>,
+        below: Option<Timestamp>,
+        bytes_max: usize,
+    ) -> (O::State, Option<Key>);
 
     /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
     fn forget_state_below(&mut self, floor: Timestamp);
@@ -424,10 +438,13 @@ impl<O: Operations> Replica<O> {
                 }
             }
             Fact::InconsistentRecorded { transaction, operation, executed } => {
-                if executed {
-                    protocol.execute_inconsistent(transaction, &operation);
-                }
-                self.record.record_inconsistent(transaction, operation, executed);
+                self.restore_inconsistent(transaction, operation, executed, protocol);
+            }
+            Fact::ProposalTookEffect { id, last, executed } => {
+                let proposed = self.record.consensus(id);
+                let proposed = proposed.unwrap_or_else(|| panic!("the log lacks the verdict on {id:?}"));
+                let operation = O::of_proposed(&proposed.operation, last);
+                self.restore_inconsistent(id.transaction, operation, executed, protocol);
             }
             Fact::InconsistentExecuted(transaction) => {
                 if let Some(entry) = self.record.inconsistent(transaction) {
@@ -467,6 +484,19 @@ impl<O: Operations> Replica<O> {
                 self.status = Status::Normal;
             }
         }
+    }
+
+    fn restore_inconsistent<P: Upcalls<O>>(
+        &mut self,
+        transaction: TransactionId,
+        operation: O::Inconsistent,
+        executed: bool,
+        protocol: &mut P,
+    ) {
+        if executed {
+            protocol.execute_inconsistent(transaction, &operation);
+        }
+        self.record.record_inconsistent(transaction, operation, executed);
     }
 
     /// Ends a restore: whatever the replica did before, it has missed something since, so it must change views before it

@@ -1,6 +1,6 @@
 //! Operations in normal views (TAPIR paper, section 3.2.1).
 
-use quorate_core::{Address, Ballot, View};
+use quorate_core::{Address, Ballot, TransactionId, View};
 
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, OperationId};
@@ -54,15 +54,36 @@ impl<O: Operations> Replica<O> {
                 if executed {
                     host.protocol().execute_inconsistent(transaction, &operation);
                 }
-                host.persist(Fact::InconsistentRecorded {
-                    transaction,
-                    operation: operation.clone(),
-                    executed,
-                });
+                host.persist(self.recorded(transaction, &operation, executed));
                 self.record.record_inconsistent(transaction, operation, executed);
             }
         }
         host.send(from, Message::InconsistentReply { id, view: self.view });
+    }
+
+    /// The fact that an inconsistent operation is recorded: without its contents if those stand in the log with a verdict, which a log
+    /// that begins later would lack.
+    pub(super) fn recorded(
+        &self,
+        transaction: TransactionId,
+        operation: &O::Inconsistent,
+        executed: bool,
+    ) -> Fact<O> {
+        let as_proposed = |known: &ConsensusEntry<O>| {
+            let last = O::as_proposed(operation, &known.operation)?;
+            Some(Fact::ProposalTookEffect {
+                id: OperationId { transaction, number: known.number },
+                last,
+                executed,
+            })
+        };
+        let proposed = Some(self.record.consensus_of(transaction))
+            .filter(|_| !self.record.is_older(transaction))
+            .and_then(|mut all| all.find_map(as_proposed));
+        proposed.unwrap_or_else(|| {
+            let operation = operation.clone();
+            Fact::InconsistentRecorded { transaction, operation, executed }
+        })
     }
 
     /// Runs an inconsistent operation that f + 1 replicas hold, and confirms, also if it had run before (T8). One that has

@@ -23,9 +23,9 @@ impl<O: Operations> Replica<O> {
         host.persist(Fact::SnapshotBegun { view, lineage, floor, complete, lives, supplement });
     }
 
-    /// True once all operations from before the mark have ended, and at most `max` are still remembered.
-    pub fn is_snapshot_ready(&self, max: usize) -> bool {
-        self.record.older_open() == 0 && self.record.older() <= max
+    /// True once all operations from before the mark have ended, and at most `max` are still remembered, of at most so many bytes.
+    pub fn is_snapshot_ready(&self, max: usize, bytes_max: usize) -> bool {
+        self.record.older_open() == 0 && self.record.older() <= max && self.record.older_bytes() <= bytes_max
     }
 
     /// The last of those from before the mark that are still remembered, or one after it: all of them have ended, so none

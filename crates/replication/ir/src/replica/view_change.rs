@@ -757,7 +757,7 @@ impl<O: Operations> Replica<O> {
         let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
         let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max);
         let pages = split_page(page, bytes_max, entry_bytes);
-        let state = floor.map(|_| host.protocol().state_after(None, self.state_bytes_max()));
+        let state = floor.map(|_| host.protocol().state_after(None, None, self.state_bytes_max()));
         let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
         let stays_behind = joins && self.makes(Mistake::SupplementStaysBehind);
         let supplement = if stays_behind { O::Supplement::default() } else { host.protocol().supplement() };
@@ -892,7 +892,7 @@ impl<O: Operations> Replica<O> {
         let mut after = Some(after);
         for _ in 0..STATE_PAGES_AT_ONCE {
             let Some(from_here) = after.take() else { return };
-            let (state, to) = host.protocol().state_after(Some(&from_here), self.state_bytes_max());
+            let (state, to) = host.protocol().state_after(Some(&from_here), None, self.state_bytes_max());
             after.clone_from(&to);
             host.send_to_replica(from, Message::StatePage { view, series, after: from_here, state, to });
         }

@@ -137,6 +137,8 @@ fn settings(config: &ReplicaConfig) -> MemberSettings {
         search: SearchSettings {
             interval: config.floor_interval,
             lag: config.floor_lag,
+            bytes_max: config.floor_bytes_max,
+            lag_min: config.floor_lag_min,
             patience: config.floor_patience,
             limit: config.floor_patience * PATIENCES_MAX,
             ahead_max: config.timestamp_ahead_max / 2,

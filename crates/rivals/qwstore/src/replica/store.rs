@@ -99,8 +99,13 @@ impl Upcalls<QwStore> for Store {
         &mut self.bounds
     }
 
-    fn state_after(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
-        let (versions, to) = self.versions.page_after(after, bytes_max);
+    fn state_after(
+        &self,
+        after: Option<&Key>,
+        below: Option<Timestamp>,
+        bytes_max: usize,
+    ) -> (StatePage, Option<Key>) {
+        let (versions, to) = self.versions.page_after(after, below, bytes_max);
         (StatePage { versions }, to)
     }
 

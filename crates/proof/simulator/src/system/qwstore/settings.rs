@@ -12,7 +12,7 @@ pub(super) type Settings = crate::system::Settings<ReplicaConfig, CoordinatorCon
 
 /// Draws them.
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
-    let Sketch { options, group, round_trip, .. } = *sketch;
+    let Sketch { seed, options, group, round_trip } = *sketch;
     let rules = Rules::with_id(options.plant_id());
     let mut times = |low: f64, high: f64| {
         let factor = low + (high - low) * random.unit();
@@ -41,6 +41,12 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         floor_page_max: [1, 5, 4_096][random.index(3)],
         snapshot_records_min: [20, 100, 200_000][random.index(3)],
         ..initial
+    };
+    let mut random = Random::stream(seed, "bytes above a floor");
+    let replica = ReplicaConfig {
+        floor_bytes_max: [1, 1_000, replica.floor_bytes_max][random.index(3)],
+        floor_lag_min: 4 * round_trip + Duration::from_millis(random.between(10, 2_000)),
+        ..replica
     };
     Settings { coordinator, replica }
 }

@@ -75,9 +75,6 @@ impl Messages for Strict {
     }
 }
 
-/// Scenarios with longer intervals are those without checkpoints.
-const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
-
 impl System for Strict {
     type Coordinator = CoordinatorConfig;
     type Plant = quorate_tapir::Plant;
@@ -131,7 +128,7 @@ impl System for Strict {
     }
 
     fn collects(settings: &Settings) -> bool {
-        settings.replica.checkpoint_interval < CHECKPOINT_INTERVAL_MAX
+        settings::collects(&settings.replica)
     }
 
     fn client(settings: &Settings, id: ClientId, _: Shards) -> Coordinator {

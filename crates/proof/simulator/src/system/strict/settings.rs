@@ -12,6 +12,9 @@ use crate::system::{Sketch, shrink_to};
 /// How the machines are set up.
 pub(super) type Settings = crate::system::Settings<ReplicaConfig, CoordinatorConfig>;
 
+/// Scenarios with longer intervals are those without checkpoints.
+const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
+
 /// Draws them.
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let Sketch { seed, options, group, round_trip } = *sketch;
@@ -24,7 +27,17 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         replica.retry_span = Duration::from_millis(random.between(20_000, 60_000));
         coordinator.retry_span = replica.retry_span;
     }
+    if collects(&replica) {
+        let mut random = Random::stream(seed, "bytes above a floor");
+        replica.checkpoint_bytes_max = [1, 5_000, replica.checkpoint_bytes_max][random.index(3)];
+        replica.checkpoint_lag_min = 4 * round_trip + Duration::from_millis(random.between(10, 2_000));
+    }
     Settings { coordinator, replica }
+}
+
+/// True if floors are searched for while a seed runs.
+pub(super) fn collects(replica: &ReplicaConfig) -> bool {
+    replica.checkpoint_interval < CHECKPOINT_INTERVAL_MAX
 }
 
 /// Those of a small cluster in which a crash is tried at every step.
@@ -191,6 +204,9 @@ mod tests {
             scan_page_max: _,
             checkpoint_interval: _,
             checkpoint_lag: _,
+            // Drawn as small as they can be.
+            checkpoint_lag_min: _,
+            checkpoint_bytes_max: _,
             checkpoint_page_max: _,
             deadline_ahead_max: _,
             prepare_wait_max: _,
