@@ -352,6 +352,11 @@ pub trait HostedReplica: Machine {
         None
     }
 
+    /// The command for a replica whose node is about to stop: if it leads its group, another one is to lead. None if nobody waits for a leader.
+    fn give_way() -> Option<Self::Command> {
+        None
+    }
+
     /// The shards that an operator has declared lost, as far as is durable here.
     fn lost_shards(&self) -> Vec<ShardId> {
         Vec::new()

@@ -104,6 +104,8 @@ struct Nodes {
 #[derive(Default)]
 struct Node {
     link: Option<LinkId>,
+    /// True once it has said that it is about to stop.
+    is_stopping: bool,
     replicas: Vec<ReplicaId>,
     /// When the client began to connect to it.
     since: Instant,
@@ -332,7 +334,7 @@ impl Nodes {
                 if self.hosted.insert(replica, host).is_none() {
                     node.replicas.push(replica);
                 }
-                if node.link.is_none() || waiters.problem(replica).is_some() {
+                if node.link.is_none() || node.is_stopping || waiters.problem(replica).is_some() {
                     unreachable.push(replica);
                 }
                 if !hosts.contains(&host) {
@@ -391,7 +393,7 @@ impl World for ToWorld<'_, '_> {
 impl Host for ClientHost {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
         let Some((id, node)) = self.nodes.node_of(remote) else { return };
-        node.link = Some(link);
+        (node.link, node.is_stopping) = (Some(link), false);
         // Much may have happened while it could not say so; and one that has joined may be nearer than others.
         let is_first = node.attempt == Attempt::Open && node.since == Instant::START;
         if node.attempt == Attempt::Open {
@@ -433,6 +435,13 @@ impl Host for ClientHost {
                 coordinators.on_message(time, from, epoch, message, &mut world);
             }
             Packet::Busy { retry_after } => self.on_busy(link, retry_after),
+            Packet::Stopping => {
+                let Some(id) = turn.remote(link).and_then(node_id) else { return Ok(()) };
+                if let Some(node) = self.nodes.nodes.get_mut(usize::from(id.0)) {
+                    node.is_stopping = true;
+                    self.set_reachable(id, false, turn);
+                }
+            }
             Packet::ReplicaService { replica, problem } => {
                 let Some(node) = turn.remote(link).and_then(node_id) else { return Ok(()) };
                 let reachable = problem.is_none();

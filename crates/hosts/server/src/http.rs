@@ -1,4 +1,4 @@
-//! `/metrics`, `/health` and `/status`, on a small thread of their own.
+//! `/metrics`, `/health`, `/ready`, `/live` and `/status`, on a small thread of their own.
 
 mod connections;
 
@@ -75,6 +75,8 @@ fn router(transport: Transport<Node>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/live", get(live))
         .route("/status", get(status))
         .with_state(transport)
 }
@@ -95,6 +97,22 @@ async fn health(State(transport): State<Transport<Node>>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, status.problems.join("\n") + "\n").into_response()
     }
+}
+
+/// Whether clients may be sent here: what an operator should know beside that does not count.
+async fn ready(State(transport): State<Transport<Node>>) -> Response {
+    let reasons = transport.with(|node, turn| node.hindrances(turn.time.now));
+    if reasons.is_empty() {
+        (StatusCode::OK, "ok\n".to_owned()).into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n").into_response()
+    }
+}
+
+/// Answers at all, between two turns of the node: one that does not is to be started again.
+async fn live(State(transport): State<Transport<Node>>) -> Response {
+    transport.with(|_, _| ());
+    (StatusCode::OK, "ok\n".to_owned()).into_response()
 }
 
 async fn status(State(transport): State<Transport<Node>>) -> Response {

@@ -303,11 +303,11 @@ async fn connect(transport: &Transport<Node>) {
 async fn drain(transport: &Transport<Node>, timeout: Duration) {
     tracing::info!("stopping");
     let deadline = Instant::now() + timeout;
-    transport.with(|node, _| node.drain());
+    transport.with(|node, turn| node.drain(turn));
     let mut stuck_since = None;
     loop {
         let now = Instant::now();
-        match transport.with(|node, _| node.drain_state()) {
+        match transport.with(|node, turn| node.drain_state(turn)) {
             DrainState::Drained => break,
             DrainState::UnderWay => stuck_since = None,
             DrainState::Stuck => _ = stuck_since.get_or_insert(now),

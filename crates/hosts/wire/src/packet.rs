@@ -52,6 +52,8 @@ pub enum Packet {
         /// What is wrong and what to do; none if nothing is.
         problem: Option<String>,
     },
+    /// Server → client: I am about to stop: ask others, as if you could not reach me any more. What you have sent I still deal with.
+    Stopping,
     /// Client → server, on behalf of an operator: a replica of yours that has lost its records is to go on as a member
     /// that has slept since its group was created, because more of the group have lost theirs than it survives. What
     /// only they knew is lost.
@@ -264,6 +266,7 @@ alternatives!(Packet, "Packet",
         24 Verify { 1 replica: Nested, 2 request: Nested }
         25 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
         23 Space { 1 problem: Optional<Text> }
+        26 Stopping {}
     },
     fields {
         1 Envelope: Nested,

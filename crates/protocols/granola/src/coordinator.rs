@@ -189,6 +189,8 @@ pub struct Open {
     high: ClockTime,
     /// What each participant has answered, by its timestamp: only what only reads may be executed more than once.
     answers: BTreeMap<ShardId, BTreeMap<ClockTime, Answer>>,
+    /// Which replica of each shard was asked last.
+    asked: BTreeMap<ShardId, ReplicaIndex>,
     redirects: u32,
     /// How often this attempt was refused because of what its client has seen.
     refusals: u32,
@@ -335,7 +337,9 @@ impl Coordinates for Coordinator {
                 let missing = if is_refused { Vec::new() } else { open.missing() };
                 let through = self.config.hub.filter(|_| !is_refused);
                 for shard in through.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub]) {
-                    self.leaders.suspect(shard);
+                    if let Some(index) = open.asked.get(&shard) {
+                        self.leaders.suspect_asked(ReplicaId { shard, index: *index });
+                    }
                 }
                 self.wake_at(name, next);
                 self.send(id, None, outbox);
@@ -416,12 +420,18 @@ impl Coordinator {
     }
 
     /// Sends a transaction to the leaders of those that have not answered; to one of them only, if one is named.
-    fn send(&self, id: TransactionId, only: Option<ShardId>, outbox: &mut Out) {
-        let Some(open) = self.open.get(&name(id)) else { return };
-        if let Some(hub) = self.hub(open) {
+    fn send(&mut self, id: TransactionId, only: Option<ShardId>, outbox: &mut Out) {
+        let Some(open) = self.open.get_mut(&name(id)) else { return };
+        let leaders = &self.leaders;
+        let leader = |asked: &mut BTreeMap<ShardId, ReplicaIndex>, shard| {
+            let leader = leaders.leader(shard);
+            asked.insert(shard, leader.index);
+            leader
+        };
+        if let Some(hub) = self.config.hub.filter(|_| open.needs_hub()) {
             let (parts, high, first) = (open.parts.clone(), open.high, open.first);
             let begin = Begin { transaction: id, parts, high, first };
-            return outbox.send(self.leaders.leader(hub), Message::Begin(begin));
+            return outbox.send(leader(&mut open.asked, hub), Message::Begin(begin));
         }
         let participants: Vec<ShardId> = open.parts.keys().copied().collect();
         for (shard, operation) in &open.parts {
@@ -431,7 +441,7 @@ impl Coordinator {
             if open.is_inquiry {
                 let (participants, not_before) = (participants.clone(), open.first);
                 let inquiry = Message::Inquire { transaction: id, participants, not_before };
-                outbox.send(self.leaders.leader(*shard), inquiry);
+                outbox.send(leader(&mut open.asked, *shard), inquiry);
                 continue;
             }
             let request = Request {
@@ -442,20 +452,18 @@ impl Coordinator {
                 high: open.high,
                 first: open.first,
             };
-            outbox.send(self.leaders.leader(*shard), Message::Request(request));
+            outbox.send(leader(&mut open.asked, *shard), Message::Request(request));
         }
     }
 
-    /// The group that coordinates a transaction, if its participants do not.
-    fn hub(&self, open: &Open) -> Option<ShardId> {
-        self.config.hub.filter(|_| open.parts.len() > 1 && !open.is_inquiry)
-    }
-
-    /// A replica has done nothing about a request, and names the leader.
+    /// A replica has done nothing about a request, and names the leader. Others may have heard that before: then those that it was
+    /// asked to are sent on as well.
     fn on_not_leading(&mut self, from: ReplicaId, id: TransactionId, leader: ReplicaIndex, outbox: &mut Out) {
         let is_news = self.leaders.redirect(from, leader);
         let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
-        if !is_news {
+        let is_sent_on =
+            self.leaders.leader(from.shard) != from && open.asked.get(&from.shard) == Some(&from.index);
+        if !is_news && !is_sent_on {
             return outbox.ignored(reasons::NO_NEWS);
         }
         if open.attempt != id.attempt {
@@ -619,6 +627,11 @@ impl Coordinator {
 }
 
 impl Open {
+    /// True if a group coordinates it, where there is one for that.
+    fn needs_hub(&self) -> bool {
+        self.parts.len() > 1 && !self.is_inquiry
+    }
+
     /// An independent transaction that nothing is known of, and that is not tried again.
     fn new(id: TransactionId, parts: BTreeMap<ShardId, Value>, deadline: Instant) -> Self {
         Open {
@@ -631,6 +644,7 @@ impl Open {
             first: ClockTime::default(),
             high: ClockTime::default(),
             answers: BTreeMap::new(),
+            asked: BTreeMap::new(),
             redirects: 0,
             refusals: 0,
             is_refused: false,

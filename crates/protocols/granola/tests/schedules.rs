@@ -302,7 +302,7 @@ fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
 }
 
 /// Each bug is found within so many schedules.
-const SCHEDULES: u64 = 80;
+const SCHEDULES: u64 = 150;
 
 /// What is too rare for that, or needs what schedules do not do: scripts show it.
 const SCRIPTED: [Plant; 8] = [

@@ -59,6 +59,12 @@ pub(crate) trait Runs: Send {
     /// Tells the machine that another shard of its keyspace is lost for good; none if its protocol knows nothing of that.
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped>;
 
+    /// Has the machine give up what it leads, because the node is about to stop.
+    fn give_way(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped;
+
+    /// True if the machine leads what others could lead.
+    fn has_the_lead(&self) -> bool;
+
     /// The last question of the machine to the configuration service, once.
     fn take_consultation(&mut self) -> Option<Consultation>;
 
@@ -358,6 +364,17 @@ impl<M: Served> Runs for Running<M> {
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped> {
         let command = M::declare_lost(shard)?;
         Some(self.step(time, Input::Command(command), outgoing))
+    }
+
+    fn give_way(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped {
+        match M::give_way() {
+            Some(command) => self.step(time, Input::Command(command), outgoing),
+            None => Stepped::default(),
+        }
+    }
+
+    fn has_the_lead(&self) -> bool {
+        M::give_way().is_some() && self.driver.machine().health().leads
     }
 
     fn take_consultation(&mut self) -> Option<Consultation> {

@@ -31,6 +31,7 @@ mod building;
 mod catalogue;
 mod comeback;
 mod disk;
+mod draining;
 mod fate;
 mod hosted;
 mod lives;
@@ -70,6 +71,8 @@ use catalogue::{Answered, Catalogue, Found, Joined, Question, Reading};
 use comeback::Comebacks;
 use disk::Disk;
 pub(crate) use disk::make_room;
+pub(crate) use draining::DrainState;
+use draining::Draining;
 use hosted::{Hosted, Runs, State, Stepped};
 use lives::Peers;
 use loading::Loader;
@@ -88,18 +91,6 @@ const HERE_PER_TURN_MAX: usize = 10_000;
 /// What a node says that has been taken out of the cluster.
 const FORGOTTEN: &str =
     "this node was forgotten and is no node of the cluster any more: stop it, and remove its data directory";
-
-/// How far a draining node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum DrainState {
-    /// No replica holds a transaction prepared, and everything is durable.
-    Drained,
-    /// What is left is held by replicas that can reach no majority of their group: only a client that had decided before
-    /// can still end it.
-    Stuck,
-    /// What is left will end.
-    UnderWay,
-}
 
 /// The host of a node.
 pub(crate) struct Node {
@@ -159,7 +150,7 @@ pub(crate) struct Node {
     refused: u64,
     refused_for_client: u64,
     is_started: bool,
-    is_draining: bool,
+    draining: Option<Draining>,
     /// True if this is no node of the cluster any more.
     is_forgotten: bool,
     /// Directories of replicas that belong to other data directories, with what to do about them.
@@ -235,7 +226,7 @@ impl Node {
             refused: 0,
             refused_for_client: 0,
             is_started: false,
-            is_draining: false,
+            draining: None,
             is_forgotten: false,
             foreign: Vec::new(),
             seeds,
@@ -279,30 +270,6 @@ impl Node {
         }
         self.introduce(turn);
         self.catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
-    }
-
-    /// Refuses new work from here on, so that what is under way can end.
-    pub(crate) fn drain(&mut self) {
-        self.is_draining = true;
-    }
-
-    /// How far the node is from having nothing under way.
-    pub(crate) fn drain_state(&mut self) -> DrainState {
-        let Node { replicas, routes, here, loader, .. } = self;
-        let is_idle = here.is_empty() && loader.is_idle();
-        let mut state = if is_idle { DrainState::Drained } else { DrainState::UnderWay };
-        for Hosted { placement, state: replica, .. } in replicas.values() {
-            let State::Running(running) = replica else { continue };
-            if running.is_syncing() {
-                state = DrainState::UnderWay;
-            } else if !running.is_idle() {
-                let nodes = &placement.group.replicas;
-                let reachable = nodes.iter().filter(|node| routes.is_connected(**node)).count();
-                let has_majority = reachable * 2 > nodes.len();
-                state = state.max(if has_majority { DrainState::UnderWay } else { DrainState::Stuck });
-            }
-        }
-        state
     }
 
     /// Makes everything durable and stops every replica. There must be no turn after this one.
@@ -441,6 +408,9 @@ impl Node {
         match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
                 let Admission { urgency, prepares_for, writes } = served::admission(&envelope.message);
+                if self.has_left(urgency, turn.time.now) {
+                    return Ok(());
+                }
                 if let Some(owner) = prepares_for
                     && owner != client
                 {
@@ -524,9 +494,6 @@ impl Node {
     ) -> Option<Cause> {
         if urgency == Urgency::Always {
             return None;
-        }
-        if self.is_draining {
-            return Some(Cause::All);
         }
         let Address::Replica(id) = to else { return None };
         let running = self.replicas.get_mut(&id).and_then(Hosted::running)?;
@@ -717,6 +684,7 @@ impl Host for Node {
             Peer::Client(client) => {
                 self.routes.set_client(client, link);
                 self.tell_problems(link, turn);
+                self.tell_leaving(link, turn);
                 self.tell_space_to(link, turn);
             }
         }
@@ -793,6 +761,7 @@ impl Host for Node {
             | Packet::Status { .. }
             | Packet::Replicas { .. }
             | Packet::ReplicaService { .. }
+            | Packet::Stopping
             | Packet::AcceptLossReply { .. }
             | Packet::DeclareLostReply { .. }
             | Packet::VerifyReply { .. }

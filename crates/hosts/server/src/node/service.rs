@@ -84,7 +84,7 @@ impl Node {
     /// # Errors
     /// The replica has nothing to accept, or nothing could come of it; says why.
     pub(super) fn accept_loss(&mut self, replica: ReplicaId, view: View) -> Result<(), String> {
-        if self.is_draining {
+        if self.draining.is_some() {
             return Err("this node is stopping".to_owned());
         }
         let Some(hosted) = self.replicas.get(&replica) else {

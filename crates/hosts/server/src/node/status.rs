@@ -232,6 +232,13 @@ impl Status {
     }
 }
 
+/// Why a replica does not serve, if it does not.
+fn not_serving(replica: &ReplicaStatus) -> Option<String> {
+    let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
+    let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+    (*state != "normal").then(|| format!("replica {index} of shard {shard} ({keyspace}) is {state}{why}"))
+}
+
 impl Node {
     /// How the node is.
     pub(crate) fn status(&self, turn: &Turn<'_>) -> Status {
@@ -241,28 +248,14 @@ impl Node {
             .into_iter()
             .map(|id| self.replica_status(id, &data_directory, turn.time.now))
             .collect();
-        let mut problems = Vec::new();
-        if !self.is_started {
-            problems.push("the node is starting".to_owned());
-        }
-        if self.is_draining {
-            problems.push("the node is stopping".to_owned());
-        }
-        if self.is_forgotten {
-            problems.push(FORGOTTEN.to_owned());
-        }
-        problems.extend(self.peers.fence().map(|reason| format!("this node is fenced: {reason}")));
+        let mut problems = self.own_hindrances();
         problems.extend(self.foreign.iter().cloned());
         problems.extend(self.agreement.problems().cloned());
         problems.extend(self.unknown_keyspaces());
         problems.extend(self.space_problem());
         let clock_error_seconds = self.clock_error_micros().map(|error| error as f64 / 1e6);
         problems.extend(clock_error_seconds.map(clock_problem));
-        for replica in replicas.iter().filter(|replica| replica.state != "normal") {
-            let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
-            let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
-            problems.push(format!("replica {index} of shard {shard} ({keyspace}) is {state}{why}"));
-        }
+        problems.extend(replicas.iter().filter_map(not_serving));
         Status {
             cluster: self.config.cluster_name.clone(),
             cluster_id: self.config.cluster,
@@ -285,6 +278,31 @@ impl Node {
             disk: self.disk_status(),
             replicas,
         }
+    }
+
+    /// Why clients are better not sent to this node, one entry for each reason.
+    pub(crate) fn hindrances(&self, now: Instant) -> Vec<String> {
+        let data_directory = self.data.path().display().to_string();
+        let mut hindrances = self.own_hindrances();
+        let replicas = self.replica_ids().into_iter().map(|id| self.replica_status(id, &data_directory, now));
+        hindrances.extend(replicas.filter_map(|replica| not_serving(&replica)));
+        hindrances
+    }
+
+    /// Why none of its replicas is to be asked.
+    fn own_hindrances(&self) -> Vec<String> {
+        let mut hindrances = Vec::new();
+        if !self.is_started {
+            hindrances.push("the node is starting".to_owned());
+        }
+        if self.draining.is_some() {
+            hindrances.push("the node is stopping".to_owned());
+        }
+        if self.is_forgotten {
+            hindrances.push(FORGOTTEN.to_owned());
+        }
+        hindrances.extend(self.peers.fence().map(|reason| format!("this node is fenced: {reason}")));
+        hindrances
     }
 
     fn replica_status(&self, id: ReplicaId, data_directory: &str, now: Instant) -> ReplicaStatus {

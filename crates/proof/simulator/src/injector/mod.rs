@@ -19,6 +19,7 @@ mod recoveries;
 
 use std::time::Duration;
 
+use quorate_core::hosted::HostedReplica;
 use quorate_core::{Instant, Random};
 
 use crate::cluster::{Alarm, Cluster};
@@ -71,6 +72,8 @@ pub enum Step {
     },
     /// A node is restarted, and then the one after it.
     Roll(usize),
+    /// A node that has given way to others is restarted.
+    StopInTurn(usize),
     /// The replica that settles a transaction is looked for, to crash it.
     Hunt {
         /// How often it is looked for before the hunt is given up.
@@ -262,7 +265,10 @@ impl<S: System> Injector<S> {
                 let left = self.random.between(2, 8) as u32;
                 self.storm(cluster, server, left)
             }
-            Fault::RollingRestarts => self.roll(cluster, 0),
+            // The first node gives way before it stops.
+            Fault::RollingRestarts => {
+                self.roll(cluster, 0) || <S::Server as HostedReplica>::give_way().is_some()
+            }
             Fault::EmptyDisks => cluster.may_lose(server) && self.lose_disk(cluster, server),
             Fault::Amnesia => cluster.forget(server, &mut self.random),
             Fault::PowerLoss => {
@@ -324,6 +330,7 @@ impl<S: System> Injector<S> {
             }
             Step::Storm { node, left } => self.storm(cluster, node, left).then_some(Fault::RestartStorms),
             Step::Roll(node) => self.roll(cluster, node).then_some(Fault::RollingRestarts),
+            Step::StopInTurn(node) => self.stop_in_turn(cluster, node).then_some(Fault::RollingRestarts),
             Step::Hunt { left } => self.hunt(cluster, left).then_some(Fault::RecoveryCrashes),
             Step::Duel { left } => self.await_duel(cluster, left).then_some(Fault::RecoveryDuels),
         };

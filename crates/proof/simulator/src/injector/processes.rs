@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::hosted::HostedReplica;
 use quorate_core::topology::Durability;
 
 use super::{Ending, Injector, Step};
@@ -43,6 +44,22 @@ impl<S: System> Injector<S> {
         if node >= cluster.scenario.server_nodes {
             return false;
         }
+        if <S::Server as HostedReplica>::give_way().is_none() {
+            return self.stop_in_turn(cluster, node);
+        }
+        for server in cluster.servers_of(node) {
+            if let Some(command) = <S::Server as HostedReplica>::give_way()
+                && cluster.world.server(server).is_some()
+            {
+                cluster.world.command_server(server, command);
+            }
+        }
+        self.next_after(cluster, Duration::ZERO, Duration::from_millis(300), Step::StopInTurn(node));
+        false
+    }
+
+    /// Stops a node that has given way, if it had to, and goes on to the next one.
+    pub(super) fn stop_in_turn(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let crashes = cluster.is_up(node) && self.may_crash(cluster, node);
         if crashes {
             cluster.crash_node(node, Crash::Process);

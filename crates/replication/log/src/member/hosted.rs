@@ -98,6 +98,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         M::declare_lost(shard).map(Part::Own)
     }
 
+    fn give_way() -> Option<<Self as Machine>::Command> {
+        Some(Part::Log(LogCommand::GiveWay))
+    }
+
     fn lost_shards(&self) -> Vec<ShardId> {
         self.machine().lost_shards()
     }

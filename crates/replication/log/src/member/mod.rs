@@ -122,6 +122,8 @@ pub enum LogCommand {
     ChangeGroup(Membership),
     /// An operator compares what replicas hold: see [`quorate_core::verify`]. [`Member::verified`] has the answer.
     Verify(Request),
+    /// The node of this replica is about to stop: if it leads, another replica that takes part is to lead.
+    GiveWay,
 }
 
 /// What the log has told, until the machine is given it.
@@ -405,6 +407,9 @@ impl<M: LogMachine> Machine for Member<M> {
             }
             Input::Command(Part::Log(LogCommand::ChangeGroup(wanted))) => {
                 self.ask_log(context, outbox, |replica, acts| replica.want(wanted, acts));
+            }
+            Input::Command(Part::Log(LogCommand::GiveWay)) => {
+                self.ask_log(context, outbox, |replica, acts| replica.give_way(acts));
             }
             Input::Command(Part::Log(LogCommand::Verify(request))) => {
                 self.on_verify(&request, context.now, outbox);

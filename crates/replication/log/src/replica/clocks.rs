@@ -82,8 +82,6 @@ impl<P: Payload> Replica<P> {
         }
         let sound: Vec<ReplicaIndex> =
             compared.sound(bound).filter(|member| answering.contains(member)).collect();
-        let members = self.membership().members().len() as u64;
-        let views = (1..members).map(|ahead| View(self.view.0 + ahead));
-        views.into_iter().find(|view| sound.contains(&self.leader(*view)))
+        self.next_led_by(&sound)
     }
 }

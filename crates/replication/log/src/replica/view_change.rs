@@ -144,6 +144,23 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    /// The next view that one of these other replicas leads.
+    pub(super) fn next_led_by(&self, replicas: &[ReplicaIndex]) -> Option<View> {
+        let others = self.membership().members().len().saturating_sub(1);
+        let turns = std::iter::successors(self.view.next(), |view| view.next());
+        turns.take(others).find(|view| replicas.contains(&self.leader(*view)))
+    }
+
+    /// The host is about to stop: if this replica leads, another one that takes part is to lead.
+    pub fn give_way<H: Host<P>>(&mut self, host: &mut H) {
+        let Some(leading) = &self.leading else { return };
+        let answering = leading.answering(host.now(), self.timing.silence);
+        match self.next_led_by(&answering) {
+            Some(view) => self.enter(view, host),
+            None => host.ignored("no other replica takes part"),
+        }
+    }
+
     /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
     fn count_wishes<H: Host<P>>(&mut self, host: &mut H) {
         let enough = self.membership().group().majority();

@@ -78,6 +78,26 @@ fn a_leader_that_restarts_gives_its_leases_up_and_leads_anew() {
 }
 
 #[test]
+fn a_leader_whose_node_is_about_to_stop_gives_way_at_once_to_a_replica_that_takes_part() {
+    let mut world = World::calm(3);
+    world.give_way(1);
+    assert_eq!(world.replica(1).view(), View(0), "it leads nothing");
+    world.isolate(1);
+    world.pass(2 * TIMING.silence);
+    assert!(world.replica(0).is_leading());
+    world.give_way(0);
+    world.pass(TIMING.lease);
+    assert!(
+        world.replica(2).is_leading(),
+        "the first in turn does not answer, and silence begins after a lease"
+    );
+    world.isolate(0);
+    world.pass(TIMING.lease);
+    world.give_way(2);
+    assert!(world.replica(2).is_leading(), "nobody else could");
+}
+
+#[test]
 fn a_leader_follows_who_cannot_come_back_and_begins_its_leases_anew() {
     let mut world = World::calm(3);
     world.isolate(2);

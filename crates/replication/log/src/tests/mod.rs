@@ -338,6 +338,11 @@ impl World {
         });
     }
 
+    /// The node of a replica is about to stop.
+    fn give_way(&mut self, index: usize) {
+        self.step(index, |replica, step| replica.give_way(step));
+    }
+
     /// True if something of this kind is on its way from a replica.
     fn has_said(&mut self, from: usize, is_kind: impl Fn(&Message<u64>) -> bool) -> bool {
         self.sync(from);
