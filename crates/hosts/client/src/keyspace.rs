@@ -15,7 +15,11 @@ use crate::receipt::{Origin, Receipt};
 use crate::retry::Retries;
 use crate::session::Session;
 use crate::token::Token;
-use crate::transaction::{Page, Transaction, key_range};
+use crate::transaction::{Page, Transaction, WINDOW_RETRY_AFTER, key_range};
+use crate::window::{Attempt, Place, Window};
+
+/// The part of the deadline for which a transaction waits until it may begin, as a divisor.
+const WAITING_DIVISOR: u32 = 4;
 
 /// What keys hold at a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +51,14 @@ pub struct Keyspace {
     definition: Arc<Definition>,
     writable: bool,
     deadline: Duration,
+    window: Arc<Window>,
 }
 
 impl Keyspace {
     pub(crate) fn new(shared: Arc<Shared>, definition: Arc<Definition>, writable: bool) -> Self {
         let deadline = shared.options.deadline;
-        Keyspace { shared, definition, writable, deadline }
+        let window = shared.session.window(definition.id);
+        Keyspace { shared, definition, writable, deadline, window }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -158,6 +164,9 @@ impl Keyspace {
     /// `body` must be free of side effects other than on the transaction. The next attempt begins only once the
     /// previous one has surely not committed, so what `body` does is applied at most once.
     ///
+    /// As many transactions run at once as come to something: where most attempts meet conflicts, further transactions wait for up to a
+    /// quarter of the deadline before they begin.
+    ///
     /// ```no_run
     /// # async fn example(accounts: quorate::Keyspace) -> quorate::Result<()> {
     /// let visits = accounts
@@ -174,7 +183,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// Whatever `body` returns, but [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
-    /// token if what became of an attempt could not be found out.
+    /// token if what became of an attempt could not be found out; [`Error::Overloaded`] if too many of this client wait to begin, or
+    /// this one did in vain.
     pub async fn transact<T, F>(&self, body: impl FnMut(Transaction) -> F) -> Result<T>
     where
         // Not `AsyncFnMut`: with that, futures which borrow from their surroundings could not be spawned.
@@ -194,13 +204,18 @@ impl Keyspace {
     where
         F: Future<Output = Result<T>>,
     {
+        let began = Instant::now();
+        let Some(place) = self.window.enter(self.deadline / WAITING_DIVISOR).await else {
+            return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
+        };
         let first = self.shared.session.next_transaction();
-        let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
+        let deadline = self.deadline.saturating_sub(began.elapsed());
+        let mut retries = Retries::new(deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
             let mut txn = self.open(TransactionId { attempt, ..first }, None, patience).await?;
             match body(txn.share()).await {
-                Ok(value) => match txn.commit().await {
+                Ok(value) => match commit(&mut txn, &place).await {
                     Ok(receipt) => return Ok((value, receipt)),
                     Err(Error::Conflict) => {}
                     Err(Error::Unknown { token }) => match self.settle(&token, retries.remaining()).await {
@@ -220,6 +235,7 @@ impl Keyspace {
                     if !matches!(error, Error::Conflict) {
                         return Err(error);
                     }
+                    place.note(Attempt::InVain);
                 }
             }
             if !retries.pause().await {
@@ -442,4 +458,16 @@ impl Keyspace {
     ) -> Result<RangeSnapshot> {
         self.scan_as(from.as_ref(), to.as_ref(), limit, Freshness::ClockBound).await
     }
+}
+
+/// Commits an attempt, and lets the window know what came of it.
+async fn commit(txn: &mut Transaction, place: &Place) -> Result<Receipt> {
+    let began = Instant::now();
+    let committed = txn.commit().await;
+    match committed {
+        Ok(_) => place.note(Attempt::Committed(began.elapsed())),
+        Err(Error::Conflict | Error::Unknown { .. }) => place.note(Attempt::InVain),
+        Err(_) => {}
+    }
+    committed
 }

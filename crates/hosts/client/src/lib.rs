@@ -78,6 +78,7 @@ mod token;
 mod transaction;
 mod verify;
 mod waiters;
+mod window;
 
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;

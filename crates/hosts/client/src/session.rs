@@ -2,8 +2,8 @@
 //! the limits of this client.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::command::{Begun, Command, ContainerCall, Failure, Freshness, Milestone, SetCall, Shown};
@@ -19,6 +19,7 @@ use crate::waiters::{
     ElementsAnswer, ExecutedAnswer, FinishAnswer, Located, Marked, MembersAnswer, MilestoneAnswer, OpenError,
     OutcomeAnswer, ScanAnswer, Waiters,
 };
+use crate::window::Window;
 
 /// The way to the host of the coordinator. Tests put a fake one in its place.
 pub(crate) trait Port: Send + Sync {
@@ -72,6 +73,8 @@ pub(crate) struct Session {
     /// The time of the last id that was given to an object, in microseconds.
     last_id: AtomicU64,
     commits: Arc<Semaphore>,
+    /// How many transactions of each keyspace run at once that are run again after a conflict.
+    windows: Mutex<BTreeMap<KeyspaceId, Arc<Window>>>,
     port: Box<dyn Port>,
 }
 
@@ -89,6 +92,7 @@ impl Session {
             next_sequence: AtomicU64::new(0),
             last_id: AtomicU64::new(0),
             commits,
+            windows: Mutex::default(),
             port: Box::new(port),
         }
     }
@@ -99,6 +103,13 @@ impl Session {
 
     pub(crate) fn open_max(&self) -> usize {
         self.open_max
+    }
+
+    /// The window of a keyspace.
+    pub(crate) fn window(&self, keyspace: KeyspaceId) -> Arc<Window> {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let window = windows.entry(keyspace).or_insert_with(|| Arc::new(Window::new(self.open_max)));
+        Arc::clone(window)
     }
 
     /// A name for a new transaction's first attempt.
