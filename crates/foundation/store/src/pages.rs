@@ -122,11 +122,18 @@ impl Versions {
         (page, None)
     }
 
-    /// Takes over a page of another key space, or of an earlier one.
-    pub fn install_page(&mut self, page: &[KeyVersion]) {
-        for KeyVersion { key, version, value } in page {
-            self.install(key, *version, value.clone());
+    /// Takes over pages of another key space, or of an earlier one.
+    pub fn install_pages(&mut self, pages: impl IntoIterator<Item = Vec<KeyVersion>>) {
+        let mut new = Vec::new();
+        for page in pages {
+            self.reserve(page.len());
+            for KeyVersion { key, version, value } in page {
+                if self.add(&key, Version { timestamp: version, value }) {
+                    new.push(key);
+                }
+            }
         }
+        self.order(new);
     }
 }
 
@@ -228,7 +235,7 @@ mod tests {
         for bytes_max in [1, 100, 1_000] {
             let mut other = Versions::new();
             let pages = versions().pages(bytes_max);
-            pages.iter().rev().for_each(|page| other.install_page(page));
+            other.install_pages(pages.into_iter().rev());
             assert_eq!(other.stored(), versions().stored(), "{bytes_max}");
         }
         assert_eq!(versions().pages(1).len(), 4);

@@ -386,8 +386,8 @@ impl Upcalls<Tapir> for Participant {
         self.versions.forget_below(floor);
     }
 
-    fn install_state(&mut self, state: &StatePage) {
-        self.versions.install_page(&state.versions);
+    fn install_states(&mut self, states: impl IntoIterator<Item = StatePage>) {
+        self.versions.install_pages(states.into_iter().map(|state| state.versions));
     }
 
     fn entry_bytes(entries: &OperationEntries<Tapir>) -> usize {

@@ -114,13 +114,11 @@ impl<O: Operations> Replica<O> {
     pub(super) fn replace_state<P: Upcalls<O>>(
         &mut self,
         floor: Timestamp,
-        states: &[O::State],
+        states: impl IntoIterator<Item = O::State>,
         protocol: &mut P,
     ) {
         protocol.forget_state_below(floor);
-        for state in states {
-            protocol.install_state(state);
-        }
+        protocol.install_states(states);
         self.record.forget_below(floor);
         self.set_floor(floor, protocol);
     }

@@ -234,8 +234,8 @@ pub trait Upcalls<O: Operations> {
     /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
     fn forget_state_below(&mut self, floor: Timestamp);
 
-    /// Takes over a page of another replica's state.
-    fn install_state(&mut self, state: &O::State);
+    /// Takes over pages of another replica's state, or of an earlier one of its own.
+    fn install_states(&mut self, states: impl IntoIterator<Item = O::State>);
 
     /// Roughly how many bytes these entries take in a message.
     fn entry_bytes(entries: &OperationEntries<O>) -> usize;
@@ -472,14 +472,13 @@ impl<O: Operations> Replica<O> {
             Fact::SnapshotPage(state) => self.snapshot.push(state),
             Fact::SnapshotEnded(floor) => {
                 protocol.forget_state_below(floor);
-                for state in std::mem::take(&mut self.snapshot) {
-                    protocol.install_state(&state);
-                }
+                protocol.install_states(std::mem::take(&mut self.snapshot));
             }
             Fact::ViewInstalled { view, since, supplement, floor, kept } => {
-                let received = Received { kept, ..self.change.take_restored(view) };
+                let mut received = Received { kept, ..self.change.take_restored(view) };
                 protocol.adopt_supplement(&supplement);
-                self.adopt(view, since, floor, &received, protocol);
+                let states = std::mem::take(&mut received.states);
+                self.adopt(view, since, floor.map(|floor| (floor, states)), &received, protocol);
                 self.view = view;
                 self.status = Status::Normal;
             }
@@ -507,20 +506,20 @@ impl<O: Operations> Replica<O> {
             if self.record.last_normal().is_some() { Status::ViewChanging } else { Status::Recovering };
     }
 
-    /// Installs the record of a view and repeats its effects.
+    /// Installs the record of a view and repeats its effects, with the state that takes the place of what lies below a floor, if that came with it.
     fn adopt<P: Upcalls<O>>(
         &mut self,
         view: View,
         since: Option<View>,
-        floor: Option<Timestamp>,
+        state: Option<(Timestamp, impl IntoIterator<Item = O::State>)>,
         received: &Received<O>,
         protocol: &mut P,
     ) {
         for (id, operation) in self.record.forget_consensus_beyond(since) {
             protocol.forget_consensus(id, &operation);
         }
-        if let Some(floor) = floor {
-            self.replace_state(floor, &received.states, protocol);
+        if let Some((floor, states)) = state {
+            self.replace_state(floor, states, protocol);
         }
         for page in &received.pages {
             let page = &self.without_settled(page);

@@ -859,7 +859,8 @@ impl<O: Operations> Replica<O> {
             let was_in_parts = collected.series() != Part::WHOLE.series;
             let received = collected.into_received();
             host.protocol().adopt_supplement(&supplement);
-            self.adopt(self.view, since, floor, &received, host.protocol());
+            let state = floor.map(|floor| (floor, received.states.iter().cloned()));
+            self.adopt(self.view, since, state, &received, host.protocol());
             self.become_normal(since, floor, received, host);
             if was_in_parts {
                 // The leader need not keep it any longer.

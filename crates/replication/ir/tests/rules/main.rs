@@ -183,8 +183,8 @@ impl Upcalls<Times> for Ledger {
         self.stored.retain(|stored| at(*stored) >= floor);
     }
 
-    fn install_state(&mut self, stored: &BTreeSet<u64>) {
-        self.stored.extend(stored);
+    fn install_states(&mut self, states: impl IntoIterator<Item = BTreeSet<u64>>) {
+        self.stored.extend(states.into_iter().flatten());
     }
 
     fn entry_bytes(_: &OperationEntries<Times>) -> usize {
