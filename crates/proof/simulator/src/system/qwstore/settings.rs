@@ -42,7 +42,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         snapshot_records_min: [20, 100, 200_000][random.index(3)],
         ..initial
     };
-    let mut random = Random::stream(seed, "bytes above a floor");
+    let mut random = Random::stream(seed, "bytes of puts above a floor");
     let replica = ReplicaConfig {
         floor_bytes_max: [1, 1_000, replica.floor_bytes_max][random.index(3)],
         floor_lag_min: 4 * round_trip + Duration::from_millis(random.between(10, 2_000)),
