@@ -76,7 +76,7 @@ impl<'a> Whole<'a> {
             moments.extend(txn.completion.filter(|_| txn.lost).map(|at| (at, Moment::Lose, id)));
         }
         moments.sort_unstable();
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::spelling_like(self.history);
         let mut recorded: BTreeMap<TxnId, RecordedTxn> = BTreeMap::new();
         let mut time = i64::MIN;
         for (_, moment, id) in moments {

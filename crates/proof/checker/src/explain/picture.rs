@@ -249,8 +249,8 @@ fn bar_lines(history: &History, id: TxnId) -> Vec<String> {
         match op.action {
             Action::Append(value) => format!("append {key} {value}"),
             Action::Write(value) => format!("write {key} {value}"),
-            Action::Add(value) => format!("add {key} {value}"),
-            Action::Remove(value) => format!("remove {key} {value}"),
+            Action::Add(element) => format!("add {key} {}", history.element(element)),
+            Action::Remove(element) => format!("remove {key} {}", history.element(element)),
             Action::Read(seen) => format!("read {key}{}", seen_text(history, op.key, seen)),
         }
     });
@@ -271,8 +271,10 @@ fn seen_text(history: &History, key: KeyId, seen: Seen) -> String {
         }
         Seen::Set(set) => {
             let counts = history.set(set);
-            let shown =
-                counts.iter().take(LIST_VALUES_MAX).map(|(element, count)| format!("{element}×{count}"));
+            let shown = counts
+                .iter()
+                .take(LIST_VALUES_MAX)
+                .map(|&(element, count)| format!("{}×{count}", history.element(element)));
             let shown = shown.collect::<Vec<_>>().join(", ");
             let dots = if counts.len() > LIST_VALUES_MAX { ", …" } else { "" };
             format!(" → {{{shown}{dots}}}")

@@ -211,8 +211,8 @@ impl<'a> Words<'a> {
         let ops = self.history.ops(self.history.txn(txn)).iter().filter(|op| op.key == key);
         let updates: Vec<String> = ops
             .filter_map(|op| match op.action {
-                Action::Add(element) => Some(format!("added {element}")),
-                Action::Remove(element) => Some(format!("removed {element}")),
+                Action::Add(element) => Some(format!("added {}", self.history.element(element))),
+                Action::Remove(element) => Some(format!("removed {}", self.history.element(element))),
                 _ => None,
             })
             .collect();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{ExportError, LeftOut, Source};
 use crate::dependencies::Fate;
-use crate::history::{Action, History, Key, Op, Outcome, Seen};
+use crate::history::{Action, History, Key, Op, Outcome, Seen, Spelled};
 
 pub(super) const LIMITS: &[&str] = &[
     "Linearizability of transactions is strict serializability: no weaker level can be judged.",
@@ -61,10 +61,18 @@ fn operation(history: &History, op: &Op, is_output: bool) -> Value {
     match op.action {
         Action::Append(value) => json!(["append", key, value]),
         Action::Write(value) => json!(["w", key, value]),
-        Action::Add(value) => json!(["add", key, value]),
-        Action::Remove(value) => json!(["rem", key, value]),
+        Action::Add(value) => json!(["add", key, element(history, value)]),
+        Action::Remove(value) => json!(["rem", key, element(history, value)]),
         Action::Read(seen) if is_output => json!(["r", key, result(history, op, seen)]),
         Action::Read(_) => json!(["r", key, null]),
+    }
+}
+
+/// An element of a counting set as the history spells it.
+fn element(history: &History, element: crate::history::Value) -> Value {
+    match history.element(element) {
+        Spelled::Number(number) => json!(number),
+        Spelled::Text(text) => json!(text),
     }
 }
 
@@ -74,7 +82,10 @@ fn result(history: &History, op: &Op, seen: Seen) -> Value {
         Seen::Register(value) => json!(value),
         Seen::List(list) => json!(history.list(op.key, list)),
         Seen::Set(set) => {
-            let counts = history.set(set).iter().map(|&(element, count)| (element.to_string(), json!(count)));
+            let counts = history
+                .set(set)
+                .iter()
+                .map(|&(element, count)| (history.element(element).to_string(), json!(count)));
             Value::Object(counts.collect())
         }
     }

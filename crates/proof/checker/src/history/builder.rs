@@ -73,8 +73,15 @@ impl Builder {
         new.keys.extend(names.keys.iter().map(|key| self.history.keys.intern(key)));
         new.sessions.extend(names.sessions.iter().map(|name| self.history.sessions.intern(name)));
         new.sites.extend(names.sites.iter().map(|name| self.history.sites.intern(name)));
+        let elements = &mut self.history.elements;
         for op in &mut content.ops {
             op.key = new.keys[op.key.index()];
+            if let DraftAction::Add(element) | DraftAction::Remove(element) = &mut op.action {
+                *element = elements.element_of(&names.elements, *element);
+            }
+        }
+        for (element, _) in &mut content.counts {
+            *element = elements.element_of(&names.elements, *element);
         }
     }
 
@@ -344,7 +351,7 @@ impl Builder {
         let repeated = set.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0]);
         let zero = set.iter().copied().find(|&(_, count)| count == 0);
         if let Some((element, _)) = repeated.or(zero) {
-            return Err(Malformed::BadElement(element));
+            return Err(Malformed::BadElement(self.history.element(element).to_string()));
         }
         Ok(SetRef { start: start as u32, len: counts.len() as u32 })
     }

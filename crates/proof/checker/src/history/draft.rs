@@ -41,6 +41,7 @@ pub(crate) struct Names {
     pub(crate) keys: KeyTable,
     pub(crate) sessions: NameTable,
     pub(crate) sites: NameTable,
+    pub(crate) elements: NameTable,
 }
 
 impl Names {
@@ -48,6 +49,7 @@ impl Names {
         self.keys.clear();
         self.sessions.clear();
         self.sites.clear();
+        self.elements.clear();
     }
 }
 
@@ -117,7 +119,7 @@ pub(crate) struct Batch {
     pub(crate) content: Content,
 }
 
-/// What the drafts of a batch are about. Keys, sessions and sites are numbered within the batch, so that
+/// What the drafts of a batch are about. Keys, sessions, sites and elements that are text are numbered within the batch, so that
 /// batches can be filled independently of one another.
 #[derive(Debug, Default)]
 pub(crate) struct Content {

@@ -129,7 +129,7 @@ pub enum Malformed {
     },
     /// A counting set that names one element twice, or an element with count zero.
     #[error("element {0} of a counting set is named twice or has count zero")]
-    BadElement(Value),
+    BadElement(String),
     /// More events than the checker numbers.
     #[error("the history has more than {} events or operations", u32::MAX - 1)]
     TooLong,

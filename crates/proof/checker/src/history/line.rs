@@ -221,8 +221,8 @@ fn operation(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<DraftOp
     let action = match &*name {
         "append" => DraftAction::Append(written(scanner)?),
         "w" => DraftAction::Write(written(scanner)?),
-        "add" => DraftAction::Add(written(scanner)?),
-        "rem" => DraftAction::Remove(written(scanner)?),
+        "add" => DraftAction::Add(element(scanner, content)?),
+        "rem" => DraftAction::Remove(element(scanner, content)?),
         "r" => read(scanner, content)?,
         _ => return Err(Malformed::UnknownOperation(Cow::into_owned(name))),
     };
@@ -238,6 +238,14 @@ fn written(scanner: &mut Scanner<'_>) -> Result<Value, Malformed> {
     Ok(value)
 }
 
+/// An element of a counting set: a number or text.
+fn element(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<Value, Malformed> {
+    match scanner.peek() {
+        b'"' => Ok(content.names.elements.element(&scanner.string("an element")?)),
+        _ => written(scanner),
+    }
+}
+
 fn read(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<DraftAction, Malformed> {
     if scanner.null() {
         return Ok(DraftAction::ReadNull);
@@ -251,9 +259,7 @@ fn read(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<DraftAction,
     if scanner.take(b'{') {
         let start = position(content.counts.len())?;
         while let Some(element) = scanner.next_field(&mut first)? {
-            let Ok(element) = element.parse::<Value>() else {
-                return scanner.unexpected("an integer element before this count");
-            };
+            let element = content.names.elements.element(&element);
             content.counts.push((element, scanner.integer("an integer count")?));
         }
         return Ok(DraftAction::ReadSet { start, end: position(content.counts.len())? });

@@ -9,6 +9,7 @@
 mod blocks;
 mod builder;
 mod draft;
+mod element;
 mod error;
 mod facts;
 mod intern;
@@ -19,6 +20,7 @@ mod recorder;
 mod reshape;
 mod scanner;
 
+pub use element::Spelled;
 pub use error::{Malformed, ReadError};
 pub use facts::{Facts, SnapshotVector};
 pub use intern::{Key, KeyType};
@@ -28,7 +30,7 @@ pub(crate) use reshape::{Reshaped, ReshapedOp};
 use intern::{KeyTable, NameTable};
 use lists::{ListRead, ListStore};
 
-/// A written value, an element of a list, or an element of a counting set.
+/// A written value, an element of a list, or an element of a counting set: of these, text has [numbers](History::element) of its own.
 pub type Value = i64;
 
 /// Written values lie strictly between minus and plus this bound, so that every JSON tool keeps them exact.
@@ -229,6 +231,7 @@ pub struct History {
     facts: Vec<Facts>,
     sessions: NameTable,
     sites: NameTable,
+    elements: NameTable,
     events: u32,
 }
 
@@ -301,6 +304,11 @@ impl History {
     /// The elements of a counting set that was read, with their counts, in the order of the file.
     pub fn set(&self, set: SetRef) -> &[(Value, i64)] {
         &self.sets[set.start as usize..(set.start + set.len) as usize]
+    }
+
+    /// An element of a counting set as the history spells it.
+    pub fn element(&self, element: Value) -> Spelled<'_> {
+        self.elements.spelled(element)
     }
 
     /// The name of a site.

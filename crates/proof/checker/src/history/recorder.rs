@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use super::builder::Builder;
 use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType, position};
+use super::element::Spelled;
+use super::intern::NameTable;
 use super::{Facts, History, Key, ReadError, Site, Timestamp, VALUE_BOUND, Value};
 use super::{Malformed, ReadError::Malformed as MalformedLine};
 
@@ -116,12 +118,23 @@ impl RecordedFacts {
 pub struct Recorder {
     txns: Vec<Recording>,
     events: Vec<(EventType, RecordedTxn, i64)>,
+    elements: NameTable,
 }
 
 impl Recorder {
     /// An empty recorder.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty recorder to which the elements of a history mean the same.
+    pub(crate) fn spelling_like(history: &History) -> Self {
+        Recorder { elements: history.elements.clone(), ..Self::default() }
+    }
+
+    /// The element of counting sets that is spelled so, for operations on them. Text that spells a number is that number.
+    pub fn element(&mut self, spelling: &str) -> Value {
+        self.elements.element(spelling)
     }
 
     /// The number of events so far.
@@ -227,7 +240,7 @@ impl Recorder {
     #[must_use]
     pub fn without(&self, is_left_out: impl Fn(RecordedTxn) -> bool) -> Recorder {
         let events = self.events.iter().filter(|(_, txn, _)| !is_left_out(*txn)).cloned().collect();
-        Recorder { txns: self.txns.clone(), events }
+        Recorder { txns: self.txns.clone(), events, elements: self.elements.clone() }
     }
 
     /// The history so far; the recorder can go on.
@@ -265,7 +278,7 @@ impl Recorder {
         draft.facts = facts.map(|facts| Box::new(facts.draft(&mut batch.content)));
         draft.has_value = true;
         for op in self.event_ops(event, recording) {
-            let op = draft_op(op, event, &mut batch.content)?;
+            let op = draft_op(op, event, &self.elements, &mut batch.content)?;
             batch.content.ops.push(op);
         }
         draft.ops = 0..position(batch.content.ops.len())?;
@@ -310,7 +323,7 @@ impl Recorder {
             write!(out, ",\"value\":[")?;
             for (at, op) in self.event_ops(event, recording).iter().enumerate() {
                 write!(out, "{}", if at > 0 { "," } else { "" })?;
-                write_op(&mut out, op, event == EventType::Invoke)?;
+                write_op(&mut out, op, event == EventType::Invoke, &self.elements)?;
             }
             writeln!(out, "]}}")?;
         }
@@ -318,11 +331,20 @@ impl Recorder {
     }
 }
 
-fn draft_op(op: &MicroOp, event: EventType, content: &mut Content) -> Result<DraftOp, Malformed> {
-    if let MicroOp::Append(_, value)
-    | MicroOp::Write(_, value)
-    | MicroOp::Add(_, value)
-    | MicroOp::Remove(_, value) = op
+fn draft_op(
+    op: &MicroOp,
+    event: EventType,
+    elements: &NameTable,
+    content: &mut Content,
+) -> Result<DraftOp, Malformed> {
+    let written = match op {
+        MicroOp::Append(_, value) | MicroOp::Write(_, value) => Some(value),
+        MicroOp::Add(_, value) | MicroOp::Remove(_, value) => {
+            Some(value).filter(|value| matches!(elements.spelled(**value), Spelled::Number(_)))
+        }
+        MicroOp::Read(..) => None,
+    };
+    if let Some(value) = written
         && value.unsigned_abs() >= VALUE_BOUND.unsigned_abs()
     {
         return Err(Malformed::ValueTooLarge(*value));
@@ -330,15 +352,23 @@ fn draft_op(op: &MicroOp, event: EventType, content: &mut Content) -> Result<Dra
     let (key, action) = match op {
         MicroOp::Append(key, value) => (key, DraftAction::Append(*value)),
         MicroOp::Write(key, value) => (key, DraftAction::Write(*value)),
-        MicroOp::Add(key, value) => (key, DraftAction::Add(*value)),
-        MicroOp::Remove(key, value) => (key, DraftAction::Remove(*value)),
+        MicroOp::Add(key, value) => {
+            (key, DraftAction::Add(content.names.elements.element_of(elements, *value)))
+        }
+        MicroOp::Remove(key, value) => {
+            (key, DraftAction::Remove(content.names.elements.element_of(elements, *value)))
+        }
         MicroOp::Read(key, _) if event == EventType::Invoke => (key, DraftAction::ReadNull),
-        MicroOp::Read(key, observed) => (key, draft_read(observed, content)?),
+        MicroOp::Read(key, observed) => (key, draft_read(observed, elements, content)?),
     };
     Ok(DraftOp { key: content.names.keys.intern(key), action })
 }
 
-fn draft_read(observed: &Observed, content: &mut Content) -> Result<DraftAction, Malformed> {
+fn draft_read(
+    observed: &Observed,
+    elements: &NameTable,
+    content: &mut Content,
+) -> Result<DraftAction, Malformed> {
     Ok(match observed {
         Observed::Null => DraftAction::ReadNull,
         Observed::Register(value) => DraftAction::ReadRegister(*value),
@@ -349,13 +379,15 @@ fn draft_read(observed: &Observed, content: &mut Content) -> Result<DraftAction,
         }
         Observed::Set(set) => {
             let start = position(content.counts.len())?;
-            content.counts.extend(set.iter().map(|(&element, &count)| (element, count)));
+            for (&element, &count) in set {
+                content.counts.push((content.names.elements.element_of(elements, element), count));
+            }
             DraftAction::ReadSet { start, end: position(content.counts.len())? }
         }
     })
 }
 
-fn write_op(out: &mut impl Write, op: &MicroOp, invoked: bool) -> io::Result<()> {
+fn write_op(out: &mut impl Write, op: &MicroOp, invoked: bool, elements: &NameTable) -> io::Result<()> {
     let (name, key) = match op {
         MicroOp::Append(key, _) => ("append", key),
         MicroOp::Write(key, _) => ("w", key),
@@ -368,22 +400,24 @@ fn write_op(out: &mut impl Write, op: &MicroOp, invoked: bool) -> io::Result<()>
         Key::Text(key) => write!(out, "[\"{name}\",{},", serde_json::to_string(key)?)?,
     }
     match op {
-        MicroOp::Append(_, value)
-        | MicroOp::Write(_, value)
-        | MicroOp::Add(_, value)
-        | MicroOp::Remove(_, value) => write!(out, "{value}]"),
-        MicroOp::Read(_, observed) if !invoked => write!(out, "{}]", observed_json(observed)),
+        MicroOp::Append(_, value) | MicroOp::Write(_, value) => write!(out, "{value}]"),
+        MicroOp::Add(_, element) | MicroOp::Remove(_, element) => match elements.spelled(*element) {
+            Spelled::Number(number) => write!(out, "{number}]"),
+            Spelled::Text(text) => write!(out, "{}]", serde_json::to_string(text)?),
+        },
+        MicroOp::Read(_, observed) if !invoked => write!(out, "{}]", observed_json(observed, elements)),
         MicroOp::Read(..) => write!(out, "null]"),
     }
 }
 
-fn observed_json(observed: &Observed) -> serde_json::Value {
+fn observed_json(observed: &Observed, elements: &NameTable) -> serde_json::Value {
     match observed {
         Observed::Null => serde_json::Value::Null,
         Observed::Register(value) => (*value).into(),
         Observed::List(list) => list.as_slice().into(),
         Observed::Set(set) => {
-            let counts = set.iter().map(|(element, &count)| (element.to_string(), count.into()));
+            let counts =
+                set.iter().map(|(&element, &count)| (elements.spelled(element).to_string(), count.into()));
             serde_json::Value::Object(counts.collect())
         }
     }

@@ -37,6 +37,7 @@ impl History {
             facts: self.facts.clone(),
             sessions: self.sessions.clone(),
             sites: self.sites.clone(),
+            elements: self.elements.clone(),
             events: self.events,
             txns: Vec::new(),
             ops: Vec::new(),

@@ -1,6 +1,7 @@
 //! Counting sets: sums of adds and removes that never conflict.
 
-use quorate_checker::{Level, check};
+use quorate_checker::explain::shrink;
+use quorate_checker::{History, Level, MicroOp, Observed, Recorder, check};
 
 use crate::{anomaly, brief, strict, verdicts};
 
@@ -24,6 +25,84 @@ fn a_unique_element_names_its_adder() {
     for wrong in [r#"{"1":2}"#, r#"{"1":-1}"#, r#"{"2":1}"#, r#"{"1":1,"2":1}"#] {
         assert_eq!(anomaly(&fill(wrong), Level::Serializable), ("unwritten-read", vec![2]), "{wrong}");
     }
+}
+
+/// The element is named in an object in reads, where every name is text.
+#[test]
+fn elements_are_numbers_or_text() {
+    let fill = |added: &str, seen: &str| {
+        format!(
+            r#"
+            invoke 0 [["add","s",{added}]]
+            ok     0 [["add","s",{added}]]
+            invoke 1 [["r","s",null]]
+            ok     1 [["r","s",{seen}]]
+            "#
+        )
+    };
+    for (added, seen) in [
+        (r#""ada""#, r#"{"ada":1}"#),
+        (r#""""#, r#"{"":1}"#),
+        (r#""7""#, r#"{"7":1}"#),
+        ("7", r#"{"7":1}"#),
+        (r#""07""#, r#"{"07":1}"#),
+        (r#""a\"b""#, r#"{"a\"b":1}"#),
+    ] {
+        assert_eq!(verdicts(&fill(added, seen)), "vvv", "{added}");
+        assert_eq!(anomaly(&fill(added, "{}"), Level::StrictSerializable), ("stale-read", vec![0, 2]));
+    }
+    for (added, seen) in [
+        (r#""ada""#, r#"{"bob":1}"#),
+        (r#""ada""#, r#"{"ada":2}"#),
+        (r#""07""#, r#"{"7":1}"#),
+        // Where text is numbered from.
+        ("7", r#"{"-9223372036854775808":1}"#),
+    ] {
+        assert_eq!(anomaly(&fill(added, seen), Level::Serializable), ("unwritten-read", vec![2]), "{seen}");
+    }
+    let why = &check(&brief(&fill(r#""ada""#, r#"{"bob":1}"#)), Level::Serializable).anomalies[0].why;
+    assert!(why.contains("updates of bob in s"), "{why}");
+}
+
+#[test]
+fn text_keeps_its_spelling_where_a_history_is_recorded_and_written() {
+    let mut recorder = Recorder::new();
+    let (ada, bob) = (recorder.element("ada"), recorder.element("bob"));
+    assert_eq!(recorder.element("7"), 7);
+    let writer = recorder.invoke(0, 1);
+    recorder.ok(writer, 2, vec![MicroOp::Add("s".into(), bob), MicroOp::Remove("s".into(), ada)]);
+    let reader = recorder.invoke(1, 3);
+    let seen = [(ada, -1), (bob, 1)].into_iter().collect();
+    recorder.ok(reader, 4, vec![MicroOp::Read("s".into(), Observed::Set(seen))]);
+    let mut json = Vec::new();
+    recorder.write_json(&mut json).unwrap();
+    let text = String::from_utf8(json.clone()).unwrap();
+    assert!(text.contains(r#"["add","s","bob"],["rem","s","ada"]"#), "{text}");
+    assert!(text.contains(r#""ada":-1"#) && text.contains(r#""bob":1"#), "{text}");
+    for history in [History::read(&json[..]).unwrap(), recorder.to_history().unwrap()] {
+        assert!(check(&history, Level::StrictSerializable).is_valid());
+    }
+}
+
+/// A part that fails as the whole does is written as a history of its own.
+#[test]
+fn text_keeps_its_spelling_in_what_a_history_is_shrunk_to() {
+    let history = brief(
+        r#"
+        invoke 0 [["add","s","ada"]]
+        ok     0 [["add","s","ada"]]
+        invoke 1 [["add","s","bob"]]
+        ok     1 [["add","s","bob"]]
+        invoke 2 [["r","s",null]]
+        ok     2 [["r","s",{"ada":1}]]
+        "#,
+    );
+    let report = check(&history, Level::StrictSerializable);
+    let shrunk = shrink(&history, Level::StrictSerializable, &report).expect("it fails");
+    let mut json = Vec::new();
+    shrunk.recorder.write_json(&mut json).unwrap();
+    let text = String::from_utf8(json).unwrap();
+    assert!(text.contains(r#""bob""#) && !text.contains("-9223372036854775"), "{text}");
 }
 
 #[test]

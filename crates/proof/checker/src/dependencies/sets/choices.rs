@@ -342,7 +342,7 @@ impl CountSum {
                 "{} found others' updates of {} in {} to sum up to {}, which those that it must have seen, with any \
                  of those that it may have seen, do not.",
                 words.txn(self.reader),
-                self.element,
+                history.element(self.element),
                 history.key(self.key),
                 self.count
             )

@@ -263,6 +263,7 @@ impl Judge<'_> {
         let txns: Vec<TxnId> = [Some(reader), culprit].into_iter().flatten().collect();
         self.anomalies.add(self.history, kind, &txns, || {
             let (reader, key) = (words.txn(reader), self.history.key(key));
+            let element = self.history.element(element);
             let found = format!("{reader} found others' updates of {element} in {key} to sum up to {count}");
             match (kind, culprit.map(|culprit| words.txn(culprit))) {
                 (AnomalyKind::AbortedRead, Some(culprit)) => {

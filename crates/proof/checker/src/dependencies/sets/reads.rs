@@ -26,6 +26,7 @@ impl BrokenCount {
     /// The contradiction in words.
     pub(crate) fn describe(&self, history: &History, txn: TxnId) -> String {
         let &BrokenCount { key, element, first, then } = self;
+        let element = history.element(element);
         format!(
             "{} found others' updates of {element} in {} to sum up to {first} and later to {then}.",
             Words::new(history).txn(txn),
