@@ -26,7 +26,7 @@ use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
-use super::keyspace::SpeculationArguments;
+use super::keyspace::{SpeculationArguments, TimestampingArguments};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
@@ -82,6 +82,8 @@ pub(crate) struct BenchArguments {
     baseline: Option<Rival>,
     #[command(flatten)]
     speculation: SpeculationArguments,
+    #[command(flatten)]
+    timestamping: TimestampingArguments,
     /// Set an option of the section [log] of the servers, to tune a comparison system; see `quorate server --print-config`.
     #[arg(long, value_name = "OPTION=NUMBER", value_parser = log_option, requires = "baseline", conflicts_with = "connect")]
     log: Vec<(String, u64)>,
@@ -506,6 +508,7 @@ impl BenchArguments {
             replicas: Some(self.replicas),
             comparison: self.baseline,
             speculation: self.speculation.options(),
+            timestamping: self.timestamping.options(),
             ..KeyspaceOptions::new(self.isolation(Measured::Workload(workload)))
         };
         progress.say(format!("creating keyspace {name}"));

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use quorate::topology::{Decisions, Grants, Keyspace as Definition, Shard, Speculation, SpeculationVariant};
+use quorate::topology::{
+    Decisions, Grants, Keyspace as Definition, SerialOrder, Shard, Speculation, SpeculationVariant,
+    Timestamping,
+};
 use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival, ServingProgress};
 use serde_json::json;
 
@@ -20,6 +23,8 @@ use crate::runtime::block_on;
 Examples:
   quorate keyspace create accounts --isolation strict
   quorate keyspace create shop --isolation snapshot --variant str-internal
+  quorate keyspace create counts --isolation strict --order timestamps --retry-ahead-ms 2
+  quorate keyspace create bank --isolation serializable --application bank
   quorate keyspace create feed --isolation strict --shards 8 --sites us,europe,asia
   quorate keyspace list --json
   quorate keyspace show accounts
@@ -136,6 +141,35 @@ pub(crate) struct CreateArguments {
     baseline: Option<Rival>,
     #[command(flatten)]
     speculation: SpeculationArguments,
+    #[command(flatten)]
+    timestamping: TimestampingArguments,
+    /// The application whose native procedures the shards of a serializable keyspace can call, as `NAME/procedure`. All nodes of its sites are linked with it.
+    #[arg(long, value_name = "NAME")]
+    application: Option<String>,
+}
+
+/// How timestamps of a strict keyspace are chosen, and what they mean.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct TimestampingArguments {
+    /// The serial order of a strict keyspace: `real-time`, which is strict serializability; or `timestamps`, which is serializability alone, and lets in reads of what
+    /// was overwritten later and writes below newer versions. By default `real-time`.
+    #[arg(long, value_name = "ORDER")]
+    order: Option<SerialOrder>,
+    /// How many milliseconds above what a replica asks for a transaction of a strict keyspace is proposed again the first time, and twice as many each further time; up
+    /// to 1000, by default none.
+    #[arg(long, value_name = "MILLISECONDS")]
+    retry_ahead_ms: Option<u64>,
+}
+
+impl TimestampingArguments {
+    /// As the client library takes them; none if nothing was said.
+    pub(crate) fn options(self) -> Option<Timestamping> {
+        let TimestampingArguments { order, retry_ahead_ms } = self;
+        (order.is_some() || retry_ahead_ms.is_some()).then(|| Timestamping {
+            order: order.unwrap_or_default(),
+            retry_ahead: Duration::from_millis(retry_ahead_ms.unwrap_or_default()),
+        })
+    }
 }
 
 /// How transactions of a snapshot keyspace speculate.
@@ -198,6 +232,8 @@ impl CreateArguments {
             clock_bound: self.clock_bound_ms.map(Duration::from_millis),
             comparison: self.baseline,
             speculation: self.speculation.options(),
+            timestamping: self.timestamping.options(),
+            application: self.application.clone(),
         }
     }
 }
@@ -321,9 +357,13 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
         table.row([name, places.join(", ")]);
     }
     let Definition { name, durability, clock_bound, .. } = definition;
-    let isolation = match definition.speculation {
-        Some(speculation) => format!("{} ({})", isolation(definition), described(speculation)),
-        None => isolation(definition),
+    let of_application = definition.application.iter().map(|name| format!("application {name}"));
+    let options = definition.speculation.map(described).into_iter();
+    let options: Vec<String> =
+        options.chain(definition.timestamping.and_then(described_timestamps)).chain(of_application).collect();
+    let isolation = match options.is_empty() {
+        false => format!("{} ({})", isolation(definition), options.join(", ")),
+        true => isolation(definition),
     };
     let bound = clock_bound.map_or(String::new(), |bound| format!(", clocks within {bound:?}"));
     format!("{name}: isolation {isolation}, durability {durability}{bound}\n{table}")
@@ -339,6 +379,16 @@ fn described(speculation: Speculation) -> String {
     parts.extend((decisions == Decisions::AcrossSites).then(|| "decisions across sites".to_owned()));
     parts.extend((grants == Grants::Leader).then(|| "reads at leaders".to_owned()));
     parts.join(", ")
+}
+
+/// How timestamps are chosen and what they mean, for people; none if as in any strict keyspace.
+fn described_timestamps(timestamping: Timestamping) -> Option<String> {
+    let Timestamping { order, retry_ahead } = timestamping;
+    let of_order = (order == SerialOrder::Timestamps)
+        .then(|| "in the order of timestamps: serializable, not strict".to_owned());
+    let ahead = (!retry_ahead.is_zero()).then(|| format!("proposed again {retry_ahead:?} ahead"));
+    let parts: Vec<String> = of_order.into_iter().chain(ahead).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// What it promises, and what runs it if that is not the protocol of its isolation.
@@ -382,6 +432,14 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         "clock_bound_us": definition.clock_bound.map(|bound| bound.as_micros() as u64),
         "shards": listed(&definition.shards),
     });
+    if definition.isolation == Isolation::Strict && definition.comparison.is_none() {
+        let Timestamping { order, retry_ahead } = definition.timestamping.unwrap_or_default();
+        object["order"] = order.name().into();
+        object["retry_ahead_us"] = (retry_ahead.as_micros() as u64).into();
+    }
+    if definition.isolation == Isolation::Serializable {
+        object["application"] = definition.application.clone().into();
+    }
     if let Some(speculation) = definition.speculation {
         let Speculation { variant, orders_sessions, .. } = speculation;
         object["homes"] = listed(&definition.homes).into();

@@ -14,7 +14,7 @@ use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
 
 use super::cluster::verify::how_far;
-use super::keyspace::SpeculationArguments;
+use super::keyspace::{SpeculationArguments, TimestampingArguments};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
 use crate::parse::positive;
@@ -80,6 +80,8 @@ pub(crate) struct TortureArguments {
     baseline: Option<System>,
     #[command(flatten)]
     speculation: SpeculationArguments,
+    #[command(flatten)]
+    timestamping: TimestampingArguments,
     /// Give each node a network namespace instead of a proxy.
     #[arg(long)]
     namespaces: bool,
@@ -154,6 +156,7 @@ impl TortureArguments {
             sites: self.sites.map(|sites| sites as usize),
             baseline: self.baseline,
             speculation: self.speculation.options(),
+            timestamping: self.timestamping.options(),
             namespaces: self.namespaces,
             history: self.history.clone(),
         };

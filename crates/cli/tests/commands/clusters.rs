@@ -317,6 +317,45 @@ fn a_snapshot_keyspace_is_talked_to_and_keeps_its_data_and_options() {
 }
 
 #[test]
+fn a_strict_keyspace_keeps_the_order_that_it_was_created_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let dev = Dev::start(directory.path());
+    let told = dev.shell(
+        "keyspace create counts --isolation strict --order timestamps --retry-ahead-ms 2; put apples 3; get apples; \
+         keyspace create plain --isolation strict",
+    );
+    assert_eq!(told.code, 0, "{}", told.err);
+    let expected = "counts: isolation strict (in the order of timestamps: serializable, not strict, proposed again 2ms ahead)";
+    assert!(told.out.contains(expected) && told.out.contains("plain: isolation strict, "), "{}", told.out);
+    for (statements, expected) in [
+        ("keyspace create a --isolation snapshot --order timestamps", "not snapshot"),
+        ("keyspace create a --isolation serializable --retry-ahead-ms 1", "not serializable"),
+        ("keyspace create a --isolation strict --order sessions", "real-time, timestamps"),
+        ("keyspace create a --isolation strict --retry-ahead-ms 1001", "at most 1000 ms"),
+        (
+            "keyspace create a --isolation strict --order timestamps --clock-bound-ms 5",
+            "leave one of the two out",
+        ),
+        ("keyspace create a --isolation strict --application bank", "not strict"),
+        ("keyspace create a --isolation serializable --application bank", "it is linked with none"),
+    ] {
+        let failed = dev.shell(statements);
+        assert!(failed.code != 0 && failed.err.contains(expected), "{statements}: {}", failed.err);
+    }
+    assert_eq!(dev.stop(), Some(0), "it stops in good order");
+    let dev = Dev::start(directory.path());
+    let listed = run(&["keyspace", "list", "--json", "--connect", &dev.address]).json();
+    let [counts, plain] = [&listed["keyspaces"][0], &listed["keyspaces"][1]];
+    assert_eq!(
+        (counts["order"].as_str(), counts["retry_ahead_us"].as_u64()),
+        (Some("timestamps"), Some(2_000))
+    );
+    assert_eq!((plain["order"].as_str(), plain["retry_ahead_us"].as_u64()), (Some("real-time"), Some(0)));
+    assert_eq!(dev.shell("use counts; get apples").out.lines().last(), Some("3"));
+    assert_eq!(dev.stop(), Some(0));
+}
+
+#[test]
 fn comparison_systems_are_measured_in_the_same_way() {
     for rival in Rival::ALL {
         let level = rival.is_transactional().then_some("strict-serializable");

@@ -194,6 +194,34 @@ fn tpcc_runs_on_server_processes_and_its_conditions_hold() {
         assert!(report[field].as_f64() > Some(0.0), "{field}: {report}");
     }
     assert!(report["syncs"].is_u64(), "{report}");
+    // All that the contract promises of any workload.
+    let promised = [
+        "workload",
+        "isolation",
+        "clients",
+        "seconds",
+        "committed",
+        "aborted",
+        "abort_rate",
+        "throughput_tps",
+        "latency_us",
+        "server_cpu_us_per_txn",
+        "busiest_server_cpu_us_per_txn",
+        "client_cpu_us_per_txn",
+        "messages_per_txn",
+        "bytes_per_txn",
+        "syncs",
+        "mean_batch",
+        "durability",
+        "shards",
+        "replicas",
+        "cores",
+    ];
+    let missing: Vec<&str> = promised.into_iter().filter(|field| report[field].is_null()).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "{report}");
+    for percentile in ["p50", "p99", "p999"] {
+        assert!(report["latency_us"][percentile].as_f64() > Some(0.0), "{percentile}: {report}");
+    }
 
     for (flags, reason) in [
         (&["--procedures", "/nowhere/tpcc.wasm"][..], "rustup target add wasm32-unknown-unknown"),

@@ -29,6 +29,8 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["keyspace", "create", "shop", "--isolation", "snapshot", "--variant", "str"], "str-external"),
         (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
         (&["sim", "--variant", "planet"], "--isolation snapshot"),
+        (&["sim", "--isolation", "snapshot", "--order", "timestamps"], "--isolation strict"),
+        (&["sim", "--order", "timestamps", "--plant", "T1"], "leave --order out"),
         (&["sim", "--isolation", "snapshot", "--variant", "str"], "str-internal"),
         (&["sim", "--seeds", "9..1"], "both ends"),
         (&["sim", "--plant", "T99"], "T21"),

@@ -6,7 +6,7 @@ use quorate_core::command::{Class, End, Milestone};
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
-use quorate_core::topology::{Decisions, Durability, Grants, Isolation, SpeculationVariant};
+use quorate_core::topology::{Decisions, Durability, Grants, Isolation, SerialOrder, SpeculationVariant};
 use quorate_core::{
     Ballot, ClientId, ClockTime, Epoch, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View,
 };
@@ -164,6 +164,11 @@ choices!(Grants {
     1 "all" [Grants::All],
     2 "leader" [Grants::Leader],
 } else Grants::All);
+
+choices!(SerialOrder {
+    1 "real-time" [SerialOrder::RealTime],
+    2 "timestamps" [SerialOrder::Timestamps],
+});
 
 choices!(SpeculationVariant {
     1 "clock-si" [SpeculationVariant::ClockSi],

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use quorate_core::comparison::Comparison;
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, Join, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, Removal, SHARDS_MAX, Settled, Shard,
-    Speculation, Topology,
+    APPLICATION_NAME_BYTES_MAX, CLOCK_BOUND_MAX, Isolation, Join, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node,
+    Removal, SHARDS_MAX, Settled, Shard, Speculation, Timestamping, Topology,
 };
 use quorate_core::{GroupSize, ShardId, Succession};
 
@@ -36,6 +36,8 @@ message!(Keyspace, "Keyspace", {
     10 joins: Repeated<Nested, SHARDS_MAX>,
     11 homes: Repeated<Nested, SHARDS_MAX>,
     12 speculation: Optional<Nested>,
+    13 timestamping: Optional<Nested>,
+    14 application: Optional<Text>,
 }, check validate_keyspace);
 
 message!(Speculation, "Speculation", {
@@ -46,6 +48,11 @@ message!(Speculation, "Speculation", {
     5 decisions: Varint,
     6 grants: Varint,
 }, check validate_speculation);
+
+message!(Timestamping, "Timestamping", {
+    1 order: Varint,
+    2 retry_ahead: Varint,
+});
 
 message!(Removal, "Removal", {
     1 shard: Varint,
@@ -92,6 +99,10 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("no homes where transactions run at nodes"))
     } else if !are_homes(keyspace) {
         Err(Fault::Meaningless("a home that is a shard, or two, or a node with more than one machine"))
+    } else if !has_sound_timestamping(keyspace) {
+        Err(Fault::Meaningless("options of timestamps that fit no keyspace, or not this one"))
+    } else if !has_sound_application(keyspace) {
+        Err(Fault::Meaningless("an application without a name, or where no shard runs procedures"))
     } else if !keyspace.site_changes().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>())
     {
         Err(Fault::Meaningless(
@@ -112,6 +123,25 @@ fn may_be(keyspace: &Keyspace, group: &Shard) -> bool {
 /// True if transactions of the keyspace run at nodes.
 fn has_homes(keyspace: &Keyspace) -> bool {
     keyspace.isolation.has_homes() && keyspace.comparison.is_none()
+}
+
+/// True if the options of timestamps are those of a strict keyspace, and fit it.
+fn has_sound_timestamping(keyspace: &Keyspace) -> bool {
+    keyspace.timestamping.is_none_or(|timestamping| {
+        keyspace.isolation == Isolation::Strict
+            && keyspace.comparison.is_none()
+            && timestamping.validate(keyspace.clock_bound).is_ok()
+    })
+}
+
+/// True if the keyspace names no application, or one that its shards can run.
+fn has_sound_application(keyspace: &Keyspace) -> bool {
+    keyspace.application.as_ref().is_none_or(|name| {
+        keyspace.isolation == Isolation::Serializable
+            && keyspace.comparison.is_none()
+            && !name.is_empty()
+            && name.len() <= APPLICATION_NAME_BYTES_MAX
+    })
 }
 
 /// True if homes are groups of their own, and no node has two machines of them.

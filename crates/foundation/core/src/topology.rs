@@ -4,6 +4,7 @@ mod change;
 mod placing;
 mod sites;
 mod speculation;
+mod timestamping;
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -17,6 +18,7 @@ pub use change::{Change, ChangeError};
 pub use placing::{MoveError, Moves, Placing};
 pub use sites::{Join, JoinError, Removal, RemovalError, Settled, Settlement, SiteChanges};
 pub use speculation::{Decisions, Grants, Speculation, SpeculationError, SpeculationVariant};
+pub use timestamping::{SerialOrder, Timestamping, TimestampingError};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -255,7 +257,14 @@ pub struct Keyspace {
     pub homes: Vec<Shard>,
     /// How transactions speculate, where they run at nodes; none elsewhere.
     pub speculation: Option<Speculation>,
+    /// The options of timestamps, where the isolation is strict and they are not the default.
+    pub timestamping: Option<Timestamping>,
+    /// The application whose native procedures its shards can call, where shards run procedures. Every node that hosts a replica is linked with it.
+    pub application: Option<String>,
 }
+
+/// The longest name of an application, in bytes.
+pub const APPLICATION_NAME_BYTES_MAX: usize = 64;
 
 /// No clock bound is greater: every transaction would take as long.
 pub const CLOCK_BOUND_MAX: Duration = Duration::from_secs(1);
@@ -282,6 +291,8 @@ impl Keyspace {
             joins: Vec::new(),
             homes: Vec::new(),
             speculation: None,
+            timestamping: None,
+            application: None,
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Node,
-    PlacementError, Shard, Speculation,
+    APPLICATION_NAME_BYTES_MAX, CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX,
+    Keyspace as Definition, Node, PlacementError, Shard, Speculation, Timestamping,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
@@ -48,6 +48,11 @@ pub struct KeyspaceOptions {
     /// How its transactions speculate, in `snapshot` keyspaces; by default as [`Speculation::default`] says: chains of up to eight results are shown, and each
     /// node has a tuner. Refused for others.
     pub speculation: Option<Speculation>,
+    /// The serial order of `strict` keyspaces and how their transactions are proposed again; by default as [`Timestamping::default`] says. Refused for others, and
+    /// the order of timestamps with a [clock bound](KeyspaceOptions::clock_bound).
+    pub timestamping: Option<Timestamping>,
+    /// The application that the shards of a `serializable` keyspace can call, which all its nodes are linked with. Refused for others, and if a node is not.
+    pub application: Option<String>,
 }
 
 impl KeyspaceOptions {
@@ -62,6 +67,8 @@ impl KeyspaceOptions {
             clock_bound: None,
             comparison: None,
             speculation: None,
+            timestamping: None,
+            application: None,
         }
     }
 
@@ -152,6 +159,17 @@ pub(crate) async fn list(txn: &Transaction) -> Result<Vec<Definition>> {
     Ok(definitions)
 }
 
+/// Refuses an application where no shard runs procedures, or whose name is none.
+fn validate_application(options: &KeyspaceOptions, application: &str) -> Result<(), Invalid> {
+    if options.isolation != Isolation::Serializable || options.comparison.is_some() {
+        return Err(Invalid::NoApplication { isolation: options.isolation });
+    }
+    if application.is_empty() || application.len() > APPLICATION_NAME_BYTES_MAX {
+        return Err(Invalid::ApplicationName { name: application.to_owned() });
+    }
+    Ok(())
+}
+
 /// Adds a keyspace.
 pub(crate) async fn create(
     txn: &Transaction,
@@ -167,6 +185,15 @@ pub(crate) async fn create(
     }
     if let Some(speculation) = options.speculation {
         speculation.validate().map_err(Invalid::Speculation)?;
+    }
+    if let Some(timestamping) = options.timestamping {
+        if options.isolation != Isolation::Strict || options.comparison.is_some() {
+            return Err(Invalid::NoTimestamping { isolation: options.isolation }.into());
+        }
+        timestamping.validate(options.clock_bound).map_err(Invalid::Timestamping)?;
+    }
+    if let Some(application) = &options.application {
+        validate_application(options, application)?;
     }
     let sites = directory.sites(&options.sites)?;
     let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, options.isolation, &sites));
@@ -232,6 +259,8 @@ pub(crate) async fn create(
         joins: Vec::new(),
         homes,
         speculation: options.has_homes().then(|| options.speculation.unwrap_or_default()),
+        timestamping: options.timestamping,
+        application: options.application.clone(),
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {

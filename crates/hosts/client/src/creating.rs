@@ -62,6 +62,7 @@ impl Database {
     ) -> Result<Keyspace> {
         catalogue::validate_name(name)?;
         self.refuse_without_room(&options).await?;
+        self.refuse_without_application(&options).await?;
         let directory = &self.shared().places.directory();
         let create = async |txn| catalogue::create(&txn, directory, name, &options).await;
         let definition = self.system().transact(create).await??;
@@ -125,6 +126,22 @@ impl Database {
                 return Err(Error::NotServing { name, serving, shards: count, waited: patience });
             }
             tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Refuses an application that a node is not linked with which would be asked to call it. A node that does not answer refuses its replicas itself.
+    async fn refuse_without_application(&self, options: &KeyspaceOptions) -> Result<()> {
+        let Some(name) = &options.application else { return Ok(()) };
+        let directory = self.shared().places.directory();
+        let sites = directory.sites(&options.sites)?;
+        let nodes = &directory.topology().nodes;
+        let asked = nodes.iter().filter(|node| sites.contains(&node.site)).map(|node| node.id).collect();
+        let survey = self.ask_nodes(asked).await;
+        match survey.applications.into_iter().find(|(_, linked)| !linked.contains(name)) {
+            Some((node, linked)) => {
+                Err(Invalid::NotLinked { application: name.clone(), node, linked }.into())
+            }
+            None => Ok(()),
         }
     }
 

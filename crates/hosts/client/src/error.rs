@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use quorate_core::command::{Milestone, ReplicasError};
 use quorate_core::seen::InvalidSeen;
-use quorate_core::topology::{ChangeError, Isolation, MoveError, PlacementError, SpeculationError};
+use quorate_core::topology::{
+    ChangeError, Isolation, MoveError, PlacementError, SpeculationError, TimestampingError,
+};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
 use quorate_serializable_shard::{Refusal, StepFault};
@@ -265,6 +267,48 @@ pub enum Invalid {
     /// Transactions cannot speculate like this.
     #[error(transparent)]
     Speculation(#[from] SpeculationError),
+    /// Only `strict` keyspaces have these options.
+    #[error(
+        "the order of timestamps and how far ahead is proposed again are for keyspaces that are strict, not {isolation}: leave them out"
+    )]
+    NoTimestamping {
+        /// The isolation.
+        isolation: Isolation,
+    },
+    /// Timestamps cannot be chosen like this.
+    #[error(transparent)]
+    Timestamping(#[from] TimestampingError),
+    /// Only shards of `serializable` keyspaces run procedures.
+    #[error(
+        "an application is for keyspaces that are serializable, whose shards run procedures, not {isolation}: leave it out"
+    )]
+    NoApplication {
+        /// The isolation.
+        isolation: Isolation,
+    },
+    /// No application has such a name.
+    #[error(
+        "{name:?} cannot name an application: use 1 to {max} letters, digits, '-', '_' or '.'",
+        max = quorate_core::topology::APPLICATION_NAME_BYTES_MAX
+    )]
+    ApplicationName {
+        /// The name.
+        name: String,
+    },
+    /// A node of the sites of the keyspace could not host its replicas.
+    #[error(
+        "{node} is not linked with the application {application:?}, and nothing was created: it is linked with {}; start a server there that is, or \
+         choose sites whose nodes are",
+        if linked.is_empty() { "none".to_owned() } else { linked.join(", ") }
+    )]
+    NotLinked {
+        /// The application.
+        application: String,
+        /// The node.
+        node: NodeId,
+        /// The applications that it is linked with.
+        linked: Vec<String>,
+    },
     /// A site cannot be removed from a keyspace.
     #[error("nothing was removed from the keyspace {name:?}: {error}")]
     CannotRemove {

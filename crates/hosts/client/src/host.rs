@@ -53,6 +53,8 @@ pub(crate) struct NodeReport {
     pub(crate) room: Option<u64>,
     /// True if what is created from now on is new to it.
     pub(crate) knows_keyspaces: bool,
+    /// The applications that it is linked with.
+    pub(crate) applications: Vec<String>,
 }
 
 /// Who waits for what a node answers.
@@ -469,9 +471,9 @@ impl Host for ClientHost {
                     self.statuses.answer(node, json);
                 }
             }
-            Packet::Replicas { replicas, room, knows_keyspaces } => {
+            Packet::Replicas { replicas, room, knows_keyspaces, applications } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
-                    self.reports.answer(node, NodeReport { replicas, room, knows_keyspaces });
+                    self.reports.answer(node, NodeReport { replicas, room, knows_keyspaces, applications });
                 }
             }
             Packet::Directory(directory) => {

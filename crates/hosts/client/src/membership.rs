@@ -96,6 +96,8 @@ pub(crate) struct Survey {
     pub(crate) waiting: BTreeSet<NodeId>,
     /// How many further replicas a node can have, of those that say so.
     pub(crate) rooms: BTreeMap<NodeId, u64>,
+    /// The applications that each node is linked with.
+    pub(crate) applications: BTreeMap<NodeId, Vec<String>>,
 }
 
 /// What a transaction that defines an epoch has come to.
@@ -244,10 +246,12 @@ impl Database {
         let asked: Vec<_> = nodes.into_iter().map(|node| (node, ask(node))).collect();
         let mut survey = Survey::default();
         for (node, answer) in asked {
-            if let Ok(NodeReport { replicas, room, knows_keyspaces }) = self.answer_of(node, answer).await {
+            if let Ok(report) = self.answer_of(node, answer).await {
+                let NodeReport { replicas, room, knows_keyspaces, applications } = report;
                 survey.answering.insert(node);
                 survey.waiting.extend((!knows_keyspaces).then_some(node));
                 survey.rooms.extend(room.map(|room| (node, room)));
+                survey.applications.insert(node, applications);
                 survey.reports.extend(replicas.into_iter().map(|report| (report.replica, report)));
             }
         }

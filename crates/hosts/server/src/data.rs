@@ -42,7 +42,8 @@ use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Boot, Seat, Shards};
 use quorate_core::lives::{Incarnation, TooManyLives};
 use quorate_core::topology::{
-    Durability, Isolation, Keyspace, Node, Shard, Speculation, Topology, UnknownName,
+    Durability, Isolation, Keyspace, Node, SerialOrder, Shard, Speculation, Timestamping, Topology,
+    UnknownName,
 };
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ShardId, SiteId};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
@@ -246,6 +247,10 @@ pub(crate) struct Placement {
     pub(crate) comparison: Option<Rival>,
     /// How its transactions speculate, if that is not as the isolation has it.
     pub(crate) speculation: Option<Speculation>,
+    /// The options of its timestamps, if they are not the default.
+    pub(crate) timestamping: Option<Timestamping>,
+    /// The application that its shards can call, if the keyspace names one.
+    pub(crate) application: Option<String>,
     /// What acknowledged writes survive.
     pub(crate) durability: Durability,
     /// Its group, and on which nodes that is.
@@ -276,6 +281,12 @@ impl Placement {
         }
     }
 
+    /// The serial order of the keyspace, where that is strict.
+    pub(crate) fn order(&self) -> Option<SerialOrder> {
+        let is_strict = self.protocol() == Protocol::Tapir;
+        is_strict.then(|| self.timestamping.unwrap_or_default().order)
+    }
+
     /// The seat of the replica, as far as its host knows of it before its records are read.
     pub(crate) fn seat(&self) -> Seat {
         Seat {
@@ -301,6 +312,8 @@ impl Placement {
                 isolation: keyspace.isolation,
                 comparison: keyspace.comparison.as_ref().map(|comparison| comparison.rival),
                 speculation: keyspace.speculation,
+                timestamping: keyspace.timestamping,
+                application: keyspace.application.clone(),
                 durability: keyspace.durability,
                 group: shard.clone(),
                 founders,

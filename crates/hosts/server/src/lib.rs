@@ -10,6 +10,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A server may be linked with an [`Application`] of its own, before it starts: see [`link`].
+//!
 //! | file | role |
 //! |---|---|
 //! | `config` | what a node is told, and every limit |
@@ -36,5 +38,6 @@ pub use node::{
     SpeculatingStatus, Status, TransportStatus, TunerStatus,
 };
 pub use process::{raise_descriptors_max, use_small_pages};
+pub use quorate_serializable_library::{Application, LinkError, link};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;
 pub use server::{Failed, Server, Sockets, StartError};

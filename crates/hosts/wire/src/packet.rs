@@ -102,6 +102,8 @@ pub enum Packet {
         room: Option<u64>,
         /// True if the node knows the keyspaces: what is created from now on is new to it, also if it has lost its disk.
         knows_keyspaces: bool,
+        /// The applications that the node is linked with, by name.
+        applications: Vec<String>,
     },
     /// Node → node, first: this is what I am told by my file and what has to be the same at all nodes.
     Settings {
@@ -258,7 +260,7 @@ alternatives!(Packet, "Packet",
         15 Join { 1 site: Text, 2 address: Text }
         16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }
         17 ReplicasRequest {}
-        18 Replicas { 1 replicas: Repeated<Nested>, 2 room: Optional<Varint>, 3 knows_keyspaces: Varint }
+        18 Replicas { 1 replicas: Repeated<Nested>, 2 room: Optional<Varint>, 3 knows_keyspaces: Varint, 4 applications: Repeated<Text> }
         19 Settings { 1 settings: Repeated<Nested> }
         20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
         21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }

@@ -850,6 +850,8 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         joins: Vec::new(),
         homes,
         speculation: None,
+        timestamping: S::timestamping(&scenario.settings),
+        application: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use quorate_core::topology::{SpeculationVariant, UnknownName};
+use quorate_core::topology::{SerialOrder, SpeculationVariant, UnknownName};
 use quorate_workloads::WorkloadKind;
 
 use crate::fault::Fault;
@@ -69,6 +69,8 @@ pub struct Options {
     pub workload: Option<WorkloadKind>,
     /// The variant of `snapshot` keyspaces; none lets each seed draw one.
     pub speculation: Option<SpeculationVariant>,
+    /// The serial order of `strict` keyspaces; none lets some seeds run that of timestamps.
+    pub order: Option<SerialOrder>,
     /// True if TPC-C runs beside the workload in every seed, of a system that runs procedures; else in some.
     pub tpcc: bool,
     /// Every so many seeds, beginning with the first, one is run twice to see that its trace is the same (I8). Zero:
@@ -95,6 +97,7 @@ impl Options {
             variants: true,
             workload: None,
             speculation: None,
+            order: None,
             tpcc: false,
             repeat_every: 5,
             length: 1,
@@ -123,6 +126,9 @@ impl Options {
         }
         if let Some(variant) = self.speculation {
             arguments.push_str(&format!(" --variant {variant}"));
+        }
+        if let Some(order) = self.order {
+            arguments.push_str(&format!(" --order {order}"));
         }
         if self.tpcc {
             arguments.push_str(" --tpcc");
@@ -197,6 +203,9 @@ mod tests {
         let expected = "sim --isolation strict --seed 4 --faults loss,pauses --plant T21 --workload lists";
         assert_eq!(options.repeat_arguments(4), expected);
         assert!(plant_named("T99").is_err());
+        options = Options { order: Some(SerialOrder::Timestamps), ..Options::new(1..=9) };
+        let expected = "sim --isolation strict --seed 4 --faults all --order timestamps";
+        assert_eq!(options.repeat_arguments(4), expected);
         options = Options { system: baseline_named("span-occ").unwrap(), ..Options::new(1..=9) };
         assert_eq!(options.repeat_arguments(4), "sim --baseline span-occ --seed 4 --faults all");
         assert!(baseline_named("strict").is_err());

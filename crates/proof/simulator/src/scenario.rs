@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_checker::Level;
 use quorate_core::rules::Plants;
-use quorate_core::topology::{Decisions, Durability};
+use quorate_core::topology::{Decisions, Durability, SerialOrder};
 use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
 use quorate_workloads::workload::EVERYTHING;
@@ -179,6 +179,9 @@ impl<S: System> Scenario<S> {
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
         let settings =
             S::draw_settings(&Sketch { seed, options, group, round_trip }, &mut stream("settings"));
+        // A bound of clocks is stated only where the serial order is to follow real time.
+        let follows_real_time =
+            S::timestamping(&settings).is_none_or(|timestamping| timestamping.order == SerialOrder::RealTime);
         let misfortunes = draw_misfortunes(&faults, &mut stream("misfortunes"));
         let sessions = (clients * sessions_per_client) as u64;
         let mut load = stream("load");
@@ -212,7 +215,8 @@ impl<S: System> Scenario<S> {
                 ..draw_workload(options.workload, clients as u64, &mut stream("workload"))
             },
             script: Vec::new(),
-            clock_bound: draw_clock_bound(distance, &faults, round_trip, &mut stream("clock bound")),
+            clock_bound: draw_clock_bound(distance, &faults, round_trip, &mut stream("clock bound"))
+                .filter(|_| follows_real_time),
             faults,
             misfortunes,
             strike_interval: Duration::from_millis(stream("strikes").between(600, 4_000)),

@@ -1,5 +1,7 @@
 //! Whole simulations: the rules that servers run survive, and each known mistake is caught.
 
+use quorate_checker::{Level, check};
+use quorate_core::topology::SerialOrder;
 use quorate_simulator::hunt::violation;
 use quorate_simulator::invariants::Broken;
 use quorate_simulator::{
@@ -28,6 +30,22 @@ fn the_rules_survive_all_faults() {
 fn the_rules_hold_without_faults() {
     let options = Options { faults: Faults::None, ..Options::new(1..=10) };
     assert_eq!(violations(&options), [""; 0]);
+}
+
+/// The variant of the paper's section 6.3. That it is judged at a level of its own shows where a strict keyspace would be at fault.
+#[test]
+fn the_order_of_timestamps_is_serializable_and_not_strict() {
+    let faults = Faults::Named(vec![Fault::ClockSkew]);
+    let of = |order, seeds| Options { order: Some(order), faults: faults.clone(), ..Options::new(seeds) };
+    let timestamps = of(SerialOrder::Timestamps, 1..=12);
+    assert_eq!(violations(&timestamps), [""; 0]);
+    let is_strict = |order, seed| {
+        let run = run_seed(seed, &Options { repeat_every: 0, ..of(order, seed..=seed) }, None);
+        check(&run.history.to_history().unwrap(), Level::StrictSerializable).is_valid()
+    };
+    let seeds = || 1..=12;
+    assert!(seeds().any(|seed| !is_strict(SerialOrder::Timestamps, seed)));
+    assert!(seeds().all(|seed| is_strict(SerialOrder::RealTime, seed)));
 }
 
 /// Each fault alone, so that none hides behind another. Some find nothing to break in the first seeds: a write is torn only if

@@ -43,7 +43,7 @@ use quorate_checker::{Report, check};
 use quorate_cluster::verify::{HowFar, verify};
 use quorate_cluster::{Failure, Launch, Layout, Processes, free_addresses};
 use quorate_core::GroupSize;
-use quorate_core::topology::Speculation;
+use quorate_core::topology::{Speculation, Timestamping};
 use quorate_load::{HistoryLog, Tally};
 use quorate_workloads::{Parameters, WorkloadKind};
 
@@ -127,6 +127,8 @@ pub struct Options {
     pub baseline: Option<System>,
     /// How transactions speculate, if that is said.
     pub speculation: Option<Speculation>,
+    /// The options of timestamps, if they are said: they say at which level the history is judged.
+    pub timestamping: Option<Timestamping>,
     /// True for network namespaces, false for proxies.
     pub namespaces: bool,
     /// The file to write the history to.
@@ -319,6 +321,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
         replicas: Some(options.nodes.replicas()),
         comparison: options.baseline.map(Rival::from),
         speculation: options.speculation,
+        timestamping: options.timestamping,
         ..KeyspaceOptions::new(options.isolation)
     };
     tell(Moment::Begins { processes: options.processes(), directory: directory.path() });
@@ -362,8 +365,9 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
 
     let tally = clients.tally().clone();
     tell(Moment::Judges { committed: tally.committed });
-    let report =
-        check(&history.to_history().map_err(Failure::failed)?, quorate_workloads::level(options.isolation));
+    let order = options.timestamping.unwrap_or_default().order;
+    let level = quorate_workloads::level_in(options.isolation, order);
+    let report = check(&history.to_history().map_err(Failure::failed)?, level);
     if report.vacuous {
         troubles.push("the history has too few conflicts to show anything".to_owned());
     }

@@ -61,7 +61,7 @@ pub use workload::{Parameters, Workload, WorkloadKind};
 pub use zipf::{Distribution, Popularity};
 
 use quorate_checker::Level;
-use quorate_core::topology::Isolation;
+use quorate_core::topology::{Isolation, SerialOrder};
 
 /// The level at which the histories of keyspaces of an isolation are judged. The checker itself knows no isolations.
 pub const fn level(isolation: Isolation) -> Level {
@@ -70,5 +70,28 @@ pub const fn level(isolation: Isolation) -> Level {
         Isolation::Serializable => Level::SessionSerializable,
         Isolation::ParallelSnapshot => Level::WalterPsi,
         Isolation::Snapshot => Level::SessionSi,
+    }
+}
+
+/// The same in keyspaces whose transactions are serialized in this order, if they are strict.
+pub const fn level_in(isolation: Isolation, order: SerialOrder) -> Level {
+    match (isolation, order) {
+        (Isolation::Strict, SerialOrder::Timestamps) => Level::Serializable,
+        (_, SerialOrder::RealTime | SerialOrder::Timestamps) => level(isolation),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_timestamps_promises_less_in_strict_keyspaces_alone() {
+        for isolation in Isolation::ALL {
+            assert_eq!(level_in(isolation, SerialOrder::RealTime), level(isolation));
+            let expected =
+                if isolation == Isolation::Strict { Level::Serializable } else { level(isolation) };
+            assert_eq!(level_in(isolation, SerialOrder::Timestamps), expected);
+        }
     }
 }

@@ -114,6 +114,11 @@ pub trait Application: Debug {
     /// From now on places need not come in the order that is promised here: a bug is planted in the replica. An application that
     /// asserts their order goes on all the same, so that clients get to see what comes of it.
     fn allow_disorder(&mut self) {}
+
+    /// From now on the native code of this name can be called, which every host of a replica of the keyspace is linked with: said before anything runs.
+    fn link(&mut self, name: &str) {
+        let _ = name;
+    }
 }
 
 /// An application that holds values under keys, for those that judge what a shard holds.

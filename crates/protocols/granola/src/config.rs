@@ -48,6 +48,8 @@ pub struct ReplicaConfig {
     pub strangers_max: usize,
     /// Roughly how many bytes of state go into one page.
     pub page_bytes_max: usize,
+    /// The application that every host of a replica of the keyspace is linked with, if the keyspace names one.
+    pub application: Option<String>,
 }
 
 impl ReplicaConfig {
@@ -72,6 +74,7 @@ impl ReplicaConfig {
             floor_lag: Duration::from_secs(10),
             strangers_max: 100_000,
             page_bytes_max: 1024 * 1024,
+            application: None,
         }
     }
 

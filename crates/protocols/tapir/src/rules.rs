@@ -6,6 +6,7 @@
 //! told of them without knowing TAPIR.
 
 use quorate_core::rules::{Hunt, Plants};
+use quorate_core::topology::SerialOrder;
 use quorate_ir::Mistake;
 
 /// How a prepare is validated against other prepared transactions.
@@ -163,6 +164,14 @@ impl Rules {
     /// The rules of the serializable variant: an option of whoever hosts machines, the same at every replica of a keyspace,
     /// and never a default.
     pub const SERIALIZABLE: Rules = Rules { validation: Validation::Serializable, plant: None };
+
+    /// The rules that keep the promise of this order.
+    pub const fn of(order: SerialOrder) -> Rules {
+        match order {
+            SerialOrder::RealTime => Rules::EXCLUSIVE,
+            SerialOrder::Timestamps => Rules::SERIALIZABLE,
+        }
+    }
 
     /// The published rules. For tests and the simulator only.
     pub const PUBLISHED: Rules = Rules { validation: Validation::Published, plant: None };

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
 //! | `rubis/interaction` | linked: the interactions of RUBiS |
+//! | `APPLICATION/…` | [linked](link) by who builds the server, in keyspaces that name the application |
 //! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
 //!
 //! A module that this process has loaded lately is not loaded again (`recent`).
@@ -13,6 +14,7 @@
 //! All replicas of a shard must come to the same. So whatever changes here changes what old log entries do, and
 //! is a reason to upgrade all servers of a cluster before it is used.
 
+mod applications;
 mod recent;
 
 use quorate_procedure::{Footprint, Procedure};
@@ -21,6 +23,7 @@ use quorate_serializable_sandbox::{Limits, Module};
 use quorate_serializable_shard::Library;
 use quorate_tpcc::procedures::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
 
+pub use applications::{Application, LinkError, applications, is_linked, link};
 use recent::Recent;
 
 /// What servers can call.
@@ -55,6 +58,10 @@ impl Library for Hosted {
 
     fn find(name: &str) -> Option<&'static (dyn Procedure + Sync)> {
         LINKED.iter().find(|(linked, _)| *linked == name).map(|(_, procedure)| *procedure)
+    }
+
+    fn find_in(application: &str, name: &str) -> Option<&'static (dyn Procedure + Sync)> {
+        applications::find(application, name)
     }
 
     fn compile(code: &[u8]) -> Result<Module, String> {
@@ -113,6 +120,35 @@ mod tests {
             let takes_them = matches!(answer, Err(Refusal::Failed { .. }));
             assert_eq!(takes_them, is_its_own, "{name}: {answer:?}");
         }
+    }
+
+    #[test]
+    fn an_application_is_called_where_its_keyspace_names_it() {
+        let application = super::Application {
+            name: "warehouse",
+            procedures: &[("level", &quorate_tpcc::procedures::StockLevel)],
+        };
+        assert_eq!(link(application), Ok(()));
+        let level = StockLevel { warehouse: 1, district: 1, threshold: 10 };
+        let call = call("warehouse/level", Transaction::StockLevel(level).arguments(&[1]));
+        let missing = Err(Refusal::NoSuchProcedure { name: "warehouse/level".to_owned(), version: 0 });
+        assert_eq!(run(&mut ShardWith::default(), 1, &call), missing);
+        let named = |name: &str| {
+            let mut shard = ShardWith::default();
+            shard.link(name);
+            shard
+        };
+        // It is called, and finds no population.
+        let answer = run(&mut named("warehouse"), 1, &call);
+        assert!(matches!(answer, Err(Refusal::Failed { .. })), "{answer:?}");
+        assert_eq!(run(&mut named("shop"), 1, &call), missing);
+        // Nothing is deployed under its name there, and anything elsewhere.
+        let refused = run(&mut named("warehouse"), 1, &deploy("warehouse/level", TRANSFER));
+        assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
+        assert_eq!(
+            run(&mut ShardWith::default(), 1, &deploy("warehouse/level", TRANSFER)),
+            Ok(Answer::Changed)
+        );
     }
 
     #[test]

@@ -17,6 +17,12 @@ pub trait Library: fmt::Debug + 'static {
     /// A procedure that is linked with the server. None is deployed under its name.
     fn find(name: &str) -> Option<&'static (dyn Procedure + Sync)>;
 
+    /// A procedure of an application that the server is linked with, where a keyspace names one. None is deployed under its name there.
+    fn find_in(application: &str, name: &str) -> Option<&'static (dyn Procedure + Sync)> {
+        let _ = (application, name);
+        None
+    }
+
     /// Makes a procedure of what was deployed.
     ///
     /// # Errors

@@ -100,6 +100,7 @@ impl BenchArguments {
             shards: self.shards,
             replicas: Some(self.replicas),
             speculation: self.speculation.options(),
+            timestamping: self.timestamping.options(),
             ..KeyspaceOptions::new(self.isolation(workload))
         };
         progress.say(format!("creating keyspace {name}"));

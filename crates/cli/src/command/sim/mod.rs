@@ -16,7 +16,7 @@ use std::sync::mpsc;
 
 use clap::Args;
 use quorate::Isolation;
-use quorate::topology::SpeculationVariant;
+use quorate::topology::{SerialOrder, SpeculationVariant};
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
     Fault, Faults, Happened, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
@@ -37,6 +37,7 @@ Examples:
   quorate sim --seed 42 --trace trace.txt --history history.jsonl
   quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
   quorate sim --baseline txn-occ --seeds 1..200      a comparison system, under the same faults
+  quorate sim --isolation strict --order timestamps --seeds 1..100
   quorate sim --configuration --seeds 1..200         the configuration service
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
   quorate sim --seed 5 --length 100 --workload rmw  a hundred times as long: what has ended must be forgotten
@@ -95,6 +96,10 @@ pub(crate) struct SimArguments {
     /// How much transactions of `snapshot` keyspaces speculate: clock-si, planet, str-internal or str-external; by default each seed draws one.
     #[arg(long, value_name = "VARIANT")]
     variant: Option<SpeculationVariant>,
+    /// The serial order of `strict` keyspaces: real-time, judged as strictly serializable, or timestamps, judged as serializable; by default a tenth of the seeds run
+    /// the latter.
+    #[arg(long, value_name = "ORDER")]
+    order: Option<SerialOrder>,
     /// Run TPC-C beside the workload, and judge its conditions; by default some seeds of `serializable` do.
     #[arg(long)]
     tpcc: bool,
@@ -160,6 +165,15 @@ impl SimArguments {
                 "{variant} is a variant of snapshot keyspaces: simulate it with --isolation snapshot"
             )));
         }
+        let is_strict = self.isolation == Isolation::Strict && self.baseline.is_none() && !self.configuration;
+        if let Some(order) = self.order.filter(|_| !is_strict) {
+            return Err(Failure::usage(format!(
+                "{order} is an order of strict keyspaces: simulate it with --isolation strict"
+            )));
+        }
+        if self.order == Some(SerialOrder::Timestamps) && (self.plants || self.plant.is_some()) {
+            return Err(Failure::usage("bugs are planted into the rules of real time: leave --order out"));
+        }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
         options.system = match self.baseline {
@@ -171,6 +185,7 @@ impl SimArguments {
         options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
         options.workload = self.workload;
         options.speculation = self.variant;
+        options.order = self.order;
         options.tpcc = self.tpcc;
         options.length = self.length;
         if let Some(path) = &self.write_pins {

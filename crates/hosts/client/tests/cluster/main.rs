@@ -4,6 +4,7 @@ mod batches;
 mod comparisons;
 mod drops;
 mod faults;
+mod keyspace_options;
 mod keyspaces;
 mod losses;
 mod membership;

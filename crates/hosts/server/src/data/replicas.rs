@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
-use quorate_core::topology::{Decisions, Grants, Isolation, Shard, Speculation, UnknownName};
+use quorate_core::topology::{Decisions, Grants, Isolation, Shard, Speculation, Timestamping, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,19 @@ struct Founding {
     /// How transactions speculate, if the keyspace says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     speculation: Option<SpeculationText>,
+    /// The options of timestamps, if the keyspace says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamping: Option<TimestampingText>,
+    /// The application that its shards can call, if the keyspace names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    application: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TimestampingText {
+    order: String,
+    #[serde(default)]
+    retry_ahead_us: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -404,6 +418,11 @@ impl Founding {
                 grants: (speculation.grants != Grants::default())
                     .then(|| speculation.grants.name().to_owned()),
             }),
+            timestamping: placement.timestamping.map(|timestamping| TimestampingText {
+                order: timestamping.order.name().to_owned(),
+                retry_ahead_us: timestamping.retry_ahead.as_micros() as u64,
+            }),
+            application: placement.application.clone(),
             apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
     }
@@ -451,6 +470,11 @@ impl Founding {
             Ok::<_, DataError>(speculation)
         });
         let speculation = speculation.transpose()?;
+        let timestamping = self.timestamping.as_ref().map(|TimestampingText { order, retry_ahead_us }| {
+            let order = order.parse().map_err(unknown)?;
+            Ok::<_, DataError>(Timestamping { order, retry_ahead: Duration::from_micros(*retry_ahead_us) })
+        });
+        let timestamping = timestamping.transpose()?;
         let replica = self.replica();
         Ok(Placement {
             replica,
@@ -459,6 +483,8 @@ impl Founding {
             isolation,
             comparison: self.baseline.map(|name| name.parse()).transpose().map_err(unknown)?,
             speculation,
+            timestamping,
+            application: self.application,
             durability: self.durability.parse().map_err(unknown)?,
             group: Shard::new(replica.shard, self.nodes.into_iter().map(NodeId).collect()),
             founders,

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use std::collections::BTreeMap;
 
 use quorate_core::topology::{
-    Decisions, Durability, Grants, Isolation, Keyspace, Shard, Speculation, SpeculationVariant,
+    Decisions, Durability, Grants, Isolation, Keyspace, SerialOrder, Shard, Speculation, SpeculationVariant,
+    Timestamping,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaIndex, ShardId};
 
@@ -483,6 +485,34 @@ fn groups_of_other_sizes_are_known_again_without_the_catalogue() {
     }
     let homes: Vec<bool> = found.iter().map(Placement::is_home).collect();
     assert_eq!(homes, [false, false, true]);
+}
+
+#[test]
+fn the_options_of_a_keyspace_are_known_again_without_the_catalogue() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let group = |id| Shard::new(ShardId(id), vec![NODE]);
+    let strict = Keyspace {
+        id: KeyspaceId(5),
+        timestamping: Some(Timestamping {
+            order: SerialOrder::Timestamps,
+            retry_ahead: Duration::from_micros(2_500),
+        }),
+        ..Keyspace::new(KeyspaceId(5), "counts", Isolation::Strict, Durability::Sync, vec![group(7)])
+    };
+    let serializable = Keyspace {
+        application: Some("bank".to_owned()),
+        ..Keyspace::new(KeyspaceId(6), "accounts", Isolation::Serializable, Durability::Sync, vec![group(8)])
+    };
+    let create =
+        |path: &Path| fs::write(path.join("segment"), b"").map_err(|source| super::io_error(path, source));
+    for keyspace in [&strict, &serializable] {
+        let placement = &Placement::on_node(keyspace, NODE)[0];
+        data.prepare_replica(placement, true, create).unwrap();
+    }
+    let found = data.replicas().unwrap();
+    let options: Vec<_> = found.iter().map(|found| (found.timestamping, found.application.clone())).collect();
+    assert_eq!(options, [(strict.timestamping, None), (None, serializable.application)]);
 }
 
 #[test]

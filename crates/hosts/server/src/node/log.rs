@@ -75,6 +75,16 @@ pub(crate) enum LogError {
     /// The shards of its keyspace are not known.
     #[error("which shards its keyspace has is not known, because their ids do not follow each other")]
     Shards,
+    /// Its keyspace runs an application that this process is not linked with.
+    #[error(
+        "its keyspace runs the application {name:?}, and this server is linked with {linked}: start one that is linked with it"
+    )]
+    Application {
+        /// The application.
+        name: String,
+        /// The applications that this process is linked with.
+        linked: String,
+    },
     /// Its protocol has no way to go on without what is lost.
     #[error("the loss of its records cannot be accepted: drop its keyspace, and create it again")]
     LossNotAccepted,

@@ -716,7 +716,9 @@ impl Host for Node {
             Packet::ReplicasRequest => {
                 let (replicas, room) = (self.reports(), crate::process::room_for_replicas());
                 let knows_keyspaces = self.reading.is_some();
-                turn.send(link, &Packet::Replicas { replicas, room, knows_keyspaces });
+                let applications = quorate_serializable_library::applications();
+                let applications = applications.into_iter().map(str::to_owned).collect();
+                turn.send(link, &Packet::Replicas { replicas, room, knows_keyspaces, applications });
             }
             Packet::AcceptLoss { replica, view } => {
                 let refused = self.accept_loss(replica, view).err();

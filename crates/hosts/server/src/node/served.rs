@@ -9,7 +9,7 @@ use quorate_granola::Replica as Granola;
 use quorate_log::Member;
 use quorate_log::member::Config;
 use quorate_qwstore::Replica as QwStore;
-use quorate_serializable_library::Hosted as Procedures;
+use quorate_serializable_library::{Hosted as Procedures, applications, is_linked};
 use quorate_serializable_shard::ShardWith;
 use quorate_str::Replica as Str;
 use quorate_tapir::Replica as Tapir;
@@ -60,11 +60,17 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
     let (boot, shards) = (Boot::Rejoin, Default::default());
     match order.placement.protocol() {
         Protocol::Tapir => {
-            let config = quorate_tapir::ReplicaConfig::new(id, group, boot);
+            let rules = quorate_tapir::Rules::of(order.placement.order().unwrap_or_default());
+            let config =
+                quorate_tapir::ReplicaConfig { rules, ..quorate_tapir::ReplicaConfig::new(id, group, boot) };
             Running::<Tapir>::build(config, order, data, logs)
         }
         Protocol::Granola => {
-            let config = quorate_granola::ReplicaConfig::new(id, group, shards);
+            let application = linked(order.placement.application.as_deref())?;
+            let config = quorate_granola::ReplicaConfig {
+                application,
+                ..quorate_granola::ReplicaConfig::new(id, group, shards)
+            };
             Running::<Member<Serializable>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Walter => {
@@ -93,6 +99,18 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             let config = quorate_qwstore::ReplicaConfig::new(id, group, boot);
             Running::<QwStore>::build(config, order, data, logs)
         }
+    }
+}
+
+/// The application of a keyspace, if this process is linked with it: without it a replica would come to other answers than the rest of its group.
+fn linked(application: Option<&str>) -> Result<Option<String>, LogError> {
+    match application {
+        Some(name) if !is_linked(name) => {
+            let known = applications();
+            let linked = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Err(LogError::Application { name: name.to_owned(), linked })
+        }
+        application => Ok(application.map(str::to_owned)),
     }
 }
 

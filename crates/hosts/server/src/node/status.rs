@@ -2,6 +2,7 @@
 
 use quorate_core::Instant;
 use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
+use quorate_core::topology::SerialOrder;
 use quorate_runtime::Turn;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
@@ -145,6 +146,12 @@ pub struct ReplicaStatus {
     pub durability: &'static str,
     /// `tapir`, `configuration`, or the comparison system that runs the keyspace.
     pub protocol: &'static str,
+    /// The serial order of its keyspace, where that is strict: `real-time` or `timestamps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<&'static str>,
+    /// The application that its shard can call, if its keyspace names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     /// True if it leads its group, in a protocol with leaders.
     pub leads: bool,
     /// `normal`, `view-changing`, `recovering`, `retired`, `lost` or `refused`.
@@ -317,6 +324,8 @@ impl Node {
             arrived: None,
             durability: hosted.placement.durability.name(),
             protocol: hosted.placement.protocol().name(),
+            order: hosted.placement.order().map(SerialOrder::name),
+            application: hosted.placement.application.clone(),
             leads: false,
             state: "refused",
             catalogue: hosted.standing.name(),

@@ -515,6 +515,52 @@ type Row<'a> = (
     &'a str,
 );
 
+/// A replica would follow other rules than were meant, or none that there are.
+#[test]
+fn options_that_fit_no_keyspace_are_refused() {
+    use quorate_core::comparison::{Comparison, System};
+    use quorate_core::topology::{Durability, Isolation, SerialOrder, Shard, Timestamping};
+    use quorate_core::{KeyspaceId, NodeId};
+    use std::time::Duration;
+    let of = |isolation| {
+        let shards = vec![Shard::new(ShardId(1), vec![NodeId(0)])];
+        Keyspace::new(KeyspaceId(1), "k", isolation, Durability::Sync, shards)
+    };
+    let refused = |keyspace: Keyspace| match decode::<Keyspace>(&encode(&keyspace)) {
+        Ok(decoded) => {
+            assert_eq!(decoded, keyspace);
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    let retry_ahead = Duration::from_secs(1);
+    let timestamping = Some(Timestamping { order: SerialOrder::Timestamps, retry_ahead });
+    let strict = Keyspace { timestamping, ..of(Isolation::Strict) };
+    assert_eq!(refused(strict.clone()), None);
+    let comparison = Some(Comparison { rival: System::SpanOcc.into(), service: None });
+    let farther = Some(Timestamping { retry_ahead: 2 * retry_ahead, ..Timestamping::default() });
+    for keyspace in [
+        Keyspace { clock_bound: Some(Duration::from_millis(1)), ..strict.clone() },
+        Keyspace { timestamping: farther, ..strict.clone() },
+        Keyspace { comparison: comparison.clone(), ..strict },
+        Keyspace { timestamping, ..of(Isolation::Serializable) },
+    ] {
+        let refused = refused(keyspace).expect("it is refused");
+        assert!(refused.contains("options of timestamps"), "{refused}");
+    }
+    let named = |isolation, name: &str| Keyspace { application: Some(name.to_owned()), ..of(isolation) };
+    assert_eq!(refused(named(Isolation::Serializable, &"a".repeat(64))), None);
+    for keyspace in [
+        named(Isolation::Strict, "bank"),
+        named(Isolation::Serializable, ""),
+        named(Isolation::Serializable, &"a".repeat(65)),
+        Keyspace { comparison, ..named(Isolation::Serializable, "bank") },
+    ] {
+        let refused = refused(keyspace).expect("it is refused");
+        assert!(refused.contains("an application"), "{refused}");
+    }
+}
+
 #[test]
 fn homes_that_cannot_be_are_refused() {
     use quorate_core::topology::{Durability, Isolation, Shard, Speculation};
@@ -534,6 +580,8 @@ fn homes_that_cannot_be_are_refused() {
             joins: Vec::new(),
             homes: homes.iter().map(|(id, nodes)| group(*id, nodes)).collect(),
             speculation,
+            timestamping: None,
+            application: None,
         };
         match decode::<Keyspace>(&encode(&keyspace)) {
             Ok(decoded) => {

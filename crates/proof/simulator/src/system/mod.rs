@@ -35,7 +35,7 @@ use quorate_core::command::AtSite;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
-use quorate_core::topology::Isolation;
+use quorate_core::topology::{Isolation, Timestamping};
 use quorate_core::{
     ClientId, ClockTime, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
     View,
@@ -463,6 +463,12 @@ pub trait System:
     /// What histories are promised; none if nothing is. Then it is judged instead that acknowledged puts survive and that reads
     /// return what somebody has put, and what the levels find in its histories is reported and is no violation.
     fn level(settings: &SettingsOf<Self>) -> Option<Level>;
+
+    /// The options of timestamps that the keyspace states, if it does.
+    fn timestamping(settings: &SettingsOf<Self>) -> Option<Timestamping> {
+        let _ = settings;
+        None
+    }
 
     /// The time-outs of its machines: links that fail in step with one of them are the worst.
     fn timeouts(settings: &SettingsOf<Self>) -> Vec<Duration>;

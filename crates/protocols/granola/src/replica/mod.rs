@@ -300,6 +300,7 @@ impl<A: Application> LogMachine for Replica<A> {
 
     fn new(config: ReplicaConfig) -> Self {
         let state = State::new(config.replica.shard, A::from_pages(Vec::new()), config.rules);
+        let state = state.linked(config.application.as_deref());
         Replica { config, state, leader: None, mode_changes: (0, 0) }
     }
 
@@ -433,6 +434,7 @@ impl<A: Application> LogMachine for Replica<A> {
 
     fn replace_state(&mut self, _: Position, pages: Vec<Page<A::Page>>) {
         assert!(self.leader.is_none(), "a leader has applied everything that may be stable");
-        self.state = State::from_pages(self.config.replica.shard, pages, self.config.rules);
+        let state = State::from_pages(self.config.replica.shard, pages, self.config.rules);
+        self.state = state.linked(self.config.application.as_deref());
     }
 }

@@ -251,6 +251,14 @@ impl<A: Application> State<A> {
         Frozen { pages: VecDeque::new(), application: self.application.freeze(below), page_bytes_max }
     }
 
+    /// The same, where the application is linked with what the keyspace names.
+    pub(super) fn linked(mut self, application: Option<&str>) -> Self {
+        if let Some(name) = application {
+            self.application.link(name);
+        }
+        self
+    }
+
     /// The state that these pages hold.
     pub(super) fn from_pages(shard: ShardId, pages: Vec<Page<A::Page>>, rules: Rules) -> Self {
         let (of_application, others): (Vec<_>, Vec<_>) =

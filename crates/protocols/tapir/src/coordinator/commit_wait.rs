@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::command::Outcome;
+use quorate_core::topology::Timestamping;
 use quorate_core::{ClockTime, Context, Instant, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Out, finish};
@@ -123,6 +124,12 @@ impl Coordinator {
     pub(super) fn clock_bound(&self, shard: ShardId) -> Option<Duration> {
         let keyspace = self.groups.get(&shard)?.keyspace;
         self.keyspaces.get(&keyspace)?.keyspace.clock_bound
+    }
+
+    /// The options of timestamps of the keyspace of these shards, if it states any.
+    pub(super) fn timestamping(&self, shard: ShardId) -> Option<Timestamping> {
+        let keyspace = self.groups.get(&shard)?.keyspace;
+        self.keyspaces.get(&keyspace)?.keyspace.timestamping
     }
 
     /// Reports that a transaction has committed, now or when its timestamp has passed on all clocks.

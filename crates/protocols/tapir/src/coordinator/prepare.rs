@@ -463,13 +463,19 @@ impl Coordinator {
         }
     }
 
+    /// How far ahead a transaction is prepared again the first time: as the keyspace of its shards says, or else as the client does.
+    fn retry_ahead_in(&self, shards: &[ShardId]) -> Duration {
+        let timestamping = shards.first().and_then(|shard| self.timestamping(*shard));
+        timestamping.map_or(self.config.retry_ahead, |timestamping| timestamping.retry_ahead)
+    }
+
     /// Prepares again at a higher timestamp, without running the transaction again.
     fn retry(&mut self, id: TransactionId, above: Timestamp, context: &Context<'_>, outbox: &mut Out) {
         let Some(preparing) = self.preparing(id) else { return };
-        let shards = preparing.participants().into_iter();
-        let ahead = retry_ahead(preparing.retries, self.config.retry_ahead);
+        let (retries, shards) = (preparing.retries, preparing.participants());
+        let ahead = retry_ahead(retries, self.retry_ahead_in(&shards));
         let above = Timestamp { micros: above.micros.saturating_add(ahead.as_micros() as u64), ..above };
-        let proposal = self.next_proposal(context.clock, above, shards);
+        let proposal = self.next_proposal(context.clock, above, shards.into_iter());
         let rules = self.config.rules;
         let Some(preparing) = self.preparing(id) else { return };
         preparing.proposal = proposal;

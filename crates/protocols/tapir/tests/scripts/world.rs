@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::command::{Command, Freshness, Routes};
 use quorate_core::machine::InputOf;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, Timestamping, shard_position};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Groups, Input, Instant, Key, KeyRange,
     KeyspaceId, Machine, Members, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
@@ -260,7 +260,9 @@ impl World {
         let groups = Groups::new(GroupSize::new(replicas).unwrap());
         self.groups = [groups.clone(), groups];
         let nodes: Vec<NodeId> = (0..replicas as u16).map(NodeId).collect();
+        let retry_ahead = self.options.retry_ahead;
         let keyspace = Keyspace {
+            timestamping: Some(Timestamping { retry_ahead, ..Timestamping::default() }),
             clock_bound,
             ..Keyspace::new(
                 KeyspaceId(1),
@@ -420,7 +422,6 @@ impl World {
                 rules: self.rules,
                 deadlines: self.options.deadlines,
                 reads_in_turn: self.options.reads_in_turn,
-                retry_ahead: self.options.retry_ahead,
                 far_round_trip: self.options.far_round_trip,
                 ..CoordinatorConfig::new(client)
             };

@@ -378,6 +378,10 @@ impl<L: Library> Application for ShardWith<L> {
         self.procedures.code.allow_disorder();
     }
 
+    fn link(&mut self, name: &str) {
+        self.procedures.application = Some(name.to_owned());
+    }
+
     fn from_pages(pages: Vec<Page>) -> Self {
         let mut shard = Self::default();
         for page in pages {

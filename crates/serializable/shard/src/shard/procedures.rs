@@ -21,6 +21,8 @@ use crate::operation::{Call, Declared, Deploy, Infer, Malformed, Remove};
 
 /// The procedures of a shard.
 pub(super) struct Procedures<L: Library> {
+    /// The application that can be called, if the keyspace names one.
+    pub(super) application: Option<String>,
     /// Code, by name and version.
     pub(super) code: Versions,
     /// What was made of it, by where it was deployed.
@@ -29,7 +31,7 @@ pub(super) struct Procedures<L: Library> {
 
 impl<L: Library> Default for Procedures<L> {
     fn default() -> Self {
-        Procedures { code: Versions::default(), compiled: BTreeMap::new() }
+        Procedures { application: None, code: Versions::default(), compiled: BTreeMap::new() }
     }
 }
 
@@ -132,10 +134,16 @@ impl<L: Library> Procedures<L> {
         if answer.len() > TRANSACTION_BYTES_MAX { Err(End::Halt(Halt::TooLarge)) } else { Ok(answer) }
     }
 
+    /// The procedure of this name that the server is linked with.
+    fn linked(&self, name: &str) -> Option<&'static (dyn Procedure + Sync)> {
+        let of_application = || L::find_in(self.application.as_deref()?, name);
+        L::find(name).or_else(of_application)
+    }
+
     /// The procedure that is meant, and its version; zero if it is linked.
     fn resolve(&self, work: &mut Work<'_>, name: &str, version: u32) -> Result<(Callable<'_, L>, u32), End> {
         if version == 0
-            && let Some(procedure) = L::find(name)
+            && let Some(procedure) = self.linked(name)
         {
             return Ok((Callable::Linked(procedure), 0));
         }
@@ -165,7 +173,7 @@ impl<L: Library> Procedures<L> {
         work.touch_procedures(Access::Write)?;
         let Deploy { name, version, code } = deploy;
         let refused = |text: String| Err(End::Refused(Refusal::Deploy { text }));
-        if L::find(name).is_some() {
+        if self.linked(name).is_some() {
             return refused(format!("{name} is linked with the server: give it another name"));
         }
         let key = version_key(name, *version);
@@ -244,7 +252,7 @@ impl<L: Library> Procedures<L> {
     /// Whatever a call may touch, wherever it stands.
     pub(super) fn footprint(&self, call: &Call, locks: &Locks) -> Touched {
         let mut touched = Touched::default();
-        let linked = if call.version == 0 { L::find(&call.name) } else { None };
+        let linked = if call.version == 0 { self.linked(&call.name) } else { None };
         if linked.is_none() {
             touched.procedures = Some(Access::Read);
         }

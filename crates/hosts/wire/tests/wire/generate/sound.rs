@@ -196,6 +196,33 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
     remove_sites(keyspace);
     join_sites(keyspace);
     homes(keyspace, random);
+    timestamping(keyspace, random);
+    application(keyspace, random);
+}
+
+/// The options of timestamps are those of strict keyspaces, and a bound of clocks is for the order of real time.
+fn timestamping(keyspace: &mut Message, random: &mut Random) {
+    const STRICT: u64 = 1;
+    const REAL_TIME: u64 = 1;
+    const RETRY_AHEAD_MAX: u64 = 1_000_000;
+    if keyspace.number(3) != STRICT || !keyspace.all(8).is_empty() {
+        return keyspace.set(13, Vec::new());
+    }
+    let has_bound = !keyspace.all(7).is_empty();
+    if let Some(options) = keyspace.inner(13) {
+        options.set(2, nonzero([0, RETRY_AHEAD_MAX, random.below(RETRY_AHEAD_MAX)][random.index(3)]));
+        if has_bound {
+            options.set(1, vec![Value::Varint(REAL_TIME)]);
+        }
+    }
+}
+
+/// Shards of serializable keyspaces call applications.
+fn application(keyspace: &mut Message, random: &mut Random) {
+    const SERIALIZABLE: u64 = 2;
+    let may_be = keyspace.number(3) == SERIALIZABLE && keyspace.all(8).is_empty();
+    let name = (may_be && random.chance(0.5)).then(|| short_name(random));
+    keyspace.set(14, name.into_iter().collect());
 }
 
 /// Homes are there where transactions run at nodes, and each node has one machine of them.

@@ -17,6 +17,7 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::command::Command;
 use quorate_core::hosted::{Held, Shards};
+use quorate_core::topology::{SerialOrder, Timestamping};
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_tapir::{Coordinator, CoordinatorConfig, Message, Plant, Replica, Rules};
 
@@ -106,6 +107,14 @@ impl System for Strict {
         } else {
             Level::StrictSerializable
         })
+    }
+
+    fn timestamping(Settings { coordinator, replica }: &Settings) -> Option<Timestamping> {
+        let order = match replica.rules == Rules::SERIALIZABLE {
+            true => SerialOrder::Timestamps,
+            false => SerialOrder::RealTime,
+        };
+        Some(Timestamping { order, retry_ahead: coordinator.retry_ahead })
     }
 
     fn timeouts(Settings { coordinator, replica }: &Settings) -> Vec<Duration> {

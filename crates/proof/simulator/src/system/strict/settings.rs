@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::topology::SerialOrder;
 use quorate_core::{ClientId, GroupSize, Random};
 use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
 
@@ -19,7 +20,9 @@ const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let Sketch { seed, options, group, round_trip } = *sketch;
     let rules = draw_rules(seed, options);
-    let mut coordinator = draw_coordinator_config(round_trip, rules, random);
+    let retry_ahead = draw_retry_ahead(seed, options, round_trip);
+    let mut coordinator =
+        CoordinatorConfig { retry_ahead, ..draw_coordinator_config(round_trip, rules, random) };
     let mut replica = draw_replica_config(group, round_trip, rules, random);
     if random.chance(0.5) {
         // Clocks that jump, and those who were away, come to it; the time from one attempt to the next does not, or a
@@ -65,11 +68,24 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
     }
 }
 
-/// Some seeds run the serializable variant.
+/// Some seeds run the serializable variant, unless all of them are to have one order.
 fn draw_rules(seed: u64, options: &Options) -> Rules {
     let rules = Rules::with_id(options.plant_id());
-    let serializable = options.variants && Random::stream(seed, "serializable variant").chance(0.1);
-    if serializable && rules == Rules::EXCLUSIVE { Rules::SERIALIZABLE } else { rules }
+    if rules != Rules::EXCLUSIVE {
+        return rules;
+    }
+    let is_drawn = || options.variants && Random::stream(seed, "serializable variant").chance(0.1);
+    let drawn = || if is_drawn() { SerialOrder::Timestamps } else { SerialOrder::RealTime };
+    Rules::of(options.order.unwrap_or_else(drawn))
+}
+
+/// Some seeds propose again further ahead than they are asked to.
+fn draw_retry_ahead(seed: u64, options: &Options, round_trip: Duration) -> Duration {
+    let mut random = Random::stream(seed, "retry ahead");
+    if !options.variants || !random.chance(0.2) {
+        return Duration::ZERO;
+    }
+    Duration::from_millis(1) + round_trip.mul_f64(2.0 * random.unit())
 }
 
 fn draw_coordinator_config(round_trip: Duration, rules: Rules, random: &mut Random) -> CoordinatorConfig {

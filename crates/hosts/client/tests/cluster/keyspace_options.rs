@@ -1,0 +1,128 @@
+//! Options of keyspaces that are their own: the order of timestamps, how far ahead is proposed again, and applications in native code.
+
+use std::time::Duration;
+
+use quorate::topology::{SerialOrder, Timestamping, TimestampingError};
+use quorate::{Call, Error, Invalid, Isolation, KeyspaceOptions, Refusal, Rival, System};
+use quorate_procedure::{Answer, Footprint, Procedure, Stop, Store};
+use quorate_server::{Application, LinkError, link};
+
+use crate::support::{Cluster, count_up};
+
+fn timestamps(retry_ahead: Duration) -> KeyspaceOptions {
+    let timestamping = Timestamping { order: SerialOrder::Timestamps, retry_ahead };
+    KeyspaceOptions { timestamping: Some(timestamping), ..KeyspaceOptions::new(Isolation::Strict) }
+}
+
+#[tokio::test]
+async fn a_keyspace_in_the_order_of_timestamps_serves_and_keeps_its_order() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let options = timestamps(Duration::from_millis(2));
+    let expected = options.timestamping;
+    let counts = db.create_keyspace("counts", options).await.unwrap();
+    assert_eq!(counts.definition().timestamping, expected);
+    for count in 1..=5 {
+        assert_eq!(count_up(&counts, "visits").await, count);
+    }
+    // A node that starts again knows the option by its own disk.
+    cluster.crash(0);
+    cluster.restart(0);
+    cluster.all_serve().await;
+    let status = cluster.status(0);
+    let replica = status.replicas.iter().find(|replica| replica.keyspace == "counts").unwrap();
+    assert_eq!(replica.order, Some("timestamps"));
+    assert_eq!(count_up(&counts, "visits").await, 6);
+    assert_eq!(db.keyspace("counts").await.unwrap().definition().timestamping, expected);
+}
+
+#[tokio::test]
+async fn options_that_fit_no_keyspace_are_refused_at_the_call() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let create = async |options| match db.create_keyspace("a", options).await {
+        Err(Error::Invalid(invalid)) => invalid,
+        other => panic!("{other:?}"),
+    };
+    let plain = || timestamps(Duration::ZERO);
+    for isolation in Isolation::ALL.into_iter().filter(|isolation| *isolation != Isolation::Strict) {
+        let refused = create(KeyspaceOptions { isolation, ..plain() }).await;
+        assert!(matches!(refused, Invalid::NoTimestamping { .. }), "{refused}");
+    }
+    let compared = KeyspaceOptions { comparison: Some(Rival::from(System::TxnOcc)), ..plain() };
+    assert!(matches!(create(compared).await, Invalid::NoTimestamping { .. }));
+    let bounded = KeyspaceOptions { clock_bound: Some(Duration::from_millis(5)), ..plain() };
+    assert!(matches!(create(bounded).await, Invalid::Timestamping(TimestampingError::ClockBound)));
+    let far = timestamps(Duration::from_millis(1_001));
+    assert!(matches!(create(far).await, Invalid::Timestamping(TimestampingError::RetryAhead)));
+    for isolation in Isolation::ALL.into_iter().filter(|isolation| *isolation != Isolation::Serializable) {
+        let application = Some("bank".to_owned());
+        let refused = create(KeyspaceOptions { application, ..KeyspaceOptions::new(isolation) }).await;
+        assert!(matches!(refused, Invalid::NoApplication { .. }), "{refused}");
+    }
+    let named = |name: &str| KeyspaceOptions {
+        application: Some(name.to_owned()),
+        ..KeyspaceOptions::new(Isolation::Serializable)
+    };
+    for name in ["", &"a".repeat(65)] {
+        assert!(matches!(create(named(name)).await, Invalid::ApplicationName { .. }));
+    }
+    let refused = create(named("nobody-has-this")).await;
+    assert!(matches!(refused, Invalid::NotLinked { .. }), "{refused}");
+    assert!(refused.to_string().contains("nothing was created"), "{refused}");
+    assert!(db.keyspace("a").await.is_err(), "nothing was created");
+}
+
+/// Adds to an account, in native code: `arguments` is the name of the account and the amount in eight bytes.
+struct Deposit;
+
+impl Procedure for Deposit {
+    fn call(&self, store: &mut dyn Store, arguments: &[u8]) -> Result<Answer, Stop> {
+        let Some((name, amount)) = arguments.split_last_chunk() else {
+            return Ok(Answer::Refused(b"no amount".to_vec()));
+        };
+        let held = store.get(name)?.and_then(|held| Some(u64::from_le_bytes(held.try_into().ok()?)));
+        let sum = held.unwrap_or(0) + u64::from_le_bytes(*amount);
+        store.put(name, &sum.to_le_bytes())?;
+        Ok(Answer::Done(sum.to_le_bytes().to_vec()))
+    }
+
+    fn footprint(&self, arguments: &[u8]) -> Footprint {
+        let keys = arguments.split_last_chunk::<8>().map(|(name, _)| name.to_vec()).into_iter().collect();
+        Footprint::Keys { keys, ranges: Vec::new() }
+    }
+}
+
+#[tokio::test]
+async fn a_linked_application_is_called_in_keyspaces_that_name_it() {
+    let bank = Application { name: "bank", procedures: &[("deposit", &Deposit)] };
+    // The servers of all tests are threads of this process.
+    assert!(matches!(link(bank), Ok(()) | Err(LinkError::Taken { .. })));
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let plain = KeyspaceOptions { shards: 2, ..KeyspaceOptions::new(Isolation::Serializable) };
+    let options = KeyspaceOptions { application: Some("bank".to_owned()), ..plain.clone() };
+    let (accounts, others) = (
+        db.create_keyspace("accounts", options).await.unwrap(),
+        db.create_keyspace("others", plain).await.unwrap(),
+    );
+    let deposit = |name: &str, amount: u64| {
+        Call::new("bank/deposit").arguments([name.as_bytes(), &amount.to_le_bytes()].concat())
+    };
+    for (name, sum) in [("ada", 5), ("bob", 5), ("ada", 10)] {
+        let answers = accounts.call(deposit(name, 5)).await.unwrap();
+        assert_eq!(answers.first().unwrap().as_ref(), u64::to_le_bytes(sum));
+    }
+    match others.call(deposit("ada", 5)).await {
+        Err(Error::Refused { refusal, .. }) => {
+            assert!(matches!(*refusal, Refusal::NoSuchProcedure { .. }), "{refusal:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    cluster.crash(1);
+    cluster.restart(1);
+    cluster.all_serve().await;
+    let answers = accounts.call(deposit("ada", 1)).await.unwrap();
+    assert_eq!(answers.first().unwrap().as_ref(), u64::to_le_bytes(11));
+    assert_eq!(accounts.definition().application.as_deref(), Some("bank"));
+}
