@@ -515,6 +515,8 @@ impl BenchArguments {
         let keyspace = db.create_keyspace(&name, options).await?;
         let history = self.history.as_ref().map(|_| HistoryLog::new());
         let mut load = self.load(workload, keyspace, history.clone())?;
+        // Histories say where their clients stand, if that is known.
+        load.site = connecting.site.clone().unwrap_or_default();
         let contention = hotspot::Contention::of(&load.parameters);
         // A judge has to know of every write.
         if workload.needs_sets() && history.is_none() {

@@ -39,31 +39,46 @@ pub(super) async fn run(shared: Arc<Shared>, number: u64) {
     }
 }
 
-/// So many keys of one generation are read in one transaction at the end; more are not read.
+/// If a generation has more keys, nothing is read at the end.
 const FINAL_READ_KEYS_MAX: u64 = 1_000;
+
+/// So many keys and sets are read in one transaction at the end. Each is asked for after the one before, and a social network has several sets for each user: in one transaction
+/// all of them would take longer than a transaction may.
+const FINAL_READ_OPERATIONS_MAX: usize = 100;
 
 /// So many elements of a set are asked for at a time at the end.
 const SET_PAGE: u32 = 1_000;
 
-/// Reads every key of every generation once more, if the history is judged and the keys are few, so that it says how each
+/// The transactions that read every key of every generation once more, if the history is judged and the keys are few, so that it says how each
 /// one ended.
-pub(super) async fn read_everything(shared: &Shared) {
+pub(super) fn final_reads(shared: &Shared) -> Vec<Plan> {
     let load = &shared.load;
     if load.history.is_none() || load.parameters.keys_in_all() > FINAL_READ_KEYS_MAX {
-        return;
+        return Vec::new();
     }
     let workload = Workload::new(load.parameters.clone());
-    let mut client = Client::new(shared, load.first_client);
-    client.ends_early = false;
-    // The last word should not rest on what it judges.
-    client.reads_at_once = false;
+    let mut plans = Vec::new();
     for generation in 0..shared.generations.load(Ordering::Relaxed) {
         let keys = workload.universe(generation).into_iter().map(Operation::Get);
         let objects = workload.objects_max();
         let elements = |set| Elements { objects, ..Elements::all(set, End::Least, SET_PAGE) };
         let sets = workload.sets(generation).into_iter().map(elements).map(Operation::Elements);
-        let operations = keys.chain(sets).collect();
-        client.run(Arc::new(Plan { kind: "final read", operations })).await;
+        let operations: Vec<Operation> = keys.chain(sets).collect();
+        let plan = |operations: &[Operation]| Plan { kind: "final read", operations: operations.to_vec() };
+        plans.extend(operations.chunks(FINAL_READ_OPERATIONS_MAX).map(plan));
+    }
+    plans
+}
+
+/// Runs them, one after the other.
+pub(super) async fn read_everything(shared: &Shared) {
+    let load = &shared.load;
+    let mut client = Client::new(shared, load.first_client);
+    client.ends_early = false;
+    // The last word should not rest on what it judges.
+    client.reads_at_once = false;
+    for plan in final_reads(shared) {
+        client.run(Arc::new(plan)).await;
     }
 }
 

@@ -156,6 +156,11 @@ impl Running {
         std::mem::take(&mut self.shared.tally())
     }
 
+    /// How many transactions [`Running::stop`] reads all keys with once more.
+    pub fn final_reads(&self) -> u64 {
+        client::final_reads(&self.shared).len() as u64
+    }
+
     /// Lets every client end its transaction and waits for that.
     pub async fn end(&mut self) {
         self.begin_to_stop();

@@ -15,6 +15,9 @@ use super::network::site_name;
 /// How long a transaction may take, with all its attempts.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long one of the last reads may take: everything serves by then, and what is judged is what it says, not how soon.
+const FINAL_DEADLINE: Duration = Duration::from_secs(60);
+
 /// How long clients that cannot connect wait before they try again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -154,8 +157,10 @@ impl Clients {
     /// Reads all keys of all generations once more, from a site, as the last transactions of the history. Gives how many of these
     /// transactions there were to be, and what they came to.
     pub(crate) async fn read_everything(&self, keyspace: Keyspace, site: String) -> (u64, Tally) {
+        let keyspace = keyspace.with_deadline(FINAL_DEADLINE);
         let load = load(&self.task, keyspace, site, self.next, self.generations, Commits::default());
-        (self.generations, Load { clients: 0, ..load }.start().stop().await)
+        let running = Load { clients: 0, ..load }.start();
+        (running.final_reads(), running.stop().await)
     }
 }
 
