@@ -5,7 +5,7 @@ mod threads;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use quorate_experiments::{Experiment, Report, Settings, svg};
+use quorate_experiments::{Experiment, Report, Settings, of_paper, svg};
 use serde_json::json;
 use threads::Threads;
 
@@ -20,7 +20,9 @@ Examples:
   quorate experiment tapir-deadline --quick
   quorate experiment tapir-deadline --out results --json
 
-Writes NAME.json, NAME.csv and NAME.svg to the directory. low and high are the 95% interval over the seeds, or the least and the greatest where a median is given.")]
+Writes NAME.json, NAME.csv and NAME.svg to the directory. low and high are the 95% interval over the seeds, or the least and the greatest where a median is given. The number of
+the paper is one that it prints, in a table or in its text, or the bounds that it states (paper_low and paper_high in the CSV, paper_range in the JSON); nothing is
+read off a plot.")]
 pub(crate) struct ExperimentArguments {
     /// Which one.
     #[arg(required_unless_present = "list")]
@@ -90,6 +92,11 @@ fn write(directory: &Path, report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A number for people: those near one are mostly ratios.
+fn number(number: f64) -> String {
+    if number.abs() < 10.0 { format!("{number:.2}") } else { format!("{number:.1}") }
+}
+
 /// A report for people.
 fn text(report: &Report) -> String {
     let mut table = Table::new(&[
@@ -105,18 +112,18 @@ fn text(report: &Report) -> String {
         table.row([
             row.series.clone(),
             row.x.to_string(),
-            row.paper.map_or(String::new(), |paper| format!("{paper:.1}")),
-            format!("{:.1}", row.ours),
-            format!("{:.1}", row.low),
-            format!("{:.1}", row.high),
+            of_paper(row.paper, row.paper_range).unwrap_or_default(),
+            number(row.ours),
+            number(row.low),
+            number(row.high),
             row.unit.to_owned(),
         ]);
     }
     let headline = &report.headline;
     let mut text =
         format!("{}\n\n{table}\n\n{}: {:.2} {}", report.what, headline.what, headline.ours, headline.unit);
-    if let Some(paper) = headline.paper {
-        text.push_str(&format!(" (paper: {paper:.2} {})", headline.unit));
+    if let Some(paper) = of_paper(headline.paper, headline.paper_range) {
+        text.push_str(&format!(" (paper: {paper} {})", headline.unit));
     }
     for bound in &report.bounds {
         text.push_str(&format!("\n{bound}"));

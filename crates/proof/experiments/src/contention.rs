@@ -68,6 +68,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             "committed transactions of {kind} at Zipf {exponent}, TAPIR ÷ the best system with leaders"
         ),
         paper: None,
+        paper_range: None,
         ours,
         unit: "×",
     };

@@ -44,5 +44,5 @@ pub mod walter;
 pub mod workers;
 
 pub use catalogue::{Experiment, Settings};
-pub use report::{Bound, Headline, Report, Row};
+pub use report::{Bound, Headline, Report, Row, of_paper};
 pub use workers::{InOrder, Workers};

@@ -31,8 +31,10 @@ pub struct Report {
 pub struct Headline {
     /// Its subject.
     pub what: String,
-    /// The number of the paper; none if the experiment is our own.
+    /// The number of the paper; none if the experiment is our own, or the paper prints no such number.
     pub paper: Option<f64>,
+    /// The bounds of it, where the paper prints these.
+    pub paper_range: Option<[f64; 2]>,
     /// Ours.
     pub ours: f64,
     /// Of both.
@@ -46,8 +48,10 @@ pub struct Row {
     pub series: String,
     /// Where on the x axis.
     pub x: f64,
-    /// The number of the paper; none if it has no such point.
+    /// The number of the paper, as it is printed in a table or in the text, or follows from numbers that are; none if there is none. Nothing is read off a plot.
     pub paper: Option<f64>,
+    /// The bounds of it, where the paper prints these.
+    pub paper_range: Option<[f64; 2]>,
     /// Ours, on average over the seeds, or the median of them.
     pub ours: f64,
     /// The lower end of the 95% interval.
@@ -187,7 +191,7 @@ impl Row {
     /// The average over seeds, with its interval.
     pub fn new(series: impl Into<String>, x: f64, unit: &'static str, samples: &[f64]) -> Self {
         let (ours, low, high) = interval(samples);
-        Row { series: series.into(), x, paper: None, ours, low, high, unit }
+        Row { series: series.into(), x, paper: None, paper_range: None, ours, low, high, unit }
     }
 
     /// The median over seeds. The interval is that of their average.
@@ -196,15 +200,29 @@ impl Row {
     }
 }
 
+/// A number of a paper for people: as it is printed, or its bounds.
+pub fn of_paper(paper: Option<f64>, range: Option<[f64; 2]>) -> Option<String> {
+    let bounds = |[low, high]: [f64; 2]| match low == 0.0 {
+        true => format!("below {high}"),
+        false => format!("{low} to {high}"),
+    };
+    paper.map(|paper| paper.to_string()).or_else(|| range.map(bounds))
+}
+
 impl Report {
     /// The rows as comma-separated values under a header.
     pub fn csv(&self) -> String {
-        let mut text = "series,x,paper,ours,low,high,unit\n".to_owned();
-        for Row { series, x, paper, ours, low, high, unit } in &self.rows {
-            let paper = paper.map_or(String::new(), |paper| paper.to_string());
+        let mut text = "series,x,paper,ours,low,high,unit,paper_low,paper_high\n".to_owned();
+        for Row { series, x, paper, paper_range, ours, low, high, unit } in &self.rows {
+            let cell = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
+            let (paper, least, greatest) = (
+                cell(*paper),
+                cell(paper_range.map(|[low, _]| low)),
+                cell(paper_range.map(|[_, high]| high)),
+            );
             let series = series.replace('"', "\"\"");
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "\"{series}\",{x},{paper},{ours},{low},{high},{unit}");
+            let _ = writeln!(text, "\"{series}\",{x},{paper},{ours},{low},{high},{unit},{least},{greatest}");
         }
         text
     }
@@ -261,8 +279,13 @@ mod tests {
 
     #[test]
     fn rows_are_written_as_they_are() {
-        let row = Row { paper: Some(2.5), ..Row::new("a, \"b\"", 0.9, "ms", &[1.0, 1.0, 1.0]) };
-        let headline = Headline { what: "a".to_owned(), paper: None, ours: 1.0, unit: "ms" };
+        let row = Row {
+            paper: Some(2.5),
+            paper_range: Some([2.0, 3.0]),
+            ..Row::new("a, \"b\"", 0.9, "ms", &[1.0, 1.0, 1.0])
+        };
+        let headline =
+            Headline { what: "a".to_owned(), paper: None, paper_range: None, ours: 1.0, unit: "ms" };
         let report = Report {
             name: "n",
             what: "w",
@@ -272,10 +295,21 @@ mod tests {
             deviations: Vec::new(),
             seed: 1,
         };
-        assert_eq!(report.csv(), "series,x,paper,ours,low,high,unit\n\"a, \"\"b\"\"\",0.9,2.5,1,1,1,ms\n");
+        assert_eq!(
+            report.csv(),
+            "series,x,paper,ours,low,high,unit,paper_low,paper_high\n\"a, \"\"b\"\"\",0.9,2.5,1,1,1,ms,2,3\n"
+        );
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["rows"][0]["paper"], 2.5);
         assert!(json["headline"]["paper"].is_null());
+    }
+
+    #[test]
+    fn numbers_of_papers_are_given_as_they_are_printed() {
+        assert_eq!(of_paper(Some(4.713), None).as_deref(), Some("4.713"));
+        assert_eq!(of_paper(None, Some([10.0, 20.0])).as_deref(), Some("10 to 20"));
+        assert_eq!(of_paper(None, Some([0.0, 90.0])).as_deref(), Some("below 90"));
+        assert_eq!(of_paper(None, None), None);
     }
 
     #[test]

@@ -131,7 +131,8 @@ mod tests {
             Row::new("a < b", 0.9, "ms", &[4.0, 5.0, 6.0]),
             Row::new("c", 0.9, "1/s", &[100.0, 110.0, 120.0]),
         ];
-        let headline = Headline { what: "x".to_owned(), paper: None, ours: 1.0, unit: "ms" };
+        let headline =
+            Headline { what: "x".to_owned(), paper: None, paper_range: None, ours: 1.0, unit: "ms" };
         let report = Report {
             name: "n",
             what: "w & v",

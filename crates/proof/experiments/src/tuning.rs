@@ -73,7 +73,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     let headline = Headline {
         what: "throughput with the settings that are used ÷ with the best of the sweep, of the system for which that is least"
             .to_owned(),
-        paper: None,
+        paper: None, paper_range: None,
         ours: swept.iter().map(|(_, found)| share(found)).fold(f64::INFINITY, f64::min),
         unit: "×",
     };

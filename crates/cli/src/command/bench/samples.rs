@@ -74,7 +74,7 @@ fn report(samples: &[Sample]) -> Report {
         let x = (sample.committed as f64 / 1e5).round() / 10.0;
         let mut row = |series: String, bytes: u64, unit| {
             let ours = (bytes as f64 / f64::from(1 << 20)).round();
-            rows.push(Row { series, x, paper: None, ours, low: ours, high: ours, unit });
+            rows.push(Row { series, x, paper: None, paper_range: None, ours, low: ours, high: ours, unit });
         };
         for (server, bytes) in sample.memory_bytes.iter().enumerate() {
             row(format!("server {}", server + 1), *bytes, "MiB of resident memory");
@@ -88,6 +88,7 @@ fn report(samples: &[Sample]) -> Report {
         headline: Headline {
             what: "on disk at the end".to_owned(),
             paper: None,
+            paper_range: None,
             ours: disk as f64 / f64::from(1 << 20),
             unit: "MiB",
         },

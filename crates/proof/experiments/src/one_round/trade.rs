@@ -1,11 +1,11 @@
 //! `granola-fig12`, `granola-fig13`: TPC-C (Granola paper, section 6.2).
 
-use super::deployment::{Coordination, Labour};
+use super::deployment::{BACK_OFF, Coordination, Labour, VOTES_AHEAD};
 use super::tpcc::{Kinds, LOCK_CHECKS, LOCK_OVERHEAD, Trade, run};
 use crate::catalogue::{Experiment, Settings};
 use crate::deployment::Deployment;
 use crate::load::{Measured, Window};
-use crate::report::{Found, Headline, Runs};
+use crate::report::{Found, Headline, Row, Runs};
 
 /// Figure 12.
 pub const SCALABILITY: Experiment = Experiment {
@@ -71,11 +71,18 @@ fn deviations() -> Vec<String> {
         "Each system counts with the number of transactions in flight that suits it best. After each run the specification's \
          consistency conditions were checked."
             .to_owned(),
+        VOTES_AHEAD.to_owned(),
+        BACK_OFF.to_owned(),
     ]
 }
 
+/// How long a distributed transaction takes in the paper on average, in milliseconds, whatever the number of repositories.
+const PAPER_MS: [(Coordination, f64); 3] =
+    [(Coordination::AtTheClock, 2.9), (Coordination::Locking, 3.2), (Coordination::Sinfonia, 4.9)];
+
 /// The systems that are compared, and the costs of their locks.
-const SCALED: [(Coordination, Labour, &str); 5] = [
+const SCALED: [(Coordination, Labour, &str); 6] = [
+    (Coordination::AtTheClock, MEASURED, ""),
     (Coordination::Timestamps, MEASURED, ""),
     (Coordination::Locking, MEASURED, ""),
     (Coordination::Sinfonia, MEASURED, ""),
@@ -97,26 +104,36 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
             rows.push(best.row(&name, repositories as f64, "1/s", Measured::throughput));
             if repositories > 1 {
                 let latency = |run: &Measured| run.mean_latency_of_ms(|took| took.parts > 1);
-                rows.push(best.row(name, repositories as f64, "ms (distributed)", latency));
+                let paper = (labour == AS_IN_THE_PAPER || coordination == Coordination::AtTheClock)
+                    .then(|| PAPER_MS.iter().find(|(of, _)| *of == coordination).map(|(_, ms)| *ms));
+                let row = best.row(name, repositories as f64, "ms (distributed)", latency);
+                rows.push(Row { paper: paper.flatten(), ..row });
             }
         }
     }
-    let [timestamps, locking, sinfonia, dear_locking, dear_sinfonia] = last;
+    let [at_the_clock, timestamps, locking, sinfonia, dear_locking, dear_sinfonia] = last;
     let headline = Headline {
-        what: "throughput of TPC-C over most repositories, by timestamps ÷ the best that locks, where locks cost what they cost in the \
-               paper"
+        what: "throughput of TPC-C over most repositories, by timestamps at the clock ÷ the best that locks, where locks cost what they cost in \
+               the paper"
             .to_owned(),
-        paper: Some(3.0),
-        ours: timestamps / dear_locking.max(dear_sinfonia),
+        paper: Some(3.0), paper_range: None,
+        ours: at_the_clock / dear_locking.max(dear_sinfonia),
         unit: "×",
     };
     let mut deviations = deviations();
+    deviations.push(
+        "Latencies are those of the number of transactions in flight that gives each system its greatest throughput; the paper does not state its own. Its numbers stand \
+         beside locks as dear as its own."
+            .to_owned(),
+    );
     deviations.push(format!(
         "To prepare, hold and commit takes {:.0} % longer here than to run, and to run beside locks no longer. The paper says that locks \
-         cost about as much as the rest. Both are measured: with locks as cheap as here it is {:.2}× Granola that locks, and {:.2}× Sinfonia.",
+         cost about as much as the rest. Both are measured: with locks as cheap as here it is {:.2}× Granola that locks, and {:.2}× Sinfonia. \
+         Proposed ahead by the votes' delay it is {:.2}× what it is at the clock.",
         LOCK_OVERHEAD * 100.0,
-        timestamps / locking,
-        timestamps / sinfonia,
+        at_the_clock / locking,
+        at_the_clock / sinfonia,
+        timestamps / at_the_clock,
     ));
     Found { headline, rows, deviations, bounds: Vec::new() }
 }
@@ -140,8 +157,14 @@ fn new_orders(settings: &mut Settings<'_>) -> Found {
     let headline = Headline {
         what: "throughput by timestamps with all new orders distributed ÷ with none".to_owned(),
         paper: Some(0.5),
+        paper_range: None,
         ours: by_timestamps.last().copied().unwrap_or_default() / by_timestamps[0],
         unit: "×",
     };
-    Found { headline, rows, deviations: deviations(), bounds: Vec::new() }
+    let mut deviations = deviations();
+    deviations.push(format!(
+        "Locks cost what they cost here: to prepare, hold and commit takes {:.0} % longer than to run.",
+        LOCK_OVERHEAD * 100.0
+    ));
+    Found { headline, rows, deviations, bounds: Vec::new() }
 }

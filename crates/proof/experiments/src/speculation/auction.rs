@@ -94,8 +94,13 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     });
     let what = "RUBiS, peak throughput, STR ÷ the better rival";
     let bounds = vec![Bound::at_least(what, GAIN, climbs.gain_of_str(), "×")];
-    let headline =
-        Headline { what: what.to_owned(), paper: Some(GAIN), ours: climbs.gain_of_str(), unit: "×" };
+    let headline = Headline {
+        what: what.to_owned(),
+        paper: Some(GAIN),
+        paper_range: None,
+        ours: climbs.gain_of_str(),
+        unit: "×",
+    };
     let Mix { update_percent, remote_percent } = Mix::default();
     let mut deviations = vec![
         parameters(&geography(System::External, &auction, 1, &plan)),

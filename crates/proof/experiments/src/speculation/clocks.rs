@@ -88,7 +88,8 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     rows.push(Row { paper: Some(STORAGE), ..Row::of_median("storage, TPC-C", 0.0, "%", &[stored]) });
     let what = "throughput at 200 keys, PreciseClock ÷ physical clocks";
     let paper = KEYS[KEYS.len() - 1].1;
-    let headline = Headline { what: what.to_owned(), paper: Some(paper), ours, unit: "×" };
+    let headline =
+        Headline { what: what.to_owned(), paper: Some(paper), paper_range: None, ours, unit: "×" };
     let bounds = vec![Bound::at_least(what, paper, ours, "×")];
     let deviations = vec![
         parameters(&geography(PRECISE, KEYS[0].0, &plan)),

@@ -179,11 +179,13 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         |of: fn(&Tuned) -> f64| all.iter().filter_map(|load| load.tuned.as_ref().map(of)).reduce(f64::min);
     let dip = 100.0 * all.iter().map(|load| greatest_dip(&load.fixed)).fold(0.0, f64::max);
     let what_dips = "one maximum over degrees: how far throughput falls between two that are better";
-    let mut headline = Headline { what: what_dips.to_owned(), paper: None, ours: dip, unit: "%" };
+    let mut headline =
+        Headline { what: what_dips.to_owned(), paper: None, paper_range: None, ours: dip, unit: "%" };
     let mut bounds = vec![Bound::at_most(what_dips, 3.0, dip, "%")];
     if let (Some(of_best), Some(of_none)) = (least(|tuned| tuned.of_best), least(|tuned| tuned.of_none)) {
         let what = "throughput of the tuner, settled, ÷ that of the best static degree, of the load for which it is least";
-        headline = Headline { what: what.to_owned(), paper: None, ours: of_best, unit: "×" };
+        headline =
+            Headline { what: what.to_owned(), paper: None, paper_range: None, ours: of_best, unit: "×" };
         bounds.push(Bound::at_least(what, 0.95, of_best, "×"));
         let what = "throughput of the tuner ÷ that of none, of the seed for which it is least";
         bounds.push(Bound::at_least(what, 0.97, of_none, "×"));

@@ -175,6 +175,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     let headline = Headline {
         what: "TPC-C A, peak throughput, STR ÷ the better rival".to_owned(),
         paper: Some(GAINS[0]),
+        paper_range: None,
         ours: bounds[0].ours,
         unit: "×",
     };

@@ -134,12 +134,17 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             operations.expected(1),
             operations.expected(2)
         ));
+        if let Some([_, one, two]) = operations.paper {
+            let row = Row::new(format!("{mix}, two sites ÷ one"), x, "×", &[ratio; 3]);
+            rows.push(Row { paper: Some(two / one), ..row });
+        }
         bounds.push(Bound::at_least(format!("{mix}, two sites ÷ one"), 1.9, ratio, "×"));
         mixed = ratio;
     }
     let headline = Headline {
         what: "ReTwis, mixed, two sites ÷ one".to_owned(),
-        paper: Some(2.0),
+        paper: None,
+        paper_range: None,
         ours: mixed,
         unit: "×",
     };

@@ -69,6 +69,7 @@ fn base(settings: &mut Settings<'_>) -> Found {
     let headline = Headline {
         what: "transactions that write one object".to_owned(),
         paper: Some(33.5),
+        paper_range: None,
         ours: rows[2].ours,
         unit: THOUSANDS,
     };
@@ -169,8 +170,13 @@ fn by_sites(settings: &mut Settings<'_>) -> Found {
         of_the_paper.push(format!("{name} {:.1}", mix.expected_of_the_paper(SITES)));
     }
     let ours = reads[SITES - 1] / reads[0];
-    let headline =
-        Headline { what: "reads, four sites ÷ one".to_owned(), paper: Some(4.0), ours, unit: "×" };
+    let headline = Headline {
+        what: "reads, four sites ÷ one".to_owned(),
+        paper: Some(4.0),
+        paper_range: None,
+        ours,
+        unit: "×",
+    };
     let bounds = vec![Bound::at_least("reads, four sites ÷ one", 3.8, ours, "×")];
     let deviations = vec![
         format!(
