@@ -160,7 +160,7 @@ pub(crate) async fn list(txn: &Transaction) -> Result<Vec<Definition>> {
 }
 
 /// Refuses an application where no shard runs procedures, or whose name is none.
-fn validate_application(options: &KeyspaceOptions, application: &str) -> Result<(), Invalid> {
+pub(crate) fn validate_application(options: &KeyspaceOptions, application: &str) -> Result<(), Invalid> {
     if options.isolation != Isolation::Serializable || options.comparison.is_some() {
         return Err(Invalid::NoApplication { isolation: options.isolation });
     }
@@ -191,9 +191,6 @@ pub(crate) async fn create(
             return Err(Invalid::NoTimestamping { isolation: options.isolation }.into());
         }
         timestamping.validate(options.clock_bound).map_err(Invalid::Timestamping)?;
-    }
-    if let Some(application) = &options.application {
-        validate_application(options, application)?;
     }
     let sites = directory.sites(&options.sites)?;
     let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, options.isolation, &sites));

@@ -132,6 +132,7 @@ impl Database {
     /// Refuses an application that a node is not linked with which would be asked to call it. A node that does not answer refuses its replicas itself.
     async fn refuse_without_application(&self, options: &KeyspaceOptions) -> Result<()> {
         let Some(name) = &options.application else { return Ok(()) };
+        catalogue::validate_application(options, name)?;
         let directory = self.shared().places.directory();
         let sites = directory.sites(&options.sites)?;
         let nodes = &directory.topology().nodes;

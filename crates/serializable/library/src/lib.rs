@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
 //! | `rubis/interaction` | linked: the interactions of RUBiS |
-//! | `APPLICATION/…` | [linked](link) by who builds the server, in keyspaces that name the application |
+//! | `APPLICATION/…` | [linked](link) by the program that starts the server, in keyspaces that name the application |
 //! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
 //!
 //! A module that this process has loaded lately is not loaded again (`recent`).
