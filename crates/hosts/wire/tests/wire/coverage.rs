@@ -16,7 +16,7 @@ use crate::roots;
 const TIMES_MIN: usize = 3;
 
 /// Fields whose check leaves no room for all that their type has: `sound` draws the edges that are left.
-const CHECKED: [(&str, &str); 22] = [
+const CHECKED: [(&str, &str); 23] = [
     ("Speculation", "chain_max"),
     ("Transaction", "participants"),
     ("Tenure", "members"),
@@ -29,6 +29,7 @@ const CHECKED: [(&str, &str); 22] = [
     ("Keyspace", "name"),
     ("Keyspace", "shards"),
     ("Keyspace", "clock_bound"),
+    ("Keyspace", "application"),
     ("Dropped", "name"),
     ("Dropped", "former_names"),
     ("verify.Request", "path"),
