@@ -79,6 +79,7 @@ const CALIBRATE: &str = "quorate-calibrate";
 const TORTURE: &str = "quorate-torture";
 const CLI: &str = "quorate-cli";
 const XTASK: &str = "xtask";
+const MUTANTS: &str = "quorate-mutants";
 
 /// A folder of crates. Crates of a layer import each other, and those of layers above it in [`LAYERS`].
 pub(crate) struct Layer {
@@ -117,7 +118,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 37] = [
+pub(crate) const CRATES: [Crate; 38] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -481,4 +482,11 @@ pub(crate) const CRATES: [Crate; 37] = [
         kind: Kind::Host,
     },
     Crate { package: XTASK, folder: "xtask", what: "the checks", may_import: &[], kind: Kind::Host },
+    Crate {
+        package: MUTANTS,
+        folder: "xtask/mutants",
+        what: "changes protocol crates line by line, and counts which changes tests and seeds notice ([ADR 0057](adr/0057-mutants-in-one-build.md))",
+        may_import: &[],
+        kind: Kind::Host,
+    },
 ];

@@ -48,6 +48,7 @@ Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; 
        cargo xtask pin               hunt every planted bug anew, and write the seeds that catch them
        cargo xtask soak              all seeds, all crash points, all hunts: hours
        cargo xtask stages            list the stages
+       cargo xtask mutants --help    changes lines of protocol crates, and counts which changes are noticed
 
 Examples:
   cargo xtask check                 what CI runs
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         ["pin"] => simulation::pin(&repository()),
         ["soak"] => simulation::soak(&repository()),
         ["stages"] => check::list(),
+        ["mutants", options @ ..] => mutants(&repository(), options),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
@@ -79,6 +81,20 @@ fn main() -> ExitCode {
 fn repository() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     package.and_then(|package| package.parent().map(PathBuf::from)).unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// Runs the program that has dependencies, so that this one has none.
+fn mutants(root: &std::path::Path, options: &[&str]) -> ExitCode {
+    let run = ["run", "--quiet", "--locked", "--package", "quorate-mutants", "--"];
+    match shell::cargo_command(root, &[&run[..], options].concat()).status() {
+        Ok(status) => {
+            status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+        Err(error) => {
+            eprintln!("cargo run: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn fix(root: &std::path::Path) -> ExitCode {
