@@ -1,16 +1,17 @@
 //! What a backup coordinator concludes, one answer at a time: nothing before so many have said so as the rule wants.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::command::Outcome;
-use quorate_core::machine::OutboxOf;
+use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
     Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
 use quorate_tapir::message::{Decision, Prepare, RecordedVote, Vote};
-use quorate_tapir::{Boot, Message, Replica, ReplicaConfig};
+use quorate_tapir::{Boot, Message, Replica, ReplicaConfig, ReplicaTimer};
 
 const TRANSACTION: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
 const TIMESTAMP: Timestamp = Timestamp { micros: 50, client: ClientId(7) };
@@ -37,6 +38,8 @@ struct Backup {
     replica: Replica,
     ballot: Ballot,
     participants: Vec<ShardId>,
+    now: Instant,
+    random: Random,
 }
 
 impl Backup {
@@ -51,7 +54,13 @@ impl Backup {
     fn asked_by(asker: Address, participants: Vec<ShardId>, replicas: usize, timestamp: Timestamp) -> Self {
         let config = ReplicaConfig::new(member(0), GroupSize::new(replicas).unwrap(), Boot::Initialise);
         let replica = Replica::restore(config, []);
-        let mut backup = Backup { replica, ballot: Ballot::ORIGINAL, participants: participants.clone() };
+        let mut backup = Backup {
+            replica,
+            ballot: Ballot::ORIGINAL,
+            participants: participants.clone(),
+            now: Instant::START,
+            random: Random::new(1),
+        };
         let said =
             backup.hears(asker, Message::Recover { transaction: TRANSACTION, participants, timestamp });
         backup.ballot = said.iter().find_map(elected).expect("it holds an election");
@@ -60,11 +69,20 @@ impl Backup {
 
     /// What it says to anybody when a replica of its group tells it something; each thing once, whoever it goes to.
     fn hears(&mut self, from: impl Into<Address>, message: Message) -> Vec<Message> {
+        self.steps(Input::Message { from: from.into(), epoch: Epoch::FIRST, message })
+    }
+
+    /// What it says when it looks at its recoveries after some time.
+    fn looks_after(&mut self, time: Duration) -> Vec<Message> {
+        self.now = self.now + time;
+        self.steps(Input::Timer(ReplicaTimer::Sweep))
+    }
+
+    fn steps(&mut self, input: InputOf<Replica>) -> Vec<Message> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
-        let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
-        let mut context = Context { now: Instant::START, clock, random: &mut random };
-        let from = from.into();
-        self.replica.step(&mut context, Input::Message { from, epoch: Epoch::FIRST, message }, &mut outbox);
+        let clock = ClockTime::from_micros(CLOCK_MICROS);
+        let mut context = Context { now: self.now, clock, random: &mut self.random };
+        self.replica.step(&mut context, input, &mut outbox);
         let mut said = Vec::new();
         for effect in outbox.drain() {
             if let Effect::Send { message, .. } = effect
@@ -415,4 +433,72 @@ fn an_overtaken_backup_coordinator_stands_back() {
     backup.hears(member(2), Message::Superseded { transaction: TRANSACTION, promised });
     let said = backup.promise(member(0), ballot, 0, None, false);
     assert!(said.is_empty(), "another may have concluded something else: {said:?}");
+}
+
+/// What one replica of three tells in every election.
+#[derive(Clone, Copy, Debug)]
+enum Tells {
+    Nothing,
+    Outcome,
+    Accepted,
+    Vote,
+    Settled,
+}
+
+/// After how many elections a recovery is given up in which one replica of three answers; none if it goes on.
+fn given_up_after(asker: Address, tells: Tells) -> Option<u32> {
+    let mut backup = Backup::asked_by(asker, vec![ShardId(1)], 3, TIMESTAMP);
+    let quarter =
+        ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise).recovery_timeout / 4;
+    let mut elections = 1;
+    for _ in 0..400 {
+        let vote = RecordedVote {
+            number: 1,
+            prepare: prepare(vec![ShardId(1)]),
+            vote: Vote::Ok,
+            finalized: None,
+            held: true,
+        };
+        let reply = Message::CoordinatorChangeReply {
+            transaction: TRANSACTION,
+            ballot: backup.ballot,
+            view: View(0),
+            outcome: matches!(tells, Tells::Outcome).then_some(Outcome::Aborted),
+            committed: None,
+            votes: matches!(tells, Tells::Vote).then_some(vote).into_iter().collect(),
+            accepted: matches!(tells, Tells::Accepted).then_some((Ballot(1), Outcome::Aborted)),
+            settled: matches!(tells, Tells::Settled),
+        };
+        backup.hears(member(2), reply);
+        let said = backup.looks_after(quarter);
+        if backup.replica.recoveries() == 0 {
+            return Some(elections);
+        }
+        if let Some(ballot) = said.iter().find_map(elected).filter(|ballot| *ballot > backup.ballot) {
+            backup.ballot = ballot;
+            elections += 1;
+        }
+    }
+    None
+}
+
+/// Of a transaction that clients make up nothing is ever found, and nobody waits for it.
+#[test]
+fn only_what_nobody_knows_and_no_replica_asks_for_is_given_up_and_not_before_some_elections() {
+    let stranger = Address::Client(ClientId(9));
+    assert_eq!(given_up_after(stranger, Tells::Nothing), Some(3));
+    assert_eq!(given_up_after(member(1).into(), Tells::Nothing), None);
+    for tells in [Tells::Outcome, Tells::Accepted, Tells::Vote, Tells::Settled] {
+        assert_eq!(given_up_after(stranger, tells), None, "{tells:?}");
+    }
+}
+
+/// The client that began it knows who takes part, and the shard that was asked does not.
+#[test]
+fn a_recovery_is_passed_on_to_a_shard_that_takes_part() {
+    let mut backup = Backup::asked_by(Address::Client(ClientId(9)), vec![ShardId(1)], 3, TIMESTAMP);
+    backup.participants = vec![ShardId(2)];
+    let said = backup.promise(member(1), backup.ballot, 0, Some(Vote::Ok), false);
+    assert_eq!(said, [recover(&[2], TIMESTAMP)]);
+    assert_eq!(backup.replica.recoveries(), 0);
 }
