@@ -11,6 +11,7 @@ Usage: cargo xtask mutants [OPTION…]
 Changes protocol crates, one line at a time, and counts which changes the tests of the crate and seeds of the simulator notice.
 
   --crate NAME          mutants of this crate; may be repeated (default: all of tapir, ir, granola, log, configuration, walter, str, qwstore)
+  --in PATH             only files whose path holds this, such as src/recovery
   --by WHAT             tests: the tests of the crate; simulator: seeds; both: seeds for what the tests do not notice (default)
   --sample N            N mutants of each crate, drawn by --seed (default: all)
   --seed S              another sample (default 1)
@@ -51,6 +52,8 @@ impl By {
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) crates: Vec<&'static Target>,
+    /// What the path of a file must hold.
+    pub(crate) within: Option<String>,
     pub(crate) by: By,
     pub(crate) sample: Option<usize>,
     pub(crate) seed: u64,
@@ -71,6 +74,7 @@ impl Arguments {
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let mut arguments = Arguments {
             crates: Vec::new(),
+            within: None,
             by: By::Both,
             sample: None,
             seed: 1,
@@ -93,6 +97,7 @@ impl Arguments {
             let mut value = || words.next().ok_or_else(|| format!("{option} needs a value"));
             match option {
                 "--crate" => arguments.crates.push(Target::named(value()?)?),
+                "--in" => arguments.within = Some(value()?.to_owned()),
                 "--by" => arguments.by = by(value()?)?,
                 "--sample" => arguments.sample = Some(number(option, value()?)? as usize),
                 "--seed" => arguments.seed = number(option, value()?)?,

@@ -63,11 +63,11 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         .map_err(|error| format!("{}: {error}", workspace.copy.display()))?;
     workspace.copy(root, &catalogue)?;
     let targets = targets(&catalogue, &wanted);
-    let packages = if arguments.by.tests() {
-        targets.iter().map(|target| target.package()).collect()
-    } else {
-        Vec::new()
-    };
+    let mut packages = BTreeSet::new();
+    if arguments.by.tests() {
+        packages.extend(targets.iter().flat_map(|target| target.judges()).map(Target::package));
+    }
+    let packages: Vec<String> = packages.into_iter().collect();
     let built = compile::build(&workspace, &catalogue, &packages, arguments.by.simulator())?;
     let possible = wanted.into_iter().filter(|mutant| !built.dropped.contains(&mutant.id)).collect();
     let mut run = Run {
@@ -83,9 +83,10 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     for target in targets {
         let begin = Instant::now();
         if arguments.by.tests() {
-            let binaries =
-                built.tests.get(&workspace.copy.join(target.folder)).map_or(&[][..], Vec::as_slice);
-            run.by_tests(target, binaries)?;
+            for judge in target.judges() {
+                let binaries = built.tests.get(&workspace.copy.join(judge.folder));
+                run.by_tests(target, judge, binaries.map_or(&[][..], Vec::as_slice))?;
+            }
         }
         if let Some(program) = &built.seeds {
             run.by_simulator(target, program)?;
@@ -115,6 +116,7 @@ fn wanted<'a>(
         let is_new = |lines| changed::touches(lines, &source.path, first, last);
         (arguments.crates.contains(&source.target) || !arguments.only.is_empty())
             && (arguments.only.is_empty() || arguments.only.contains(&mutant.id))
+            && arguments.within.as_ref().is_none_or(|within| source.path.contains(within.as_str()))
             && lines.as_ref().is_none_or(is_new)
     };
     Ok(catalogue.mutants.iter().filter(is_wanted).collect())
@@ -161,23 +163,40 @@ impl<'a> Run<'a> {
         self.chosen.iter().copied().filter(|mutant| self.catalogue.source(mutant).target == target).collect()
     }
 
-    fn by_tests(&mut self, target: &'static Target, binaries: &[PathBuf]) -> Result<(), String> {
-        let tests = Tests::noted(self.workspace, target, binaries, self.arguments.jobs)?;
-        let mutants = self.of(target);
-        let verdicts = self.judged(target.name, "tests", &tests.stamp, &mutants, &|mutant| {
+    /// Puts mutants of a crate before the tests of a crate.
+    fn by_tests(
+        &mut self,
+        target: &'static Target,
+        judge: &Target,
+        binaries: &[PathBuf],
+    ) -> Result<(), String> {
+        let mutants = self.survivors(target);
+        if mutants.is_empty() || self.is_over() {
+            return Ok(());
+        }
+        let tests = Tests::noted(self.workspace, judge, binaries, self.arguments.jobs)?;
+        let by = if target == judge { "tests".to_owned() } else { format!("tests of {}", judge.name) };
+        let verdicts = self.judged(target.name, &by, &tests.stamp, &mutants, &|mutant| {
             tests.judge(mutant.number, self.catalogue.first(mutant))
         })?;
         for (mutant, verdict) in verdicts {
-            self.known.entry(mutant).or_default().tests = Some(verdict);
+            let known = &mut self.known.entry(mutant).or_default().tests;
+            if verdict != Verdict::Unreached || known.is_none() {
+                *known = Some(verdict);
+            }
         }
         Ok(())
     }
 
+    /// The chosen mutants of a crate that nothing has noticed yet.
+    fn survivors(&self, target: &Target) -> Vec<&'a Named> {
+        let is_caught = |mutant: &&Named| self.known.get(&mutant.number).is_some_and(Known::is_caught);
+        self.of(target).into_iter().filter(|mutant| !is_caught(mutant)).collect()
+    }
+
     fn by_simulator(&mut self, target: &'static Target, program: &Path) -> Result<(), String> {
         for system in target.systems {
-            let is_caught = |mutant: &&Named| self.known.get(&mutant.number).is_some_and(Known::is_caught);
-            let mutants: Vec<&Named> =
-                self.of(target).into_iter().filter(|mutant| !is_caught(mutant)).collect();
+            let mutants = self.survivors(target);
             if mutants.is_empty() || self.is_over() {
                 break;
             }

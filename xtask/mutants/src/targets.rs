@@ -7,6 +7,8 @@ pub(crate) struct Target {
     pub(crate) name: &'static str,
     /// Its folder, from the root of the repository.
     pub(crate) folder: &'static str,
+    /// The crates whose tests execute it beside its own, because it is generic and they say over what.
+    pub(crate) users: &'static [&'static str],
     /// The systems whose seeds execute it, those that find most first.
     pub(crate) systems: &'static [&'static str],
 }
@@ -15,6 +17,13 @@ impl Target {
     /// The name of its package.
     pub(crate) fn package(&self) -> String {
         format!("quorate-{}", self.name)
+    }
+
+    /// The crates whose tests judge it, its own first.
+    pub(crate) fn judges(&self) -> impl Iterator<Item = &'static Target> {
+        let name = self.name;
+        let of = |name: &str| TARGETS.iter().find(|target| target.name == name);
+        of(name).into_iter().chain(self.users.iter().filter_map(move |user| of(user)))
     }
 
     /// The target with a name.
@@ -31,16 +40,27 @@ impl Target {
 }
 
 pub(crate) const TARGETS: [Target; 8] = [
-    Target { name: "tapir", folder: "crates/protocols/tapir", systems: &["strict"] },
-    Target { name: "ir", folder: "crates/replication/ir", systems: &["strict", "qwstore"] },
-    Target { name: "granola", folder: "crates/protocols/granola", systems: &["serializable"] },
+    Target { name: "tapir", folder: "crates/protocols/tapir", users: &[], systems: &["strict"] },
+    Target {
+        name: "ir",
+        folder: "crates/replication/ir",
+        users: &["tapir"],
+        systems: &["strict", "qwstore"],
+    },
+    Target { name: "granola", folder: "crates/protocols/granola", users: &[], systems: &["serializable"] },
     Target {
         name: "log",
         folder: "crates/replication/log",
+        users: &[],
         systems: &["serializable", "configuration", "snapshot"],
     },
-    Target { name: "configuration", folder: "crates/services/configuration", systems: &["configuration"] },
-    Target { name: "walter", folder: "crates/protocols/walter", systems: &["parallel-snapshot"] },
-    Target { name: "str", folder: "crates/protocols/str", systems: &["snapshot"] },
-    Target { name: "qwstore", folder: "crates/rivals/qwstore", systems: &["qwstore"] },
+    Target {
+        name: "configuration",
+        folder: "crates/services/configuration",
+        users: &[],
+        systems: &["configuration"],
+    },
+    Target { name: "walter", folder: "crates/protocols/walter", users: &[], systems: &["parallel-snapshot"] },
+    Target { name: "str", folder: "crates/protocols/str", users: &[], systems: &["snapshot"] },
+    Target { name: "qwstore", folder: "crates/rivals/qwstore", users: &[], systems: &["qwstore"] },
 ];

@@ -21,8 +21,8 @@ use crate::workspace::{Workspace, known};
 const TOGETHER_MS: u64 = 400;
 
 /// A test may take this much longer than without a mutant, and this time beside that.
-const FACTOR: u32 = 10;
-const GRACE: Duration = Duration::from_secs(10);
+const FACTOR: u32 = 5;
+const GRACE: Duration = Duration::from_secs(5);
 
 /// So long a test may take when it is run for the first time.
 const FIRST_MAX: Duration = Duration::from_secs(600);
