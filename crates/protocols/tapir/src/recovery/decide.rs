@@ -343,8 +343,8 @@ mod tests {
     }
 
     /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
-    /// final OK without a hold, `g` the same and a further prepare in its place, `A` ABORT, `X` final ABORT, `C` committed,
-    /// `R` aborted, `s` settled; all at timestamp 10.
+    /// final OK without a hold, `g` the same and a further prepare in its place, `A` ABORT, `X` final ABORT, `G` and `Y`
+    /// final OK and ABORT of a backup coordinator, `n` the further prepare alone, `C` committed, `R` aborted, `s` settled; all at timestamp 10.
     fn shard(text: &str, participants: &[ShardId]) -> ShardReplies {
         let contents =
             Arc::new(Transaction { participants: participants.to_vec(), ..Transaction::default() });
@@ -367,6 +367,9 @@ mod tests {
                 'A' => (None, vec![vote(Vote::Abort, false, false)]),
                 'g' => (None, vec![vote(Vote::Ok, true, false), further(vote(Vote::Ok, false, true))]),
                 'X' => (None, vec![vote(Vote::Abort, true, false)]),
+                'G' => (None, vec![later(vote(Vote::Ok, true, true))]),
+                'Y' => (None, vec![later(vote(Vote::Abort, true, false))]),
+                'n' => (None, vec![further(vote(Vote::Ok, false, true))]),
                 'C' => (Some(Outcome::Committed(at(10))), vec![]),
                 'R' => (Some(Outcome::Aborted), vec![]),
                 _ => panic!("no such reply: {letter}"),
@@ -377,6 +380,11 @@ mod tests {
             shard.add(ReplicaIndex(index as u8), reply);
         }
         shard
+    }
+
+    /// The same vote, made final by a backup coordinator.
+    fn later(vote: RecordedVote) -> RecordedVote {
+        RecordedVote { finalized: Some(Ballot(3)), ..vote }
     }
 
     /// The same vote on the next prepare of the transaction.
@@ -440,6 +448,14 @@ mod tests {
             (&["OOO.."], "commit"),
             (&["OO-.."], "uncertain"),
             (&["OO---"], "abort"),
+            // A hold that a later prepare has displaced speaks against the earlier one, and none for another.
+            (&["Ooo"], "abort"),
+            (&["On."], "uncertain"),
+            // What was made final last counts.
+            (&["FFY"], "abort"),
+            (&["GGX"], "commit"),
+            // One shard that is against it is enough, whatever another may still say.
+            (&["AA.", "OA."], "abort"),
         ];
         for (shards, expected) in table {
             assert_eq!(finding(shards), *expected, "{shards:?}");
