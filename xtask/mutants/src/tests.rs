@@ -24,8 +24,8 @@ const TOGETHER_MS: u64 = 400;
 const FACTOR: u32 = 5;
 const GRACE: Duration = Duration::from_secs(5);
 
-/// So long a test may take when it is run for the first time.
-const FIRST_MAX: Duration = Duration::from_secs(600);
+/// A test that takes longer than this is not asked: each mutant that survives would cost as much.
+const FIRST_MAX: Duration = Duration::from_secs(40);
 
 /// A test, and what is known of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,14 +104,19 @@ impl Tests {
             let _ = fs::remove_file(&notebook);
             let reached = text.lines().filter_map(|line| line.parse().ok()).collect();
             let test = Test { binary: binary.clone(), name: name.clone(), millis, reached };
-            (test, matches!(end, Ok(End::Exit { success: true, .. })))
+            let why_not = match end {
+                Ok(End::Exit { success: true, .. }) => None,
+                Ok(End::Exit { .. }) => Some("fails without a mutant".to_owned()),
+                Ok(End::Late) => Some("takes too long".to_owned()),
+                Err(error) => Some(error),
+            };
+            (test, why_not)
         });
         let mut tests = Vec::new();
-        for (test, passed) in noted {
-            if passed {
-                tests.push(test);
-            } else {
-                eprintln!("{}: {} fails without a mutant, and is not asked", target.name, test.name);
+        for (test, why_not) in noted {
+            match why_not {
+                None => tests.push(test),
+                Some(reason) => eprintln!("{}: {} {reason}, and is not asked", target.name, test.name),
             }
         }
         tests.sort_by_key(|test| test.millis);
