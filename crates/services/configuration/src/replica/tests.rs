@@ -1,5 +1,7 @@
 //! One replica: what comes in, and the exact messages that come out.
 
+mod bounds;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,14 +76,18 @@ fn seconds(seconds: f64) -> Duration {
 
 impl World {
     fn new(rules: Rules) -> Self {
+        World::with_config(|config| config.rules = rules)
+    }
+
+    fn with_config(change: impl FnOnce(&mut ReplicaConfig)) -> Self {
         let limits = Limits { changes_max: 3, ..Limits::DEFAULT };
-        let config = ReplicaConfig {
-            rules,
+        let mut config = ReplicaConfig {
             limits,
             watches_max: 3,
             watches_of_client_max: 2,
             ..ReplicaConfig::new(ReplicaId::default())
         };
+        change(&mut config);
         World {
             replica: Replica::new(config),
             log: FakeLog::default(),

@@ -265,3 +265,57 @@ fn pages_hold_all_of_the_state_and_are_alike_however_they_were_come_by() {
         assert_eq!(pages(&planted.state, 1) != small, differs, "{}", plant.id());
     }
 }
+
+/// What is deleted is bound to nothing, whatever the client has written beside it.
+#[test]
+fn only_what_is_stored_is_bound_to_a_lease() {
+    let mut world = World::new(Rules::SOUND);
+    let (mine, yours) = (lease(1, 1), lease(2, 1));
+    world.apply(Entry::Grant { lease: mine, duration: Duration::from_secs(1) });
+    let delete = Put { lease: Some(yours), ..put("a", None) };
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![delete]), written(1));
+    world.write(id(1, 2, 0), vec![], vec![bound("a", mine), bound("b", mine)]);
+    assert_eq!(world.state.bound[&mine].len(), 2);
+    world.write(id(1, 3, 0), vec![], vec![put("a", Some("1"))]);
+    assert_eq!(world.state.bound[&mine].len(), 1);
+    world.write(id(1, 4, 0), vec![], vec![put("b", None)]);
+    assert!(world.state.bound.is_empty(), "nothing is left of it");
+}
+
+#[test]
+fn a_lease_that_ends_makes_room_for_another_of_its_client() {
+    let mut world = World::new(Rules::SOUND);
+    let grant = |world: &mut World, number| {
+        let grant = Entry::Grant { lease: lease(1, number), duration: Duration::from_secs(1) };
+        world.apply(grant) == Applied::Granted(true)
+    };
+    assert!(grant(&mut world, 1) && grant(&mut world, 2) && !grant(&mut world, 3));
+    world.apply(Entry::End { lease: lease(1, 1) });
+    assert!(grant(&mut world, 3) && !grant(&mut world, 4));
+}
+
+#[test]
+fn a_page_holds_as_many_keys_as_there_is_room_for_and_each_once() {
+    let limits = Limits { bytes_max: 10_000, ..LIMITS };
+    let mut world = World { state: State::new(limits, Rules::SOUND) };
+    let keys = ["0123456789a", "0123456789b", "0123456789c", "0123456789d", "0123456789e"];
+    world.write(id(1, 1, 0), vec![], keys.map(|key| put(key, Some("1"))).into());
+    world.apply(Entry::Grant { lease: lease(1, 1), duration: Duration::from_secs(1) });
+    let of = |bytes_max| {
+        let keys = |page: Page| match page {
+            Page::Keys(keys) => Some(keys.len()),
+            _ => None,
+        };
+        pages(&world.state, bytes_max).into_iter().filter_map(keys).collect::<Vec<_>>()
+    };
+    let one = 64 + 11 + 1;
+    assert_eq!(of(2 * one), [2, 2, 1]);
+    assert_eq!(of(2 * one + 1), [3, 2]);
+    assert_eq!(of(1), [1, 1, 1, 1, 1]);
+    let copy = State::from_pages(Position(7), pages(&world.state, 1), limits, Rules::SOUND);
+    assert_eq!((copy.position, copy.keys()), (Position(7), 5));
+    assert_eq!(copy.leases().collect::<Vec<_>>(), [(lease(1, 1), Duration::from_secs(1))]);
+    // Where there are no leases there is no page of them, which would be the first and the last.
+    world.apply(Entry::End { lease: lease(1, 1) });
+    assert!(!pages(&world.state, 1).iter().any(|page| matches!(page, Page::Leases(_))));
+}
