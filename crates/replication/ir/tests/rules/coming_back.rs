@@ -223,3 +223,18 @@ fn a_life_that_was_noted_binds_after_a_restart_and_is_handed_on() {
     });
     assert_eq!(told, Some(BTreeMap::from([(ReplicaIndex(0), 3)])));
 }
+
+/// That was said before its life was noted, or while it had another one.
+#[test]
+fn an_answer_to_an_earlier_question_does_not_count() {
+    let mut member = Member::coming_back(0, 3);
+    let (nonce, _) = member.asks();
+    for from in [1, 2] {
+        member.is_told(from, nonce - 1, is_in(7));
+    }
+    assert_eq!((member.replica.status(), member.replica.view()), (Status::Recovering, View(0)));
+    for from in [1, 2] {
+        member.is_told(from, nonce, is_in(3));
+    }
+    assert_eq!(member.replica.view(), View(4), "and not that which was told before");
+}

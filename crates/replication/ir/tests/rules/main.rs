@@ -854,6 +854,35 @@ fn what_has_arrived_in_part_is_asked_for_only_in_its_view() {
     assert!(!asks(&mut joiner), "the leader of view 4 has sent nothing yet");
 }
 
+/// How often a replica that has been sent the first of so many parts looks in vain before it tries another view. The same part
+/// comes again and again, so its sender is there; `new_after` looks the next one comes.
+fn looks_in_vain(new_after: Option<usize>) -> usize {
+    let mut joiner = Member::new(2);
+    let part = |index| Part { series: 7, index, count: 3 };
+    joiner.is_started_in(part(0));
+    for looks in 1..100 {
+        joiner.replica.on_view_change_timeout(&mut joiner.desk);
+        if joiner.replica.view() > View(1) {
+            return looks;
+        }
+        joiner.is_started_in(part(u32::from(new_after == Some(looks))));
+    }
+    panic!("it waits for ever");
+}
+
+#[test]
+fn a_record_that_arrives_in_parts_is_waited_for_while_parts_arrive_that_are_new() {
+    assert_eq!(looks_in_vain(None), 16, "four times as often as for a leader that is silent");
+    assert_eq!(looks_in_vain(Some(10)), 26);
+    let mut silent = Member::new(2);
+    silent.is_started_in(Part { series: 7, index: 0, count: 3 });
+    for _ in 0..4 {
+        assert_eq!(silent.replica.view(), View(1));
+        silent.replica.on_view_change_timeout(&mut silent.desk);
+    }
+    assert!(silent.replica.view() > View(1));
+}
+
 #[test]
 fn a_record_that_builds_on_an_unknown_base_is_not_taken() {
     let mut member = Member::new(2);

@@ -68,3 +68,31 @@ fn state_takes_the_place_of_what_lies_below_its_floor_as_a_whole() {
     record.forget_below(at(10));
     assert!(!record.holds(transaction(1)) && record.holds(transaction(2)));
 }
+
+/// A later prepare has taken the place of one that the base of the view holds, and may have been made final elsewhere.
+#[test]
+fn of_two_votes_on_a_transaction_a_view_drops_the_one_that_came_after_its_base() {
+    let mut member = Member::new(2);
+    let page = votes(1, vec![vote(1, 50, true, State::Finalized(Ballot(0)))]);
+    member.is_started(Start { view: 1, since: Some(0), page, floor: None, state: None });
+    member.proposes(1, 2, 60);
+    assert_eq!((member.verdict(1, 1), member.verdict(1, 2)), (Some(true), Some(true)));
+    let page = RecordPage::default();
+    member.is_started(Start { view: 4, since: Some(1), page, floor: None, state: None });
+    assert!(member.is_normal_in(4));
+    assert_eq!((member.verdict(1, 1), member.verdict(1, 2)), (Some(true), None));
+}
+
+/// Else the same prepare could get another vote.
+#[test]
+fn a_transaction_with_a_vote_above_the_floor_is_kept_whatever_lies_below() {
+    let mut member = Member::new(0);
+    member.proposes(1, 1, 5);
+    member.finalizes(1, false, 0, 1);
+    member.proposes(1, 2, 15);
+    member.proposes(2, 1, 6);
+    member.finalizes(2, false, 0, 1);
+    member.collects(10);
+    assert_eq!((member.verdict(1, 1), member.verdict(1, 2)), (Some(false), Some(true)));
+    assert_eq!(member.verdict(2, 1), None, "a verdict against what lies below says no more than the floor");
+}
