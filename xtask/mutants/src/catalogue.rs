@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::generator::{self, Mutant, Site, site};
 use crate::targets::{TARGETS, Target};
 
+/// Each file has numbers of its own, so that a change of one changes no number of another, and cargo need not build that again.
+const NUMBERS_PER_FILE: u32 = 2_048;
+
 /// A source file with mutants.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -62,8 +65,10 @@ impl Catalogue {
         let sites = generator::sites(&text).map_err(|error| format!("{path}: {error}"))?;
         let mut firsts = Vec::with_capacity(sites.len());
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        let mut number = self.sources.len() as u32 * NUMBERS_PER_FILE;
+        let most = number + NUMBERS_PER_FILE;
         for (index, site) in sites.iter().enumerate() {
-            firsts.push(self.mutants.len() as u32);
+            firsts.push(number);
             let original = site::squeezed(&text[site.range.clone()]);
             for (own, mutant) in site.mutants.iter().enumerate() {
                 let words =
@@ -71,12 +76,26 @@ impl Catalogue {
                 let ordinal = seen.entry(words.clone()).or_default();
                 let id = format!("{:010x}", hash(&format!("{words}|{ordinal}")) >> 24);
                 *ordinal += 1;
-                let number = self.mutants.len() as u32;
                 self.mutants.push(Named { id, number, source: self.sources.len(), site: index, own });
+                number += 1;
             }
+        }
+        if number > most {
+            return Err(format!("{path} has more than {NUMBERS_PER_FILE} mutants: raise NUMBERS_PER_FILE"));
         }
         self.sources.push(Source { path, target, text, sites, firsts });
         Ok(())
+    }
+
+    /// The mutant with a number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&Named> {
+        let at = self.mutants.binary_search_by_key(&number, |mutant| mutant.number).ok()?;
+        self.mutants.get(at)
+    }
+
+    /// A number beyond those of all mutants.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.sources.len() as u32 * NUMBERS_PER_FILE
     }
 
     pub(crate) fn source(&self, mutant: &Named) -> &Source {
@@ -122,6 +141,9 @@ impl Catalogue {
     }
 }
 
+/// Modules that are there for tests, although not for those of their own crate alone.
+const FOR_TESTS: [&str; 1] = ["handover"];
+
 /// FNV-1a: the same on every machine and in every version.
 pub(crate) fn hash(text: &str) -> u64 {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -140,7 +162,7 @@ fn source_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
         entries.push(entry.map_err(failed)?.path());
     }
     entries.sort_unstable();
-    let mut tests = Vec::new();
+    let mut tests: Vec<PathBuf> = FOR_TESTS.iter().map(|name| folder.join(name)).collect();
     for path in entries.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let stem = path.file_stem().unwrap_or_default();
         let is_root = ["lib", "mod", "main"].iter().any(|root| stem == *root);

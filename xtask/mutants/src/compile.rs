@@ -77,7 +77,7 @@ pub(crate) fn build(
             let number = dropped.len();
             let mut files = BTreeSet::new();
             for number in blamed {
-                let mutant = &catalogue.mutants[number as usize];
+                let Some(mutant) = catalogue.numbered(number) else { continue };
                 dropped.insert(mutant.id.clone());
                 files.insert(mutant.source);
             }

@@ -69,7 +69,7 @@ impl Workspace {
             };
             self.write(&path, &bytes)?;
         }
-        let number = format!("const MUTANTS: usize = {};", catalogue.mutants.len());
+        let number = format!("const MUTANTS: usize = {};", catalogue.numbers());
         let mutant = MUTANT.replacen("const MUTANTS: usize = 0;", &number, 1);
         for (path, text) in [
             (format!("{CORE}/mutant.rs"), mutant),
@@ -91,8 +91,8 @@ impl Workspace {
     ) -> Result<Rendered, String> {
         let source = &catalogue.sources[index];
         let keeps = |site: usize, own: usize| {
-            let number = source.firsts[site] as usize + own;
-            !dropped.contains(&catalogue.mutants[number].id)
+            let mutant = catalogue.numbered(source.firsts[site] + own as u32);
+            mutant.is_some_and(|mutant| !dropped.contains(&mutant.id))
         };
         let is_kept = |site: usize| (0..source.sites[site].mutants.len()).any(|own| keeps(site, own));
         let numbers: Vec<Option<u32>> =
@@ -136,7 +136,11 @@ fn is_older(one: &Path, other: &Path) -> bool {
     modified(one) < modified(other)
 }
 
-/// The manifest of the workspace with one member more, and without lints: mutants are no style.
+/// Mutants are no style, and those that panic are noticed.
+const LINTS: [&str; 3] =
+    ["warnings = \"allow\"", "arithmetic_overflow = \"allow\"", "unconditional_panic = \"allow\""];
+
+/// The manifest of the workspace with one member more, and without lints.
 fn manifest(text: &str) -> String {
     let mut lines = Vec::new();
     let mut in_lints = false;
@@ -144,7 +148,8 @@ fn manifest(text: &str) -> String {
         if line.starts_with('[') {
             in_lints = line.starts_with("[workspace.lints");
             if in_lints && !lines.contains(&"[workspace.lints.rust]") {
-                lines.extend(["[workspace.lints.rust]", "warnings = \"allow\""]);
+                lines.push("[workspace.lints.rust]");
+                lines.extend(LINTS);
             }
         }
         if in_lints && !line.is_empty() {
@@ -199,7 +204,7 @@ mod tests {
         let text = "[workspace]\nmembers = [\n    \"xtask\",\n]\n\n[workspace.lints.rust]\nmissing_docs = \"warn\"\n\n\
                     [workspace.lints.clippy]\nall = \"warn\"\n\n[profile.test]\ndebug = false\n";
         let expected = "[workspace]\nmembers = [\n    \"crates/mutant-seeds\",\n    \"xtask\",\n]\n\n[workspace.lints.rust]\n\
-                        warnings = \"allow\"\n\n\n[profile.test]\ndebug = false\n";
+                        warnings = \"allow\"\narithmetic_overflow = \"allow\"\nunconditional_panic = \"allow\"\n\n\n[profile.test]\ndebug = false\n";
         assert_eq!(manifest(text), expected);
     }
 }

@@ -13,7 +13,7 @@ const CALLS: [&str; 7] =
     ["ignored", "trace", "reserve", "shrink_to_fit", "with_capacity", "black_box", "drop"];
 
 /// Calls that ask whether a bug is planted.
-const PLANTS: [&str; 2] = ["has", "is_planted"];
+const PLANTS: [&str; 2] = ["has", "makes"];
 
 /// True if an item exists for tests alone.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {

@@ -146,11 +146,15 @@ fn what_says_something_to_people_or_tests_has_no_mutants() {
         "fn f() { outbox.ignored(if a { b } else { c }); last }",
         "fn f() { let x = Vec::with_capacity(5 + 1); last }",
         "fn f(a: [u8; 5]) { match a { 0..5 => b, 7 => c } last }",
-        "fn f() { if rules.has(Plant::Late) { b } last }",
+        "fn f() { if rules.has(Plant::Late) { return a < b; } last }",
+        "fn f() { if self.makes(Mistake::Late) { b += 1; } last }",
     ] {
         assert_eq!(mutants(text), [] as [&str; 0], "{text}");
     }
     // The rule beside a planted bug has some, and the bug has none.
+    assert_eq!(of("if !rules.has(Plant::Late) { a(); }"), ["call-deleted: if !rules.has(Plant::Late) { }"]);
+    let statement = "if rules.has(Plant::Late) { a(); } else { b(); }";
+    assert_eq!(of(statement), ["call-deleted: if rules.has(Plant::Late) { a(); } else { }"]);
     assert_eq!(
         of("let x = a && !rules.has(Plant::Late);"),
         ["operand-removed: let x = !rules.has(Plant::Late);"]

@@ -242,6 +242,15 @@ impl<'ast> Visit<'ast> for Walk<'_> {
     }
 
     fn visit_expr_if(&mut self, choice: &'ast syn::ExprIf) {
+        if skip::asks_for_plant(self.text, &choice.cond) {
+            // What a planted bug does is as it may be.
+            match (&*choice.cond, &choice.else_branch) {
+                (Expr::Unary(_), _) => self.visit_block(&choice.then_branch),
+                (_, Some((_, branch))) => self.visit_expr(branch),
+                (_, None) => {}
+            }
+            return;
+        }
         self.condition(&choice.cond, ("condition-true", "condition-false"), true);
         for branch in
             [Some(&choice.then_branch), choice.else_branch.as_ref().and_then(|(_, last)| block(last))]
