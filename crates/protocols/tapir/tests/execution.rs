@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, Event, Outcome};
+use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Outcome};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
@@ -198,4 +198,40 @@ fn an_outcome_that_is_known_is_told_to_who_asks() {
         };
         assert_eq!(matches!(outcome, Outcome::Committed(_)), expected);
     }
+}
+
+#[test]
+fn only_the_answer_to_a_question_is_one() {
+    let (mut client, a, b, other) = (Client::new(), key(1, 0), key(1, 1), key(2, 0));
+    client.gets(&a);
+    client.is_answered(2, &a, 5, "elsewhere");
+    client.is_answered(1, &b, 5, "another key");
+    assert_eq!(client.got(), [] as [&[u8]; 0]);
+    client.gets(&other);
+    client.is_answered(1, &other, 5, "elsewhere");
+    client.is_answered(2, &other, 5, "two");
+    client.is_answered(1, &a, 5, "one");
+    assert_eq!(client.got(), [b"two", b"one"]);
+}
+
+/// What a read-only transaction has been told of itself.
+fn refused(keys: Vec<Key>, freshness: Freshness) -> Option<Failure> {
+    let mut client = Client::new();
+    let transaction = TransactionId { sequence: 2, ..TRANSACTION };
+    let patience = Duration::from_secs(60);
+    client.does(Command::ReadOnly { transaction, keyspace: KEYSPACE, keys, freshness, patience });
+    client.told.into_iter().find_map(|event| match event {
+        Event::Finished { result: Err(failure), .. } => Some(failure),
+        _ => None,
+    })
+}
+
+/// Nobody would ever answer, or the answer would promise what the keyspace does not.
+#[test]
+fn what_cannot_be_read_is_refused_at_once() {
+    assert_eq!(refused(vec![key(1, 0)], Freshness::Strict), None);
+    let failure = refused(vec![Key::from(vec![b'k'; 5_000])], Freshness::Strict);
+    assert!(matches!(failure, Some(Failure::Invalid(Invalid::Limit(_)))), "{failure:?}");
+    let failure = refused(vec![key(1, 0)], Freshness::ClockBound);
+    assert!(matches!(failure, Some(Failure::Invalid(Invalid::NoClockBound(KEYSPACE)))), "{failure:?}");
 }

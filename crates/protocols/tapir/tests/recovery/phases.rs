@@ -258,6 +258,16 @@ fn a_transaction_whose_client_contradicts_itself_is_aborted() {
     }
 }
 
+/// Its client lies, and harms nobody else.
+#[test]
+fn a_transaction_in_which_nobody_takes_part_is_nobodys_to_recover() {
+    let mut backup = Backup::asked_by(Address::Client(ClientId(9)), vec![ShardId(1)], 3, TIMESTAMP);
+    backup.participants = Vec::new();
+    let ballot = backup.ballot;
+    assert!(backup.promise(member(1), ballot, 0, Some(Vote::Ok), false).is_empty());
+    assert_eq!(backup.replica.recoveries(), 0);
+}
+
 #[test]
 fn who_asks_is_told_that_everybody_has_forgotten() {
     let mut backup = Backup::new(3);
