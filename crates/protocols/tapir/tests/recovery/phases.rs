@@ -213,8 +213,7 @@ fn only_a_shard_whose_votes_leave_the_outcome_open_is_made_to_change_views() {
 #[test]
 fn a_commit_is_followed_without_contents_only_after_some_elections() {
     let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
-    let mut elections = 1;
-    for _ in 0..100 {
+    for elections in 1..100 {
         let ballot = backup.ballot;
         let told = backup.knows(member(0), Outcome::Committed(TIMESTAMP));
         assert_eq!(tells(&told), None, "too few have answered");
@@ -227,7 +226,6 @@ fn a_commit_is_followed_without_contents_only_after_some_elections() {
             return;
         }
         until_elected(&mut backup, ballot);
-        elections += 1;
     }
     panic!("the outcome is known, and nobody is told");
 }
