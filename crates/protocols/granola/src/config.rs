@@ -119,11 +119,8 @@ pub struct CoordinatorConfig {
     pub hub: Option<ShardId>,
     /// How long to wait before a request is sent again.
     pub resend_timeout: Duration,
-    /// What was refused once is tried again after as long as its attempt took at most, but this at least is that bound; and after twice as long each further time,
-    /// up to [`CoordinatorConfig::back_off_max`].
+    /// What was refused once is tried again after this at most, and after twice as long each further time.
     pub back_off: Duration,
-    /// No bound of such a pause is greater.
-    pub back_off_max: Duration,
 }
 
 impl CoordinatorConfig {
@@ -134,8 +131,7 @@ impl CoordinatorConfig {
             rules: Rules::SOUND,
             hub: None,
             resend_timeout: Duration::from_secs(1),
-            back_off: Duration::from_micros(200),
-            back_off_max: Duration::from_secs(1),
+            back_off: Duration::from_millis(5),
         }
     }
 }

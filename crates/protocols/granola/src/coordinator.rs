@@ -185,8 +185,6 @@ pub struct Open {
     wants_answers: bool,
     /// When this attempt was sent first, by this client's clock.
     first: ClockTime,
-    /// The same by no clock.
-    sent: Instant,
     /// What had been seen by then.
     high: ClockTime,
     /// What each participant has answered, by its timestamp: only what only reads may be executed more than once.
@@ -217,14 +215,6 @@ impl Next {
             Next::Resend(at) | Next::Again(at) => at,
         }
     }
-}
-
-/// The bound of the pause after an attempt that took so long and was refused, by how many there were before it. A lock that waits for a shard which is away lasts for
-/// seconds, and each attempt is an entry in a log: so pauses become long also where participants are near.
-fn longest_pause(config: &CoordinatorConfig, took: Duration, attempt: u32) -> Duration {
-    const DOUBLINGS_MAX: u32 = 10;
-    let longest = took.max(config.back_off) * 2_u32.pow(attempt.min(DOUBLINGS_MAX));
-    longest.min(config.back_off_max.max(config.back_off))
 }
 
 /// The name of a transaction, whichever attempt it is.
@@ -415,7 +405,6 @@ impl Coordinator {
         assert!(id.attempt >= open.attempt, "{id} comes after attempt {}", open.attempt);
         open.attempt = id.attempt;
         open.first = first;
-        open.sent = context.now;
         open.high = self.high;
         open.answers.clear();
         (open.redirects, open.refusals, open.is_refused) = (0, 0, false);
@@ -606,14 +595,14 @@ impl Coordinator {
         }
     }
 
-    /// Tries a transaction again after a while that doubles, or less, if that is wanted. A lock in its way lasts for some round trips, and the attempt took one: so
-    /// pauses are short where participants are near, and long enough where they are far.
+    /// Tries a transaction again after a while that doubles, or less, if that is wanted.
     fn plan_attempt(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        const DOUBLINGS_MAX: u32 = 6;
         let Some(open) = self.open.get_mut(&name(id)) else { return };
         if !open.persists {
             return self.finish(id, |_| Err(Failure::Conflict), outbox);
         }
-        let longest = longest_pause(&self.config, context.now - open.sent, open.attempt);
+        let longest = self.config.back_off * 2_u32.pow(open.attempt.min(DOUBLINGS_MAX));
         let at = context.now + longest.mul_f64(context.random.unit());
         open.next = Next::Again(at);
         self.wake_at(name(id), at);
@@ -653,7 +642,6 @@ impl Open {
             is_inquiry: false,
             wants_answers: false,
             first: ClockTime::default(),
-            sent: Instant::START,
             high: ClockTime::default(),
             answers: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -722,29 +710,5 @@ impl Open {
             Some((shard, answer?))
         };
         Executed { timestamp, answers: self.answers.into_iter().filter_map(answer).collect() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use quorate_core::ClientId;
-
-    use super::*;
-
-    #[test]
-    fn a_pause_is_as_long_as_the_attempt_took_and_doubles() {
-        let config = CoordinatorConfig::new(ClientId::default());
-        let millis = Duration::from_millis;
-        let pause = |took, attempt| longest_pause(&config, took, attempt);
-        for round_trip in [millis(1), millis(10)] {
-            let pauses = [0, 1, 2, 6].map(|attempt| pause(round_trip, attempt).as_nanos());
-            assert_eq!(pauses.map(|pause| pause / round_trip.as_nanos()), [1, 2, 4, 64]);
-        }
-        // Next door it is not below the least, and nowhere above the greatest.
-        assert_eq!(pause(Duration::ZERO, 0), config.back_off);
-        assert_eq!(pause(Duration::ZERO, 100), config.back_off * 1_024);
-        assert_eq!(pause(millis(100), 6), config.back_off_max);
-        let patient = CoordinatorConfig { back_off: millis(2_000), ..config };
-        assert_eq!(longest_pause(&patient, millis(1), 3), millis(2_000));
     }
 }
