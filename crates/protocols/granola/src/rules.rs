@@ -45,7 +45,7 @@ quorate_core::plants! {
         "a leader that is deposed keeps what it has executed ahead of the log";
     SessionForgotten = "G21", "4.2", Hunt::ALL_FAULTS,
         "a client does not say which timestamps it has seen";
-    NothingLocked = "G22", "4.4", Hunt::under(&["far-clocks", "late-messages", "node-crashes", "recovery-crashes", "view-changes"]),
+    NothingLocked = "G22", "4.4", Hunt::Scripted,
         "a leader that takes over coordinated transactions locks nothing for them";
     LostVotesCount = "G23", "4.4", Hunt::Scripted,
         "a shard that has declared another lost still takes its votes";
