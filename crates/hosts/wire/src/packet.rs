@@ -52,7 +52,7 @@ pub enum Packet {
         /// What is wrong and what to do; none if nothing is.
         problem: Option<String>,
     },
-    /// Server → client: I am about to stop: ask others, as if you could not reach me any more. What you have sent I still deal with.
+    /// Server → client: I am about to stop: ask others, as if you could not reach me any more. This node still deals with messages that you have sent.
     Stopping,
     /// Client → server, on behalf of an operator: a replica of yours that has lost its records is to go on as a member
     /// that has slept since its group was created, because more of the group have lost theirs than it survives. What

@@ -214,7 +214,7 @@ fn only_the_answer_to_a_question_is_one() {
     assert_eq!(client.got(), [b"two", b"one"]);
 }
 
-/// What a read-only transaction has been told of itself.
+/// Why a read-only transaction was refused, if it was.
 fn refused(keys: Vec<Key>, freshness: Freshness) -> Option<Failure> {
     let mut client = Client::new();
     let transaction = TransactionId { sequence: 2, ..TRANSACTION };

@@ -146,6 +146,47 @@ fn a_floor_is_raised_when_a_majority_is_complete() {
     assert_eq!(leader.replica.floor(), BELOW);
 }
 
+/// A leader that searches by itself only after an hour, for a floor an hour ago, unless much has ended.
+fn leader_under_pressure(bytes_max: usize) -> Leader {
+    let hour = Duration::from_secs(3_600);
+    let mut leader = Leader::new(3);
+    leader.config = ReplicaConfig {
+        checkpoint_interval: hour,
+        checkpoint_lag: hour,
+        checkpoint_bytes_max: bytes_max,
+        checkpoint_lag_min: Duration::from_micros(100),
+        ..leader.config
+    };
+    leader.replica = Replica::restore(leader.config.clone(), []);
+    leader.persisted.clear();
+    leader.step(Input::Start);
+    leader.commits(5, &[1]);
+    leader
+}
+
+/// The floors that a leader asks the others about.
+fn sought(leader: &mut Leader) -> Vec<u64> {
+    leader.now = leader.now + Duration::from_secs(1);
+    let said = leader.step(Input::Timer(ReplicaTimer::Sweep));
+    let below = said.iter().filter_map(|(_, message)| match message {
+        Message::Gather { below, .. } => Some(below.micros),
+        _ => None,
+    });
+    below.collect()
+}
+
+#[test]
+fn a_floor_is_sought_at_once_and_nearer_where_more_has_ended_than_is_to_be_remembered() {
+    let mut leader = leader_under_pressure(1_000_000);
+    assert_eq!(sought(&mut leader), [], "there is time");
+    let mut leader = leader_under_pressure(1);
+    // Of all that has ended nothing lies above the end of the eighth of a second in which the commit stands.
+    assert_eq!(sought(&mut leader), [1 << 17; 2]);
+    let mut leader = leader_under_pressure(1);
+    leader.commits(CLOCK_MICROS - 50, &[1]);
+    assert_eq!(sought(&mut leader), [CLOCK_MICROS - 100; 2], "no nearer than this");
+}
+
 #[test]
 fn what_one_has_and_another_lacks_holds_a_floor_up() {
     let mut leader = Leader::new(3);

@@ -74,7 +74,7 @@ impl Backup {
         self.steps(Input::Message { from: from.into(), epoch: Epoch::FIRST, message })
     }
 
-    /// What it says when it looks at its recoveries after some time.
+    /// The backup coordinator looks at its recoveries after some time; gives the messages that it sends.
     fn looks_after(&mut self, time: Duration) -> Vec<Message> {
         self.now = self.now + time;
         self.steps(Input::Timer(ReplicaTimer::Sweep))
@@ -90,7 +90,7 @@ impl Backup {
         said
     }
 
-    /// What it sends, and to whom.
+    /// The messages that the backup coordinator sends, and their receivers.
     fn sends(&mut self, input: InputOf<Replica>) -> Vec<(Address, Message)> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
         let clock = ClockTime::from_micros(CLOCK_MICROS);
@@ -445,7 +445,7 @@ fn an_overtaken_backup_coordinator_stands_back() {
     assert!(said.is_empty(), "another may have concluded something else: {said:?}");
 }
 
-/// What one replica of three tells in every election.
+/// The answers of one replica of three in every election.
 #[derive(Clone, Copy, Debug)]
 enum Tells {
     Nothing,

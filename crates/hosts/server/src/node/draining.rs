@@ -20,14 +20,14 @@ use super::hosted::{Hosted, State};
 pub(crate) enum DrainState {
     /// No replica holds a transaction prepared, clients have gone to others, and everything is durable.
     Drained,
-    /// What is left is held by replicas that can reach no majority of their group: only a client that had decided before
-    /// can still end it.
+    /// All transactions that are left are held by replicas that can reach no majority of their group: only a client that had decided before
+    /// can still end them.
     Stuck,
-    /// What is left will end.
+    /// The transactions that are left will end.
     UnderWay,
 }
 
-/// What a node that drains is at.
+/// The phases of a node that drains.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Draining {
     /// Its replicas give up what they lead.

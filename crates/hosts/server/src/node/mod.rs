@@ -409,6 +409,7 @@ impl Node {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
                 let Admission { urgency, prepares_for, writes } = served::admission(&envelope.message);
                 if self.has_left(urgency, turn.time.now) {
+                    self.refused += 1;
                     return Ok(());
                 }
                 if let Some(owner) = prepares_for

@@ -119,7 +119,7 @@ pub(crate) struct Batch {
     pub(crate) content: Content,
 }
 
-/// What the drafts of a batch are about. Keys, sessions, sites and elements that are text are numbered within the batch, so that
+/// The objects of the drafts of a batch. Keys, sessions, sites and elements that are text are numbered within the batch, so that
 /// batches can be filled independently of one another.
 #[derive(Debug, Default)]
 pub(crate) struct Content {

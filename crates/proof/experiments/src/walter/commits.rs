@@ -48,7 +48,7 @@ struct Place {
     paper_99: Option<f64>,
     /// The paper's 99.9th percentile.
     paper_999: Option<f64>,
-    /// What it is below, where it says no more.
+    /// The bound below which the paper says that it lies, where it says no more.
     paper_999_below: Option<f64>,
 }
 

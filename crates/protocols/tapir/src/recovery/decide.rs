@@ -451,7 +451,7 @@ mod tests {
             // A hold that a later prepare has displaced speaks against the earlier one, and none for another.
             (&["Ooo"], "abort"),
             (&["On."], "uncertain"),
-            // What was made final last counts.
+            // The vote that was made final last counts.
             (&["FFY"], "abort"),
             (&["GGX"], "commit"),
             // One shard that is against it is enough, whatever another may still say.

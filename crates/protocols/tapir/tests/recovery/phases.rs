@@ -1,4 +1,4 @@
-//! What a backup coordinator does as time passes, and whom it listens to meanwhile.
+//! The backup coordinator acts as time passes, and listens to some replicas meanwhile and not to others.
 
 use super::*;
 
