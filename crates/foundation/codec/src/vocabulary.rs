@@ -43,6 +43,7 @@ message!(KeyRange, "KeyRange", {
 message!(ReadVersion, "ReadVersion", {
     1 key: KeyBytes,
     2 version: Nested,
+    3 deleted: Varint,
 });
 
 message!(Write, "Write", {

@@ -184,13 +184,15 @@ impl fmt::Debug for KeyRange {
     }
 }
 
-/// A key that a transaction has read, and which version of it: [`Timestamp::ZERO`] if it was absent.
+/// A key that a transaction has read, and which version of it: [`Timestamp::ZERO`] if nothing was known of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReadVersion {
     /// The key.
     pub key: Key,
     /// The timestamp of the transaction that wrote what was read.
     pub version: Timestamp,
+    /// True if that transaction had deleted the key. A deletion is collected one day, and what had read it was not overwritten by that.
+    pub deleted: bool,
 }
 
 /// A key that a transaction writes.

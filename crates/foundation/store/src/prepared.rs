@@ -209,7 +209,7 @@ mod tests {
         let transaction = Transaction {
             reads: reads
                 .iter()
-                .map(|name| ReadVersion { key: key(name), version: Timestamp::ZERO })
+                .map(|name| ReadVersion { key: key(name), version: Timestamp::ZERO, deleted: false })
                 .collect(),
             writes: writes.iter().map(|name| Write { key: key(name), value: None }).collect(),
             ranges: ranges.iter().map(|(from, to)| KeyRange { from: key(from), to: Some(key(to)) }).collect(),

@@ -144,7 +144,8 @@ mod tests {
     }
 
     fn part(reads: &[&str], ranges: &[KeyRange]) -> Transaction {
-        let read = |key: &&str| ReadVersion { key: Key::from(*key), version: Timestamp::ZERO };
+        let read =
+            |key: &&str| ReadVersion { key: Key::from(*key), version: Timestamp::ZERO, deleted: false };
         Transaction {
             reads: reads.iter().map(read).collect(),
             ranges: ranges.to_vec(),

@@ -40,7 +40,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     let key = Key::from("account/0001234567");
     let value = Bytes::from(vec![7; VALUE_BYTES]);
     let contents = Arc::new(Transaction {
-        reads: vec![ReadVersion { key: key.clone(), version: timestamp }],
+        reads: vec![ReadVersion { key: key.clone(), version: timestamp, deleted: false }],
         writes: vec![Write { key: key.clone(), value: Some(value.clone()) }],
         ranges: Vec::new(),
         participants: vec![ShardId(3)],

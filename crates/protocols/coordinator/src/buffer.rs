@@ -130,9 +130,10 @@ impl Buffer {
     /// Divides the transaction by shard.
     pub fn into_parts(self, keyspace: &Keyspace) -> BTreeMap<ShardId, Arc<Transaction>> {
         let mut parts: BTreeMap<ShardId, Transaction> = BTreeMap::new();
-        for (key, (version, _)) in self.reads {
+        for (key, (version, value)) in self.reads {
             let part = parts.entry(keyspace.shard_of(&key).id).or_default();
-            part.reads.push(ReadVersion { key, version });
+            let deleted = value.is_none() && version > Timestamp::ZERO;
+            part.reads.push(ReadVersion { key, version, deleted });
         }
         for (key, value) in self.writes {
             parts.entry(keyspace.shard_of(&key).id).or_default().writes.push(Write { key, value });
@@ -222,6 +223,18 @@ mod tests {
         assert_eq!(next, None);
     }
 
+    /// Once a deletion is collected, nothing else tells it from a value that was overwritten.
+    #[test]
+    fn what_was_read_says_whether_it_was_a_deletion() {
+        let mut buffer = Buffer::default();
+        let found = [("a", at(1), None), ("b", at(2), value("2")), ("c", Timestamp::ZERO, None)];
+        for (key, version, value) in found {
+            buffer.read(&Key::from(key), version, value).unwrap();
+        }
+        let deleted: Vec<bool> = part(buffer).reads.iter().map(|read| read.deleted).collect();
+        assert_eq!(deleted, [true, false, false]);
+    }
+
     /// What lies beyond the limit was not shown, so it is not validated either.
     #[test]
     fn only_what_a_scan_has_shown_counts_as_read() {
@@ -231,7 +244,7 @@ mod tests {
         assert_eq!((entries.len(), next), (1, Some(Key::from("b"))));
         assert_eq!(buffer.value(&Key::from("b")), None);
         let part = part(buffer);
-        assert_eq!(part.reads, [ReadVersion { key: Key::from("a"), version: at(1) }]);
+        assert_eq!(part.reads, [ReadVersion { key: Key::from("a"), version: at(1), deleted: false }]);
         assert_eq!(part.ranges, [KeyRange { from: Key::from("a"), to: Some(Key::from("b")) }]);
     }
 
@@ -250,7 +263,7 @@ mod tests {
         let mut buffer = Buffer::default();
         buffer.put(Key::from("a"), value("own")).unwrap();
         assert_eq!(buffer.read(&Key::from("a"), at(3), value("theirs")).unwrap(), value("own"));
-        assert_eq!(part(buffer).reads, [ReadVersion { key: Key::from("a"), version: at(3) }]);
+        assert_eq!(part(buffer).reads, [ReadVersion { key: Key::from("a"), version: at(3), deleted: false }]);
     }
 
     #[test]
@@ -299,7 +312,7 @@ mod tests {
         buffer.scan(&keyspace(), scan(9, &[], None)).unwrap();
         buffer.forget_absence();
         let part = part(buffer);
-        assert_eq!(part.reads, [ReadVersion { key: Key::from("b"), version: at(1) }]);
+        assert_eq!(part.reads, [ReadVersion { key: Key::from("b"), version: at(1), deleted: false }]);
         assert!(part.ranges.is_empty());
     }
 }

@@ -101,7 +101,7 @@ fn commits(replica: &mut Replica, micros: u64) {
 
 fn hears_validated(replica: &mut Replica, version: u64, until: u64) {
     let at = |micros| Timestamp { micros, client: CLIENT };
-    let reads = vec![ReadVersion { key: Key::from("a"), version: at(version) }];
+    let reads = vec![ReadVersion { key: Key::from("a"), version: at(version), deleted: false }];
     hears(replica, Message::Validated { timestamp: at(until), reads });
 }
 

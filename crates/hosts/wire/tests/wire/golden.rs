@@ -61,7 +61,7 @@ fn a_read_in_a_frame() {
 #[test]
 fn a_vote_in_a_log() {
     let contents = Transaction {
-        reads: vec![ReadVersion { key: Key::from(b"a"), version: Timestamp::ZERO }],
+        reads: vec![ReadVersion { key: Key::from(b"a"), version: Timestamp::ZERO, deleted: false }],
         writes: vec![
             Write { key: Key::from(b"a"), value: Some(Bytes::from("1")) },
             Write { key: Key::from(b"b"), value: None },

@@ -396,7 +396,11 @@ fn transactions_beyond_the_limits_are_refused() {
     );
     assert_eq!(large.bytes(), TRANSACTION_BYTES_MAX + 80);
 
-    let read = |at: usize| ReadVersion { key: Key::from(format!("{at:08}")), version: Timestamp::ZERO };
+    let read = |at: usize| ReadVersion {
+        key: Key::from(format!("{at:08}")),
+        version: Timestamp::ZERO,
+        deleted: false,
+    };
     let many = Transaction {
         reads: (0..TRANSACTION_ENTRIES_MAX).map(read).collect(),
         writes: vec![write(0, 1)],
@@ -410,7 +414,8 @@ fn transactions_beyond_the_limits_are_refused() {
 /// Replicas search transactions by bisection, so the order is checked where they come in.
 #[test]
 fn entries_that_do_not_ascend_are_refused() {
-    let read = |key: &'static str| ReadVersion { key: Key::from(key), version: Timestamp::ZERO };
+    let read =
+        |key: &'static str| ReadVersion { key: Key::from(key), version: Timestamp::ZERO, deleted: false };
     let write = |key: &'static str| Write { key: Key::from(key), value: None };
     let disordered = [
         Transaction { reads: vec![read("b"), read("a")], ..Transaction::default() },

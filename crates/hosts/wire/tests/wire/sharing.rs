@@ -109,7 +109,11 @@ fn the_largest_transaction_passes_through_a_log() {
     use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
     use quorate_log::member::{Item, MessageOf};
     let writes = largest().writes.into_iter().take(9).collect::<Vec<_>>();
-    let read = |at| ReadVersion { key: Key::from(format!("{at:010}")), version: timestamp(u64::MAX) };
+    let read = |at| ReadVersion {
+        key: Key::from(format!("{at:010}")),
+        version: timestamp(u64::MAX),
+        deleted: false,
+    };
     let reads = (0..TRANSACTION_ENTRIES_MAX - writes.len()).map(read).collect();
     let transaction = Transaction { reads, writes, ..Transaction::default() };
     assert!(

@@ -595,7 +595,7 @@ fn tell_reads(
         let blank = std::mem::take(&mut share.transaction);
         let mut reads = Vec::with_capacity(found.len());
         for (read, FoundVersion { version, value, .. }) in blank.reads.iter().zip(found) {
-            reads.push(ReadVersion { key: read.key.clone(), version });
+            reads.push(ReadVersion { key: read.key.clone(), version, deleted: false });
             if !open.wants.answered {
                 outbox.emit(Event::Got { transaction: id, key: read.key.clone(), value });
             }

@@ -215,7 +215,7 @@ impl Coordinator {
         let asked = participants.iter().copied();
         let proposal = self.next_proposal(context.clock, Timestamp::ZERO, asked);
         let part = |(shard, keys): (ShardId, Vec<Key>)| {
-            let blank = |key| ReadVersion { key, version: Timestamp::ZERO };
+            let blank = |key| ReadVersion { key, version: Timestamp::ZERO, deleted: false };
             let transaction = Transaction {
                 reads: keys.into_iter().map(blank).collect(),
                 participants: participants.clone(),

@@ -679,7 +679,7 @@ fn tell_keys(
         let mut reads = Vec::new();
         for (key, FoundVersion { version, value, .. }) in keys.into_iter().zip(read.unwrap_or_default()) {
             if matches!(snapshot, Snapshot::At(_) | Snapshot::Now(_)) {
-                reads.push(ReadVersion { key: key.clone(), version });
+                reads.push(ReadVersion { key: key.clone(), version, deleted: false });
             }
             outbox.emit(Event::Got { transaction: id, key, value });
         }

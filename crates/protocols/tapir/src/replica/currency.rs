@@ -91,7 +91,7 @@ mod tests {
         let seconds = |seconds| Instant::START + Duration::from_secs(seconds);
         let timeout = Duration::from_secs(2);
         let key = Key::from("k");
-        let read = ReadVersion { key: key.clone(), version: at(7) };
+        let read = ReadVersion { key: key.clone(), version: at(7), deleted: false };
         let transaction = Transaction { reads: vec![read], ..Transaction::default() };
         let mut versions = Versions::new();
         let mut currency = Currency::default();

@@ -243,8 +243,10 @@ impl Replica {
         {
             return false;
         }
-        let reads =
-            keys.iter().map(|key| ReadVersion { key: key.clone(), version: Timestamp::ZERO }).collect();
+        let reads = keys
+            .iter()
+            .map(|key| ReadVersion { key: key.clone(), version: Timestamp::ZERO, deleted: false })
+            .collect();
         let contents = Transaction { reads, reads_when_prepared: true, ..Transaction::default() };
         let prepare = Prepare { transaction: Arc::new(contents), timestamp, first: None };
         let id = OperationId { transaction, number: round };

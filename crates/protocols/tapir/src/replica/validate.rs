@@ -74,7 +74,8 @@ pub(crate) fn validate_prepare(
 }
 
 /// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
-/// replica missed its commit. Below the floor it has missed none: that version was deleted, and the deletion collected.)
+/// replica missed its commit. Below the floor it has missed none: that version was deleted, and the deletion collected. If that
+/// version was a deletion itself, the key is as absent as it was, and the transaction may have succeeded long before.)
 /// What is read only now cannot be stale. In the serializable variant only versions below the timestamp of the transaction
 /// count: what it has read was the newest there.
 fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Timestamp, rules: Rules) -> bool {
@@ -84,9 +85,10 @@ fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Times
     };
     let is_stale = |read: &ReadVersion| match newest(&read.key) {
         Some(newest) if newest.timestamp >= read.version => shelf.is_overwritten(read.version, newest),
-        Some(_) | None => {
+        older => {
             let is_below = Timestamp::ZERO < read.version && read.version < shelf.floor;
-            is_below && !rules.has(Plant::CollectedDeletionUnseen)
+            let is_absent_still = read.deleted && older.is_none_or(|version| version.value.is_none());
+            is_below && !is_absent_still && !rules.has(Plant::CollectedDeletionUnseen)
         }
     };
     !transaction.reads_when_prepared && transaction.reads.iter().any(is_stale)
@@ -227,7 +229,7 @@ mod tests {
         Timestamp { micros, client: ClientId(1) }
     }
 
-    /// "rK@V" reads K at version V, "hK" reads K when it is prepared, "wK" writes K, "sA-B" scans [A, B).
+    /// "rK@V" reads K at version V, "rK@V-" the same if that is a deletion, "hK" reads K when it is prepared, "wK" writes K, "sA-B" scans [A, B).
     fn transaction(text: &str) -> Transaction {
         let mut transaction = Transaction::default();
         for word in text.split_whitespace() {
@@ -235,15 +237,17 @@ mod tests {
             match kind {
                 "r" => {
                     let (key, version) = rest.split_once('@').unwrap();
+                    let (version, deleted) = (version.trim_end_matches('-'), version.ends_with('-'));
                     let version = match version.parse().unwrap() {
                         0 => Timestamp::ZERO,
                         micros => at(micros),
                     };
-                    transaction.reads.push(ReadVersion { key: Key::from(key.to_owned()), version });
+                    let key = Key::from(key.to_owned());
+                    transaction.reads.push(ReadVersion { key, version, deleted });
                 }
                 "h" => {
                     let key = Key::from(rest.to_owned());
-                    transaction.reads.push(ReadVersion { key, version: Timestamp::ZERO });
+                    transaction.reads.push(ReadVersion { key, version: Timestamp::ZERO, deleted: false });
                     transaction.reads_when_prepared = true;
                 }
                 "w" => transaction.writes.push(Write { key: Key::from(rest.to_owned()), value: None }),
@@ -271,6 +275,7 @@ mod tests {
         versions.install(&Key::from("a"), at(10), None);
         versions.install(&Key::from("c"), at(10), None);
         versions.install(&Key::from("d"), at(3), None);
+        versions.install(&Key::from("e"), at(1), Some(quorate_core::Value::from_static(b"x")));
         let mut reads = ReadTimestamps::new();
         reads.read_key(&Key::from("b"), at(20));
         let mut promised_reads = ReadTimestamps::new();
@@ -331,6 +336,9 @@ mod tests {
             ("", "sd-e", 30, Vote::Ok),
             ("", "rx@0", 30, Vote::Ok),
             ("", "rx@2", 30, Vote::Abort),
+            ("", "rx@2-", 30, Vote::Ok),
+            ("", "rd@2-", 30, Vote::Abort),
+            ("", "re@2-", 30, Vote::Abort),
             ("", "rx@3", 30, Vote::Ok),
             ("", "sa-d ra@10 rc@10", 30, Vote::Ok),
             ("", "sa-d ra@10", 30, Vote::Abort),

@@ -93,7 +93,11 @@ mod tests {
         Transaction {
             reads: reads
                 .iter()
-                .map(|(key, micros)| ReadVersion { key: Key::from(*key), version: version(*micros) })
+                .map(|(key, micros)| ReadVersion {
+                    key: Key::from(*key),
+                    version: version(*micros),
+                    deleted: false,
+                })
                 .collect(),
             writes: writes.iter().map(|key| Write { key: Key::from(*key), value: None }).collect(),
             ranges: ranges

@@ -185,7 +185,7 @@ impl Hostile {
         let mut reads: Vec<ReadVersion> = Vec::new();
         for (key, version) in keys {
             reads.pop_if(|last| last.key == key);
-            reads.push(ReadVersion { key, version });
+            reads.push(ReadVersion { key, version, deleted: false });
         }
         let participants = vec![shard];
         let part = Arc::new(Transaction { reads, participants, ..Transaction::default() });

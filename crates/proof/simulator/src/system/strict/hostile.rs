@@ -336,7 +336,7 @@ impl Hostile {
             for (key, version) in replica.versions().range(&KeyRange { from: Key::from("a"), to: None }) {
                 let honest = !is_hostile_key(key) && reads.last().is_none_or(|last| last.key < *key);
                 if honest && self.random.chance(0.1) {
-                    reads.push(ReadVersion { key: key.clone(), version: version.timestamp });
+                    reads.push(ReadVersion { key: key.clone(), version: version.timestamp, deleted: false });
                 }
             }
         }

@@ -27,7 +27,8 @@ fn prepare(client: u64, key: &str, ahead: u64) -> Request {
 /// Client `client` wants to read these keys at that time.
 fn read(client: u64, keys: &[&str], ahead: u64) -> Request {
     let version = Timestamp::ZERO;
-    let reads = keys.iter().map(|key| ReadVersion { key: Key::from((*key).to_owned()), version });
+    let reads =
+        keys.iter().map(|key| ReadVersion { key: Key::from((*key).to_owned()), version, deleted: false });
     let contents =
         Transaction { reads: reads.collect(), reads_when_prepared: true, ..Transaction::default() };
     let Request { from, id, prepare, .. } = prepare(client, "", ahead);
@@ -320,7 +321,7 @@ fn some_request(random: &mut Random, client: u64) -> Request {
     let mut contents = Transaction::default();
     for key in names.into_iter().take(random.between(1, 3) as usize) {
         match random.below(5) {
-            0..=1 => contents.reads.push(ReadVersion { key, version: Timestamp::ZERO }),
+            0..=1 => contents.reads.push(ReadVersion { key, version: Timestamp::ZERO, deleted: false }),
             2..=3 => contents.writes.push(Write { key, value: None }),
             _ => contents.ranges.push(KeyRange { from: key, to: last.clone() }),
         }

@@ -23,12 +23,13 @@ fn at(micros: u64) -> Timestamp {
 fn update(key: &str, version: u64) -> Arc<Transaction> {
     let key = Key::from(key.to_owned());
     let version = if version == 0 { Timestamp::ZERO } else { at(version) };
-    let reads = vec![ReadVersion { key: key.clone(), version }];
+    let reads = vec![ReadVersion { key: key.clone(), version, deleted: false }];
     Arc::new(Transaction { reads, writes: vec![Write { key, value: None }], ..Transaction::default() })
 }
 
 fn read(key: &str) -> Arc<Transaction> {
-    let reads = vec![ReadVersion { key: Key::from(key.to_owned()), version: Timestamp::ZERO }];
+    let reads =
+        vec![ReadVersion { key: Key::from(key.to_owned()), version: Timestamp::ZERO, deleted: false }];
     Arc::new(Transaction { reads, ..Transaction::default() })
 }
 
@@ -283,7 +284,23 @@ fn what_a_transaction_has_read_ends_with_what_it_writes() {
         participant.execute_inconsistent(id(1), &commit(transaction, 20));
         participant.validated.of(&Key::from("a")).map(|known| (known.version, known.until))
     };
-    let reads = vec![ReadVersion { key: Key::from("a"), version: at(10) }];
+    let reads = vec![ReadVersion { key: Key::from("a"), version: at(10), deleted: false }];
     assert_eq!(validity(&Arc::new(Transaction { reads, ..Transaction::default() })), Some((at(10), at(20))));
     assert_eq!(validity(&update("a", 10)), None);
+}
+
+/// A floor that has passed a deletion speaks against nobody who has read it: what may have succeeded before stays.
+#[test]
+fn a_view_change_spares_what_has_read_a_deletion_that_is_collected_meanwhile() {
+    for (deleted, verdict) in [(true, Vote::Ok), (false, Vote::Abort)] {
+        let mut participant = participant();
+        participant.execute_inconsistent(id(1), &commit(&update("a", 0), 10));
+        let reads = vec![ReadVersion { key: Key::from("a"), version: at(10), deleted }];
+        let transaction = Arc::new(Transaction { reads, ..Transaction::default() });
+        assert_eq!(participant.execute_consensus(operation(2), &prepare(&transaction, 30)), Vote::Ok);
+        participant.bounds.raise_floor(at(20));
+        participant.versions.collect(at(20), 100);
+        assert!(participant.versions.newest(b"a").is_none(), "the deletion is collected");
+        assert_eq!(participant.merge(&[tentative(2, prepare(&transaction, 30))], &[]), [verdict]);
+    }
 }
