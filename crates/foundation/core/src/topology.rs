@@ -7,6 +7,7 @@ mod speculation;
 mod timestamping;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::comparison::Comparison;
@@ -536,6 +537,20 @@ impl Topology {
     }
 }
 
+/// Lets each node lead as many groups as any other of those that hold them, as far as that goes: the first replica of a new group leads it.
+/// Of nodes that lead as few, the one leads that was placed first.
+pub fn spread_leaders(groups: &mut [Shard]) {
+    let mut leads: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for group in groups {
+        let led = |node: &NodeId| leads.get(node).copied().unwrap_or(0);
+        let first = (0..group.replicas.len()).min_by_key(|position| led(&group.replicas[*position]));
+        if let Some(first) = first {
+            group.replicas.rotate_left(first);
+            *leads.entry(group.replicas[0]).or_default() += 1;
+        }
+    }
+}
+
 /// So many nodes share a home.
 const HOME_NODES: usize = 3;
 
@@ -674,6 +689,28 @@ mod tests {
         assert_eq!(shards[1].replicas, [NodeId(1), NodeId(3), NodeId(5)]);
         let shards = topology.place(1, 5, ShardId(1), &sites).unwrap();
         assert_eq!(shards[0].replicas, [NodeId(0), NodeId(2), NodeId(4), NodeId(1), NodeId(3)]);
+    }
+
+    #[test]
+    fn nodes_lead_as_many_groups_each() {
+        for (nodes_per_site, shards, most) in
+            [(vec![1, 1, 1], 12, 4), (vec![2, 2, 2], 12, 2), (vec![2, 1, 1], 8, 2)]
+        {
+            let topology = topology(&nodes_per_site);
+            let mut groups =
+                topology.place(shards, 3, ShardId(1), &[SiteId(0), SiteId(1), SiteId(2)]).unwrap();
+            let placed = groups.clone();
+            spread_leaders(&mut groups);
+            assert_eq!(groups[0], placed[0], "one shard is led where it was placed first");
+            let mut leads: BTreeMap<NodeId, usize> = BTreeMap::new();
+            for (group, before) in groups.iter().zip(&placed) {
+                *leads.entry(group.replicas[0]).or_default() += 1;
+                let nodes = |shard: &Shard| shard.replicas.iter().copied().collect::<BTreeSet<_>>();
+                assert_eq!(nodes(group), nodes(before));
+            }
+            assert_eq!(leads.len(), topology.nodes.len());
+            assert!(leads.values().all(|leads| *leads <= most), "{leads:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
     APPLICATION_NAME_BYTES_MAX, CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX,
-    Keyspace as Definition, Node, PlacementError, Shard, Speculation, Timestamping,
+    Keyspace as Definition, Node, PlacementError, Shard, Speculation, Timestamping, spread_leaders,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
@@ -229,6 +229,8 @@ pub(crate) async fn create(
         for (group, position) in shards.iter_mut().chain(&mut service).zip(0..) {
             group.replicas.rotate_left(position % replicas);
         }
+    } else if !options.isolation.stands_in_sites() {
+        spread_leaders(&mut shards);
     }
     let end = end + service.iter().len() as u32;
     let homes = match options.has_homes() {
