@@ -155,6 +155,7 @@ section! { FileLog of LogOptions {
     silence_ms: u64 => timing.silence = Duration::from_millis;
     lease_ms: u64 => timing.lease = Duration::from_millis;
     clock_error_max_ms: u64 => timing.clock_error_max = Duration::from_millis;
+    hand_back_ms: u64 => timing.hand_back = Duration::from_millis;
     message_bytes_max: usize => limits.message_bytes = usize::from;
     in_flight_max: usize => limits.in_flight = usize::from;
     in_flight_bytes_max: usize => limits.in_flight_bytes = usize::from;

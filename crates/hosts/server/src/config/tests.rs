@@ -46,12 +46,12 @@ fn the_options_of_logs_in_the_example_are_the_defaults_and_may_be_left_out() {
     assert_eq!(Config::parse(print_config()).unwrap().log, LogOptions::default());
     let (without, _) = print_config().split_once("[log]").unwrap();
     assert_eq!(Config::parse(without).unwrap().log, LogOptions::default());
-    let options = "[log]\nbeat_ms = 1\nsilence_ms = 2\nlease_ms = 3\nclock_error_max_ms = 8\nmessage_bytes_max = 4\nin_flight_max = 5\n\
+    let options = "[log]\nbeat_ms = 1\nsilence_ms = 2\nlease_ms = 3\nclock_error_max_ms = 8\nhand_back_ms = 10\nmessage_bytes_max = 4\nin_flight_max = 5\n\
                    in_flight_bytes_max = 9\nkept_entries = 6\nsnapshot_bytes = 7\n";
     let LogOptions { timing, limits, snapshot_bytes } =
         Config::parse(&format!("{without}{options}")).unwrap().log;
-    let times = [timing.beat, timing.silence, timing.lease, timing.clock_error_max];
-    assert_eq!(times.map(|time| time.as_millis()), [1, 2, 3, 8]);
+    let times = [timing.beat, timing.silence, timing.lease, timing.clock_error_max, timing.hand_back];
+    assert_eq!(times.map(|time| time.as_millis()), [1, 2, 3, 8, 10]);
     assert_eq!((limits.message_bytes, limits.in_flight, limits.in_flight_bytes), (4, 5, 9));
     assert_eq!((limits.kept, snapshot_bytes), (6, 7));
 }

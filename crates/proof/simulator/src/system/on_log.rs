@@ -73,9 +73,11 @@ pub(super) fn draw(sketch: &Sketch<'_>, message_bytes: [usize; 3], random: &mut 
     let silence = 2 * round_trip + 3 * beat + Duration::from_millis(random.between(20, 800));
     let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
     let clock_error_max = draw_clock_error_max(seed);
+    let patience = [1, 4, 100, 100][Random::stream(seed, "hand-back").index(4)];
+    let hand_back = patience * silence;
     LogSettings {
         rules: Rules::with_id(options.plant_id()),
-        timing: Timing { beat, silence, lease, clock_error_max, ..Timing::DEFAULT },
+        timing: Timing { beat, silence, lease, clock_error_max, hand_back, ..Timing::DEFAULT },
         limits: {
             let message_bytes = message_bytes[random.index(3)].max(page_bytes_min(round_trip));
             let in_flight = [1, 8, 4_096][random.index(3)];

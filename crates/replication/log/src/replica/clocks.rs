@@ -28,7 +28,7 @@ use crate::{Payload, Plant};
 const BEATS_OFF: u32 = 2;
 
 impl<P: Payload> Replica<P> {
-    fn compare_clocks(&self, own: ClockTime, now: Instant) -> Comparison {
+    pub(super) fn compare_clocks(&self, own: ClockTime, now: Instant) -> Comparison {
         self.clocks.compare(self.membership(), self.me, own, now, self.timing.silence)
     }
 

@@ -8,11 +8,13 @@
 //! | [`snapshot`] | shortening the log, and what to do if it has been shortened too far |
 //! | [`lease`] | how long nobody else can lead |
 //! | `clocks` | what the group takes for the time, and leaders whose clocks are off |
+//! | `hand_back` | how the first member comes to lead again |
 //! | [`recovery`] | coming back without a disk |
 //! | [`epochs`] | going on with other replicas |
 
 mod clocks;
 pub mod epochs;
+mod hand_back;
 mod joining;
 pub mod lease;
 mod normal;
@@ -31,6 +33,7 @@ use quorate_core::{ClockTime, Epoch, Instant, ReplicaIndex, View};
 use crate::clocks::Clocks;
 use crate::entries::{Entries, Entry, Shape};
 use crate::{Membership, Message, Payload, Plant, Rules};
+use hand_back::HandBack;
 use joining::Joining;
 use lease::{Lease, Promise};
 use normal::Leading;
@@ -184,6 +187,8 @@ pub struct Timing {
     /// A clock that is further than this from those of a majority is off, or further than two silences if those are longer: a reading
     /// is as old as its message.
     pub clock_error_max: Duration,
+    /// A leader hands back to the first member of its group once that has kept up for so long.
+    pub hand_back: Duration,
 }
 
 impl Timing {
@@ -199,6 +204,7 @@ impl Timing {
         lease: Duration::from_millis(800),
         rate_error_ppm: 1_000,
         clock_error_max: Duration::from_secs(5),
+        hand_back: Duration::from_secs(10),
     };
 }
 
@@ -326,6 +332,7 @@ pub struct Replica<P: Payload> {
     promise: Promise,
     lease: Lease,
     clocks: Clocks,
+    hand_back: HandBack,
     /// As [`Replica::clock_error_micros`].
     clock_error: Option<i64>,
     /// True if a crash would not make this a replica of a new group any more.
@@ -376,6 +383,7 @@ impl<P: Payload> Replica<P> {
             promise: Promise::default(),
             lease: Lease::default(),
             clocks: Clocks::default(),
+            hand_back: HandBack::default(),
             clock_error: None,
             is_known_to_disk: false,
             restored: false,

@@ -24,6 +24,10 @@ pub(super) struct Leading {
     /// Since when the disk has made nothing durable of what it was given, and up to where it was durable then.
     waiting_for_disk: Option<(Instant, Position)>,
     peers: BTreeMap<ReplicaIndex, Peer>,
+    /// What was stable when the last beat began.
+    stable_at_beat: Position,
+    /// Since when the first member has kept up at every beat.
+    kept_up_since: Option<Instant>,
     /// At how many beats in a row its clock was off.
     pub(super) beats_off: u32,
 }
@@ -32,7 +36,34 @@ impl Leading {
     /// A leader at whose disk nothing has been durable so far.
     fn new(since: Instant, last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
         let (durable, waiting_for_disk) = (Position::START, None);
-        Leading { since, begun_with: last, written: last, durable, waiting_for_disk, peers, beats_off: 0 }
+        let stable_at_beat = Position(u64::MAX);
+        Leading {
+            since,
+            begun_with: last,
+            written: last,
+            durable,
+            waiting_for_disk,
+            peers,
+            stable_at_beat,
+            kept_up_since: None,
+            beats_off: 0,
+        }
+    }
+
+    /// Notes at a beat whether a backup keeps up: it answers, and holds what was stable a beat ago. Gives since when it does without a gap.
+    pub(super) fn keeps_up(
+        &mut self,
+        backup: ReplicaIndex,
+        now: Instant,
+        patience: Duration,
+        stable: Position,
+    ) -> Option<Instant> {
+        let stable_then = std::mem::replace(&mut self.stable_at_beat, stable);
+        let answers = |peer: &&Peer| peer.answered_at.is_some_and(|at| now - at < patience);
+        let keeps_up =
+            self.peers.get(&backup).filter(answers).is_some_and(|peer| peer.matched >= stable_then);
+        self.kept_up_since = keeps_up.then(|| self.kept_up_since.unwrap_or(now));
+        self.kept_up_since
     }
 
     /// Notes how far the disk has come; true if it has made nothing durable since `then` of what it was given.
@@ -313,6 +344,9 @@ impl<P: Payload> Replica<P> {
             return self.wish_for_next(host);
         }
         if let Some(view) = self.next_with_sound_clock(host) {
+            return self.enter(view, host);
+        }
+        if let Some(view) = self.next_led_by_first(host) {
             return self.enter(view, host);
         }
         let Some(leading) = &mut self.leading else { return };

@@ -3,6 +3,7 @@
 
 mod clocks;
 mod extremes;
+mod hand_back;
 mod leases;
 mod members;
 mod model;
@@ -43,6 +44,7 @@ const TIMING: Timing = Timing {
     lease: Duration::from_millis(150),
     rate_error_ppm: 50_000,
     clock_error_max: Duration::from_secs(5),
+    hand_back: Duration::from_secs(2),
 };
 
 /// So small that everything takes several messages, and that little is kept.

@@ -23,6 +23,7 @@ const TIMING: Timing = Timing {
     lease: Duration::ZERO,
     rate_error_ppm: 0,
     clock_error_max: Duration::from_secs(5),
+    hand_back: Duration::from_secs(5),
 };
 
 /// What may happen.
