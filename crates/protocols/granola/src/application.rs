@@ -111,6 +111,12 @@ pub trait Application: Debug {
     /// The application whose state these pages hold, in which everything is settled.
     fn from_pages(pages: Vec<Self::Page>) -> Self;
 
+    /// How much work operations have been so far that were run, read or prepared here, in units of its own. Only turns go by it, and no answer
+    /// does. Zero, if all of them are short.
+    fn work(&self) -> u64 {
+        0
+    }
+
     /// From now on places need not come in the order that is promised here: a bug is planted in the replica. An application that
     /// asserts their order goes on all the same, so that clients get to see what comes of it.
     fn allow_disorder(&mut self) {}

@@ -50,6 +50,11 @@ pub struct ReplicaConfig {
     pub page_bytes_max: usize,
     /// The application that every host of a replica of the keyspace is linked with, if the keyspace names one.
     pub application: Option<String>,
+    /// An operation is long that is more work than this, in units of the application.
+    pub work_long: u64,
+    /// Long operations of the whole keyspace may be so much work a second, in the long run. Clients whose operations are long take turns beyond that,
+    /// and others go on.
+    pub work_per_second: u64,
 }
 
 impl ReplicaConfig {
@@ -75,7 +80,14 @@ impl ReplicaConfig {
             strangers_max: 100_000,
             page_bytes_max: 1024 * 1024,
             application: None,
+            work_long: 2_000_000,
+            work_per_second: 20_000_000,
         }
+    }
+
+    /// What long operations of this shard may be in a second: shards of a keyspace that are led at one node share what that has.
+    pub(crate) fn own_work_per_second(&self) -> u64 {
+        self.work_per_second / (self.shards.ids().count() as u64).max(1)
     }
 
     /// True if no bug is planted. With one the clients have to notice what an assertion would hide from them.

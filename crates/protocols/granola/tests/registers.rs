@@ -6,6 +6,7 @@
 //! | `swap KEY OLD NEW` | refused, with what it has found, unless that is OLD |
 //! | `follow KEY WORD` | puts the word into the register whose name stands in KEY: what it writes depends on what it has found |
 //! | `get KEY…` | only reads |
+//! | `toil KEY WORK` | puts how much work that was into the register |
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,8 @@ pub(crate) struct Registers {
     pub(crate) disorders: usize,
     /// How often something was only read.
     pub(crate) reads: Cell<usize>,
+    /// How much work operations have been.
+    pub(crate) work: Cell<u64>,
     /// Up to here everything is settled, and the last place at which anything has run.
     settled: Place,
     last: Place,
@@ -106,6 +109,10 @@ impl Registers {
                 let to = found(key);
                 let answer = Answer::Done(Value::from(found(&to)));
                 Plan { reads: reads(&[key, &to]), write: Some((to, word.into())), answer }
+            }
+            ["toil", key, work] => {
+                self.work.set(self.work.get() + work.parse::<u64>().unwrap_or_default());
+                Plan { reads: reads(&[key]), write: Some((key.into(), work.into())), answer: done(key) }
             }
             ["get", ref keys @ ..] => {
                 Plan { reads: reads(keys), write: None, answer: Answer::Done(self.found(keys, before)) }
@@ -236,6 +243,10 @@ impl Application for Registers {
 
     fn next_page(frozen: &mut Vec<Page>, _: usize) -> Option<Page> {
         frozen.pop()
+    }
+
+    fn work(&self) -> u64 {
+        self.work.get()
     }
 
     fn digest((key, place, word): &Page, digester: &mut Digester) {

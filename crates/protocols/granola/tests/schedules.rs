@@ -155,7 +155,12 @@ impl Schedule {
     /// One of the first so many kinds of operations that write; the last two may be refused.
     fn operation(&mut self, kinds: usize) -> String {
         let key = KEYS[self.random.index(2)];
-        match self.random.index(kinds) {
+        let kind = self.random.index(kinds);
+        // Now and then one is long, and its client is in debt for some seconds.
+        if self.sequence.is_multiple_of(29) {
+            return "toil t 15000000".to_owned();
+        }
+        match kind {
             0 | 1 => format!("append {key} {}", self.sequence),
             2 => format!("follow p {}", self.sequence),
             3 => format!("put p {key}"),

@@ -72,6 +72,10 @@ impl Library for Hosted {
         module.take_failure().map(|failure| failure.to_string())
     }
 
+    fn take_work(module: &Module) -> u64 {
+        module.take_spent()
+    }
+
     fn footprint(module: &Module, arguments: &[u8]) -> Result<Footprint, String> {
         module.try_footprint(arguments).map_err(|failure| failure.to_string())
     }
@@ -162,6 +166,29 @@ mod tests {
         assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
         let refused = run(&mut shard, 4, &deploy("other", b"no module"));
         assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_procedures_do_is_work_whether_they_come_to_an_end_or_not() {
+        let endless = r#"(module (memory (export "memory") 1)
+            (func (export "call") (param i32) (result i32) (loop $again (br $again)) i32.const 0)
+            (func (export "footprint") (param i32) (result i32) (loop $again (br $again)) i32.const 0))"#;
+        let mut shard = ShardWith::default();
+        run(&mut shard, 1, &deploy("endless", &wat::parse_str(endless).unwrap())).unwrap();
+        run(&mut shard, 2, &deploy("transfer", TRANSFER)).unwrap();
+        assert_eq!(shard.work(), 0, "nothing was called");
+        let mut work_of = |at, operation| {
+            let before = shard.work();
+            assert!(run(&mut shard, at, &operation).is_err());
+            shard.work() - before
+        };
+        let fuel = Limits::default().fuel;
+        let infer = Operation::Infer(Infer { name: "endless".to_owned(), ..Infer::default() });
+        for (at, operation) in [(3, call("endless", Vec::new())), (4, infer)] {
+            assert!((fuel * 9 / 10..=fuel).contains(&work_of(at, operation)), "it has taken all");
+        }
+        let short = work_of(5, call("transfer", b"\x03ada\x03bob\x01\0\0\0\0\0\0\0".to_vec()));
+        assert!((1..10_000).contains(&short), "a short one is {short}");
     }
 
     #[test]

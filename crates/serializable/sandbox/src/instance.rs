@@ -61,6 +61,8 @@ pub(crate) struct Instance {
     call: TypedFunc<i32, i32>,
     footprint: Option<TypedFunc<i32, i32>>,
     fuel: u64,
+    /// What calls have taken of it, all together.
+    pub(crate) spent: u64,
     /// How long the memory is.
     memory_bytes: usize,
     /// What it holds.
@@ -102,6 +104,7 @@ impl Instance {
             call,
             footprint,
             fuel: code.limits.fuel,
+            spent: 0,
             memory_bytes,
             fresh,
         })
@@ -163,6 +166,7 @@ impl Instance {
         };
         self.store.data_mut().begin(arguments);
         let result = self.store.set_fuel(self.fuel).and_then(|()| function.call(&mut self.store, length));
+        self.spent += self.fuel.saturating_sub(self.store.get_fuel().unwrap_or_default());
         result.map_err(|error| match self.store.data_mut().failure.take() {
             Some(failure) => failure,
             None => explain(&error),

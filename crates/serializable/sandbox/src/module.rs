@@ -19,6 +19,8 @@ pub struct Module {
     /// An instance that is as good as new.
     spare: RefCell<Option<Instance>>,
     failure: Cell<Option<Failure>>,
+    /// What calls have taken of their fuel since somebody has asked.
+    spent: Cell<u64>,
 }
 
 impl Module {
@@ -37,7 +39,7 @@ impl Module {
         let code = Code { linker, module, has_footprint, globals, limits };
         // Segments that do not fit into the memory are found when there is one.
         let spare = RefCell::new(Some(Instance::new(&code).map_err(malformed)?));
-        Ok(Module { code, spare, failure: Cell::new(None) })
+        Ok(Module { code, spare, failure: Cell::new(None), spent: Cell::new(0) })
     }
 
     /// Runs the procedure.
@@ -61,6 +63,11 @@ impl Module {
         self.failure.take()
     }
 
+    /// The fuel that calls have taken since this was asked last, those that have failed and those for footprints included.
+    pub fn take_spent(&self) -> u64 {
+        self.spent.take()
+    }
+
     fn with_instance<R>(&self, run: impl FnOnce(&mut Instance) -> Result<R, Failure>) -> Result<R, Failure> {
         let spare = self.spare.take();
         let mut instance = match spare {
@@ -69,6 +76,7 @@ impl Module {
                 .map_err(|error| Failure::failed(format!("the procedure could not be loaded: {error}")))?,
         };
         let result = run(&mut instance);
+        self.spent.set(self.spent.get() + std::mem::take(&mut instance.spent));
         if instance.reset() {
             self.spare.replace(Some(instance));
         }
@@ -93,7 +101,8 @@ impl Procedure for Module {
 
 impl Clone for Module {
     fn clone(&self) -> Self {
-        Module { code: self.code.clone(), spare: RefCell::new(None), failure: Cell::new(None) }
+        let code = self.code.clone();
+        Module { code, spare: RefCell::new(None), failure: Cell::new(None), spent: Cell::new(0) }
     }
 }
 

@@ -32,6 +32,13 @@ pub trait Library: fmt::Debug + 'static {
     /// Why the last call of a procedure has failed, in the same words at every replica.
     fn failure(module: &Self::Module) -> Option<String>;
 
+    /// How much work calls of a procedure were since this was asked last, in units of its own: about the number of its instructions. No answer
+    /// depends on that.
+    fn take_work(module: &Self::Module) -> u64 {
+        let _ = module;
+        0
+    }
+
     /// What a call would touch.
     ///
     /// # Errors

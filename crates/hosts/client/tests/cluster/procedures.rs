@@ -322,3 +322,60 @@ async fn code_is_handed_over_with_the_state_of_a_shard() {
     accounts.call(transfer("ada", "bob", 30)).await.unwrap();
     assert_eq!((held(&accounts, "ada").await, held(&accounts, "bob").await), (70, 35));
 }
+
+/// Never comes to its end.
+const ENDLESS: &str = r#"(module
+    (memory (export "memory") 1)
+    (func (export "call") (param i32) (result i32) (loop $again (br $again)) i32.const 0))"#;
+
+/// How many writes four callers get done in this time, one after the other.
+async fn done_within(keyspace: &Keyspace, time: Duration) -> usize {
+    let deadline = Instant::now() + time;
+    let callers: Vec<_> = (0..4)
+        .map(|caller| {
+            let keyspace = keyspace.clone();
+            tokio::spawn(async move {
+                let mut done = 0;
+                while Instant::now() < deadline {
+                    keyspace.put(format!("{caller}"), "x").await.unwrap();
+                    done += 1;
+                }
+                done
+            })
+        })
+        .collect();
+    let mut done = 0;
+    for caller in callers {
+        done += caller.await.unwrap();
+    }
+    done
+}
+
+/// All of them run on the one thread of each node.
+#[tokio::test]
+async fn endless_procedures_do_not_take_a_node_from_other_keyspaces() {
+    let cluster = Cluster::start();
+    let (db, other) = (cluster.connect().await, cluster.connect().await);
+    let accounts = create(&db, 1).await;
+    accounts.deploy("endless", None, &wat::parse_str(ENDLESS).unwrap()).await.unwrap();
+    let options = KeyspaceOptions { shards: 1, ..KeyspaceOptions::new(Isolation::Serializable) };
+    let theirs = other.create_keyspace("theirs", options).await.unwrap();
+    let before = done_within(&theirs, Duration::from_secs(2)).await;
+
+    let endless: Vec<_> = (0..8)
+        .map(|_| {
+            let accounts = accounts.clone();
+            tokio::spawn(async move {
+                loop {
+                    let _ = accounts.call(Call::new("endless").at(["a"])).await;
+                }
+            })
+        })
+        .collect();
+    // The first ones come all at once.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let beside = done_within(&theirs, Duration::from_secs(3)).await * 2 / 3;
+    endless.iter().for_each(tokio::task::JoinHandle::abort);
+    eprintln!("{before} writes in two seconds, and {beside} beside endless procedures");
+    assert!(beside * 4 > before, "{before} writes in two seconds, and {beside} beside endless procedures");
+}

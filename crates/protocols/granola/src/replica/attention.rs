@@ -28,6 +28,9 @@ impl<A: Application> Replica<A> {
             return;
         }
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        if let Some(leader) = &mut self.leader {
+            leader.debts.pay(self.config.own_work_per_second(), self.config.attention_interval);
+        }
         self.attend_votes(context, outbox);
         self.attend_waiting(context, log, outbox);
         self.attend_strangers(context, log, outbox);

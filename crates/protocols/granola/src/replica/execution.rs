@@ -54,10 +54,12 @@ impl<A: Application> Replica<A> {
         let id = place.transaction;
         let Some(open) = self.leader.as_mut().and_then(|leader| leader.close(id)) else { return false };
         self.assert_may_execute(place, &open);
+        let before = self.state.application.work();
         let answer = match open.hold {
             Hold::Nothing => self.state.application.run(place, &open.operation).expect("nothing is locked"),
             Hold::Prepared | Hold::Blocked => self.state.application.commit(place),
         };
+        self.charge(id, before);
         let Some(leader) = &mut self.leader else { return false };
         if self.config.rules.has(Plant::ExecutionsAscend) {
             assert!(place.timestamp >= leader.executed, "{place} comes after {:?}", leader.executed);
@@ -78,6 +80,14 @@ impl<A: Application> Replica<A> {
         }
         self.look_after_blocked();
         true
+    }
+
+    /// An operation of a transaction was executed, and there had been so much work before.
+    pub(super) fn charge(&mut self, id: TransactionId, before: u64) {
+        let work = self.state.application.work().saturating_sub(before);
+        if let Some(leader) = self.leader.as_mut().filter(|_| work > self.config.work_long) {
+            leader.debts.charge(id.client, work);
+        }
     }
 
     /// The serial order and the next leader rely on this when the leader executes ahead of the log.
@@ -130,7 +140,9 @@ impl<A: Application> Replica<A> {
             let Some(reading) = self.leader.as_ref().and_then(|leader| leader.reads.get(dated)) else {
                 break;
             };
+            let before = self.state.application.work();
             let sight = self.read(dated.0, reading);
+            self.charge(dated.1, before);
             let Some(leader) = &mut self.leader else { break };
             match sight {
                 Sight::Answer(timestamp, answer) => {

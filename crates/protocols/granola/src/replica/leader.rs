@@ -7,6 +7,7 @@ use quorate_core::{
     Address, ClientId, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View,
 };
 
+use super::debts::Debts;
 use super::delays::VoteDelays;
 use super::hub::Gathering;
 use super::reads::{Reading, Reads};
@@ -24,6 +25,8 @@ pub(super) struct Leader {
     pub(super) open: BTreeMap<TransactionId, Open>,
     /// How much of that, and of what waits to read, each client has asked for; none of those that have nothing there.
     pub(super) callers: BTreeMap<ClientId, usize>,
+    /// What clients owe for operations that were long.
+    pub(super) debts: Debts,
     /// What of that writes, in the order in which it is executed if nothing comes in between; stable or not.
     pub(super) queue: BTreeSet<Place>,
     /// What of that has no timestamp yet, as votes are missing.
@@ -191,6 +194,7 @@ impl Leader {
             view,
             open: BTreeMap::new(),
             callers: BTreeMap::new(),
+            debts: Debts::default(),
             queue: BTreeSet::new(),
             undecided: BTreeSet::new(),
             delays: VoteDelays::default(),
@@ -320,6 +324,12 @@ impl Leader {
     /// How many requests of a client wait to be executed.
     pub(super) fn waiting_of(&self, client: ClientId) -> usize {
         self.callers.get(&client).copied().unwrap_or_default()
+    }
+
+    /// True if a client owes something and has to wait for its turn: all of them owe much, or one of them has something here that may be long.
+    pub(super) fn is_to_wait(&self, client: ClientId, owed_max: u64) -> bool {
+        let has_anything = |debtor: ClientId| self.waiting_of(debtor) > 0;
+        self.debts.has(client) && (self.debts.total() > owed_max || self.debts.debtors().any(has_anything))
     }
 
     fn count_in(&mut self, client: ClientId) {

@@ -21,6 +21,7 @@
 //! | `locking` | what they have to agree on is prepared, and holds locks |
 //! | `execution` | the leader executes, ahead of its log |
 //! | `reads` | what only reads waits until it can see everything |
+//! | `debts` | turns of clients whose operations are long |
 //! | `attention` | votes that do not come, and clients that have died |
 //! | `lost` | shards that never vote any more |
 //! | `hub` | a group that coordinates for the others, as in Sinfonia |
@@ -28,6 +29,7 @@
 //! | `invariants` | what holds between any two steps |
 
 mod attention;
+mod debts;
 mod delays;
 mod execution;
 mod floor;

@@ -56,6 +56,12 @@ impl<A: Application> Replica<A> {
                 let reply = Reply::Lost { shard };
                 outbox.send(from, Message::Reply { transaction: id, reply });
             }
+            Known::New if self.is_to_wait(id) => {
+                if let Some(leader) = &mut self.leader {
+                    leader.strangers.remove(&id);
+                }
+                self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
+            }
             Known::New if request.class == Class::ReadOnly && request.participants.len() == 1 => {
                 self.accept_read(request, context, log, outbox);
             }
@@ -85,6 +91,12 @@ impl<A: Application> Replica<A> {
                 Some(replica.shard) == self.config.hub && request.participants.len() > 1
             }
         }
+    }
+
+    /// True if another request of this client has to wait until what its last ones have cost is paid off.
+    fn is_to_wait(&self, id: TransactionId) -> bool {
+        let owed_max = self.config.own_work_per_second();
+        self.leader.as_ref().is_some_and(|leader| leader.is_to_wait(id.client, owed_max))
     }
 
     /// True if a request comes too late for a floor that is on its way.
@@ -168,7 +180,10 @@ impl<A: Application> Replica<A> {
         let id = request.transaction;
         let timestamp = request.high.max(leader.executed_and_logged());
         let reading = Reading { operation: request.operation, high: Some(request.high), since: context.now };
-        let blocked_by = match self.read(timestamp, &reading) {
+        let before = self.state.application.work();
+        let sight = self.read(timestamp, &reading);
+        self.charge(id, before);
+        let blocked_by = match sight {
             Sight::Answer(timestamp, answer) => {
                 assert!(
                     timestamp >= request.high,
@@ -217,7 +232,10 @@ impl<A: Application> Replica<A> {
         if is_alone {
             return self.run_at_once(request, context, log, outbox);
         }
-        let answer = match self.state.application.prepare(id, &request.operation) {
+        let before = self.state.application.work();
+        let prepared = self.state.application.prepare(id, &request.operation);
+        self.charge(id, before);
+        let answer = match prepared {
             Prepared::Conflict => return self.refuse(Refused::of(request, Vote::Conflict), log, outbox),
             Prepared::Abort(reason) if request.class == Class::Coordinated => {
                 self.state.application.abort(id);
@@ -247,7 +265,10 @@ impl<A: Application> Replica<A> {
         let id = request.transaction;
         let proposed = self.propose(&request, context.clock);
         let place = Place { timestamp: proposed, transaction: id };
-        let Some(answer) = self.state.application.run(place, &request.operation) else {
+        let before = self.state.application.work();
+        let answer = self.state.application.run(place, &request.operation);
+        self.charge(id, before);
+        let Some(answer) = answer else {
             return self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
         };
         let voted = Voted {

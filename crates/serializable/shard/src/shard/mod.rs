@@ -372,6 +372,10 @@ impl<L: Library> Application for ShardWith<L> {
         }
     }
 
+    fn work(&self) -> u64 {
+        self.procedures.work()
+    }
+
     fn allow_disorder(&mut self) {
         self.allows_disorder = true;
         self.keys.allow_disorder();

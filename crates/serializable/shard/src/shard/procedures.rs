@@ -4,6 +4,7 @@
 //! serial order, and rewound and handed over with the rest. What was compiled of it is not: each replica does
 //! that for itself.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX, validate_key};
@@ -27,11 +28,18 @@ pub(super) struct Procedures<L: Library> {
     pub(super) code: Versions,
     /// What was made of it, by where it was deployed.
     compiled: BTreeMap<(Key, Place), L::Module>,
+    /// How much work calls have been, whatever came of them.
+    work: Cell<u64>,
 }
 
 impl<L: Library> Default for Procedures<L> {
     fn default() -> Self {
-        Procedures { application: None, code: Versions::default(), compiled: BTreeMap::new() }
+        Procedures {
+            application: None,
+            code: Versions::default(),
+            compiled: BTreeMap::new(),
+            work: Cell::new(0),
+        }
     }
 }
 
@@ -94,6 +102,7 @@ impl<L: Library> Procedures<L> {
         let (callable, _) = self.resolve(work, &call.name, call.version)?;
         let mut store = Caller { work, declared: call.declared.as_ref(), ended: None };
         let result = callable.procedure().call(&mut store, &call.arguments);
+        self.note_work(&callable);
         if let Some(ended) = store.ended {
             return Err(ended);
         }
@@ -118,13 +127,28 @@ impl<L: Library> Procedures<L> {
         }
     }
 
+    /// How much work calls have been, whatever came of them.
+    pub(super) fn work(&self) -> u64 {
+        self.work.get()
+    }
+
+    fn note_work(&self, callable: &Callable<'_, L>) {
+        if let Callable::Deployed(module) = callable {
+            self.work.set(self.work.get() + L::take_work(module));
+        }
+    }
+
     /// Says what a call would touch, in the bytes of an answer.
     pub(super) fn infer(&self, work: &mut Work<'_>, infer: Infer) -> Result<Value, End> {
         let (callable, version) = self.resolve(work, &infer.name, infer.version)?;
         let failed = |text| End::Refused(Refusal::Failed { text });
         let footprint = match callable {
             Callable::Linked(procedure) => procedure.footprint(&infer.arguments),
-            Callable::Deployed(module) => L::footprint(module, &infer.arguments).map_err(failed)?,
+            Callable::Deployed(module) => {
+                let footprint = L::footprint(module, &infer.arguments);
+                self.note_work(&callable);
+                footprint.map_err(failed)?
+            }
         };
         let touches = declared(footprint);
         if let Some(Err(Malformed(text))) = touches.as_ref().map(Declared::validate) {
