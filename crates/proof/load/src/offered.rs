@@ -18,6 +18,9 @@ use super::{Load, Shared, Tally};
 /// So often it is looked at how many transactions are due.
 const TICK: Duration = Duration::from_millis(1);
 
+/// After so many have begun those run that have: else all the time would go into beginning, once it is too little for all.
+const BURST: u64 = 64;
+
 /// Transactions that begin at a rate. Dropped, it ends like a process that is killed: nothing of what it has begun is ended in order.
 pub struct Offered {
     shared: Arc<Shared>,
@@ -71,12 +74,14 @@ async fn offer(shared: Arc<Shared>, begun: Arc<AtomicU64>, per_second: f64) {
         ticks.tick().await;
         let due = (began.elapsed().as_secs_f64() * per_second) as u64;
         while begun.load(Ordering::Relaxed) < due {
-            begun.fetch_add(1, Ordering::Relaxed);
+            if begun.fetch_add(1, Ordering::Relaxed) % BURST == 0 {
+                tokio::task::yield_now().await;
+                while transactions.try_join_next().is_some() {}
+            }
             let (shared, plan) = (Arc::clone(&shared), Arc::new(workload.draw(&mut random)));
             transactions.spawn(async move {
                 Client::new(&shared, shared.load.first_client).run(plan).await;
             });
         }
-        while transactions.try_join_next().is_some() {}
     }
 }
