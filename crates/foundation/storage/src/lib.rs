@@ -35,6 +35,9 @@
 //! A log lies in a [`Directory`]: one of the file system ([`Files`]), or one of the simulator, which tears, loses and decays what
 //! was written.
 //!
+//! # Many logs
+//! A node that writes to many logs in a turn would pay for as many syncs. A [`Journal`] makes all that durable by one.
+//!
 //! # First boot
 //! A log is created by an explicit act, [`Log::create`], and never because it is missing: an empty disk in place of a
 //! lost log would forget promises. [`Log::open`] refuses a missing log and [`Log::create`] an existing one.
@@ -43,6 +46,7 @@ mod directory;
 mod error;
 mod files;
 mod format;
+mod journal;
 mod log;
 mod recovery;
 mod scrub;
@@ -56,6 +60,7 @@ use quorate_core::ReplicaId;
 pub use directory::{Directory, LogFile};
 pub use error::{LogError, Shortage};
 pub use files::Files;
+pub use journal::{Committed, Journal, Replayed};
 pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};
 pub use scrub::{Scrubbed, Scrubber, scrub};

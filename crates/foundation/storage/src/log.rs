@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::directory::Directory;
 use super::format::{self, Header, RECORD_HEADER_BYTES, RECORDS_OFFSET};
@@ -17,6 +17,9 @@ use super::{Files, LogError, LogIdentity, LogOptions, Position, RECORD_BYTES_MAX
 
 /// The buffer of appended records keeps at most so much room between writes.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// So much of what was written is kept until it is durable, for a [`Journal`](super::Journal). A sync of its own costs little beside more.
+const WRITES_BYTES_MAX: usize = 64 << 10;
 
 /// The write-ahead log of one replica.
 ///
@@ -50,11 +53,11 @@ pub struct Log<D: Directory = Files> {
 pub(super) struct Shared<D: Directory = Files> {
     pub(super) directory: D,
     pub(super) identity: LogIdentity,
-    incarnation: u64,
+    pub(super) incarnation: u64,
     /// The number of the segment that the log begins with.
     first: AtomicU32,
     /// Everything before this position is durable.
-    durable: AtomicU64,
+    pub(super) durable: AtomicU64,
     /// Whether something has failed, and why; see [`FAILURES`].
     failed: AtomicU8,
     /// Tells this log from every other one that was opened in this process, of the same replica too.
@@ -93,11 +96,23 @@ struct Chunk {
     bytes: BytesMut,
 }
 
+/// Bytes that were written to a segment.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) segment: u32,
+    pub(super) offset: u32,
+    pub(super) bytes: Bytes,
+}
+
 /// Something that was written and is not durable yet. Give it to a [`Syncer`](super::Syncer).
 #[derive(Debug)]
 #[must_use = "what is not synced is not durable"]
 pub struct Unsynced<D: Directory = Files> {
     pub(super) log: Arc<Shared<D>>,
+    /// Everything before this was written earlier.
+    pub(super) from: Position,
+    /// What was written from there on, without a gap; none if that is much.
+    pub(super) writes: Option<Vec<Written>>,
     /// The segments that were written to, in order.
     pub(super) segments: Vec<Arc<Segment<D>>>,
     /// Where it is noted that they are durable.
@@ -286,6 +301,11 @@ impl<D: Directory> Log<D> {
         Position::new(self.tail.segment, self.tail.offset)
     }
 
+    /// The size of the segment at the tail, in bytes.
+    pub(super) fn segment_bytes(&self) -> u32 {
+        self.tail.segment_bytes
+    }
+
     /// How many bytes have been appended and not written yet.
     pub fn unwritten_bytes(&self) -> usize {
         self.open.bytes.len() + self.filled.iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
@@ -358,17 +378,27 @@ impl<D: Directory> Log<D> {
     }
 
     fn write_chunks(&mut self) -> Result<Unsynced<D>, LogError> {
-        for chunk in std::mem::take(&mut self.filled) {
-            self.write_chunk(&chunk)?;
-        }
+        let mut chunks = std::mem::take(&mut self.filled);
         let next = Chunk { offset: self.tail.offset, bytes: BytesMut::new(), ..self.open };
-        let mut written = std::mem::replace(&mut self.open, next);
-        self.write_chunk(&written)?;
-        if written.bytes.capacity() <= BUFFER_BYTES_KEPT {
-            written.bytes.clear();
-            self.open.bytes = written.bytes;
+        chunks.push(std::mem::replace(&mut self.open, next));
+        let from = Position::new(chunks[0].segment, chunks[0].offset);
+        for chunk in &chunks {
+            self.write_chunk(chunk)?;
         }
-        Ok(self.unsynced())
+        let is_much = chunks.iter().map(|chunk| chunk.bytes.len()).sum::<usize>() > WRITES_BYTES_MAX;
+        let mut writes = (!is_much).then(|| Vec::with_capacity(chunks.len()));
+        for Chunk { segment, offset, mut bytes, .. } in chunks {
+            match &mut writes {
+                Some(writes) => writes.push(Written { segment, offset, bytes: bytes.split().freeze() }),
+                None => bytes.clear(),
+            }
+            // The room behind the bytes of the last one.
+            self.open.bytes = bytes;
+        }
+        if self.open.bytes.capacity() > BUFFER_BYTES_KEPT {
+            self.open.bytes = BytesMut::new();
+        }
+        Ok(self.unsynced(from, writes))
     }
 
     fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), LogError> {
@@ -420,12 +450,13 @@ impl<D: Directory> Log<D> {
     }
 
     /// Everything that was written and may not be durable, also what was returned before.
-    fn unsynced(&mut self) -> Unsynced<D> {
+    fn unsynced(&mut self, from: Position, writes: Option<Vec<Written>>) -> Unsynced<D> {
         let durable = self.durable();
         self.sealed.retain(|segment| segment.header.number >= durable.segment());
         let segments = self.sealed.iter().chain([&self.current]).map(Arc::clone).collect();
         let (log, mark) = (Arc::clone(&self.shared), self.mark());
-        Unsynced { log, segments, mark, through: self.end(), prepare: self.next_segment() }
+        let (through, prepare) = (self.end(), self.next_segment());
+        Unsynced { log, from, writes, segments, mark, through, prepare }
     }
 
     fn mark(&self) -> Mark<D> {
@@ -438,9 +469,29 @@ impl<D: Directory> Log<D> {
             return None;
         }
         self.next_requested = true;
+        Some(self.next_to_prepare())
+    }
+
+    /// The segment after the one at the tail, to create ahead of time unless it has been.
+    pub(super) fn next_to_prepare(&self) -> Prepare<D> {
         let number = self.tail.segment + 1;
         let header = self.header_of(number, self.options.segment_bytes(number));
-        Some(Prepare { log: Arc::clone(&self.shared), header, _lock: Arc::clone(&self.lock) })
+        Prepare { log: Arc::clone(&self.shared), header, _lock: Arc::clone(&self.lock) }
+    }
+
+    /// True if a record of so many bytes, and a small one after it, need no segment that is not there yet.
+    pub(super) fn has_room_for(&self, contents: usize) -> bool {
+        /// Room for a small record.
+        const RESERVE: usize = 256;
+
+        let needed = format::record_bytes(contents) + RECORD_HEADER_BYTES + RESERVE;
+        let room = (self.tail.segment_bytes - self.tail.offset) as usize;
+        let is_ready = |number| {
+            // Somebody who holds the lock creates it now, and that takes long.
+            let prepared = self.shared.next.try_lock().is_ok_and(|next| next.prepared.is_some());
+            prepared && needed + RECORDS_OFFSET as usize <= self.options.segment_bytes(number) as usize
+        };
+        needed <= room || is_ready(self.tail.segment + 1)
     }
 
     /// Puts another file under the log, for tests of what failing disks do.
@@ -466,7 +517,7 @@ impl<D: Directory> Log<D> {
     pub fn sync(&mut self) -> Result<Position, LogError> {
         let unsynced = match self.write()? {
             Some(unsynced) => unsynced,
-            None => self.unsynced(),
+            None => self.unsynced(self.end(), None),
         };
         unsynced.sync()?;
         if unsynced.prepare.is_some() {
@@ -494,6 +545,11 @@ impl<D: Directory> Unsynced<D> {
         self.through
     }
 
+    /// Of which log it is, as [`Log::opening`] says.
+    pub fn opening(&self) -> u64 {
+        self.log.opening
+    }
+
     /// Makes it durable, and waits for that. After a failure the log is refused from then on: a second sync could
     /// succeed and have lost what the first one could not write.
     ///
@@ -518,6 +574,13 @@ impl<D: Directory> Unsynced<D> {
                 self.segments.push(segment);
             }
         }
+        let bytes = |writes: &Vec<Written>| writes.iter().map(|write| write.bytes.len()).sum::<usize>();
+        self.writes = match (self.writes.take(), later.writes) {
+            (Some(writes), Some(later)) if bytes(&writes) + bytes(&later) <= WRITES_BYTES_MAX => {
+                Some([writes, later].concat())
+            }
+            _ => None,
+        };
         self.mark = later.mark;
         self.through = later.through;
         self.prepare = later.prepare.or(self.prepare.take());
@@ -592,14 +655,14 @@ impl<D: Directory> Shared<D> {
         self.failed.load(Ordering::Acquire) != 0
     }
 
-    fn fail(&self, error: &LogError) {
+    pub(super) fn fail(&self, error: &LogError) {
         let failure = FAILURES.iter().position(|known| *known == Some(error.shortage()));
         let failure = failure.expect("every shortage is listed") as u8;
         // The first one counts: what comes after it may be its consequence.
         let _ = self.failed.compare_exchange(0, failure, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    fn failed_before(&self) -> LogError {
+    pub(super) fn failed_before(&self) -> LogError {
         let shortage = FAILURES[usize::from(self.failed.load(Ordering::Acquire))].flatten();
         LogError::Failed { directory: self.directory.path().to_owned(), shortage }
     }
@@ -618,6 +681,6 @@ impl<D: Directory> Shared<D> {
 }
 
 /// A number that no other log has, from the randomness that the standard library seeds its hash tables with.
-fn random_incarnation() -> u64 {
+pub(super) fn random_incarnation() -> u64 {
     RandomState::new().hash_one((SystemTime::now(), std::process::id()))
 }

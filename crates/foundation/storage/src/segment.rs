@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::directory::{Directory, LogFile};
 use super::error::SYNC;
@@ -18,6 +19,8 @@ pub(super) struct Segment<D: Directory> {
     pub(super) header: Header,
     pub(super) path: PathBuf,
     file: D::File,
+    /// True once a sync has failed. What the operating system could not write it takes for written then, so that no later sync says anything.
+    has_failed_to_sync: AtomicBool,
 }
 
 impl<D: Directory> Segment<D> {
@@ -35,7 +38,7 @@ impl<D: Directory> Segment<D> {
         }
         directory.rename(&name_new, &name).map_err(LogError::io("rename", &path_new))?;
         sync_directory(directory)?;
-        Ok(Segment { header, path, file })
+        Ok(Segment { header, path, file, has_failed_to_sync: AtomicBool::new(false) })
     }
 
     /// Opens a segment to write to it, and gives it its whole size if its blank end was trimmed off.
@@ -43,7 +46,7 @@ impl<D: Directory> Segment<D> {
         let path = path(directory, header.number);
         let file = directory.open_file(&name(header.number)).map_err(LogError::io("open", &path))?;
         let length = file.length().map_err(LogError::io("examine", &path))?;
-        let segment = Segment { header, path, file };
+        let segment = Segment { header, path, file, has_failed_to_sync: AtomicBool::new(false) };
         if length < u64::from(header.bytes) {
             segment.blank(length, u64::from(header.bytes))?;
         }
@@ -53,7 +56,7 @@ impl<D: Directory> Segment<D> {
     /// A segment around any file, for tests of what failing disks do.
     #[cfg(test)]
     pub(super) fn around(file: D::File, path: &std::path::Path, header: Header) -> Self {
-        Segment { header, path: path.to_owned(), file }
+        Segment { header, path: path.to_owned(), file, has_failed_to_sync: AtomicBool::new(false) }
     }
 
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), LogError> {
@@ -77,9 +80,16 @@ impl<D: Directory> Segment<D> {
         self.write(bytes.get(from as usize..).unwrap_or(&[]), from.into())
     }
 
-    /// Makes everything that was written durable.
+    /// Makes everything that was written durable. Never succeeds again after it has failed.
     pub(super) fn sync(&self) -> Result<(), LogError> {
-        self.file.sync().map_err(LogError::io(SYNC, &self.path))
+        let result = match self.has_failed_to_sync.load(Ordering::Acquire) {
+            true => Err(io::Error::other("an earlier sync of it has failed")),
+            false => self.file.sync(),
+        };
+        if result.is_err() {
+            self.has_failed_to_sync.store(true, Ordering::Release);
+        }
+        result.map_err(LogError::io(SYNC, &self.path))
     }
 
     /// Writes the durable mark.

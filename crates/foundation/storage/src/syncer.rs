@@ -1,18 +1,24 @@
-//! The thread that makes logs durable.
+//! The threads that make logs durable.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
 
+use super::journal::{Committed, Journal, Settled, Settling};
 use super::log::{Mark, Prepare, Shared, Truncation, Unsynced};
 use super::{LogError, Position};
 
 /// A log that nothing was written to for so long is marked durable, which costs no sync.
 const MARK_AFTER: Duration = Duration::from_millis(20);
+
+/// When nothing was written for so long, what the journal holds is settled.
+const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
 /// What became of what was submitted for one log.
 #[derive(Debug)]
@@ -28,14 +34,24 @@ pub struct Report {
 
 /// Makes written records durable, on a thread of its own, so that an event loop never waits for a disk.
 ///
-/// While one sync runs, whatever is submitted waits and is then served by one sync a log. A second thread creates
-/// segments ahead of time and removes old ones, which takes longer than a sync. When the syncer is dropped it first completes what was
-/// submitted.
+/// While one sync runs, whatever is submitted waits and is then served together: by one sync a log, or by one of a [`Journal`] for all logs.
+/// A second thread creates segments ahead of time and removes old ones, and a third settles the journal, which take longer than a sync. When
+/// the syncer is dropped it first completes what was submitted, and settles the journal.
 #[derive(Debug)]
 pub struct Syncer {
-    submissions: Option<Sender<Unsynced>>,
+    orders: Option<Sender<Order>>,
     chores: Option<Sender<Chore>>,
     threads: Vec<JoinHandle<()>>,
+    /// How many syncs there were.
+    syncs: Arc<AtomicU64>,
+}
+
+/// What the thread that syncs is asked for.
+#[derive(Debug)]
+enum Order {
+    Sync(Unsynced),
+    /// Nothing of this replica may stand in the journal. The answer says if that could be done.
+    Settle(ReplicaId, Sender<bool>),
 }
 
 /// What may take longer than a sync.
@@ -46,21 +62,45 @@ enum Chore {
 }
 
 impl Syncer {
-    /// Starts the thread. It calls `report` after each sync of a log; `report` should only pass the news on.
+    /// Starts the threads, without a journal. They call `report` after each sync of a log; `report` should only pass the news on.
     ///
     /// # Errors
     /// The operating system refuses a thread.
-    pub fn start(report: impl FnMut(Report) + Send + 'static) -> io::Result<Syncer> {
-        let (submissions, inbox) = channel();
+    pub fn start(mut report: impl FnMut(Report) + Send + 'static) -> io::Result<Syncer> {
+        Syncer::start_with(None, move |reports| reports.into_iter().for_each(&mut report))
+    }
+
+    /// Starts the threads, with a journal if there is one. They call `report` after each sync, of one log or of many.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub fn start_with(
+        journal: Option<Journal>,
+        report: impl FnMut(Vec<Report>) + Send + 'static,
+    ) -> io::Result<Syncer> {
+        let (orders, inbox) = channel();
         let (chores, wanted) = channel();
-        // In this order: a failure drops the sender, which ends the first thread.
-        let keeper = thread::Builder::new().name("log-keeper".to_owned()).spawn(move || keep(&wanted))?;
-        let syncer = thread::Builder::new().name("log-syncer".to_owned()).spawn({
-            let chores = chores.clone();
-            move || run(&inbox, &chores, report)
-        })?;
-        let threads = vec![syncer, keeper];
-        Ok(Syncer { submissions: Some(submissions), chores: Some(chores), threads })
+        let (settlings, to_settle) = channel();
+        let (settled, outcomes) = channel();
+        let syncs = Arc::<AtomicU64>::default();
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            thread::Builder::new().name(name.to_owned()).spawn(work)
+        };
+        // In this order: a failure drops the senders, which ends the threads before.
+        let keeper = spawn("log-keeper", Box::new(move || keep(&wanted)))?;
+        let settler = spawn("log-settler", Box::new(move || settle(&to_settle, &settled)))?;
+        let mut desk = Desk {
+            journal,
+            idle: BTreeMap::new(),
+            chores: chores.clone(),
+            settlings,
+            outcomes,
+            syncs: Arc::clone(&syncs),
+            report,
+        };
+        let syncer = spawn("log-syncer", Box::new(move || desk.run(&inbox)))?;
+        let threads = vec![syncer, settler, keeper];
+        Ok(Syncer { orders: Some(orders), chores: Some(chores), threads, syncs })
     }
 
     /// Has something that was written made durable. Returns at once.
@@ -68,22 +108,33 @@ impl Syncer {
     /// # Panics
     /// If the thread has ended because `report` panicked: nothing would be acknowledged any more.
     pub fn submit(&self, unsynced: Unsynced) {
-        let submissions = self.submissions.as_ref().expect("the thread runs until the syncer is dropped");
-        submissions.send(unsynced).expect("the thread that syncs logs has ended");
+        let orders = self.orders.as_ref().expect("the thread runs until the syncer is dropped");
+        orders.send(Order::Sync(unsynced)).expect("the thread that syncs logs has ended");
+    }
+
+    /// Lets nothing of a replica stand in the journal, before a log of it is opened while others are in use. Waits for syncs. False if that can only
+    /// be done by a process that begins anew: the log must not be opened in this one.
+    pub fn settle(&self, replica: ReplicaId) -> bool {
+        let (answer, answered) = channel();
+        let orders = self.orders.as_ref().expect("the thread runs until the syncer is dropped");
+        orders.send(Order::Settle(replica, answer)).is_ok() && answered.recv().unwrap_or(false)
     }
 
     /// Has segments removed that are not needed any more. Returns at once.
     pub fn truncate(&self, truncation: Truncation) {
         let chores = self.chores.as_ref().expect("the thread runs until the syncer is dropped");
-        if chores.send(Chore::Truncate(truncation)).is_err() {
-            tracing::error!("the thread that creates and removes segments of logs has ended");
-        }
+        do_later(chores, Chore::Truncate(truncation));
+    }
+
+    /// How many syncs there were, of logs and of the journal.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Syncer {
     fn drop(&mut self) {
-        self.submissions = None;
+        self.orders = None;
         self.chores = None;
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
@@ -93,45 +144,155 @@ impl Drop for Syncer {
     }
 }
 
-fn run(inbox: &Receiver<Unsynced>, chores: &Sender<Chore>, mut report: impl FnMut(Report)) {
-    let mut idle = Vec::new();
-    loop {
-        let first = if idle.is_empty() {
-            inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            inbox.recv_timeout(MARK_AFTER)
-        };
-        match first {
-            Ok(first) => {
-                for mut unsynced in coalesce(first, inbox) {
-                    if let Some(wanted) = unsynced.prepare.take()
-                        && chores.send(Chore::Prepare(wanted)).is_err()
-                    {
-                        tracing::error!("the thread that creates and removes segments of logs has ended");
-                    }
-                    report(sync(unsynced, &mut idle));
-                }
-            }
-            Err(reason) => {
-                idle.drain(..).for_each(write_mark);
-                if reason == RecvTimeoutError::Disconnected {
-                    return;
-                }
-            }
-        }
+fn do_later(chores: &Sender<Chore>, chore: Chore) {
+    if chores.send(chore).is_err() {
+        tracing::error!("the thread that creates and removes segments of logs has ended");
     }
 }
 
-/// Everything that waits, one for each log.
-fn coalesce(first: Unsynced, inbox: &Receiver<Unsynced>) -> Vec<Unsynced> {
-    let mut all = vec![first];
-    while let Ok(later) = inbox.try_recv() {
-        match all.iter_mut().find(|earlier| Arc::ptr_eq(&earlier.log, &later.log)) {
-            Some(earlier) => earlier.merge(later),
-            None => all.push(later),
+/// What the thread that syncs has at hand.
+struct Desk<R> {
+    journal: Option<Journal>,
+    /// The logs that wait to be marked, by [`Log::opening`](super::Log::opening).
+    idle: BTreeMap<u64, Idle>,
+    chores: Sender<Chore>,
+    settlings: Sender<Settling>,
+    outcomes: Receiver<(Settled, u64)>,
+    syncs: Arc<AtomicU64>,
+    report: R,
+}
+
+impl<R: FnMut(Vec<Report>)> Desk<R> {
+    fn run(&mut self, inbox: &Receiver<Order>) {
+        loop {
+            let is_owed = self.journal.as_ref().is_some_and(Journal::is_owed);
+            let first = match (self.idle.is_empty(), is_owed) {
+                (false, _) => inbox.recv_timeout(MARK_AFTER),
+                (true, true) => inbox.recv_timeout(SETTLE_AFTER),
+                (true, false) => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match first {
+                Ok(first) => self.serve(first, inbox),
+                Err(RecvTimeoutError::Timeout) if self.idle.is_empty() => self.begin_settling(),
+                Err(reason) => {
+                    std::mem::take(&mut self.idle).into_values().for_each(write_mark);
+                    if reason == RecvTimeoutError::Disconnected {
+                        self.settle_all();
+                        return;
+                    }
+                }
+            }
         }
     }
-    all
+
+    /// Serves everything that waits.
+    fn serve(&mut self, first: Order, inbox: &Receiver<Order>) {
+        let mut batch = Vec::new();
+        let mut next = Some(first);
+        while let Some(order) = next.take() {
+            match order {
+                Order::Sync(unsynced) => gather(&mut batch, unsynced),
+                // What was submitted before may be of that replica.
+                Order::Settle(replica, answer) => {
+                    self.commit(std::mem::take(&mut batch));
+                    let is_settled = self.settle_for(replica);
+                    // The thread that asked may be gone.
+                    let _ = answer.send(is_settled);
+                }
+            }
+            next = inbox.try_recv().ok();
+        }
+        self.commit(batch);
+        while let Ok(outcome) = self.outcomes.try_recv() {
+            self.end_settling(outcome);
+        }
+        if self.journal.as_ref().is_some_and(Journal::is_long) {
+            self.begin_settling();
+        }
+    }
+
+    fn commit(&mut self, mut batch: Vec<Unsynced>) {
+        for unsynced in &mut batch {
+            if let Some(wanted) = unsynced.prepare.take() {
+                do_later(&self.chores, Chore::Prepare(wanted));
+            }
+        }
+        let Committed { together, alone } = match &mut self.journal {
+            Some(journal) => journal.commit(batch),
+            None => Committed { together: Vec::new(), alone: batch },
+        };
+        if let Some(wanted) = self.journal.as_mut().and_then(Journal::take_prepare) {
+            do_later(&self.chores, Chore::Prepare(wanted));
+        }
+        if !together.is_empty() {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            let reports = together.into_iter().map(|unsynced| noted(unsynced, Ok(()), &mut self.idle));
+            let reports = reports.collect();
+            (self.report)(reports);
+        }
+        for unsynced in alone {
+            self.syncs.fetch_add(unsynced.segments.len() as u64, Ordering::Relaxed);
+            let report = sync(unsynced, &mut self.idle);
+            (self.report)(vec![report]);
+        }
+    }
+
+    fn begin_settling(&mut self) {
+        if let Some(settling) = self.journal.as_mut().and_then(Journal::begin_settling)
+            && self.settlings.send(settling).is_err()
+        {
+            tracing::error!("the thread that settles the journal has ended");
+        }
+        if let Ok(outcome) = self.outcomes.try_recv() {
+            self.end_settling(outcome);
+        }
+    }
+
+    fn end_settling(&mut self, (settled, syncs): (Settled, u64)) {
+        self.syncs.fetch_add(syncs + 1, Ordering::Relaxed);
+        if let Some(truncation) = self.journal.as_mut().and_then(|journal| journal.end_settling(settled)) {
+            do_later(&self.chores, Chore::Truncate(truncation));
+        }
+    }
+
+    /// Settles everything, if something of this replica stands in the journal. False if that cannot be done.
+    fn settle_for(&mut self, replica: ReplicaId) -> bool {
+        !self.journal.as_ref().is_some_and(|journal| journal.holds(replica)) || self.settle_all()
+    }
+
+    /// Settles everything, and waits for that. False if that cannot be done.
+    fn settle_all(&mut self) -> bool {
+        // First what is under way, and then what was written since.
+        loop {
+            self.begin_settling();
+            if !self.journal.as_ref().is_some_and(Journal::is_owed) {
+                break;
+            }
+            match self.outcomes.recv() {
+                Ok(outcome) => self.end_settling(outcome),
+                Err(_) => return false,
+            }
+        }
+        self.journal.as_ref().is_none_or(Journal::is_settled)
+    }
+}
+
+/// Adds what was written to a log to a batch, in which there is one of each log.
+fn gather(batch: &mut Vec<Unsynced>, later: Unsynced) {
+    match batch.iter_mut().find(|earlier| Arc::ptr_eq(&earlier.log, &later.log)) {
+        Some(earlier) => earlier.merge(later),
+        None => batch.push(later),
+    }
+}
+
+/// Syncs what settles the journal; gives with each outcome how many syncs there were.
+fn settle(to_settle: &Receiver<Settling>, settled: &Sender<(Settled, u64)>) {
+    while let Ok(settling) = to_settle.recv() {
+        let syncs = settling.files() as u64;
+        if settled.send((settling.run(), syncs)).is_err() {
+            return;
+        }
+    }
 }
 
 /// A log that is durable up to its end, as far as the syncer knows, and where to note it.
@@ -141,16 +302,25 @@ pub(super) struct Idle {
     durable: Position,
 }
 
-pub(super) fn sync(unsynced: Unsynced, idle: &mut Vec<Idle>) -> Report {
-    let result = unsynced.sync().map(|()| unsynced.through());
+pub(super) fn sync(unsynced: Unsynced, idle: &mut BTreeMap<u64, Idle>) -> Report {
+    let result = unsynced.sync();
+    noted(unsynced, result, idle)
+}
+
+/// What is reported of a log whose writes have become durable, or have not.
+fn noted(unsynced: Unsynced, result: Result<(), LogError>, idle: &mut BTreeMap<u64, Idle>) -> Report {
     let through = unsynced.through();
     let Unsynced { log, mark, .. } = unsynced;
     let (replica, opening) = (log.identity.replica, log.opening);
-    idle.retain(|known| !Arc::ptr_eq(&known.log, &log));
-    if result.is_ok() {
-        idle.push(Idle { log, mark, durable: through });
+    let result = match log.has_failed() {
+        true => result.and_then(|()| Err(log.failed_before())),
+        false => result,
+    };
+    match result.is_ok() {
+        true => drop(idle.insert(opening, Idle { log, mark, durable: through })),
+        false => drop(idle.remove(&opening)),
     }
-    Report { replica, opening, result }
+    Report { replica, opening, result: result.map(|()| through) }
 }
 
 fn write_mark(Idle { log, mark, durable }: Idle) {

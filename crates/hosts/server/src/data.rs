@@ -7,6 +7,7 @@
 //!   fenced.toml                     why the directory must not be used any more; absent unless peers have said so
 //!   nodes.toml                      the sites and nodes of the cluster, as they were when this node knew last
 //!   lock                            locked while a server uses the directory
+//!   journal/                        what was written to several logs at once, until it is durable in each
 //!   inventory/shard-7-r1.toml       a replica that has to be here
 //!   keyspaces/keyspace-3.toml       who the replicas of a keyspace are, if that has changed since it was created
 //!   replicas/shard-7-r1/
@@ -22,17 +23,18 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | `journal` | how the journal of the logs is opened |
 //! | `replicas` | marks, the inventory, how replicas are made ready |
 //! | `lives` | the lives of this node and of its peers |
 //! | `memberships` | who the replicas of keyspaces are |
 
+mod journal;
 mod lives;
 mod memberships;
 mod replicas;
 #[cfg(target_os = "linux")]
 mod staging;
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -57,6 +59,10 @@ use replicas::Prepared;
 /// The version of the layout of a data directory that this program reads and writes. In the first one the catalogue was a
 /// keyspace of TAPIR.
 const FORMAT: u32 = 2;
+
+/// The format of the identity of a directory with a journal, and the greatest that this program reads. Programs that know nothing of journals
+/// would take what only the journal holds for never written, and refuse such a directory.
+const FORMAT_WITH_JOURNAL: u32 = 3;
 
 /// How a server deals with a data directory that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +119,7 @@ pub enum DataError {
     },
     /// It was written by a later version.
     #[error(
-        "{path} is in format {found}, and this program knows format {FORMAT}: it was written by a later version, \
+        "{path} is in format {found}, and this program knows format {FORMAT_WITH_JOURNAL}: it was written by a later version, \
          which has to be used",
         path = path.display()
     )]
@@ -210,6 +216,19 @@ pub enum DataError {
         /// Why there is no life after the last one.
         source: TooManyLives,
     },
+    /// The journal of its logs cannot be used.
+    #[error(
+        "the journal of the logs cannot be used: {source}. Any replica here may lack what only the journal held. If it can be brought \
+         back, bring it back; if it is lost for good, move {journal} and {replicas} away, and start the node once with --rejoin, so \
+         that its replicas learn everything from their groups (at most f nodes of 2f + 1 at a time)",
+        journal = path.join("journal").display(), replicas = path.join("replicas").display()
+    )]
+    Journal {
+        /// The data directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: quorate_storage::LogError,
+    },
     /// The operating system refused.
     #[error("{path}: {source}", path = path.display())]
     Io {
@@ -230,6 +249,9 @@ struct IdentityFile {
     /// True once the inventory names every replica. Directories of earlier versions have none.
     #[serde(default)]
     inventory: bool,
+    /// True once there is a journal. Directories of earlier versions have none.
+    #[serde(default)]
+    journal: bool,
 }
 
 /// A replica that is, or is to be, hosted here.
@@ -434,9 +456,15 @@ impl DataDirectory {
         if !is_there {
             create_all(&path.join("inventory"))?;
             let replaced = initialise == Initialise::Replace;
-            let inventory = true;
-            let file =
-                IdentityFile { format: FORMAT, cluster, node: node.0, incarnation, replaced, inventory };
+            let file = IdentityFile {
+                format: FORMAT,
+                cluster,
+                node: node.0,
+                incarnation,
+                replaced,
+                inventory: true,
+                journal: false,
+            };
             write_durably(&identity, &file)?;
         }
         let found: IdentityFile = read(&identity)?;
@@ -555,10 +583,10 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, DataError> {
         reason: error.to_string().trim_end().to_owned(),
     };
     let FormatOnly { format } = toml::from_str(&text).map_err(damaged)?;
-    match format.cmp(&FORMAT) {
-        Ordering::Greater => return Err(DataError::Newer { path: path.to_owned(), found: format }),
-        Ordering::Less => return Err(DataError::Older { path: path.to_owned(), found: format }),
-        Ordering::Equal => {}
+    match format {
+        ..FORMAT => return Err(DataError::Older { path: path.to_owned(), found: format }),
+        FORMAT..=FORMAT_WITH_JOURNAL => {}
+        _ => return Err(DataError::Newer { path: path.to_owned(), found: format }),
     }
     toml::from_str(&text).map_err(damaged)
 }

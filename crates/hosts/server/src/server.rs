@@ -127,8 +127,8 @@ impl Server {
 
         let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
         let waker = TurnWaker::default();
-        let (logs, client, seeds) =
-            (Logs::start(cluster, waker.clone())?, ClientId(random()?.max(1)), [random()?, random()?]);
+        let logs = Logs::start(cluster, Some(data.open_journal()?), waker.clone())?;
+        let (client, seeds) = (ClientId(random()?.max(1)), [random()?, random()?]);
         let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds)?;
         let (transport, turns) = {
             let _inside = runtime.enter();

@@ -6,6 +6,7 @@ mod decay;
 mod failure;
 mod fixture;
 mod identity;
+mod journal;
 mod scrubbing;
 mod shortage;
 mod sync;

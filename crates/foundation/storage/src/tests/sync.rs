@@ -168,7 +168,7 @@ fn a_segment_that_is_in_use_is_not_created_again() {
 fn only_the_latest_sync_of_a_log_is_to_be_marked() {
     let directory = Directory::new();
     let mut log = directory.create();
-    let mut idle = Vec::new();
+    let mut idle = BTreeMap::new();
     for number in 0..10 {
         log.append(&record(number));
         let unsynced = log.write().unwrap().unwrap();

@@ -360,7 +360,7 @@ impl DataDirectory {
     }
 
     /// The directories of replicas, without those that are being removed or were set aside.
-    fn replica_directories(&self) -> Result<Vec<PathBuf>, DataError> {
+    pub(super) fn replica_directories(&self) -> Result<Vec<PathBuf>, DataError> {
         entries(&self.path().join("replicas"), |path| path.extension().is_none())
     }
 

@@ -105,8 +105,8 @@ fn a_newer_or_damaged_identity_is_refused() {
         matches!(error, DataError::Older { found: 1, .. }) && error.to_string().contains("anew"),
         "{error}"
     );
-    fs::write(&identity, "format = 3\nshape = \"unknown\"\n").unwrap();
-    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 3, .. })));
+    fs::write(&identity, "format = 4\nshape = \"unknown\"\n").unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 4, .. })));
     fs::write(&identity, "form").unwrap();
     assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Damaged { .. })));
 }
@@ -556,4 +556,29 @@ fn groups_of_other_sizes_are_written_down_with_a_change() {
     fs::write(&path, text.replace("[10, 1]", "[10, 0]").replace("10,\n        1,", "10,\n        0,"))
         .unwrap();
     assert!(matches!(data.memberships(first.id), Err(DataError::Damaged { .. })));
+}
+
+#[test]
+fn a_directory_gets_one_journal_and_is_refused_without_it() {
+    let fixture = Fixture::new();
+    let path = fixture.path();
+    let journal = path.join("journal");
+    let data = open(&path, Initialise::New).unwrap();
+    drop(data.open_journal().unwrap());
+    assert!(fs::read_to_string(path.join("identity.toml")).unwrap().contains("format = 3"));
+    drop(data.open_journal().unwrap());
+    drop(data);
+    fs::remove_dir_all(&journal).unwrap();
+    let data = open(&path, Initialise::No).unwrap();
+    let error = data.open_journal().unwrap_err();
+    assert!(matches!(error, DataError::Journal { .. }) && error.to_string().contains("--rejoin"), "{error}");
+    prepare(&data, Durability::Sync, true);
+    drop(data);
+    // Replicas that may lack something do not begin.
+    assert!(open(&path, Initialise::Rejoin).unwrap().open_journal().is_err());
+    fs::remove_dir_all(path.join("replicas")).unwrap();
+    let data = open(&path, Initialise::Rejoin).unwrap();
+    drop(data.open_journal().unwrap());
+    drop(data);
+    drop(open(&path, Initialise::No).unwrap().open_journal().unwrap());
 }

@@ -13,7 +13,9 @@ use quorate_core::hash::FixedMap;
 use quorate_core::{Epoch, ReplicaId, View};
 use quorate_runtime::Mark;
 use quorate_runtime::transport::TurnWaker;
-use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer};
+use quorate_storage::{
+    self as storage, Journal, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer,
+};
 use quorate_wire::{DecodeError, Wire, decode_record, encode_record};
 
 use super::status::LogStatus;
@@ -64,6 +66,12 @@ pub(crate) enum LogError {
         /// The view.
         view: View,
     },
+    /// What the journal holds of the log cannot be written to it while the node runs.
+    #[error(
+        "some of what was written to the log stands in the journal of the node only, and a disk error keeps it there: restart the \
+         node, which writes it to the log first of all"
+    )]
+    Unsettled,
     /// A replica cannot go on above the view that is named.
     #[error(
         "no view follows {view}, so that the replica could not go on above it: name the view that the group is in"
@@ -122,7 +130,6 @@ struct Finding {
 
 #[derive(Debug, Default)]
 struct Counters {
-    syncs: AtomicU64,
     writes: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
@@ -137,13 +144,14 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// Starts the thread that syncs. It asks for a turn through `waker`.
-    pub(crate) fn start(cluster: u64, waker: TurnWaker) -> std::io::Result<Self> {
+    /// Starts the threads that sync, with the journal of the node if it has one. They ask for a turn through `waker`.
+    pub(crate) fn start(cluster: u64, journal: Option<Journal>, waker: TurnWaker) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let syncer = Syncer::start({
+        let syncer = Syncer::start_with(journal, {
             let shared = Arc::clone(&shared);
-            move |report| {
-                shared.on_report(report);
+            move |reports| {
+                shared.on_reports(reports);
+                // Once for all of them: the turn that follows serves them together.
                 waker.wake();
             }
         })?;
@@ -168,6 +176,9 @@ impl Logs {
         replica: ReplicaId,
         epoch: Epoch,
     ) -> Result<(ReplicaLog, Vec<R>), LogError> {
+        if !self.syncer.settle(replica) {
+            return Err(LogError::Unsettled);
+        }
         let (log, contents) = Log::open(directory, self.identity(replica), LogOptions::default())?;
         let mut records = Vec::new();
         for (number, bytes) in contents.enumerate() {
@@ -250,9 +261,9 @@ impl Logs {
     /// What was written so far; how much lags behind is known to the replicas.
     pub(crate) fn status(&self, lag_bytes: u64) -> LogStatus {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { syncs, writes, records, bytes } = &self.shared.counters;
+        let Counters { writes, records, bytes } = &self.shared.counters;
         LogStatus {
-            syncs: read(syncs),
+            syncs: self.syncer.syncs(),
             writes: read(writes),
             records: read(records),
             bytes: read(bytes),
@@ -267,18 +278,20 @@ impl Logs {
 
 impl Shared {
     /// Called by the thread that syncs.
-    fn on_report(&self, report: Report) {
-        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        let Some(progress) = lock(&self.progress).get(&report.replica).cloned() else { return };
-        // Of a log that was given up: its positions mean nothing in the one that is open now.
-        if progress.opening != report.opening {
-            return;
-        }
-        match report.result {
-            Ok(position) => {
-                progress.durable.fetch_max(position.as_u64(), Ordering::AcqRel);
+    fn on_reports(&self, reports: Vec<Report>) {
+        let known = lock(&self.progress);
+        for report in reports {
+            let Some(progress) = known.get(&report.replica) else { continue };
+            // Of a log that was given up: its positions mean nothing in the one that is open now.
+            if progress.opening != report.opening {
+                continue;
             }
-            Err(error) => *lock(&progress.error) = Some(error),
+            match report.result {
+                Ok(position) => {
+                    progress.durable.fetch_max(position.as_u64(), Ordering::AcqRel);
+                }
+                Err(error) => *lock(&progress.error) = Some(error),
+            }
         }
     }
 }

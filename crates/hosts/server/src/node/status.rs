@@ -94,7 +94,7 @@ pub struct TransportStatus {
 /// What a node has written to its logs since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LogStatus {
-    /// Syncs.
+    /// Syncs, of logs and of the journal of the node.
     pub syncs: u64,
     /// Writes.
     pub writes: u64,

@@ -6,6 +6,8 @@
 
 mod directory;
 #[cfg(test)]
+mod journal_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
