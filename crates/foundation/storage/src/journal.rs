@@ -39,7 +39,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_core::{ReplicaId, ReplicaIndex, ShardId};
 
 use super::directory::Directory;
-use super::log::{Log, Prepare, Shared, Truncation, Unsynced, Written, random_incarnation};
+use super::log::{Log, Prepare, Shared, Truncation, Unsynced, Write, random_incarnation};
 use super::segment::{self, Segment};
 use super::{Files, LogError, LogIdentity, LogOptions, Position};
 
@@ -48,6 +48,9 @@ const LOGS_MIN: usize = 2;
 
 /// Beside so many bytes for each log the syncs of the logs cost little.
 const BYTES_PER_LOG_MAX: usize = 16 << 10;
+
+/// So much of what belongs to the file of a log is gathered before it is handed to the operating system, in bytes.
+const GATHERED_BYTES_MAX: usize = 16 << 10;
 
 /// Records of the journal begin with one of these.
 const WRITES: u8 = 1;
@@ -83,6 +86,44 @@ pub struct Journal<D: Directory = Files> {
 struct Owed<D: Directory> {
     log: Arc<Shared<D>>,
     segments: Vec<Arc<Segment<D>>>,
+    /// What was not handed to the operating system yet, in bytes and in order, and where it ends.
+    gathered: Vec<Write<D>>,
+    gathered_bytes: usize,
+    through: Position,
+    /// True if handing something to the operating system has failed.
+    has_failed: bool,
+}
+
+impl<D: Directory> Owed<D> {
+    /// Takes over writes that are durable in the journal.
+    fn take_over(&mut self, unsynced: &mut Unsynced<D>) {
+        for segment in &unsynced.segments {
+            if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
+                self.segments.push(Arc::clone(segment));
+            }
+        }
+        let writes = unsynced.writes.take().unwrap_or_default();
+        self.gathered_bytes += writes.iter().map(|write| write.bytes.len()).sum::<usize>();
+        self.gathered.extend(writes);
+        self.through = unsynced.through();
+        if self.gathered_bytes >= GATHERED_BYTES_MAX {
+            self.write_out();
+        }
+    }
+
+    /// Hands what was gathered to the operating system.
+    fn write_out(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        self.gathered_bytes = 0;
+        if let Err(error) = self.log.write_out(gathered.iter(), self.through) {
+            tracing::error!(replica = %self.log.identity.replica, %error, "what the journal holds cannot be settled");
+            self.log.fail(&error);
+            self.has_failed = true;
+        }
+    }
 }
 
 /// Files to sync, so that the journal is not needed for what was written to them.
@@ -206,7 +247,7 @@ impl<D: Directory> Journal<D> {
     /// Makes what was written to several logs durable by one sync, as far as that is cheaper, and gives back what has to be synced for itself. The
     /// rest is durable.
     pub fn commit(&mut self, batch: Vec<Unsynced<D>>) -> Committed<D> {
-        let (together, mut alone): (Vec<_>, Vec<_>) =
+        let (mut together, mut alone): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|unsynced| !self.is_pinned && is_journalled(unsynced));
         let bytes: usize = together.iter().map(bytes_of).sum();
         let contents = bytes + 16;
@@ -214,19 +255,27 @@ impl<D: Directory> Journal<D> {
         let bytes_max = (together.len() * BYTES_PER_LOG_MAX).min(self.log.segment_bytes() as usize / 4);
         let is_worth_while = together.len() >= LOGS_MIN && bytes <= bytes_max;
         if !is_worth_while || !self.has_room_for(contents) || !self.write(&together, contents) {
-            alone.extend(together);
-            return Committed { together: Vec::new(), alone };
+            alone.append(&mut together);
+        }
+        for unsynced in &alone {
+            // So that there is no gap before what follows.
+            self.owed.get_mut(&unsynced.log.opening).into_iter().for_each(Owed::write_out);
+        }
+        if together.is_empty() {
+            return Committed { together, alone };
         }
         self.unsettled_bytes += contents;
-        for unsynced in &together {
-            let log = &unsynced.log;
-            let owed = self.owed.entry(log.opening);
-            let owed = owed.or_insert_with(|| Owed { log: Arc::clone(log), segments: Vec::new() });
-            for segment in &unsynced.segments {
-                if !owed.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
-                    owed.segments.push(Arc::clone(segment));
-                }
-            }
+        for unsynced in &mut together {
+            let log = Arc::clone(&unsynced.log);
+            let owed = self.owed.entry(log.opening).or_insert_with(|| Owed {
+                log: Arc::clone(&log),
+                segments: Vec::new(),
+                gathered: Vec::new(),
+                gathered_bytes: 0,
+                through: unsynced.from,
+                has_failed: false,
+            });
+            owed.take_over(unsynced);
             // One that has failed acknowledges nothing more.
             if !log.has_failed() {
                 log.durable.fetch_max(unsynced.through().as_u64(), Ordering::AcqRel);
@@ -263,8 +312,7 @@ impl<D: Directory> Journal<D> {
         });
         let result = self.sync();
         if let Err(error) = &result {
-            tracing::error!(%error, "the journal cannot be written, and each log is synced for itself from now on");
-            self.is_pinned = true;
+            self.pin(error);
         }
         result.is_ok()
     }
@@ -318,6 +366,7 @@ impl<D: Directory> Journal<D> {
         }
         self.is_settling = true;
         self.unsettled_bytes = 0;
+        self.write_out();
         let owed = std::mem::take(&mut self.owed);
         Some(Settling { owed, through: self.next - 1, end: self.log.end() })
     }
@@ -330,14 +379,26 @@ impl<D: Directory> Journal<D> {
             // Which has said why.
             Settled { through: None, .. } => {
                 self.is_pinned = true;
+                self.write_out();
                 return None;
             }
         };
         noted.unwrap_or_else(|error| {
-            tracing::error!(%error, "the journal cannot be written, and each log is synced for itself from now on");
-            self.is_pinned = true;
+            self.pin(&error);
             None
         })
+    }
+
+    /// Goes on without the journal.
+    fn pin(&mut self, error: &LogError) {
+        tracing::error!(%error, "the journal cannot be written, and each log is synced for itself from now on");
+        self.is_pinned = true;
+        self.write_out();
+    }
+
+    /// Hands all that was gathered to the operating system.
+    pub(super) fn write_out(&mut self) {
+        self.owed.values_mut().for_each(Owed::write_out);
     }
 
     /// Settles all that was written so far, and waits for that. False if it cannot be settled before the node begins again.
@@ -391,7 +452,10 @@ impl<D: Directory> Settling<D> {
     /// Syncs the files. A log whose file cannot be synced is refused from then on.
     pub(super) fn run(self) -> Settled {
         let mut through = Some(self.through);
-        for Owed { log, segments } in self.owed.values() {
+        for Owed { log, segments, has_failed, .. } in self.owed.values() {
+            if *has_failed {
+                through = None;
+            }
             for segment in segments {
                 if let Err(error) = segment.sync() {
                     tracing::error!(replica = %log.identity.replica, %error, "what the journal holds cannot be settled");
@@ -411,7 +475,7 @@ fn identity(cluster: u64) -> LogIdentity {
 
 /// True if what was written can stand in a journal: it is known, and all before it is durable.
 fn is_journalled<D: Directory>(unsynced: &Unsynced<D>) -> bool {
-    unsynced.writes.is_some() && unsynced.from <= unsynced.log.durable()
+    unsynced.is_little() && unsynced.from <= unsynced.log.durable()
 }
 
 /// What the writes to a log take in the journal, in bytes.
@@ -421,11 +485,11 @@ fn bytes_of<D: Directory>(unsynced: &Unsynced<D>) -> usize {
 
 fn put_writes<D: Directory>(record: &mut BytesMut, unsynced: &Unsynced<D>) {
     let (replica, incarnation) = (unsynced.log.identity.replica, unsynced.log.incarnation);
-    for Written { segment, offset, bytes } in unsynced.writes.iter().flatten() {
+    for Write { segment, offset, bytes } in unsynced.writes.iter().flatten() {
         record.put_u32_le(replica.shard.0);
         record.put_u8(replica.index.0);
         record.put_u64_le(incarnation);
-        record.put_u32_le(*segment);
+        record.put_u32_le(segment.header.number);
         record.put_u32_le(*offset);
         record.put_u32_le(bytes.len() as u32);
         record.put_slice(bytes);
@@ -438,6 +502,13 @@ struct Replay<D: Directory, P: Fn(ReplicaId) -> D> {
     place: P,
     logs: BTreeMap<ReplicaId, Opened<D>>,
     replayed: Replayed,
+}
+
+/// Bytes that belong to a place in a segment, which is named by its number.
+struct Place {
+    segment: u32,
+    offset: u32,
+    bytes: Bytes,
 }
 
 /// A log to whose segments writes are done once more.
@@ -457,7 +528,7 @@ impl<D: Directory, P: Fn(ReplicaId) -> D> Replay<D, P> {
             let incarnation = record.get_u64_le();
             let (segment, offset, length) = (record.get_u32_le(), record.get_u32_le(), record.get_u32_le());
             let bytes = record.split_to((length as usize).min(record.len()));
-            let write = Written { segment, offset, bytes };
+            let write = Place { segment, offset, bytes };
             match self.write(replica, incarnation, &write)? {
                 true => self.replayed.writes += 1,
                 false => self.replayed.passed_over += 1,
@@ -467,7 +538,7 @@ impl<D: Directory, P: Fn(ReplicaId) -> D> Replay<D, P> {
     }
 
     /// Does a write once more; false if its log does not need it.
-    fn write(&mut self, replica: ReplicaId, incarnation: u64, write: &Written) -> Result<bool, LogError> {
+    fn write(&mut self, replica: ReplicaId, incarnation: u64, write: &Place) -> Result<bool, LogError> {
         let identity = LogIdentity { cluster: self.cluster, replica };
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.logs.entry(replica) {
             let directory = (self.place)(replica);

@@ -58,6 +58,8 @@ pub(super) struct Shared<D: Directory = Files> {
     first: AtomicU32,
     /// Everything before this position is durable.
     pub(super) durable: AtomicU64,
+    /// Everything before this position was handed to the operating system.
+    written: AtomicU64,
     /// Whether something has failed, and why; see [`FAILURES`].
     failed: AtomicU8,
     /// Tells this log from every other one that was opened in this process, of the same replica too.
@@ -96,10 +98,10 @@ struct Chunk {
     bytes: BytesMut,
 }
 
-/// Bytes that were written to a segment.
-#[derive(Clone, Debug)]
-pub(super) struct Written {
-    pub(super) segment: u32,
+/// Bytes that belong to a place in a segment.
+#[derive(Debug)]
+pub(super) struct Write<D: Directory> {
+    pub(super) segment: Arc<Segment<D>>,
     pub(super) offset: u32,
     pub(super) bytes: Bytes,
 }
@@ -111,8 +113,10 @@ pub struct Unsynced<D: Directory = Files> {
     pub(super) log: Arc<Shared<D>>,
     /// Everything before this was written earlier.
     pub(super) from: Position,
-    /// What was written from there on, without a gap; none if that is much.
-    pub(super) writes: Option<Vec<Written>>,
+    /// What follows there, without a gap; none if that is much, and was handed to the operating system.
+    pub(super) writes: Option<Vec<Write<D>>>,
+    /// True if it was handed to the operating system.
+    is_written: bool,
     /// The segments that were written to, in order.
     pub(super) segments: Vec<Arc<Segment<D>>>,
     /// Where it is noted that they are durable.
@@ -253,6 +257,7 @@ impl<D: Directory> Log<D> {
             incarnation,
             first: AtomicU32::new(number),
             durable: AtomicU64::new(Position::new(number, offset).0),
+            written: AtomicU64::new(Position::new(number, offset).0),
             failed: AtomicU8::new(0),
             opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             next: Mutex::new(Next { number: number + 1, prepared: None }),
@@ -363,52 +368,73 @@ impl<D: Directory> Log<D> {
     ///
     /// # Errors
     /// The operating system refuses, or something has failed before. The log cannot be used any more.
+    ///
+    /// # Panics
+    /// If something that was appended earlier was left to be written later, and has not been.
     pub fn write(&mut self) -> Result<Option<Unsynced<D>>, LogError> {
+        self.write_if(true)
+    }
+
+    /// As [`Log::write`], but leaves it to a [`Syncer`](super::Syncer) to hand what was appended to the operating system: where there is a journal,
+    /// much of it goes together later.
+    ///
+    /// # Errors
+    /// A segment is needed and cannot be created, or something has failed before. The log cannot be used any more.
+    pub fn write_later(&mut self) -> Result<Option<Unsynced<D>>, LogError> {
+        self.write_if(false)
+    }
+
+    fn write_if(&mut self, is_now: bool) -> Result<Option<Unsynced<D>>, LogError> {
         if self.shared.has_failed() {
             return Err(self.shared.failed_before());
         }
         if self.unwritten_bytes() == 0 {
             return Ok(None);
         }
-        let result = self.write_chunks();
+        let result = self.write_chunks(is_now);
         if let Err(error) = &result {
             self.shared.fail(error);
         }
         result.map(Some)
     }
 
-    fn write_chunks(&mut self) -> Result<Unsynced<D>, LogError> {
+    fn write_chunks(&mut self, is_now: bool) -> Result<Unsynced<D>, LogError> {
         let mut chunks = std::mem::take(&mut self.filled);
         let next = Chunk { offset: self.tail.offset, bytes: BytesMut::new(), ..self.open };
         chunks.push(std::mem::replace(&mut self.open, next));
         let from = Position::new(chunks[0].segment, chunks[0].offset);
-        for chunk in &chunks {
-            self.write_chunk(chunk)?;
+        if is_now {
+            // Else the log would count as durable with a gap.
+            assert!(from <= self.shared.written(), "what was appended before {from:?} is not written");
         }
-        let is_much = chunks.iter().map(|chunk| chunk.bytes.len()).sum::<usize>() > WRITES_BYTES_MAX;
-        let mut writes = (!is_much).then(|| Vec::with_capacity(chunks.len()));
-        for Chunk { segment, offset, mut bytes, .. } in chunks {
-            match &mut writes {
-                Some(writes) => writes.push(Written { segment, offset, bytes: bytes.split().freeze() }),
-                None => bytes.clear(),
-            }
+        let mut writes = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            self.go_on_in(&chunk)?;
+            let Chunk { offset, mut bytes, .. } = chunk;
+            writes.push(Write { segment: Arc::clone(&self.current), offset, bytes: bytes.split().freeze() });
             // The room behind the bytes of the last one.
             self.open.bytes = bytes;
         }
         if self.open.bytes.capacity() > BUFFER_BYTES_KEPT {
             self.open.bytes = BytesMut::new();
         }
-        Ok(self.unsynced(from, writes))
+        let mut unsynced = self.unsynced(from, Some(writes));
+        if is_now {
+            unsynced.write()?;
+            unsynced.writes = unsynced.writes.take().filter(|writes| bytes_of(writes) <= WRITES_BYTES_MAX);
+        }
+        Ok(unsynced)
     }
 
-    fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), LogError> {
+    /// Goes on in the segment that a chunk belongs to.
+    fn go_on_in(&mut self, chunk: &Chunk) -> Result<(), LogError> {
         if chunk.segment != self.current.header.number {
             let next = Arc::new(self.next_for(chunk)?);
             let previous = std::mem::replace(&mut self.current, next);
             self.sealed.push(Arc::clone(&previous));
             self.previous = Some(previous);
         }
-        self.current.write(&chunk.bytes, chunk.offset.into())
+        Ok(())
     }
 
     /// The segment that a chunk begins. If there is no room for a whole one, a small one has to do: then a log goes on with
@@ -450,13 +476,14 @@ impl<D: Directory> Log<D> {
     }
 
     /// Everything that was written and may not be durable, also what was returned before.
-    fn unsynced(&mut self, from: Position, writes: Option<Vec<Written>>) -> Unsynced<D> {
+    fn unsynced(&mut self, from: Position, writes: Option<Vec<Write<D>>>) -> Unsynced<D> {
         let durable = self.durable();
         self.sealed.retain(|segment| segment.header.number >= durable.segment());
         let segments = self.sealed.iter().chain([&self.current]).map(Arc::clone).collect();
         let (log, mark) = (Arc::clone(&self.shared), self.mark());
         let (through, prepare) = (self.end(), self.next_segment());
-        Unsynced { log, from, writes, segments, mark, through, prepare }
+        let is_written = writes.is_none();
+        Unsynced { log, from, writes, is_written, segments, mark, through, prepare }
     }
 
     fn mark(&self) -> Mark<D> {
@@ -519,6 +546,7 @@ impl<D: Directory> Log<D> {
             Some(unsynced) => unsynced,
             None => self.unsynced(self.end(), None),
         };
+        assert!(self.shared.written() >= self.end(), "what was appended last is not written");
         unsynced.sync()?;
         if unsynced.prepare.is_some() {
             // Nobody is there to do it ahead of time.
@@ -559,7 +587,8 @@ impl<D: Directory> Unsynced<D> {
         if self.log.has_failed() {
             return Err(self.log.failed_before());
         }
-        let result = self.segments.iter().try_for_each(|segment| segment.sync());
+        let written = if self.is_written { Ok(()) } else { self.write_out() };
+        let result = written.and_then(|()| self.segments.iter().try_for_each(|segment| segment.sync()));
         match &result {
             Ok(()) => drop(self.log.durable.fetch_max(self.through.0, Ordering::AcqRel)),
             Err(error) => self.log.fail(error),
@@ -567,20 +596,47 @@ impl<D: Directory> Unsynced<D> {
         result
     }
 
+    /// Hands it to the operating system, if it was not.
+    pub(super) fn write(&mut self) -> Result<(), LogError> {
+        if !self.is_written {
+            self.is_written = true;
+            let result = self.write_out();
+            if let Err(error) = &result {
+                self.log.fail(error);
+            }
+            return result;
+        }
+        Ok(())
+    }
+
+    fn write_out(&self) -> Result<(), LogError> {
+        assert!(self.from <= self.log.written(), "what was appended before {:?} is not written", self.from);
+        self.log.write_out(self.writes.iter().flatten(), self.through)
+    }
+
+    /// True if it is little enough for a journal.
+    pub(super) fn is_little(&self) -> bool {
+        self.writes.as_ref().is_some_and(|writes| bytes_of(writes) <= WRITES_BYTES_MAX)
+    }
+
     /// Takes in what was written to the same log later, so that one sync serves both.
-    pub fn merge(&mut self, later: Unsynced<D>) {
+    pub fn merge(&mut self, mut later: Unsynced<D>) {
+        match (&mut self.writes, &mut later.writes) {
+            (Some(writes), Some(more)) => {
+                writes.append(more);
+                self.is_written &= later.is_written;
+            }
+            _ => {
+                // If that fails the log is refused, and then nothing of it is synced.
+                let _ = self.write().and_then(|()| later.write());
+                self.writes = None;
+            }
+        }
         for segment in later.segments {
             if !self.segments.iter().any(|known| Arc::ptr_eq(known, &segment)) {
                 self.segments.push(segment);
             }
         }
-        let bytes = |writes: &Vec<Written>| writes.iter().map(|write| write.bytes.len()).sum::<usize>();
-        self.writes = match (self.writes.take(), later.writes) {
-            (Some(writes), Some(later)) if bytes(&writes) + bytes(&later) <= WRITES_BYTES_MAX => {
-                Some([writes, later].concat())
-            }
-            _ => None,
-        };
         self.mark = later.mark;
         self.through = later.through;
         self.prepare = later.prepare.or(self.prepare.take());
@@ -646,6 +702,42 @@ impl<D: Directory> Shared<D> {
         Position(self.durable.load(Ordering::Acquire))
     }
 
+    /// Everything before this was handed to the operating system.
+    pub(super) fn written(&self) -> Position {
+        Position(self.written.load(Ordering::Acquire))
+    }
+
+    /// Hands writes to the operating system, which follow what was handed to it before and end at a position.
+    pub(super) fn write_out<'a>(
+        &self,
+        writes: impl Iterator<Item = &'a Write<D>>,
+        through: Position,
+    ) -> Result<(), LogError>
+    where
+        D: 'a,
+    {
+        // What stands side by side goes together.
+        let mut writes = writes.peekable();
+        let mut joined = BytesMut::new();
+        while let Some(first) = writes.next() {
+            joined.clear();
+            let mut end = first.offset + first.bytes.len() as u32;
+            while let Some(next) =
+                writes.next_if(|next| Arc::ptr_eq(&next.segment, &first.segment) && next.offset == end)
+            {
+                if joined.is_empty() {
+                    joined.extend_from_slice(&first.bytes);
+                }
+                joined.extend_from_slice(&next.bytes);
+                end += next.bytes.len() as u32;
+            }
+            let bytes = if joined.is_empty() { &first.bytes[..] } else { &joined[..] };
+            first.segment.write(bytes, first.offset.into())?;
+        }
+        self.written.fetch_max(through.0, Ordering::AcqRel);
+        Ok(())
+    }
+
     /// The number of the segment that the log begins with.
     pub(super) fn first(&self) -> u32 {
         self.first.load(Ordering::Acquire)
@@ -678,6 +770,10 @@ impl<D: Directory> Shared<D> {
             _ => Segment::create(&self.directory, header),
         }
     }
+}
+
+fn bytes_of<D: Directory>(writes: &[Write<D>]) -> usize {
+    writes.iter().map(|write| write.bytes.len()).sum()
 }
 
 /// A number that no other log has, from the randomness that the standard library seeds its hash tables with.

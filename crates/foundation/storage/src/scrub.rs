@@ -73,7 +73,8 @@ impl<D: Directory> Scrubber<D> {
     }
 
     fn step_in(&mut self, log: &Shared<D>) -> Result<Scrubbed, LogError> {
-        let (first, durable) = (log.first(), log.durable());
+        // The newest records may be durable in the journal, and not written to the files yet.
+        let (first, durable) = (log.first(), log.durable().min(log.written()));
         let mut reading = match self.reading.take() {
             // What has been given up is not needed any more.
             Some(reading) if reading.header.number >= first => reading,

@@ -49,7 +49,8 @@ pub struct Syncer {
 /// What the thread that syncs is asked for.
 #[derive(Debug)]
 enum Order {
-    Sync(Unsynced),
+    /// One for each log.
+    Sync(Vec<Unsynced>),
     /// Nothing of this replica may stand in the journal. The answer says if that could be done.
     Settle(ReplicaId, Sender<bool>),
 }
@@ -108,6 +109,14 @@ impl Syncer {
     /// # Panics
     /// If the thread has ended because `report` panicked: nothing would be acknowledged any more.
     pub fn submit(&self, unsynced: Unsynced) {
+        self.submit_all(vec![unsynced]);
+    }
+
+    /// As [`Syncer::submit`], for what was written to several logs in one turn: so they are served together.
+    ///
+    /// # Panics
+    /// As [`Syncer::submit`].
+    pub fn submit_all(&self, unsynced: Vec<Unsynced>) {
         let orders = self.orders.as_ref().expect("the thread runs until the syncer is dropped");
         orders.send(Order::Sync(unsynced)).expect("the thread that syncs logs has ended");
     }
@@ -191,7 +200,7 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
         let mut next = Some(first);
         while let Some(order) = next.take() {
             match order {
-                Order::Sync(unsynced) => gather(&mut batch, unsynced),
+                Order::Sync(all) => all.into_iter().for_each(|unsynced| gather(&mut batch, unsynced)),
                 // What was submitted before may be of that replica.
                 Order::Settle(replica, answer) => {
                     self.commit(std::mem::take(&mut batch));

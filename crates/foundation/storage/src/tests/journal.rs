@@ -65,7 +65,7 @@ impl Node {
 fn write(logs: &mut [Log], record: &[u8]) -> Vec<Unsynced> {
     let write = |log: &mut Log| {
         log.append(record);
-        log.write().unwrap().unwrap()
+        log.write_later().unwrap().unwrap()
     };
     logs.iter_mut().map(write).collect()
 }
@@ -102,8 +102,8 @@ fn one_log_much_and_what_follows_a_gap_are_synced_for_themselves() {
     alone.iter().for_each(|unsynced| unsynced.sync().unwrap());
     let Committed { together, alone } = journal.commit(write(&mut logs, &[1; 20_000]));
     assert_eq!((together.len(), alone.len()), (0, 2), "that is much");
-    // None of that is synced.
-    drop(alone);
+    // None of that is synced, but it is written.
+    alone.into_iter().for_each(|mut unsynced| unsynced.write().unwrap());
     let Committed { together, alone } = journal.commit(write(&mut logs, b"after"));
     assert_eq!((together.len(), alone.len()), (0, 2), "the gap is not in the journal");
 }
@@ -219,4 +219,29 @@ fn the_syncer_reports_several_logs_together_and_settles_when_asked_and_when_it_e
     for shard in [1, 2] {
         assert_eq!(node.records(shard).unwrap().len(), ROUNDS);
     }
+}
+
+#[test]
+fn what_the_journal_holds_goes_to_the_files_later_and_together() {
+    let node = Node::new();
+    let (mut journal, mut logs) = (node.create(), node.create_logs());
+    for _ in 0..3 {
+        assert_eq!(commit(&mut journal, &mut logs, b"one").together.len(), 2);
+    }
+    let is_blank = |shard| {
+        let (_, bytes) = files(&node.log_of(shard)).remove(0);
+        bytes[1024..].iter().all(|byte| *byte == 0)
+    };
+    assert!(is_blank(1) && is_blank(2));
+    // That is not taken for decay.
+    assert_eq!(super::super::scrub(&logs[0]).unwrap(), 0);
+    // Nothing is left out before what is synced for itself.
+    let Committed { alone, .. } = journal.commit(write(&mut logs[..1], b"two"));
+    alone.iter().for_each(|unsynced| unsynced.sync().unwrap());
+    assert!(super::super::scrub(&logs[0]).unwrap() > 0 && is_blank(2));
+    assert!(journal.settle().unwrap() && !is_blank(2));
+    logs.into_iter().for_each(|log| log.close().unwrap());
+    drop(journal);
+    assert_eq!(node.records(1).unwrap(), ["one", "one", "one", "two"]);
+    assert_eq!(node.records(2).unwrap(), ["one", "one", "one"]);
 }

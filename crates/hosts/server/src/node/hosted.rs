@@ -13,6 +13,7 @@ use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
 use quorate_runtime::{Carrier, Driver, Kept, Mark, Time, log_ignored};
+use quorate_storage::Unsynced;
 use quorate_wire::ProtocolMessage;
 
 use super::building::{Order, Origin};
@@ -35,6 +36,8 @@ pub(crate) struct Hosted {
     hindrance: Option<Hindrance>,
     /// When it is to be woken for its timers.
     pub(super) due: Option<Instant>,
+    /// True if it stands in the list of those that wait for a sync.
+    pub(super) waits_for_sync: bool,
 }
 
 /// What became of it.
@@ -96,8 +99,8 @@ pub(crate) trait Runs: Send {
     /// Lets go what waited for records that have become durable.
     fn release_durable(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Result<Stepped, LogError>;
 
-    /// Writes what was appended to the log, and asks for it to be synced.
-    fn write_log(&mut self) -> Result<(), LogError>;
+    /// Writes what was appended to the log, and gives what has to be synced.
+    fn write_log(&mut self) -> Result<Option<Unsynced>, LogError>;
 
     /// Makes everything durable. The replica is not stepped again.
     fn close(self: Box<Self>) -> Result<(), LogError>;
@@ -199,7 +202,15 @@ impl Hosted {
             origin => origin,
         };
         let standing = Standing::default();
-        Hosted { placement: order.placement, state, standing, origin, hindrance, due: None }
+        Hosted {
+            placement: order.placement,
+            state,
+            standing,
+            origin,
+            hindrance,
+            due: None,
+            waits_for_sync: false,
+        }
     }
 
     /// The replica, if it runs.
@@ -425,9 +436,9 @@ impl<M: Served> Runs for Running<M> {
         Ok(self.drive(outgoing, |driver, carrier| driver.on_durable(time, mark, carrier)))
     }
 
-    fn write_log(&mut self) -> Result<(), LogError> {
+    fn write_log(&mut self) -> Result<Option<Unsynced>, LogError> {
         self.is_dirty = false;
-        self.log.as_mut().map_or(Ok(()), ReplicaLog::write)
+        self.log.as_mut().map_or(Ok(None), ReplicaLog::write)
     }
 
     fn close(self: Box<Self>) -> Result<(), LogError> {

@@ -14,7 +14,7 @@ use quorate_core::{Epoch, ReplicaId, View};
 use quorate_runtime::Mark;
 use quorate_runtime::transport::TurnWaker;
 use quorate_storage::{
-    self as storage, Journal, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer,
+    self as storage, Journal, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer, Unsynced,
 };
 use quorate_wire::{DecodeError, Wire, decode_record, encode_record};
 
@@ -212,6 +212,13 @@ impl Logs {
         Ok((log, records))
     }
 
+    /// Has made durable what was written to logs in one turn.
+    pub(crate) fn submit(&self, unsynced: Vec<Unsynced>) {
+        if !unsynced.is_empty() {
+            self.syncer.submit_all(unsynced);
+        }
+    }
+
     /// Begins to read all logs again.
     pub(crate) fn begin_scrubbing(&self) {
         let replicas = lock(&self.shared.scrubbers).keys().rev().copied().collect();
@@ -346,17 +353,16 @@ impl ReplicaLog {
         }
     }
 
-    /// Hands what was appended to the operating system, and asks for a sync.
-    pub(crate) fn write(&mut self) -> Result<(), LogError> {
-        let Some(unsynced) = self.log.write()? else { return Ok(()) };
-        self.syncer.submit(unsynced);
+    /// Gives what was appended, which has to be made durable.
+    pub(crate) fn write(&mut self) -> Result<Option<Unsynced>, LogError> {
+        let Some(unsynced) = self.log.write_later()? else { return Ok(None) };
         let (records, bytes) = std::mem::take(&mut self.unwritten);
         self.in_flight.push_back((self.appended, bytes));
         let counters = &self.shared.counters;
         counters.writes.fetch_add(1, Ordering::Relaxed);
         counters.records.fetch_add(records, Ordering::Relaxed);
         counters.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
+        Ok(Some(unsynced))
     }
 
     /// Up to where the log is durable, if that is further than when this was asked last.
@@ -382,6 +388,8 @@ impl ReplicaLog {
 
     /// Makes everything durable and notes that it is.
     pub(crate) fn close(self) -> Result<(), LogError> {
+        // What was submitted is written first. If it cannot be settled, it is all the same.
+        self.syncer.settle(self.log.identity().replica);
         Ok(self.log.close()?)
     }
 }

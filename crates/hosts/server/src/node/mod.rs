@@ -521,10 +521,12 @@ impl Node {
         let time = turn.time;
         for id in std::mem::take(&mut self.syncing) {
             let Some(hosted) = self.replicas.get_mut(&id) else { continue };
+            hosted.waits_for_sync = false;
             let Some(running) = hosted.running() else { continue };
             match running.release_durable(time, outgoing(&self.routes, &mut self.here, turn)) {
                 Ok(stepped) => {
                     if running.is_syncing() && !stepped.became_dirty {
+                        hosted.waits_for_sync = true;
                         self.syncing.push(id);
                     }
                     self.note_deadline(id);
@@ -568,15 +570,22 @@ impl Node {
     }
 
     fn write_logs(&mut self) {
+        // At one go, so that they are synced together.
+        let mut written = Vec::with_capacity(self.dirty.len());
         for id in std::mem::take(&mut self.dirty) {
             let Some(hosted) = self.replicas.get_mut(&id) else { continue };
             let Some(running) = hosted.running() else { continue };
             match running.write_log() {
-                Ok(()) if self.syncing.contains(&id) => {}
-                Ok(()) => self.syncing.push(id),
+                Ok(unsynced) => {
+                    written.extend(unsynced);
+                    if !std::mem::replace(&mut hosted.waits_for_sync, true) {
+                        self.syncing.push(id);
+                    }
+                }
                 Err(error) => self.refuse_replica(id, &error),
             }
         }
+        self.logs.submit(written);
     }
 
     /// Hosts what the catalogue places here, and deletes what it says may go. What it does not name is kept.

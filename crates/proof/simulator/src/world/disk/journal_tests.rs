@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use quorate_core::{Random, ReplicaId, ReplicaIndex, ShardId};
-use quorate_storage::{Committed, Journal, Log, LogIdentity, LogOptions, Position, Unsynced};
+use quorate_storage::{Committed, Journal, Log, LogIdentity, LogOptions, Position, Unsynced, scrub};
 
 use super::{Condition, OPTIONS, SimulatedDirectory};
 
@@ -71,12 +71,15 @@ impl Kept {
             let record = Bytes::from(vec![random.below(256) as u8; length]);
             self.records.push_back((log.append(&record), record));
         }
-        let Ok(written) = log.write() else { return self.log = None };
+        // Half of them leave it to the journal to write to their files.
+        let is_left = self.identity.replica.shard.0.is_multiple_of(2);
+        let written = if is_left { log.write_later() } else { log.write() };
+        let Ok(written) = written else { return self.log = None };
         let written = written.expect("something was appended");
         match &mut self.unsynced {
             Some(earlier) => earlier.merge(written),
             // One that is lost leaves a gap.
-            None if random.chance(0.05) => drop(written),
+            None if !is_left && random.chance(0.05) => drop(written),
             None => self.unsynced = Some(written),
         }
     }
@@ -166,7 +169,10 @@ fn live(seed: u64) -> (usize, u64) {
                         logs[one].open();
                     }
                 }
-                5..10 => drop(journal.prepare()),
+                5 => {
+                    logs.iter().filter_map(|kept| kept.log.as_ref()).for_each(|log| drop(scrub(log).unwrap()))
+                }
+                6..10 => drop(journal.prepare()),
                 10..30 => {
                     for kept in &mut logs {
                         if random.chance(0.6) {
