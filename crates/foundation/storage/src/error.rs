@@ -127,6 +127,28 @@ pub enum LogError {
         /// What ran short then, if that is why.
         shortage: Option<Shortage>,
     },
+    /// The journal of a node is not the one that the node has written last.
+    #[error(
+        "{directory} is not the journal that this node has written last: it belongs to another node, or it is an older copy; bring back the \
+         right one", directory = .directory.display()
+    )]
+    ForeignJournal {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A log lacks what it has acknowledged, and the journal of its node keeps that.
+    #[error(
+        "some of what the log of {replica} has acknowledged is only in {journal}, because the log was away, or could not be written: once its \
+         disk works, restart the node, which gives it to the log first of all; or give the log up: move the directory of the replica away, and start \
+         the node once with --rejoin, so that it learns everything from its group",
+        journal = .journal.display()
+    )]
+    Unsettled {
+        /// Whose log.
+        replica: ReplicaId,
+        /// The directory of the journal.
+        journal: PathBuf,
+    },
 }
 
 /// Something of which there was not enough, and of which there may be enough later.

@@ -5,30 +5,37 @@
 //!                        │
 //!                        └── the same bytes ──▶ journal ── one sync ──▶ all of them are durable
 //!
-//!   now and then: each file is synced, and the journal says up to where it is not needed any more
+//!   every few seconds: each file is synced, and the journal says up to where it is not needed any more
 //! ```
 //!
 //! To sync a file costs about as much however little of it has changed, so a node that writes to sixty logs in a turn would pay for sixty
 //! syncs. With a journal it pays for one. The journal is a [`Log`] itself, with records of two kinds: *writes*, which are bytes with the
-//! places in segments where they belong, and *settled*, by which all writes up to some number are durable in the files of their logs.
+//! places in segments where they belong, and *settled*, by which all writes up to some number are durable in the files of their logs, or kept
+//! in a file beside the journal. `kept` says how these look, and `replay` what is done with them when the journal is opened.
 //!
 //! # Why nothing that was acknowledged is lost
 //! A log counts as durable up to a position once each byte before that was synced in its own file, or stands in a durable record of writes
-//! that is not settled. Before any log of a node is opened, [`Journal::open_in`] writes all that is not settled to the segments where it
-//! belongs once more and syncs these, so that the files hold then what the logs had counted as durable.
+//! that is not settled, or is kept. Before any log of a node is opened, [`Journal::open_in`] writes all that is not settled to the segments where
+//! it belongs once more and syncs these, so that the files hold then what the logs had counted as durable.
 //!
 //! * *Bytes are never put over others.* A place in a segment is written to once, until its log is opened again, which may cut off what is torn
-//!   and write other records there. So a log is only opened while no write to it is unsettled: before the first one is opened in a process
-//!   because of what opening the journal does, and later because [`Syncer::settle`](super::Syncer::settle) comes first.
-//! * *A write belongs to one log.* It names the incarnation of the log. Where another log of the same replica, or none, has taken the place, it
-//!   is passed over.
-//! * *Settled is what was synced.* If the sync of a file fails, or has failed before, nothing is settled any more in this process, and each log
-//!   is synced for itself from then on. The next process writes what is not settled once more.
+//!   and write other records there. So a log is only opened once its files hold all its writes: before the first one is opened in a process
+//!   because of what opening the journal does, and later because [`Syncer::settle`](super::Syncer::settle) comes first. From then on its writes are
+//!   never cut off, as the log holds what stands before them too. So it harms nothing to do them once more, even if settling them was not noted.
+//! * *A write belongs to one log.* It names the incarnation of the log. Where another log of the same replica has taken the place, or the node has
+//!   given the replica up, nobody needs it.
+//! * *A log that is away is waited for.* If there is no log, or it cannot be read, written to or synced, its writes are kept and nothing of it is
+//!   acknowledged any more; it is only opened by a process that has found it when the journal was opened. All other logs go on.
+//! * *Settled is what was synced.* Of two syncs of one file that fail the operating system tells one, so syncs of a segment take turns, and none
+//!   succeeds after one that has failed. If neither a file can be synced nor its writes be kept, nothing is settled any more in this process.
 //! * *Gaps are not journalled.* A log whose earlier writes are not durable, or that has written much, is synced for itself.
-//! * *A segment that is missing is missed.* If a write belongs to a segment after the last one that is there, that one is marked as durable
-//!   up to the write, so that the log is refused, as it is if a file had lost what was synced.
+//! * *A journal belongs to a node.* The node remembers its incarnation and how often it was opened, so the journal of another node, or an older copy
+//!   of this one, is refused.
 //!
 //! A journal that is damaged, or lost, is refused: any log may lack what it held. What was not durable of it yet is cut off as in any log.
+
+mod kept;
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -38,13 +45,13 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_core::{ReplicaId, ReplicaIndex, ShardId};
 
+use self::kept::{KeptName, WRITE_HEADER_BYTES, Whose};
+pub use self::replay::Replayed;
+use self::replay::{Done, Replay};
 use super::directory::Directory;
 use super::log::{Log, Prepare, Shared, Truncation, Unsynced, Write, random_incarnation};
-use super::segment::{self, Segment};
+use super::segment::Segment;
 use super::{Files, LogError, LogIdentity, LogOptions, Position};
-
-/// From so many logs on, that are written to together, one sync of the journal costs less than those of the logs.
-const LOGS_MIN: usize = 2;
 
 /// Beside so many bytes for each log the syncs of the logs cost little.
 const BYTES_PER_LOG_MAX: usize = 16 << 10;
@@ -56,24 +63,60 @@ const GATHERED_BYTES_MAX: usize = 16 << 10;
 const WRITES: u8 = 1;
 const SETTLED: u8 = 2;
 
-/// What stands before the bytes of a write: shard, index, incarnation, segment, offset, length.
-const WRITE_HEADER_BYTES: usize = 4 + 1 + 8 + 4 + 4 + 4;
+/// How a journal goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalOptions {
+    /// How it divides itself into files.
+    pub log: LogOptions,
+    /// From so many logs on, that are written to together, one sync of the journal takes the place of those of the logs.
+    pub logs_min: usize,
+}
+
+impl Default for JournalOptions {
+    /// Segments from 1 MiB, so that a node is created at once, to 8 MiB, so that files are rarely synced. One log alone is synced as cheaply
+    /// without a journal.
+    fn default() -> Self {
+        let log = LogOptions { segment_bytes_first: 1 << 20, segment_bytes_max: 8 << 20 };
+        JournalOptions { log, logs_min: 2 }
+    }
+}
+
+/// By what a node knows its journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalId {
+    /// No other journal, and no log, has the same.
+    pub incarnation: u64,
+    /// How often it was opened.
+    pub opened: u64,
+}
 
 /// What was written to several logs, until it is durable in their own files.
 #[derive(Debug)]
 pub struct Journal<D: Directory = Files> {
+    directory: D,
     log: Log<D>,
+    logs_min: usize,
+    /// How often it was opened.
+    opened: u64,
     /// The number of the next record of writes.
     next: u64,
     /// The logs with writes that are durable here only, by [`Log::opening`].
     owed: BTreeMap<u64, Owed<D>>,
+    /// The replicas whose files are being synced; none while no files are.
+    settling: Option<BTreeSet<ReplicaId>>,
+    /// The logs that lack writes which are kept beside the journal, or stand in it for ever.
+    held: BTreeSet<Whose>,
+    /// The number of the next file that keeps writes.
+    next_file: u32,
     /// Where the log of the journal ended when their files were synced last.
     settled_at: Position,
     /// How much was written since then, in bytes.
     unsettled_bytes: usize,
-    /// True while files are being synced.
-    is_settling: bool,
-    /// True once something has failed: nothing is written, and nothing settled.
+    /// How much will be settled once the files are synced that are being synced, in bytes.
+    settling_bytes: usize,
+    /// True while a record is written and not durable.
+    is_begun: bool,
+    /// True once the journal itself has failed: nothing is written, and nothing settled.
     is_pinned: bool,
     /// A segment of the journal to create ahead of time.
     prepare: Option<Prepare<D>>,
@@ -86,91 +129,121 @@ pub struct Journal<D: Directory = Files> {
 struct Owed<D: Directory> {
     log: Arc<Shared<D>>,
     segments: Vec<Arc<Segment<D>>>,
-    /// What was not handed to the operating system yet, in bytes and in order, and where it ends.
-    gathered: Vec<Write<D>>,
+    /// The writes in order. They are needed until they are settled, in case that the file of the log fails.
+    writes: Vec<Write<D>>,
+    /// How many of them were handed to the operating system, and how many bytes were not.
+    written: usize,
     gathered_bytes: usize,
+    /// Where the writes end.
     through: Position,
-    /// True if handing something to the operating system has failed.
-    has_failed: bool,
 }
 
 impl<D: Directory> Owed<D> {
-    /// Takes over writes that are durable in the journal.
-    fn take_over(&mut self, unsynced: &mut Unsynced<D>) {
-        for segment in &unsynced.segments {
+    fn new(log: &Arc<Shared<D>>, from: Position) -> Self {
+        Owed {
+            log: Arc::clone(log),
+            segments: Vec::new(),
+            writes: Vec::new(),
+            written: 0,
+            gathered_bytes: 0,
+            through: from,
+        }
+    }
+
+    /// Its files are to be synced before it is settled.
+    fn note_segments(&mut self, segments: &[Arc<Segment<D>>]) {
+        for segment in segments {
             if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
                 self.segments.push(Arc::clone(segment));
             }
         }
+    }
+
+    /// Takes over writes that are durable in the journal.
+    fn take_over(&mut self, unsynced: &mut Unsynced<D>) {
+        self.note_segments(&unsynced.segments);
         let writes = unsynced.writes.take().unwrap_or_default();
         self.gathered_bytes += writes.iter().map(|write| write.bytes.len()).sum::<usize>();
-        self.gathered.extend(writes);
+        self.writes.extend(writes);
         self.through = unsynced.through();
         if self.gathered_bytes >= GATHERED_BYTES_MAX {
             self.write_out();
         }
     }
 
-    /// Hands what was gathered to the operating system.
+    /// Hands what was gathered to the operating system. What it refuses is tried again later.
     fn write_out(&mut self) {
-        if self.gathered.is_empty() {
+        let gathered = &self.writes[self.written..];
+        if gathered.is_empty() {
             return;
         }
-        let gathered = std::mem::take(&mut self.gathered);
-        self.gathered_bytes = 0;
-        if let Err(error) = self.log.write_out(gathered.iter(), self.through) {
-            tracing::error!(replica = %self.log.identity.replica, %error, "what the journal holds cannot be settled");
+        match self.log.write_out(gathered.iter(), self.through) {
+            Ok(()) => (self.written, self.gathered_bytes) = (self.writes.len(), 0),
+            Err(error) => {
+                // First of all: nothing more of it is acknowledged.
+                self.log.fail(&error);
+                tracing::error!(replica = %self.log.identity.replica, %error, "what the journal holds cannot be written to a log");
+            }
+        }
+    }
+
+    /// Makes its files hold what was written. The log is refused from then on if that fails.
+    fn sync(&mut self) -> Result<(), LogError> {
+        self.write_out();
+        if self.written < self.writes.len() {
+            return Err(self.log.failed_before());
+        }
+        if let Err(error) = self.segments.iter().try_for_each(|segment| segment.sync()) {
             self.log.fail(&error);
-            self.has_failed = true;
+            return Err(error);
+        }
+        match self.log.has_failed() {
+            // For want of room, say, which says nothing of what was written.
+            true if self.log.failed_before().shortage().is_none() => Err(self.log.failed_before()),
+            _ => Ok(()),
         }
     }
 }
 
 /// Files to sync, so that the journal is not needed for what was written to them.
 #[derive(Debug)]
-pub(super) struct Settling<D: Directory = Files> {
+pub struct Settling<D: Directory = Files> {
+    directory: D,
     owed: BTreeMap<u64, Owed<D>>,
+    /// The number of the first file that keeps what cannot be synced.
+    next_file: u32,
     /// All writes up to this number are settled by that.
     through: u64,
     /// The journal up to here is not needed then.
     end: Position,
 }
 
-/// What opening a journal has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
-    /// How many writes were done once more.
-    pub writes: u64,
-    /// How many were passed over, because their logs are gone, or do not need them any more.
-    pub passed_over: u64,
-}
-
 impl Journal {
-    /// The journal in a directory, which is created if it is to be new. `place` says in which directory a replica has its log.
+    /// Creates a journal in a directory.
     ///
     /// # Errors
-    /// There is no journal where one should be, or one where none should be; it cannot be read; or the operating system refuses. No log may
-    /// be opened then.
+    /// As [`Log::create`].
+    pub fn create(directory: &Path, cluster: u64) -> Result<Journal, LogError> {
+        let options = JournalOptions::default();
+        Journal::create_in(&Files::at(directory), cluster, options, random_incarnation())
+    }
+
+    /// Opens the journal in a directory. `place` says in which directory a replica has its log; none if the node has given the replica up.
+    ///
+    /// # Errors
+    /// As [`Journal::open_in`].
     pub fn open(
         directory: &Path,
         cluster: u64,
-        is_new: bool,
-        place: impl Fn(ReplicaId) -> PathBuf,
+        id: JournalId,
+        place: impl Fn(ReplicaId) -> Option<PathBuf>,
     ) -> Result<(Journal, Replayed), LogError> {
-        let files = Files::at(directory);
-        let options = Journal::<Files>::OPTIONS;
-        if is_new {
-            let journal = Journal::create_in(&files, cluster, options, random_incarnation())?;
-            return Ok((journal, Replayed::default()));
-        }
-        Journal::open_in(&files, cluster, options, |replica| Files::at(&place(replica)))
+        let place = |replica| place(replica).map(|path| Files::at(&path));
+        Journal::open_in(&Files::at(directory), cluster, JournalOptions::default(), id, place)
     }
 }
 
 impl<D: Directory> Journal<D> {
-    /// From 1 MiB, so that a node is created at once, to 8 MiB, so that files are rarely synced.
-    pub const OPTIONS: LogOptions = LogOptions { segment_bytes_first: 1 << 20, segment_bytes_max: 8 << 20 };
-
     /// A journal without records. No other log may ever have the same incarnation.
     ///
     /// # Errors
@@ -178,88 +251,166 @@ impl<D: Directory> Journal<D> {
     pub fn create_in(
         directory: &D,
         cluster: u64,
-        options: LogOptions,
+        options: JournalOptions,
         incarnation: u64,
     ) -> Result<Self, LogError> {
-        let log = Log::create_in(directory, identity(cluster), options, incarnation)?;
-        Ok(Journal::around(log, 1))
+        let log = Log::create_in(directory, identity(cluster), options.log, incarnation)?;
+        Ok(Journal::around(directory, log, options))
     }
 
-    /// Opens a journal, and lets the files of all logs hold what they had counted as durable. `place` says where a replica has its log.
+    /// Opens a journal, and lets the files of all logs hold what they had counted as durable. `place` says where a replica has its log; none
+    /// if the node has given the replica up. `id` is what [`Journal::id`] said when the journal was opened last, or created.
     ///
     /// # Errors
-    /// As [`Log::open_in`]; or a file cannot be written or synced.
+    /// As [`Log::open_in`]; or it is another journal, or an older copy. No log may be opened then.
     pub fn open_in(
         directory: &D,
         cluster: u64,
-        options: LogOptions,
-        place: impl Fn(ReplicaId) -> D,
+        options: JournalOptions,
+        id: JournalId,
+        place: impl Fn(ReplicaId) -> Option<D>,
     ) -> Result<(Self, Replayed), LogError> {
-        let (log, records) = Log::open_in(directory, identity(cluster), options)?;
+        let (log, records) = Log::open_in(directory, identity(cluster), options.log)?;
         let mut unsettled: Vec<(u64, Bytes)> = Vec::new();
-        let mut last = 0;
+        let (mut last, mut opened) = (0, 0);
         for record in records {
             let mut record = record?;
-            let unreadable = || LogError::Corrupt {
-                file: directory.path().to_owned(),
-                offset: 0,
-                what: "a record of the journal cannot be understood",
-            };
-            let kind = record.try_get_u8().map_err(|_| unreadable())?;
-            let number = record.try_get_u64_le().map_err(|_| unreadable())?;
+            let kind = record.try_get_u8().map_err(|_| unreadable(directory))?;
+            let number = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
             match kind {
                 WRITES => unsettled.push((number, record)),
-                SETTLED => unsettled.retain(|(earlier, _)| *earlier > number),
-                _ => return Err(unreadable()),
+                SETTLED => {
+                    unsettled.retain(|(earlier, _)| *earlier > number);
+                    opened = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
+                }
+                _ => return Err(unreadable(directory)),
             }
             last = last.max(number);
         }
-        let mut journal = Journal::around(log, last + 1);
-        let mut replay = Replay { cluster, place, logs: BTreeMap::new(), replayed: Replayed::default() };
-        for (_, record) in &unsettled {
-            replay.replay(record.clone())?;
+        // A crash may have come before the node had noted that it was opened.
+        let is_it =
+            log.shared().incarnation == id.incarnation && (opened == id.opened || opened == id.opened + 1);
+        if !is_it {
+            return Err(LogError::ForeignJournal { directory: directory.path().to_owned() });
         }
-        replay.sync()?;
-        if !unsettled.is_empty() {
-            let end = journal.log.end();
-            if let Some(truncation) = journal.note_settled(last, end)? {
-                truncation.run()?;
+        let mut journal = Journal::around(directory, log, options);
+        (journal.next, journal.opened) = (last + 1, opened + 1);
+        let mut replay = Replay::begin(directory)?;
+        for (_, record) in unsettled {
+            if !replay.add(record) {
+                return Err(unreadable(directory));
             }
         }
-        Ok((journal, replay.replayed))
+        let next_file = replay.next_file;
+        let Done { replayed, held, unneeded, failure } = replay.run(directory, cluster, place);
+        journal.next_file = next_file + held.len() as u32;
+        journal.held = held.into_iter().collect();
+        match failure {
+            None => journal.note_opened(last, &unneeded),
+            Some(error) => journal.pin(&error),
+        }
+        Ok((journal, replayed))
     }
 
-    fn around(log: Log<D>, next: u64) -> Self {
+    /// Notes that all that was written before it was opened is settled.
+    fn note_opened(&mut self, last: u64, unneeded: &[KeptName]) {
+        let end = self.log.end();
+        match self.note_settled(last, end) {
+            Ok(truncation) => {
+                let removed = truncation.map_or(Ok(()), Truncation::run);
+                if let Err(error) = removed.and_then(|()| kept::remove(&self.directory, unneeded)) {
+                    tracing::warn!(%error, "cannot remove what is not needed any more of the journal");
+                }
+            }
+            // For want of room, say. The next process does the same once more.
+            Err(error) => self.pin(&error),
+        }
+    }
+
+    fn around(directory: &D, log: Log<D>, options: JournalOptions) -> Self {
         let settled_at = log.end();
         Journal {
+            directory: directory.clone(),
             log,
-            next,
+            logs_min: options.logs_min,
+            opened: 0,
+            next: 1,
             owed: BTreeMap::new(),
+            settling: None,
+            held: BTreeSet::new(),
+            next_file: 0,
             settled_at,
             unsettled_bytes: 0,
-            is_settling: false,
+            settling_bytes: 0,
+            is_begun: false,
             is_pinned: false,
             prepare: None,
             without_room: 0,
         }
     }
 
+    /// By what the node has to know it when it opens it next.
+    pub fn id(&self) -> JournalId {
+        // One that cannot be written to may have noted that it was opened, or not.
+        let opened = if self.is_pinned { self.opened.saturating_sub(1) } else { self.opened };
+        JournalId { incarnation: self.log.shared().incarnation, opened }
+    }
+
     /// Makes what was written to several logs durable by one sync, as far as that is cheaper, and gives back what has to be synced for itself. The
     /// rest is durable.
     pub fn commit(&mut self, batch: Vec<Unsynced<D>>) -> Committed<D> {
+        let begun = self.begin(batch);
+        self.end(begun)
+    }
+
+    /// The first half of [`Journal::commit`]: hands a record to the operating system. Until the second half nothing can be settled, and no other
+    /// record begins.
+    pub fn begin(&mut self, batch: Vec<Unsynced<D>>) -> Begun<D> {
+        assert!(!self.is_begun, "one record at a time");
+        let is_pinned = self.is_pinned;
         let (mut together, mut alone): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|unsynced| !self.is_pinned && is_journalled(unsynced));
+            batch.into_iter().partition(|unsynced| !is_pinned && is_journalled(unsynced));
         let bytes: usize = together.iter().map(bytes_of).sum();
         let contents = bytes + 16;
         // More than a part of a segment would find no room before the next one is asked for.
         let bytes_max = (together.len() * BYTES_PER_LOG_MAX).min(self.log.segment_bytes() as usize / 4);
-        let is_worth_while = together.len() >= LOGS_MIN && bytes <= bytes_max;
-        if !is_worth_while || !self.has_room_for(contents) || !self.write(&together, contents) {
+        let is_worth_while = !together.is_empty() && together.len() >= self.logs_min && bytes <= bytes_max;
+        let is_begun = is_worth_while && self.has_room_for(contents);
+        if !is_begun {
             alone.append(&mut together);
         }
-        for unsynced in &alone {
-            // So that there is no gap before what follows.
-            self.owed.get_mut(&unsynced.log.opening).into_iter().for_each(Owed::write_out);
+        alone.iter().for_each(|unsynced| self.write_out_before(unsynced));
+        let record = is_begun.then(|| self.write(&together, contents));
+        self.is_begun = is_begun;
+        Begun { together, alone, contents, record }
+    }
+
+    /// Lets the journal out of it: hands something to the operating system that is to be synced for itself.
+    pub fn pass(&mut self, unsynced: &mut Unsynced<D>) {
+        self.write_out_before(unsynced);
+        // If that fails the log is refused, and then nothing of it is synced.
+        let _ = unsynced.write();
+    }
+
+    /// Hands what the journal holds of a log to the operating system, so that there is no gap before what is synced for itself.
+    fn write_out_before(&mut self, unsynced: &Unsynced<D>) {
+        self.owed.get_mut(&unsynced.log.opening).into_iter().for_each(Owed::write_out);
+    }
+
+    /// The second half of [`Journal::commit`]: waits until the record is durable.
+    pub fn end(&mut self, begun: Begun<D>) -> Committed<D> {
+        let Begun { mut together, mut alone, contents, record } = begun;
+        self.is_begun = false;
+        let result = record.map_or(Ok(()), |written| written.and_then(|unsynced| unsynced.sync()));
+        if let Err(error) = &result {
+            self.pin(error);
+            for unsynced in &together {
+                // The record may be durable all the same, and be done once more: so they have to be synced before their logs are opened again.
+                let log = &unsynced.log;
+                let owed = self.owed.entry(log.opening).or_insert_with(|| Owed::new(log, unsynced.from));
+                owed.note_segments(&unsynced.segments);
+            }
+            alone.append(&mut together);
         }
         if together.is_empty() {
             return Committed { together, alone };
@@ -267,15 +418,10 @@ impl<D: Directory> Journal<D> {
         self.unsettled_bytes += contents;
         for unsynced in &mut together {
             let log = Arc::clone(&unsynced.log);
-            let owed = self.owed.entry(log.opening).or_insert_with(|| Owed {
-                log: Arc::clone(&log),
-                segments: Vec::new(),
-                gathered: Vec::new(),
-                gathered_bytes: 0,
-                through: unsynced.from,
-                has_failed: false,
-            });
-            owed.take_over(unsynced);
+            self.owed
+                .entry(log.opening)
+                .or_insert_with(|| Owed::new(&log, unsynced.from))
+                .take_over(unsynced);
             // One that has failed acknowledges nothing more.
             if !log.has_failed() {
                 log.durable.fetch_max(unsynced.through().as_u64(), Ordering::AcqRel);
@@ -284,11 +430,15 @@ impl<D: Directory> Journal<D> {
         Committed { together, alone }
     }
 
-    /// True if a record finds room. A journal never waits for room, and fails for none: each log is synced for itself meanwhile.
+    /// True if a record finds room. A journal never waits for room, and fails for none: each log is synced for itself meanwhile. The same holds
+    /// while so much is not settled that it would take long to do it once more.
     fn has_room_for(&mut self, contents: usize) -> bool {
         /// There may have been no room for a segment when it was asked for.
         const ASK_AGAIN_EVERY: u32 = 256;
 
+        if self.unsettled_bytes + self.settling_bytes + contents > 2 * self.log.segment_bytes() as usize {
+            return false;
+        }
         if self.log.has_room_for(contents) {
             self.without_room = 0;
             return true;
@@ -300,29 +450,29 @@ impl<D: Directory> Journal<D> {
         false
     }
 
-    /// Writes a record of writes, and makes it durable. False if that fails.
-    fn write(&mut self, batch: &[Unsynced<D>], contents: usize) -> bool {
+    /// Writes a record of writes, which is to be synced.
+    fn write(&mut self, batch: &[Unsynced<D>], contents: usize) -> Result<Unsynced<D>, LogError> {
         let number = self.next;
         self.next += 1;
         self.log.append_with(|record| {
             record.reserve(contents);
             record.put_u8(WRITES);
             record.put_u64_le(number);
-            batch.iter().for_each(|unsynced| put_writes(record, unsynced));
+            for unsynced in batch {
+                kept::put_writes(record, &unsynced.log, unsynced.writes.iter().flatten());
+            }
         });
-        let result = self.sync();
-        if let Err(error) = &result {
-            self.pin(error);
-        }
-        result.is_ok()
+        self.write_log()
     }
 
-    fn sync(&mut self) -> Result<(), LogError> {
-        let Some(mut unsynced) = self.log.write()? else { return Ok(()) };
+    /// Writes what was appended, which is to be synced.
+    fn write_log(&mut self) -> Result<Unsynced<D>, LogError> {
+        let written = self.log.write()?;
+        let Some(mut unsynced) = written else { unreachable!("something was appended") };
         if let Some(wanted) = unsynced.prepare.take() {
             self.prepare = Some(wanted);
         }
-        unsynced.sync()
+        Ok(unsynced)
     }
 
     /// A segment of the journal to create ahead of time.
@@ -338,20 +488,32 @@ impl<D: Directory> Journal<D> {
         self.take_prepare().map_or(Ok(()), Prepare::run)
     }
 
-    /// True if some log has writes that are durable here only.
+    /// True if some log has writes that are to be settled.
     pub(super) fn is_owed(&self) -> bool {
-        !self.is_pinned && (self.is_settling || !self.owed.is_empty())
+        self.settling.is_some() || (!self.is_pinned && !self.owed.is_empty())
+    }
+
+    /// True while files are being synced.
+    pub(super) fn is_settling(&self) -> bool {
+        self.settling.is_some()
     }
 
     /// True if nothing is written down here that would be done once more if the node began again.
+    #[cfg(test)]
     pub(super) fn is_settled(&self) -> bool {
-        !self.is_pinned && !self.is_settling && self.owed.is_empty()
+        !self.is_pinned && !self.is_settling() && self.owed.is_empty()
     }
 
-    /// True if writes to a log of this replica are durable here only, or would be done once more if the node began again.
+    /// Puts another file under the journal, for tests of what failing disks do.
+    #[cfg(test)]
+    pub(super) fn replace_segment(&mut self, replace: impl FnOnce(&Segment<D>) -> Segment<D>) {
+        self.log.replace_segment(replace);
+    }
+
+    /// True if writes to a log of this replica are durable here only.
     pub(super) fn holds(&self, replica: ReplicaId) -> bool {
-        let holds = |owed: &Owed<D>| owed.log.identity.replica == replica;
-        self.is_pinned || self.is_settling || self.owed.values().any(holds)
+        let is_settling = self.settling.as_ref().is_some_and(|settling| settling.contains(&replica));
+        is_settling || self.owed.values().any(|owed| owed.log.identity.replica == replica)
     }
 
     /// True if the journal has grown so much that it should be settled.
@@ -360,28 +522,30 @@ impl<D: Directory> Journal<D> {
     }
 
     /// The files to sync so that what was written to them so far is settled; none if there are none, or some are being synced.
-    pub(super) fn begin_settling(&mut self) -> Option<Settling<D>> {
-        if self.is_pinned || self.is_settling || self.owed.is_empty() {
+    pub fn begin_settling(&mut self) -> Option<Settling<D>> {
+        assert!(!self.is_begun, "what is not durable yet cannot be settled");
+        if self.is_pinned || self.is_settling() || self.owed.is_empty() {
             return None;
         }
-        self.is_settling = true;
-        self.unsettled_bytes = 0;
+        self.settling_bytes = std::mem::take(&mut self.unsettled_bytes);
         self.write_out();
         let owed = std::mem::take(&mut self.owed);
-        Some(Settling { owed, through: self.next - 1, end: self.log.end() })
+        self.settling = Some(owed.values().map(|owed| owed.log.identity.replica).collect());
+        let next_file = self.next_file;
+        self.next_file += owed.len() as u32;
+        let (directory, through, end) = (self.directory.clone(), self.next - 1, self.log.end());
+        Some(Settling { directory, owed, next_file, through, end })
     }
 
     /// Files were synced, or could not be: gives what the journal does not need any more.
-    pub(super) fn end_settling(&mut self, settled: Settled) -> Option<Truncation<D>> {
-        self.is_settling = false;
-        let noted = match settled {
-            Settled { through: Some(through), end } => self.note_settled(through, end),
-            // Which has said why.
-            Settled { through: None, .. } => {
-                self.is_pinned = true;
-                self.write_out();
-                return None;
-            }
+    pub fn end_settling(&mut self, settled: Settled) -> Option<Truncation<D>> {
+        let Settled { through, end, held, failure } = settled;
+        (self.settling, self.settling_bytes) = (None, 0);
+        self.held.extend(held);
+        let noted = match failure {
+            _ if self.is_pinned => return None,
+            None => self.note_settled(through, end),
+            Some(failure) => Err(failure),
         };
         noted.unwrap_or_else(|error| {
             self.pin(&error);
@@ -391,7 +555,12 @@ impl<D: Directory> Journal<D> {
 
     /// Goes on without the journal.
     fn pin(&mut self, error: &LogError) {
-        tracing::error!(%error, "the journal cannot be written, and each log is synced for itself from now on");
+        if !self.is_pinned {
+            tracing::error!(
+                %error, journal = %self.directory.path().display(),
+                "the journal cannot be written, so each log is synced for itself until this node is started again"
+            );
+        }
         self.is_pinned = true;
         self.write_out();
     }
@@ -401,29 +570,68 @@ impl<D: Directory> Journal<D> {
         self.owed.values_mut().for_each(Owed::write_out);
     }
 
-    /// Settles all that was written so far, and waits for that. False if it cannot be settled before the node begins again.
+    /// Settles all that was written so far, and waits for that.
     ///
     /// # Errors
     /// What is not needed any more cannot be removed.
-    pub fn settle(&mut self) -> Result<bool, LogError> {
-        assert!(!self.is_settling, "files are synced elsewhere");
-        if let Some(settling) = self.begin_settling() {
-            let settled = settling.run();
-            self.end_settling(settled).map_or(Ok(()), Truncation::run)?;
+    pub fn settle(&mut self) -> Result<(), LogError> {
+        assert!(!self.is_settling(), "files are synced elsewhere");
+        match self.begin_settling() {
+            Some(settling) => {
+                let settled = settling.run();
+                self.end_settling(settled).map_or(Ok(()), Truncation::run)
+            }
+            None => Ok(()),
         }
-        Ok(!self.is_pinned)
     }
 
-    /// Notes durably that all writes up to a number are durable in their own files, and gives up what was written before `end`.
+    /// Whether a log of a replica may be opened, once all that could be settled is.
+    ///
+    /// # Errors
+    /// Its files lack writes that it has acknowledged.
+    pub fn release(&mut self, replica: ReplicaId, incarnation: u64) -> Result<(), LogError> {
+        let unsettled = || LogError::Unsettled { replica, journal: self.directory.path().to_owned() };
+        if self.is_settling() && self.holds(replica) {
+            return Err(unsettled());
+        }
+        // Only a journal that has failed itself is owed something now. What is synced is as good as settled.
+        let is_its_own = |_: &u64, owed: &mut Owed<D>| owed.log.identity.replica == replica;
+        let owed: Vec<Owed<D>> = self.owed.extract_if(.., is_its_own).map(|(_, owed)| owed).collect();
+        for mut owed in owed {
+            if owed.sync().is_err() {
+                self.held.insert(Whose::of(&owed.log));
+            }
+        }
+        match self.held.contains(&Whose { replica, incarnation }) {
+            true => Err(unsettled()),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes durably that all writes up to a number are durable in their own files, or kept, and gives up what was written before `end`.
     fn note_settled(&mut self, through: u64, end: Position) -> Result<Option<Truncation<D>>, LogError> {
+        let opened = self.opened;
         self.log.append_with(|record| {
             record.put_u8(SETTLED);
             record.put_u64_le(through);
+            record.put_u64_le(opened);
         });
-        self.sync()?;
+        self.write_log()?.sync()?;
         self.settled_at = self.settled_at.max(end);
         Ok(self.log.truncate(self.settled_at))
     }
+}
+
+/// What is being made durable.
+#[derive(Debug)]
+#[must_use = "nothing of it is durable"]
+pub struct Begun<D: Directory = Files> {
+    together: Vec<Unsynced<D>>,
+    alone: Vec<Unsynced<D>>,
+    /// How long the record is.
+    contents: usize,
+    /// The record, if there is one.
+    record: Option<Result<Unsynced<D>, LogError>>,
 }
 
 /// What became of writes to several logs.
@@ -436,11 +644,15 @@ pub struct Committed<D: Directory = Files> {
 }
 
 /// How syncing files has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settled {
-    /// All writes up to here are settled; none if a sync has failed.
-    through: Option<u64>,
+#[derive(Debug)]
+pub struct Settled {
+    /// All writes up to here are durable in their own files, or kept.
+    through: u64,
     end: Position,
+    /// The logs whose files could not be synced.
+    held: Vec<Whose>,
+    /// Why their writes could not be kept, if so: then nothing may be noted as settled.
+    failure: Option<LogError>,
 }
 
 impl<D: Directory> Settling<D> {
@@ -449,22 +661,25 @@ impl<D: Directory> Settling<D> {
         self.owed.values().map(|owed| owed.segments.len()).sum()
     }
 
-    /// Syncs the files. A log whose file cannot be synced is refused from then on.
-    pub(super) fn run(self) -> Settled {
-        let mut through = Some(self.through);
-        for Owed { log, segments, has_failed, .. } in self.owed.values() {
-            if *has_failed {
-                through = None;
-            }
-            for segment in segments {
-                if let Err(error) = segment.sync() {
-                    tracing::error!(replica = %log.identity.replica, %error, "what the journal holds cannot be settled");
-                    log.fail(&error);
-                    through = None;
-                }
+    /// Syncs the files. A log whose file cannot be synced is refused from then on, and its writes are kept.
+    pub fn run(mut self) -> Settled {
+        let mut settled = Settled { through: self.through, end: self.end, held: Vec::new(), failure: None };
+        for (number, owed) in (self.next_file..).zip(self.owed.values_mut()) {
+            let Err(error) = owed.sync() else { continue };
+            let whose = Whose::of(&owed.log);
+            tracing::error!(
+                replica = %whose.replica, %error, journal = %self.directory.path().display(),
+                "a log of which the journal holds something cannot be synced: the journal keeps that, and the replica is refused until this \
+                 node is started again"
+            );
+            settled.held.push(whose);
+            let mut writes = BytesMut::new();
+            kept::put_writes(&mut writes, &owed.log, &owed.writes);
+            if let Err(error) = kept::keep(&self.directory, KeptName { whose, number }, &writes) {
+                settled.failure = Some(error);
             }
         }
-        Settled { through, end: self.end }
+        settled
     }
 }
 
@@ -473,117 +688,17 @@ fn identity(cluster: u64) -> LogIdentity {
     LogIdentity { cluster, replica: ReplicaId { shard: ShardId(u32::MAX), index: ReplicaIndex(u8::MAX) } }
 }
 
-/// True if what was written can stand in a journal: it is known, and all before it is durable.
+fn unreadable(directory: &impl Directory) -> LogError {
+    let what = "a record of the journal cannot be understood";
+    LogError::Corrupt { file: directory.path().to_owned(), offset: 0, what }
+}
+
+/// True if what was written can stand in a journal: it is known, all before it is durable, and somebody will rely on it.
 fn is_journalled<D: Directory>(unsynced: &Unsynced<D>) -> bool {
-    unsynced.is_little() && unsynced.from <= unsynced.log.durable()
+    unsynced.is_little() && unsynced.from <= unsynced.log.durable() && !unsynced.log.has_failed()
 }
 
 /// What the writes to a log take in the journal, in bytes.
 fn bytes_of<D: Directory>(unsynced: &Unsynced<D>) -> usize {
     unsynced.writes.iter().flatten().map(|write| WRITE_HEADER_BYTES + write.bytes.len()).sum()
-}
-
-fn put_writes<D: Directory>(record: &mut BytesMut, unsynced: &Unsynced<D>) {
-    let (replica, incarnation) = (unsynced.log.identity.replica, unsynced.log.incarnation);
-    for Write { segment, offset, bytes } in unsynced.writes.iter().flatten() {
-        record.put_u32_le(replica.shard.0);
-        record.put_u8(replica.index.0);
-        record.put_u64_le(incarnation);
-        record.put_u32_le(segment.header.number);
-        record.put_u32_le(*offset);
-        record.put_u32_le(bytes.len() as u32);
-        record.put_slice(bytes);
-    }
-}
-
-/// Writes being done once more.
-struct Replay<D: Directory, P: Fn(ReplicaId) -> D> {
-    cluster: u64,
-    place: P,
-    logs: BTreeMap<ReplicaId, Opened<D>>,
-    replayed: Replayed,
-}
-
-/// Bytes that belong to a place in a segment, which is named by its number.
-struct Place {
-    segment: u32,
-    offset: u32,
-    bytes: Bytes,
-}
-
-/// A log to whose segments writes are done once more.
-struct Opened<D: Directory> {
-    directory: D,
-    /// The numbers of the segments that are there.
-    there: BTreeSet<u32>,
-    segments: BTreeMap<u32, Segment<D>>,
-}
-
-impl<D: Directory, P: Fn(ReplicaId) -> D> Replay<D, P> {
-    /// Does the writes of a record once more.
-    fn replay(&mut self, mut record: Bytes) -> Result<(), LogError> {
-        while record.len() >= WRITE_HEADER_BYTES {
-            let shard = ShardId(record.get_u32_le());
-            let replica = ReplicaId { shard, index: ReplicaIndex(record.get_u8()) };
-            let incarnation = record.get_u64_le();
-            let (segment, offset, length) = (record.get_u32_le(), record.get_u32_le(), record.get_u32_le());
-            let bytes = record.split_to((length as usize).min(record.len()));
-            let write = Place { segment, offset, bytes };
-            match self.write(replica, incarnation, &write)? {
-                true => self.replayed.writes += 1,
-                false => self.replayed.passed_over += 1,
-            }
-        }
-        Ok(())
-    }
-
-    /// Does a write once more; false if its log does not need it.
-    fn write(&mut self, replica: ReplicaId, incarnation: u64, write: &Place) -> Result<bool, LogError> {
-        let identity = LogIdentity { cluster: self.cluster, replica };
-        if let std::collections::btree_map::Entry::Vacant(vacant) = self.logs.entry(replica) {
-            let directory = (self.place)(replica);
-            let there = segment::list(&directory)?.into_iter().collect();
-            vacant.insert(Opened { directory, there, segments: BTreeMap::new() });
-        }
-        let Some(opened) = self.logs.get_mut(&replica) else { return Ok(false) };
-        let Some(last) = opened.there.last().copied() else { return Ok(false) };
-        if write.segment > last {
-            let Some(segment) = opened.segment(last, identity, incarnation)? else { return Ok(false) };
-            segment.mark(Position::new(write.segment, write.offset + write.bytes.len() as u32))?;
-            return Ok(false);
-        }
-        if !opened.there.contains(&write.segment) {
-            // It was given up; or it is missed when the log is opened.
-            return Ok(false);
-        }
-        let Some(segment) = opened.segment(write.segment, identity, incarnation)? else { return Ok(false) };
-        segment.write(&write.bytes, write.offset.into())?;
-        Ok(true)
-    }
-
-    /// Makes the writes durable.
-    fn sync(&self) -> Result<(), LogError> {
-        let segments = self.logs.values().flat_map(|opened| opened.segments.values());
-        segments.into_iter().try_for_each(Segment::sync)
-    }
-}
-
-impl<D: Directory> Opened<D> {
-    /// A segment of the log, if it is of this incarnation. What else is wrong with it is told when the log is opened.
-    fn segment(
-        &mut self,
-        number: u32,
-        identity: LogIdentity,
-        incarnation: u64,
-    ) -> Result<Option<&Segment<D>>, LogError> {
-        if let std::collections::btree_map::Entry::Vacant(vacant) = self.segments.entry(number) {
-            let header = match segment::peek(&self.directory, number, identity) {
-                Ok((header, _)) => header,
-                Err(error @ LogError::Io { .. }) => return Err(error),
-                Err(_) => return Ok(None),
-            };
-            vacant.insert(Segment::open(&self.directory, header)?);
-        }
-        Ok(self.segments.get(&number).filter(|segment| segment.header.incarnation == incarnation))
-    }
 }

@@ -60,7 +60,7 @@ use quorate_core::ReplicaId;
 pub use directory::{Directory, LogFile};
 pub use error::{LogError, Shortage};
 pub use files::Files;
-pub use journal::{Committed, Journal, Replayed};
+pub use journal::{Begun, Committed, Journal, JournalId, JournalOptions, Replayed, Settled, Settling};
 pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};
 pub use scrub::{Scrubbed, Scrubber, scrub};

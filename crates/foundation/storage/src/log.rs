@@ -197,6 +197,14 @@ impl Log {
     pub fn exists(directory: &Path) -> Result<bool, LogError> {
         Ok(!segment::list(&Files::at(directory))?.is_empty())
     }
+
+    /// As [`Log::incarnation_in`], of a log in a directory of the file system.
+    ///
+    /// # Errors
+    /// As [`Log::incarnation_in`].
+    pub fn incarnation_at(directory: &Path, identity: LogIdentity) -> Result<u64, LogError> {
+        Log::incarnation_in(&Files::at(directory), identity)
+    }
 }
 
 impl<D: Directory> Log<D> {
@@ -275,6 +283,22 @@ impl<D: Directory> Log<D> {
             recovery,
             lock: Arc::new(lock),
         }
+    }
+
+    /// Tells the log in a directory from all others of the same replica.
+    ///
+    /// # Errors
+    /// There is no log, it cannot be read, or it belongs to another replica.
+    pub fn incarnation_in(directory: &D, identity: LogIdentity) -> Result<u64, LogError> {
+        match segment::list(directory)?.last() {
+            Some(last) => Ok(segment::peek(directory, *last, identity)?.0.incarnation),
+            None => Err(LogError::Missing { directory: directory.path().to_owned() }),
+        }
+    }
+
+    /// Tells this log from all others of the same replica.
+    pub fn incarnation(&self) -> u64 {
+        self.shared.incarnation
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared<D>> {
@@ -578,6 +602,14 @@ impl<D: Directory> Unsynced<D> {
         self.log.opening
     }
 
+    /// What became of something that a [`Journal`](super::Journal) has made durable: up to where the log is durable.
+    ///
+    /// # Errors
+    /// The log has failed before, and acknowledges nothing more.
+    pub fn outcome(&self) -> Result<Position, LogError> {
+        if self.log.has_failed() { Err(self.log.failed_before()) } else { Ok(self.through) }
+    }
+
     /// Makes it durable, and waits for that. After a failure the log is refused from then on: a second sync could
     /// succeed and have lost what the first one could not write.
     ///
@@ -598,6 +630,10 @@ impl<D: Directory> Unsynced<D> {
 
     /// Hands it to the operating system, if it was not.
     pub(super) fn write(&mut self) -> Result<(), LogError> {
+        if self.log.has_failed() {
+            // What comes before it may not be written.
+            return Err(self.log.failed_before());
+        }
         if !self.is_written {
             self.is_written = true;
             let result = self.write_out();

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::directory::{Directory, LogFile};
 use super::error::SYNC;
@@ -20,7 +20,8 @@ pub(super) struct Segment<D: Directory> {
     pub(super) path: PathBuf,
     file: D::File,
     /// True once a sync has failed. What the operating system could not write it takes for written then, so that no later sync says anything.
-    has_failed_to_sync: AtomicBool,
+    /// Locked for as long as a sync takes: of two at a time the operating system tells one alone of a failure.
+    has_failed_to_sync: Mutex<bool>,
 }
 
 impl<D: Directory> Segment<D> {
@@ -38,7 +39,7 @@ impl<D: Directory> Segment<D> {
         }
         directory.rename(&name_new, &name).map_err(LogError::io("rename", &path_new))?;
         sync_directory(directory)?;
-        Ok(Segment { header, path, file, has_failed_to_sync: AtomicBool::new(false) })
+        Ok(Segment { header, path, file, has_failed_to_sync: Mutex::new(false) })
     }
 
     /// Opens a segment to write to it, and gives it its whole size if its blank end was trimmed off.
@@ -46,7 +47,7 @@ impl<D: Directory> Segment<D> {
         let path = path(directory, header.number);
         let file = directory.open_file(&name(header.number)).map_err(LogError::io("open", &path))?;
         let length = file.length().map_err(LogError::io("examine", &path))?;
-        let segment = Segment { header, path, file, has_failed_to_sync: AtomicBool::new(false) };
+        let segment = Segment { header, path, file, has_failed_to_sync: Mutex::new(false) };
         if length < u64::from(header.bytes) {
             segment.blank(length, u64::from(header.bytes))?;
         }
@@ -56,7 +57,7 @@ impl<D: Directory> Segment<D> {
     /// A segment around any file, for tests of what failing disks do.
     #[cfg(test)]
     pub(super) fn around(file: D::File, path: &std::path::Path, header: Header) -> Self {
-        Segment { header, path: path.to_owned(), file, has_failed_to_sync: AtomicBool::new(false) }
+        Segment { header, path: path.to_owned(), file, has_failed_to_sync: Mutex::new(false) }
     }
 
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), LogError> {
@@ -82,13 +83,13 @@ impl<D: Directory> Segment<D> {
 
     /// Makes everything that was written durable. Never succeeds again after it has failed.
     pub(super) fn sync(&self) -> Result<(), LogError> {
-        let result = match self.has_failed_to_sync.load(Ordering::Acquire) {
+        let mut has_failed = self.has_failed_to_sync.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = match *has_failed {
             true => Err(io::Error::other("an earlier sync of it has failed")),
             false => self.file.sync(),
         };
-        if result.is_err() {
-            self.has_failed_to_sync.store(true, Ordering::Release);
-        }
+        *has_failed |= result.is_err();
+        drop(has_failed);
         result.map_err(LogError::io(SYNC, &self.path))
     }
 

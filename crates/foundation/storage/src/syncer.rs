@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorate_core::ReplicaId;
 
@@ -19,6 +19,9 @@ const MARK_AFTER: Duration = Duration::from_millis(20);
 
 /// When nothing was written for so long, what the journal holds is settled.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
+
+/// What the journal holds is settled as often as this at least, so that a restart has little to do once more.
+const SETTLE_EVERY: Duration = Duration::from_secs(2);
 
 /// What became of what was submitted for one log.
 #[derive(Debug)]
@@ -51,8 +54,8 @@ pub struct Syncer {
 enum Order {
     /// One for each log.
     Sync(Vec<Unsynced>),
-    /// Nothing of this replica may stand in the journal. The answer says if that could be done.
-    Settle(ReplicaId, Sender<bool>),
+    /// Nothing of this replica may stand in the journal. The answer says if a log of this incarnation may be opened then.
+    Settle(ReplicaId, u64, Sender<Result<(), LogError>>),
 }
 
 /// What may take longer than a sync.
@@ -92,6 +95,7 @@ impl Syncer {
         let settler = spawn("log-settler", Box::new(move || settle(&to_settle, &settled)))?;
         let mut desk = Desk {
             journal,
+            unsettled_since: None,
             idle: BTreeMap::new(),
             chores: chores.clone(),
             settlings,
@@ -121,12 +125,21 @@ impl Syncer {
         orders.send(Order::Sync(unsynced)).expect("the thread that syncs logs has ended");
     }
 
-    /// Lets nothing of a replica stand in the journal, before a log of it is opened while others are in use. Waits for syncs. False if that can only
-    /// be done by a process that begins anew: the log must not be opened in this one.
-    pub fn settle(&self, replica: ReplicaId) -> bool {
+    /// Lets nothing of a replica stand in the journal, before its log of this [incarnation](super::Log::incarnation) is opened while others are in use.
+    /// Waits for syncs.
+    ///
+    /// # Errors
+    /// The log lacks what it has acknowledged, and must not be opened in this process.
+    ///
+    /// # Panics
+    /// As [`Syncer::submit`].
+    pub fn settle(&self, replica: ReplicaId, incarnation: u64) -> Result<(), LogError> {
         let (answer, answered) = channel();
         let orders = self.orders.as_ref().expect("the thread runs until the syncer is dropped");
-        orders.send(Order::Settle(replica, answer)).is_ok() && answered.recv().unwrap_or(false)
+        orders
+            .send(Order::Settle(replica, incarnation, answer))
+            .expect("the thread that syncs logs has ended");
+        answered.recv().expect("the thread that syncs logs has ended")
     }
 
     /// Has segments removed that are not needed any more. Returns at once.
@@ -160,8 +173,10 @@ fn do_later(chores: &Sender<Chore>, chore: Chore) {
 }
 
 /// What the thread that syncs has at hand.
-struct Desk<R> {
+pub(super) struct Desk<R> {
     journal: Option<Journal>,
+    /// Since when something stands in the journal that is not being settled.
+    unsettled_since: Option<Instant>,
     /// The logs that wait to be marked, by [`Log::opening`](super::Log::opening).
     idle: BTreeMap<u64, Idle>,
     chores: Sender<Chore>,
@@ -182,7 +197,10 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
             };
             match first {
                 Ok(first) => self.serve(first, inbox),
-                Err(RecvTimeoutError::Timeout) if self.idle.is_empty() => self.begin_settling(),
+                Err(RecvTimeoutError::Timeout) if self.idle.is_empty() => {
+                    self.hear_outcomes();
+                    self.begin_settling();
+                }
                 Err(reason) => {
                     std::mem::take(&mut self.idle).into_values().for_each(write_mark);
                     if reason == RecvTimeoutError::Disconnected {
@@ -202,25 +220,24 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
             match order {
                 Order::Sync(all) => all.into_iter().for_each(|unsynced| gather(&mut batch, unsynced)),
                 // What was submitted before may be of that replica.
-                Order::Settle(replica, answer) => {
+                Order::Settle(replica, incarnation, answer) => {
                     self.commit(std::mem::take(&mut batch));
-                    let is_settled = self.settle_for(replica);
+                    let settled = self.settle_for(replica, incarnation);
                     // The thread that asked may be gone.
-                    let _ = answer.send(is_settled);
+                    let _ = answer.send(settled);
                 }
             }
             next = inbox.try_recv().ok();
         }
         self.commit(batch);
-        while let Ok(outcome) = self.outcomes.try_recv() {
-            self.end_settling(outcome);
-        }
-        if self.journal.as_ref().is_some_and(Journal::is_long) {
+        self.hear_outcomes();
+        let is_old = self.unsettled_since.is_some_and(|since| since.elapsed() >= SETTLE_EVERY);
+        if is_old || self.journal.as_ref().is_some_and(Journal::is_long) {
             self.begin_settling();
         }
     }
 
-    fn commit(&mut self, mut batch: Vec<Unsynced>) {
+    pub(super) fn commit(&mut self, mut batch: Vec<Unsynced>) {
         for unsynced in &mut batch {
             if let Some(wanted) = unsynced.prepare.take() {
                 do_later(&self.chores, Chore::Prepare(wanted));
@@ -234,6 +251,7 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
             do_later(&self.chores, Chore::Prepare(wanted));
         }
         if !together.is_empty() {
+            self.unsettled_since.get_or_insert_with(Instant::now);
             self.syncs.fetch_add(1, Ordering::Relaxed);
             let reports = together.into_iter().map(|unsynced| noted(unsynced, Ok(()), &mut self.idle));
             let reports = reports.collect();
@@ -246,13 +264,18 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
         }
     }
 
-    fn begin_settling(&mut self) {
-        if let Some(settling) = self.journal.as_mut().and_then(Journal::begin_settling)
-            && self.settlings.send(settling).is_err()
-        {
-            tracing::error!("the thread that settles the journal has ended");
+    pub(super) fn begin_settling(&mut self) {
+        if let Some(settling) = self.journal.as_mut().and_then(Journal::begin_settling) {
+            self.unsettled_since = None;
+            if self.settlings.send(settling).is_err() {
+                tracing::error!("the thread that settles the journal has ended");
+            }
         }
-        if let Ok(outcome) = self.outcomes.try_recv() {
+    }
+
+    /// Looks whether files were synced meanwhile.
+    fn hear_outcomes(&mut self) {
+        while let Ok(outcome) = self.outcomes.try_recv() {
             self.end_settling(outcome);
         }
     }
@@ -264,25 +287,79 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
         }
     }
 
-    /// Settles everything, if something of this replica stands in the journal. False if that cannot be done.
-    fn settle_for(&mut self, replica: ReplicaId) -> bool {
-        !self.journal.as_ref().is_some_and(|journal| journal.holds(replica)) || self.settle_all()
+    /// Settles everything, if something of this replica stands in the journal.
+    fn settle_for(&mut self, replica: ReplicaId, incarnation: u64) -> Result<(), LogError> {
+        if self.journal.as_ref().is_some_and(|journal| journal.holds(replica)) {
+            self.settle_all();
+        }
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.release(replica, incarnation))
     }
 
-    /// Settles everything, and waits for that. False if that cannot be done.
-    fn settle_all(&mut self) -> bool {
-        // First what is under way, and then what was written since.
+    /// Settles everything, as far as that can be done, and waits for that.
+    pub(super) fn settle_all(&mut self) {
         loop {
+            // First what is under way, and then what was written since.
+            self.hear_outcomes();
             self.begin_settling();
-            if !self.journal.as_ref().is_some_and(Journal::is_owed) {
-                break;
+            if !self.journal.as_ref().is_some_and(Journal::is_settling) {
+                return;
             }
             match self.outcomes.recv() {
                 Ok(outcome) => self.end_settling(outcome),
-                Err(_) => return false,
+                // The thread that settles has ended.
+                Err(_) => return,
             }
         }
-        self.journal.as_ref().is_none_or(Journal::is_settled)
+    }
+}
+
+/// A desk without threads, for tests of what they do one after the other.
+#[cfg(test)]
+pub(super) struct Bench<R> {
+    pub(super) desk: Desk<R>,
+    to_settle: Option<Receiver<Settling>>,
+    settled: Sender<(Settled, u64)>,
+}
+
+#[cfg(test)]
+impl<R: FnMut(Vec<Report>)> Desk<R> {
+    pub(super) fn around(journal: Journal, report: R) -> Bench<R> {
+        let (settlings, to_settle) = channel();
+        let (settled, outcomes) = channel();
+        let desk = Desk {
+            journal: Some(journal),
+            unsettled_since: None,
+            idle: BTreeMap::new(),
+            chores: channel().0,
+            settlings,
+            outcomes,
+            syncs: Arc::default(),
+            report,
+        };
+        Bench { desk, to_settle: Some(to_settle), settled }
+    }
+}
+
+#[cfg(test)]
+impl<R: FnMut(Vec<Report>)> Bench<R> {
+    /// Syncs the files that wait to be synced.
+    pub(super) fn settle_one(&self) {
+        let settling = self.to_settle.as_ref().and_then(|waiting| waiting.recv().ok()).unwrap();
+        self.settled.send((settling.run(), 0)).unwrap();
+    }
+
+    /// Serves something, so much later; true if files wait to be synced after that.
+    pub(super) fn settles_after(&mut self, time: Duration) -> bool {
+        let earlier = self.desk.unsettled_since.and_then(|since| since.checked_sub(time));
+        self.desk.unsettled_since = earlier;
+        self.desk.serve(Order::Sync(Vec::new()), &channel().1);
+        self.to_settle.as_ref().is_some_and(|waiting| waiting.try_recv().is_ok())
+    }
+
+    /// Syncs files from now on, in another thread.
+    pub(super) fn settle_in_background(&mut self) -> JoinHandle<()> {
+        let (to_settle, settled) = (self.to_settle.take().unwrap(), self.settled.clone());
+        thread::spawn(move || settle(&to_settle, &settled))
     }
 }
 
@@ -319,12 +396,9 @@ pub(super) fn sync(unsynced: Unsynced, idle: &mut BTreeMap<u64, Idle>) -> Report
 /// What is reported of a log whose writes have become durable, or have not.
 fn noted(unsynced: Unsynced, result: Result<(), LogError>, idle: &mut BTreeMap<u64, Idle>) -> Report {
     let through = unsynced.through();
+    let result = result.and_then(|()| unsynced.outcome().map(drop));
     let Unsynced { log, mark, .. } = unsynced;
     let (replica, opening) = (log.identity.replica, log.opening);
-    let result = match log.has_failed() {
-        true => result.and_then(|()| Err(log.failed_before())),
-        false => result,
-    };
     match result.is_ok() {
         true => drop(idle.insert(opening, Idle { log, mark, durable: through })),
         false => drop(idle.remove(&opening)),

@@ -52,6 +52,7 @@ use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
+use journal::JournalText;
 pub(crate) use memberships::Known;
 #[cfg(test)]
 use replicas::Prepared;
@@ -249,9 +250,9 @@ struct IdentityFile {
     /// True once the inventory names every replica. Directories of earlier versions have none.
     #[serde(default)]
     inventory: bool,
-    /// True once there is a journal. Directories of earlier versions have none.
-    #[serde(default)]
-    journal: bool,
+    /// Which journal belongs here. Directories of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<JournalText>,
 }
 
 /// A replica that is, or is to be, hosted here.
@@ -463,7 +464,7 @@ impl DataDirectory {
                 incarnation,
                 replaced,
                 inventory: true,
-                journal: false,
+                journal: None,
             };
             write_durably(&identity, &file)?;
         }

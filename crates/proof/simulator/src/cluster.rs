@@ -1,6 +1,6 @@
 //! A cluster in the world: the replicas of a keyspace on their nodes, and the coordinators of clients.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::site_loss::{SiteLosses, SiteStep};
 use crate::system::System;
 use crate::world::World;
 use crate::world::clock::{Pace, PhysicalClock};
-use crate::world::disk::{Condition, Crash, Decay, Disk};
+use crate::world::disk::{Condition, Crash, Decay, Disk, NodeJournal};
 use crate::world::network::Network;
 use crate::world::steps::Steps;
 use crate::world::trace::{Trace, TraceText};
@@ -69,6 +69,8 @@ pub struct Cluster<S: System> {
     lost: Vec<bool>,
     /// Per server: true from the decay of its disk until that is found out, or is found to be harmless.
     decayed: Vec<bool>,
+    /// Per node with a disk.
+    journals: BTreeMap<usize, NodeJournal>,
     /// Per server: true once it has been normal.
     founded: Vec<bool>,
     /// Per server: since when the members of its group were as they were when it took part last, durably.
@@ -123,6 +125,7 @@ impl<S: System> Cluster<S> {
             replicas: Vec::new(),
             lost: Vec::new(),
             decayed: Vec::new(),
+            journals: BTreeMap::new(),
             founded: Vec::new(),
             arrived: Vec::new(),
             deleted: Vec::new(),
@@ -153,7 +156,10 @@ impl<S: System> Cluster<S> {
         let is_alone = self.is_home_alone(replica.shard);
         let durability = if is_alone { Durability::Sync } else { self.scenario.durability };
         let disk = match durability {
-            Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
+            Durability::Sync => {
+                let disk = Disk::new(self.scenario.seed, replica, self.random.fork());
+                disk.with_journal(self.journal_of(node))
+            }
             Durability::Memory => Disk::memory(),
         };
         let server = self.world.add_server(replica.into(), node, disk);
@@ -165,6 +171,13 @@ impl<S: System> Cluster<S> {
         self.deleted.push(false);
         self.amnesia.add_server();
         self.boot_server(server);
+    }
+
+    /// The journal that the logs of a node share.
+    fn journal_of(&mut self, node: usize) -> &NodeJournal {
+        let seed = self.scenario.seed;
+        let random = || Random::stream(seed, &format!("journal of node {node}"));
+        self.journals.entry(node).or_insert_with(|| NodeJournal::new(seed, node, random()))
     }
 
     /// The node of a client slot. The slot behind the last belongs to the auditor.
@@ -392,6 +405,11 @@ impl<S: System> Cluster<S> {
             }
             // It may answer later.
             Err(LogError::Io { .. }) => return None,
+            // The journal of the node keeps something of it: the process has to begin anew, which gives it to the log.
+            Err(LogError::Unsettled { .. }) if !self.decayed[server] => {
+                self.crash_node(self.world.node_of_server(server), Crash::Process);
+                return None;
+            }
             Err(error) => error,
         };
         assert!(self.decayed[server], "a disk that has not decayed is refused: {error}");

@@ -1,31 +1,42 @@
 //! Many logs, made durable by one sync. What crashes do to them is tried in the simulator, on its disks.
 
+mod away;
+mod failing;
+
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use super::super::journal::{Committed, Journal, Replayed};
+use super::super::journal::{Committed, Journal, JournalId, JournalOptions, Replayed};
 use super::super::{Files as LogFiles, Syncer, Unsynced};
 use super::*;
 
 const CLUSTER: u64 = IDENTITY.cluster;
 
 /// A segment has room for a few records of writes.
-const JOURNAL: LogOptions = LogOptions { segment_bytes_first: 4096, segment_bytes_max: 4096 };
+const JOURNAL: JournalOptions =
+    JournalOptions { log: LogOptions { segment_bytes_first: 4096, segment_bytes_max: 4096 }, logs_min: 2 };
 
-/// The directory of a node.
-struct Node(Directory);
+/// The directory of a node, and what the node knows of its journal.
+struct Node {
+    directory: Directory,
+    journal: Cell<JournalId>,
+    /// A replica that the node has given up.
+    given_up: Cell<Option<ReplicaId>>,
+}
 
 impl Node {
     fn new() -> Node {
-        Node(Directory::new())
+        let journal = Cell::new(JournalId { incarnation: 5, opened: 0 });
+        Node { directory: Directory::new(), journal, given_up: Cell::new(None) }
     }
 
     fn journal(&self) -> PathBuf {
-        self.0.0.join("journal")
+        self.directory.0.join("journal")
     }
 
     fn log_of(&self, shard: u32) -> PathBuf {
-        self.0.0.join(format!("shard-{shard}"))
+        self.directory.0.join(format!("shard-{shard}"))
     }
 
     fn identity(shard: u32) -> LogIdentity {
@@ -38,13 +49,30 @@ impl Node {
         })
     }
 
+    /// A journal as servers have it.
+    fn create_for_syncer(&self) -> Journal {
+        let options = JournalOptions::default();
+        Journal::create_in(&LogFiles::at(&self.journal()), CLUSTER, options, 5).unwrap()
+    }
+
     fn create(&self) -> Journal {
         Journal::create_in(&LogFiles::at(&self.journal()), CLUSTER, JOURNAL, 5).unwrap()
     }
 
     fn open(&self) -> Result<(Journal, Replayed), LogError> {
-        let place = |replica: ReplicaId| LogFiles::at(&self.log_of(replica.shard.0));
-        Journal::open_in(&LogFiles::at(&self.journal()), CLUSTER, JOURNAL, place)
+        let is_here = |replica: &ReplicaId| self.given_up.get() != Some(*replica);
+        let place = |replica| {
+            Some(replica).filter(is_here).map(|replica| LogFiles::at(&self.log_of(replica.shard.0)))
+        };
+        let opened =
+            Journal::open_in(&LogFiles::at(&self.journal()), CLUSTER, JOURNAL, self.journal.get(), place)?;
+        self.journal.set(opened.0.id());
+        Ok(opened)
+    }
+
+    /// What opening the journal does.
+    fn replayed(&self) -> Replayed {
+        self.open().unwrap().1
     }
 
     fn records(&self, shard: u32) -> Result<Vec<Bytes>, LogError> {
@@ -86,11 +114,11 @@ fn one_sync_serves_several_logs_and_what_their_files_lose_is_written_again() {
     assert!(logs.iter().all(|log| log.durable() == log.end()));
     drop((journal, logs, together));
     [1, 2].into_iter().for_each(|shard| node.lose(shard, 1));
-    assert_eq!(node.open().unwrap().1, Replayed { writes: 2, passed_over: 0 });
+    assert_eq!(node.replayed(), Replayed { writes: 2, let_go: 0, kept: 0 });
     for shard in [1, 2] {
         assert_eq!(node.records(shard).unwrap(), ["one"]);
     }
-    assert_eq!(node.open().unwrap().1, Replayed::default(), "that has settled it");
+    assert_eq!(node.replayed(), Replayed::default(), "that has settled it");
 }
 
 #[test]
@@ -126,7 +154,7 @@ fn what_is_written_while_files_are_synced_stays() {
     let settled = settling.run();
     journal.end_settling(settled).into_iter().for_each(|truncation| truncation.run().unwrap());
     drop((journal, logs));
-    assert_eq!(node.open().unwrap().1, Replayed { writes: written, passed_over: 0 });
+    assert_eq!(node.replayed(), Replayed { writes: written, let_go: 0, kept: 0 });
 }
 
 #[test]
@@ -136,45 +164,14 @@ fn a_journal_that_is_settled_gives_up_its_segments_and_writes_nothing_again() {
     for _ in 0..100 {
         drop(commit(&mut journal, &mut logs, &[b'x'; 100]));
         if journal.is_long() {
-            assert!(journal.settle().unwrap());
+            journal.settle().unwrap();
         }
     }
-    assert!(journal.settle().unwrap() && journal.is_settled());
+    journal.settle().unwrap();
+    assert!(journal.is_settled());
     assert!(files(&node.journal()).len() <= 2, "the first segments are gone");
     drop((journal, logs));
-    assert_eq!(node.open().unwrap().1, Replayed::default());
-}
-
-#[test]
-fn writes_to_a_log_that_is_gone_or_another_one_are_passed_over() {
-    let node = Node::new();
-    let (mut journal, mut logs) = (node.create(), node.create_logs());
-    drop(commit(&mut journal, &mut logs, b"one"));
-    drop((journal, logs));
-    [1, 2].into_iter().for_each(|shard| fs::remove_dir_all(node.log_of(shard)).unwrap());
-    let other = Log::create(&node.log_of(2), Node::identity(2), LogOptions::default()).unwrap();
-    other.close().unwrap();
-    assert_eq!(node.open().unwrap().1, Replayed { writes: 0, passed_over: 2 });
-    assert_eq!(node.records(2).unwrap(), [""; 0]);
-}
-
-#[test]
-fn a_segment_that_is_missing_is_missed() {
-    let node = Node::new();
-    let (mut journal, mut logs) = (node.create(), node.create_logs());
-    logs.iter_mut().for_each(|log| {
-        log.append(&[7; 60_000]);
-        log.sync().unwrap();
-        log.append(&[8; 20_000]);
-        log.sync().unwrap();
-    });
-    drop(commit(&mut journal, &mut logs, b"one"));
-    drop((journal, logs));
-    fs::remove_file(node.log_of(1).join("0000000002.log")).unwrap();
-    // Nothing in the first segment tells of the second: its last record was written when nothing was durable.
-    assert_eq!(node.open().unwrap().1, Replayed { writes: 1, passed_over: 1 });
-    assert!(matches!(node.records(1), Err(LogError::MissingSegment { .. })));
-    assert_eq!(node.records(2).unwrap().len(), 3);
+    assert_eq!(node.replayed(), Replayed::default());
 }
 
 #[test]
@@ -200,8 +197,7 @@ fn the_syncer_reports_several_logs_together_and_settles_when_asked_and_when_it_e
     const ROUNDS: usize = 200;
     let node = Node::new();
     let mut logs = node.create_logs();
-    let (journal, _) =
-        Journal::open(&node.journal(), CLUSTER, true, |replica| node.log_of(replica.shard.0)).unwrap();
+    let journal = node.create_for_syncer();
     let (reports, news) = mpsc::channel();
     let syncer =
         Syncer::start_with(Some(journal), move |together| reports.send(together.len()).unwrap()).unwrap();
@@ -213,9 +209,9 @@ fn the_syncer_reports_several_logs_together_and_settles_when_asked_and_when_it_e
         }
         assert!(logs.iter().all(|log| log.durable() == log.end()));
     }
-    assert!(syncer.settle(Node::identity(1).replica));
+    syncer.settle(Node::identity(1).replica, logs[0].incarnation()).unwrap();
     drop((logs, syncer));
-    assert_eq!(node.open().unwrap().1, Replayed::default());
+    assert_eq!(node.replayed(), Replayed::default());
     for shard in [1, 2] {
         assert_eq!(node.records(shard).unwrap().len(), ROUNDS);
     }
@@ -239,9 +235,58 @@ fn what_the_journal_holds_goes_to_the_files_later_and_together() {
     let Committed { alone, .. } = journal.commit(write(&mut logs[..1], b"two"));
     alone.iter().for_each(|unsynced| unsynced.sync().unwrap());
     assert!(super::super::scrub(&logs[0]).unwrap() > 0 && is_blank(2));
-    assert!(journal.settle().unwrap() && !is_blank(2));
+    journal.settle().unwrap();
+    assert!(!is_blank(2));
     logs.into_iter().for_each(|log| log.close().unwrap());
     drop(journal);
     assert_eq!(node.records(1).unwrap(), ["one", "one", "one", "two"]);
     assert_eq!(node.records(2).unwrap(), ["one", "one", "one"]);
+}
+
+#[test]
+fn another_journal_and_an_older_copy_are_refused() {
+    let node = Node::new();
+    drop(node.create());
+    drop(node.open().unwrap());
+    let copy = files(&node.journal());
+    drop(node.open().unwrap());
+    let known = node.journal.get();
+    assert_eq!(known, JournalId { incarnation: 5, opened: 2 });
+    // A crash between opening it and noting that.
+    node.journal.set(JournalId { opened: 1, ..known });
+    drop(node.open().unwrap());
+    assert_eq!(node.journal.get().opened, 3);
+    for other in [
+        JournalId { incarnation: 6, ..known },
+        JournalId { opened: 1, ..known },
+        JournalId { opened: 4, ..known },
+    ] {
+        node.journal.set(other);
+        assert!(matches!(node.open(), Err(LogError::ForeignJournal { .. })), "{other:?}");
+    }
+    for (name, bytes) in copy {
+        fs::write(node.journal().join(name), bytes).unwrap();
+    }
+    node.journal.set(JournalId { opened: 3, ..known });
+    assert!(matches!(node.open(), Err(LogError::ForeignJournal { .. })));
+}
+
+#[test]
+fn little_is_left_to_be_settled_when_files_are_synced_slowly() {
+    let node = Node::new();
+    let (mut journal, mut logs) = (node.create(), node.create_logs());
+    drop(commit(&mut journal, &mut logs, b"first"));
+    let settling = journal.begin_settling().unwrap();
+    let mut alone = 0;
+    for _ in 0..100 {
+        let committed = commit(&mut journal, &mut logs, &[b'x'; 100]);
+        committed.alone.iter().for_each(|unsynced| unsynced.sync().unwrap());
+        alone += committed.alone.len();
+    }
+    assert!(files(&node.journal()).len() <= 4, "two segments' worth, and what was there");
+    assert!(alone > 100, "{alone} were synced for themselves");
+    let settled = settling.run();
+    journal.end_settling(settled).into_iter().for_each(|truncation| truncation.run().unwrap());
+    journal.settle().unwrap();
+    assert_eq!(commit(&mut journal, &mut logs, b"again").together.len(), 2);
 }

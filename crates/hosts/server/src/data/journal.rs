@@ -1,10 +1,37 @@
 //! How the journal of the logs in a data directory is opened.
 
-use quorate_storage::{Journal, LogError};
+use std::path::{Path, PathBuf};
+
+use quorate_core::ReplicaId;
+use quorate_storage::{Journal, JournalId, LogError, Replayed};
+use serde::{Deserialize, Serialize};
 
 use super::{
     DataDirectory, DataError, FORMAT_WITH_JOURNAL, IdentityFile, exists, read, remove_all, write_durably,
 };
+
+/// Which journal belongs to a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct JournalText {
+    /// With sixteen digits: not every reader of the format takes all numbers of 64 bits.
+    incarnation: String,
+    /// How often it was opened.
+    opened: u64,
+}
+
+impl JournalText {
+    fn of(JournalId { incarnation, opened }: JournalId) -> Self {
+        JournalText { incarnation: format!("{incarnation:016x}"), opened }
+    }
+
+    fn id(&self, file: &Path) -> Result<JournalId, DataError> {
+        let incarnation = u64::from_str_radix(&self.incarnation, 16).map_err(|error| DataError::Damaged {
+            path: file.to_owned(),
+            reason: format!("{:?} is no number of sixteen digits: {error}", self.incarnation),
+        })?;
+        Ok(JournalId { incarnation, opened: self.opened })
+    }
+}
 
 impl DataDirectory {
     /// Opens the journal of the logs here, which lets the logs hold all that they had counted as durable. To be called before the first of them
@@ -16,25 +43,60 @@ impl DataDirectory {
         let identity = self.path().join("identity.toml");
         let known: IdentityFile = read(&identity)?;
         let directory = self.path().join("journal");
-        // Without replicas there is nothing that it could have held.
-        let is_given_up =
-            self.gives_up_missing && !exists(&directory)? && self.replica_directories()?.is_empty();
-        let is_new = !known.journal || is_given_up;
-        if is_new {
-            // Nothing was written there yet.
-            remove_all(&directory)?;
-        }
-        let place = |replica| self.replica_directory(replica).join("log");
-        let opened = Journal::open(&directory, known.cluster, is_new, place);
-        let (journal, replayed) =
-            opened.map_err(|source: LogError| DataError::Journal { path: self.path().to_owned(), source })?;
-        if replayed.writes > 0 {
-            tracing::info!(writes = replayed.writes, "logs were given what the journal held for them");
-        }
-        if !known.journal {
-            let file = IdentityFile { format: FORMAT_WITH_JOURNAL, journal: true, ..known };
-            write_durably(&identity, &file)?;
+        let opened = match &known.journal {
+            Some(text) => {
+                let id = text.id(&identity)?;
+                let place = |replica| self.log_for_journal(replica);
+                Journal::open(&directory, known.cluster, id, place).map(|(journal, replayed)| {
+                    tell(&replayed);
+                    journal
+                })
+            }
+            None => self.create_journal(&directory, known.cluster)?,
+        };
+        let journal = match opened {
+            // Without replicas there is nothing that it could have held.
+            Err(error) if self.gives_up_missing && self.replica_directories()?.is_empty() => {
+                tracing::warn!(%error, "a new journal takes the place of one that cannot be used: there are no replicas here");
+                self.create_journal(&directory, known.cluster)?
+            }
+            opened => opened,
+        };
+        let journal = journal
+            .map_err(|source: LogError| DataError::Journal { path: self.path().to_owned(), source })?;
+        let text = Some(JournalText::of(journal.id()));
+        if known.journal != text {
+            write_durably(&identity, &IdentityFile { format: FORMAT_WITH_JOURNAL, journal: text, ..known })?;
         }
         Ok(journal)
+    }
+
+    /// Creates a journal in the place of whatever is there. Nobody knows it before the identity of the directory names it.
+    fn create_journal(&self, directory: &Path, cluster: u64) -> Result<Result<Journal, LogError>, DataError> {
+        remove_all(directory)?;
+        Ok(Journal::create(directory, cluster))
+    }
+
+    /// Where a replica has its log; none if this node has none, and misses none.
+    pub(super) fn log_for_journal(&self, replica: ReplicaId) -> Option<PathBuf> {
+        let directory = self.replica_directory(replica);
+        match self.has_given_up(replica) {
+            Ok(true) => None,
+            // What cannot be looked for is missed.
+            Ok(false) | Err(_) => Some(directory.join("log")),
+        }
+    }
+
+    /// True if a replica was removed, because its keyspace was dropped or its group has gone on without it. An inventory that names no replica at all says
+    /// nothing of one: it may be away itself.
+    fn has_given_up(&self, replica: ReplicaId) -> Result<bool, DataError> {
+        let is_here = exists(&self.replica_directory(replica))? || exists(&self.entry(replica))?;
+        Ok(!is_here && !self.inventory_entries()?.is_empty())
+    }
+}
+
+fn tell(&Replayed { writes, let_go, kept }: &Replayed) {
+    if writes + let_go + kept > 0 {
+        tracing::info!(writes, let_go, kept, "logs were given what the journal held for them");
     }
 }

@@ -132,9 +132,7 @@ impl DataDirectory {
     /// The replicas that have to be here, whether they are or not.
     pub(crate) fn replicas(&self) -> Result<Vec<Placement>, DataError> {
         let mut foundings = BTreeMap::new();
-        for path in
-            entries(&self.path().join("inventory"), |path| path.extension().is_some_and(|it| it == "toml"))?
-        {
+        for path in self.inventory_entries()? {
             let file: InventoryFile = read(&path)?;
             foundings.insert(file.founding.replica(), (path, file.founding));
         }
@@ -359,6 +357,11 @@ impl DataDirectory {
         unreachable!("numbers do not end")
     }
 
+    /// What the inventory has, one for each replica.
+    pub(super) fn inventory_entries(&self) -> Result<Vec<PathBuf>, DataError> {
+        entries(&self.path().join("inventory"), |path| path.extension().is_some_and(|it| it == "toml"))
+    }
+
     /// The directories of replicas, without those that are being removed or were set aside.
     pub(super) fn replica_directories(&self) -> Result<Vec<PathBuf>, DataError> {
         entries(&self.path().join("replicas"), |path| path.extension().is_none())
@@ -368,7 +371,7 @@ impl DataDirectory {
         self.path().join("replicas").join(name(replica))
     }
 
-    fn entry(&self, replica: ReplicaId) -> PathBuf {
+    pub(super) fn entry(&self, replica: ReplicaId) -> PathBuf {
         self.path().join("inventory").join(format!("{}.toml", name(replica)))
     }
 }

@@ -582,3 +582,38 @@ fn a_directory_gets_one_journal_and_is_refused_without_it() {
     drop(data);
     drop(open(&path, Initialise::No).unwrap().open_journal().unwrap());
 }
+
+#[test]
+fn a_journal_that_was_put_in_place_of_the_own_one_is_refused() {
+    let fixtures = [Fixture::new(), Fixture::new()];
+    for fixture in &fixtures {
+        drop(open(&fixture.path(), Initialise::New).unwrap().open_journal().unwrap());
+    }
+    let [own, other] = fixtures.each_ref().map(|fixture| fixture.path().join("journal"));
+    fs::remove_dir_all(&own).unwrap();
+    fs::rename(other, &own).unwrap();
+    let error = open(&fixtures[0].path(), Initialise::No).unwrap().open_journal().unwrap_err();
+    assert!(error.to_string().contains("another node"), "{error}");
+}
+
+#[test]
+fn the_journal_waits_for_the_log_of_a_replica_until_it_was_given_up() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    let replica = data.replicas().unwrap().remove(0).replica;
+    let log = data.log_for_journal(replica).unwrap();
+    assert!(log.ends_with("log"));
+    // Away, and missed.
+    let (directory, aside) = (data.replica_directory(replica), fixture.path().join("aside"));
+    fs::rename(&directory, &aside).unwrap();
+    assert_eq!(data.log_for_journal(replica), Some(log.clone()));
+    fs::rename(&aside, &directory).unwrap();
+    // Not in the inventory, because a crash has come before it was removed as a whole.
+    fs::remove_file(data.entry(replica)).unwrap();
+    assert_eq!(data.log_for_journal(replica), Some(log.clone()));
+    data.remove_replica(replica).unwrap();
+    assert_eq!(data.log_for_journal(replica), Some(log), "an inventory without replicas may be away");
+    fs::write(fixture.path().join("inventory/shard-99-r0.toml"), "").unwrap();
+    assert_eq!(data.log_for_journal(replica), None);
+}

@@ -66,12 +66,6 @@ pub(crate) enum LogError {
         /// The view.
         view: View,
     },
-    /// What the journal holds of the log cannot be written to it while the node runs.
-    #[error(
-        "some of what was written to the log stands in the journal of the node only, and a disk error keeps it there: restart the \
-         node, which writes it to the log first of all"
-    )]
-    Unsettled,
     /// A replica cannot go on above the view that is named.
     #[error(
         "no view follows {view}, so that the replica could not go on above it: name the view that the group is in"
@@ -176,10 +170,9 @@ impl Logs {
         replica: ReplicaId,
         epoch: Epoch,
     ) -> Result<(ReplicaLog, Vec<R>), LogError> {
-        if !self.syncer.settle(replica) {
-            return Err(LogError::Unsettled);
-        }
-        let (log, contents) = Log::open(directory, self.identity(replica), LogOptions::default())?;
+        let identity = self.identity(replica);
+        self.syncer.settle(replica, Log::incarnation_at(directory, identity)?)?;
+        let (log, contents) = Log::open(directory, identity, LogOptions::default())?;
         let mut records = Vec::new();
         for (number, bytes) in contents.enumerate() {
             let (written, record) =
@@ -388,8 +381,8 @@ impl ReplicaLog {
 
     /// Makes everything durable and notes that it is.
     pub(crate) fn close(self) -> Result<(), LogError> {
-        // What was submitted is written first. If it cannot be settled, it is all the same.
-        self.syncer.settle(self.log.identity().replica);
+        // What was submitted is written first.
+        self.syncer.settle(self.log.identity().replica, self.log.incarnation())?;
         Ok(self.log.close()?)
     }
 }

@@ -1,11 +1,15 @@
-//! A journal and the logs that it serves, on disks that lose what was not synced: what was acknowledged is always there.
+//! A journal and the logs that it serves, on disks that lose what was not synced, fail, and are away for a while: what was acknowledged is always
+//! there, or missed.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use quorate_core::{Random, ReplicaId, ReplicaIndex, ShardId};
-use quorate_storage::{Committed, Journal, Log, LogIdentity, LogOptions, Position, Unsynced, scrub};
+use quorate_storage::{
+    Committed, Journal, JournalId, JournalOptions, Log, LogIdentity, LogOptions, Position, Settled, Settling,
+    Truncation, Unsynced, scrub,
+};
 
 use super::{Condition, OPTIONS, SimulatedDirectory};
 
@@ -13,7 +17,10 @@ const CLUSTER: u64 = 7;
 const LOGS: u32 = 4;
 
 /// Small, so that the journal needs many.
-const SEGMENTS: LogOptions = LogOptions { segment_bytes_first: 8 * 1024, segment_bytes_max: 8 * 1024 };
+const JOURNAL: JournalOptions = JournalOptions {
+    log: LogOptions { segment_bytes_first: 8 * 1024, segment_bytes_max: 8 * 1024 },
+    logs_min: 2,
+};
 
 /// A log, and what it should hold.
 struct Kept {
@@ -49,8 +56,12 @@ impl Kept {
         (self.acknowledged, self.log, self.unsynced) = (Position::ZERO, None, None);
     }
 
-    /// Opens the log, and finds in it a part of what was appended with all that was acknowledged.
-    fn open(&mut self) {
+    /// Opens the log if the journal allows it, and finds in it a part of what was appended with all that was acknowledged.
+    fn open(&mut self, journal: &mut Journal<SimulatedDirectory>) {
+        let incarnation = Log::incarnation_in(&self.directory, self.identity).unwrap();
+        if journal.release(self.identity.replica, incarnation).is_err() {
+            return;
+        }
         let name = self.identity.replica;
         let opened = Log::open_in(&self.directory, self.identity, OPTIONS);
         let (log, found) = opened.unwrap_or_else(|error| panic!("{name} is refused: {error}"));
@@ -119,11 +130,19 @@ fn acknowledge(logs: &mut [Kept], unsynced: &Unsynced<SimulatedDirectory>) {
     }
 }
 
-/// Submits what some of the logs have written.
-fn commit(journal: &mut Journal<SimulatedDirectory>, logs: &mut [Kept], random: &mut Random) -> usize {
+/// Submits what some of the logs have written. None if power is lost meanwhile; else how many logs the journal has served.
+fn commit(
+    journal: &mut Journal<SimulatedDirectory>,
+    logs: &mut [Kept],
+    random: &mut Random,
+) -> Option<usize> {
     let some = logs.iter_mut().filter(|_| random.chance(0.8));
     let batch: Vec<_> = some.filter_map(|kept| kept.unsynced.take()).collect();
-    let Committed { together, alone } = journal.commit(batch);
+    let begun = journal.begin(batch);
+    if random.chance(0.01) {
+        return None;
+    }
+    let Committed { together, alone } = journal.end(begun);
     let shared = together.len();
     for unsynced in &together {
         acknowledge(logs, unsynced);
@@ -134,57 +153,155 @@ fn commit(journal: &mut Journal<SimulatedDirectory>, logs: &mut [Kept], random: 
             Err(_) => drop(of(logs, unsynced).and_then(|kept| kept.log.take())),
         }
     }
-    shared
+    Some(shared)
 }
 
-/// Some lives of a node; gives how often a sync served several logs, and how many writes were done once more.
-fn live(seed: u64) -> (usize, u64) {
+/// What was done, over all lives of a node.
+#[derive(Debug, Default)]
+struct Tally {
+    /// How often a sync served several logs.
+    shared: usize,
+    /// How many writes were done once more, and how many were kept.
+    again: u64,
+    kept: u64,
+    /// How often files were synced while logs were written to.
+    settled: u64,
+    /// How often a log was refused, because something of it was kept.
+    refused: u64,
+}
+
+/// A node in one of its lives.
+struct Life<'a> {
+    journal: Journal<SimulatedDirectory>,
+    logs: &'a mut [Kept],
+    random: &'a mut Random,
+    tally: &'a mut Tally,
+    /// Files that are being synced, and those that were.
+    settling: Option<Settling<SimulatedDirectory>>,
+    settled: Option<Settled>,
+}
+
+impl Life<'_> {
+    /// Settles everything, as before a log is opened.
+    fn settle(&mut self) {
+        self.settling.take().into_iter().for_each(|settling| self.settled = Some(settling.run()));
+        self.end_settling();
+        drop(self.journal.settle());
+    }
+
+    fn end_settling(&mut self) {
+        let truncation = self.settled.take().and_then(|settled| self.journal.end_settling(settled));
+        let _ = truncation.map(Truncation::run);
+    }
+
+    /// Does something; false if power is lost.
+    fn step(&mut self, directory: &SimulatedDirectory) -> bool {
+        let one = self.random.index(self.logs.len());
+        match self.random.below(46) {
+            0 => self.settle(),
+            1 => self.logs[one].truncate(self.random),
+            2 if self.random.chance(0.3) => self.logs[one].directory.set_condition(Condition::FailsToSync),
+            3 if self.random.chance(0.3) => {
+                let conditions = [Condition::FailsToSync, Condition::Full, Condition::Works];
+                directory.set_condition(conditions[self.random.index(conditions.len())]);
+            }
+            4 => {
+                // It is given up and opened again.
+                if self.logs[one].log.take().is_some() {
+                    self.settle();
+                    self.logs[one].directory.set_condition(Condition::Works);
+                    self.logs[one].open(&mut self.journal);
+                    self.tally.refused += u64::from(self.logs[one].log.is_none());
+                }
+            }
+            5 => {
+                for log in self.logs.iter().filter_map(|kept| kept.log.as_ref()) {
+                    scrub(log).unwrap();
+                }
+            }
+            6..10 => drop(self.journal.prepare()),
+            10..30 => {
+                for kept in self.logs.iter_mut() {
+                    if self.random.chance(0.6) {
+                        kept.append(self.random);
+                    }
+                }
+            }
+            40..42 if self.settling.is_none() && self.settled.is_none() => {
+                self.settling = self.journal.begin_settling();
+            }
+            42..44 => {
+                if let Some(settling) = self.settling.take() {
+                    self.settled = Some(settling.run());
+                    self.tally.settled += 1;
+                }
+            }
+            44..46 => self.end_settling(),
+            _ => match commit(&mut self.journal, self.logs, self.random) {
+                Some(shared) => self.tally.shared += usize::from(shared > 0),
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
+/// Opens the journal of a node. One of the logs may be away.
+fn open(
+    directory: &SimulatedDirectory,
+    id: &mut JournalId,
+    logs: &[Kept],
+    away: Option<usize>,
+) -> (Journal<SimulatedDirectory>, quorate_storage::Replayed) {
+    let place = |replica: ReplicaId| {
+        let at = logs.iter().position(|kept| kept.identity.replica == replica).unwrap();
+        let is_away = away == Some(at);
+        let nothing = || SimulatedDirectory::new(PathBuf::from("/nothing"), Random::new(0));
+        Some(if is_away { nothing() } else { logs[at].directory.clone() })
+    };
+    let opened = Journal::open_in(directory, CLUSTER, JOURNAL, *id, place).unwrap();
+    *id = opened.0.id();
+    opened
+}
+
+/// Some lives of a node.
+fn live(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed);
     let mut logs: Vec<Kept> = (1..=LOGS).map(|shard| Kept::new(shard, &mut random)).collect();
     let directory = SimulatedDirectory::new(PathBuf::from("/journal"), random.fork());
-    drop(Journal::create_in(&directory, CLUSTER, SEGMENTS, random.next_u64()).unwrap());
-    let (mut shared, mut again) = (0, 0);
+    let mut id = Journal::create_in(&directory, CLUSTER, JOURNAL, random.next_u64()).unwrap().id();
     for _ in 0..8 {
-        let place = |replica: ReplicaId| {
-            logs.iter().find(|kept| kept.identity.replica == replica).unwrap().directory.clone()
-        };
-        let (mut journal, replayed) = Journal::open_in(&directory, CLUSTER, SEGMENTS, place).unwrap();
-        again += replayed.writes;
+        let away = random.chance(0.15).then(|| random.index(logs.len()));
         if random.chance(0.1) {
-            // A crash while it begins.
-            logs.iter().for_each(|kept| kept.directory.lose_power());
+            logs[random.index(LOGS as usize)].directory.set_condition(Condition::FailsToSync);
         }
-        logs.iter_mut().for_each(Kept::open);
-        for _ in 0..random.index(60) {
-            let one = random.index(logs.len());
-            match random.below(40) {
-                0 => _ = journal.settle().unwrap_or(false),
-                1 => logs[one].truncate(&mut random),
-                2 if random.chance(0.3) => logs[one].directory.set_condition(Condition::FailsToSync),
-                3 if random.chance(0.2) => directory.set_condition(Condition::FailsToSync),
-                4 => {
-                    // It is given up and opened again, which takes that nothing of it stands in the journal.
-                    if logs[one].log.take().is_some() && journal.settle().unwrap_or(false) {
-                        logs[one].directory.set_condition(Condition::Works);
-                        logs[one].open();
-                    }
-                }
-                5 => {
-                    logs.iter().filter_map(|kept| kept.log.as_ref()).for_each(|log| drop(scrub(log).unwrap()))
-                }
-                6..10 => drop(journal.prepare()),
-                10..30 => {
-                    for kept in &mut logs {
-                        if random.chance(0.6) {
-                            kept.append(&mut random);
-                        }
-                    }
-                }
-                _ => shared += usize::from(commit(&mut journal, &mut logs, &mut random) > 0),
+        if random.chance(0.1) {
+            directory.set_condition(Condition::Full);
+        }
+        let (mut journal, mut replayed) = open(&directory, &mut id, &logs, away);
+        directory.set_condition(Condition::Works);
+        for _ in 0..random.index(3) {
+            // Crashes while it begins.
+            drop(journal);
+            logs.iter().for_each(|kept| kept.directory.lose_power());
+            directory.lose_power();
+            (journal, replayed) = open(&directory, &mut id, &logs, away);
+        }
+        tally.again += replayed.writes;
+        tally.kept += replayed.kept;
+        for (at, kept) in logs.iter_mut().enumerate() {
+            kept.directory.set_condition(Condition::Works);
+            if away != Some(at) {
+                kept.open(&mut journal);
+                tally.refused += u64::from(kept.log.is_none());
             }
         }
-        drop(journal);
-        let is_power_lost = random.chance(0.8);
+        let steps = random.index(60);
+        let mut life =
+            Life { journal, logs: &mut logs, random: &mut random, tally, settling: None, settled: None };
+        let is_power_lost = !(0..steps).all(|_| life.step(&directory));
+        drop(life);
+        let is_power_lost = is_power_lost || random.chance(0.8);
         for kept in &mut logs {
             kept.log = None;
             kept.unsynced = None;
@@ -202,16 +319,21 @@ fn live(seed: u64) -> (usize, u64) {
             logs[one].begin_anew(&mut random);
         }
     }
-    (shared, again)
+    // In the end nothing is away, and nothing fails.
+    let (mut journal, _) = open(&directory, &mut id, &logs, None);
+    for kept in &mut logs {
+        kept.open(&mut journal);
+        assert!(kept.log.is_some(), "{} waits for nothing", kept.identity.replica);
+    }
 }
 
 #[test]
 fn what_was_acknowledged_survives_with_a_journal() {
-    let (mut shared, mut again) = (0, 0);
+    let mut tally = Tally::default();
     for seed in 0..2_000 {
-        let (more, writes) = live(seed);
-        shared += more;
-        again += writes;
+        live(seed, &mut tally);
     }
-    assert!(shared > 10_000 && again > 10_000, "{shared} syncs were shared, {again} writes were done again");
+    let Tally { shared, again, kept, settled, refused } = &tally;
+    let is_tried = *shared > 10_000 && *again > 10_000 && *kept > 1_000 && *settled > 1_000 && *refused > 100;
+    assert!(is_tried, "{tally:?}");
 }

@@ -5,6 +5,7 @@
 //! be believed when it is wrong. That is asserted here, whenever a log is opened.
 
 mod directory;
+mod journal;
 #[cfg(test)]
 mod journal_tests;
 #[cfg(test)]
@@ -16,9 +17,10 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use quorate_core::{Random, ReplicaId};
 use quorate_driver::{Kept, Mark};
-use quorate_storage::{Log, LogError, LogIdentity, LogOptions, Position, Unsynced, scrub};
+use quorate_storage::{JournalId, Log, LogError, LogIdentity, LogOptions, Position, Unsynced, scrub};
 
 pub use directory::{Condition, SECTOR_BYTES, SimulatedDirectory, SimulatedFile};
+pub use journal::NodeJournal;
 
 /// What ends when a machine crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct Disk {
 struct Store {
     directory: SimulatedDirectory,
     identity: LogIdentity,
+    /// That of the node, if it has one.
+    journal: Option<NodeJournal>,
     /// None while the machine is down.
     log: Option<Log<SimulatedDirectory>>,
     /// Written records that wait for a sync to begin.
@@ -68,18 +72,30 @@ struct Store {
 /// A sync of everything that was appended before it began.
 #[derive(Debug)]
 struct Sync {
+    /// What is synced for itself, if anything is.
     unsynced: Option<Unsynced<SimulatedDirectory>>,
+    /// True if the journal of the node has what is synced.
+    is_journalled: bool,
     /// How many records become durable.
     records: usize,
     /// The mark of the last of them.
     reaches: Mark,
 }
 
-/// What a disk held at some instant, while its machine was down.
+/// What a disk held at some instant, while its node was down.
 #[derive(Debug)]
 pub struct Image {
     /// None for memory.
-    held: Option<(SimulatedDirectory, VecDeque<Ideal>, usize, Position)>,
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    directory: SimulatedDirectory,
+    journal: Option<(SimulatedDirectory, JournalId)>,
+    ideal: VecDeque<Ideal>,
+    durable: usize,
+    proven: Position,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +125,7 @@ impl Disk {
         let mut store = Store {
             directory,
             identity: LogIdentity { cluster, replica },
+            journal: None,
             log: None,
             written: None,
             syncing: None,
@@ -119,6 +136,15 @@ impl Disk {
         };
         store.create();
         Disk { store: Some(store) }
+    }
+
+    /// The same disk on a node with a journal, which has the same cluster.
+    pub fn with_journal(mut self, journal: &NodeJournal) -> Self {
+        if let Some(store) = &mut self.store {
+            journal.place(store.identity.replica, &store.directory);
+            store.journal = Some(journal.clone());
+        }
+        self
     }
 
     /// True if records outlive a crash.
@@ -171,9 +197,7 @@ impl Disk {
     /// The machine is gone.
     pub fn crash(&mut self, crash: Crash) {
         if let Some(store) = &mut self.store {
-            store.log = None;
-            store.written = None;
-            store.syncing = None;
+            store.close(crash);
             if crash == Crash::Power {
                 store.directory.lose_power();
             }
@@ -189,16 +213,26 @@ impl Disk {
 
     /// A copy of what the disk holds.
     pub fn image(&self) -> Image {
-        let held = |store: &Store| (store.directory.copy(), store.ideal.clone(), store.durable, store.proven);
+        let held = |store: &Store| Held {
+            directory: store.directory.copy(),
+            journal: store.journal.as_ref().map(NodeJournal::image),
+            ideal: store.ideal.clone(),
+            durable: store.durable,
+            proven: store.proven,
+        };
         Image { held: self.store.as_ref().map(held) }
     }
 
-    /// A copy takes the place of what the disk holds.
+    /// A copy takes the place of what the disk holds, and of the journal of its node, which is down.
     pub fn restore(&mut self, Image { held }: Image) {
-        if let (Some(store), Some((directory, ideal, durable, proven))) = (&mut self.store, held) {
-            (store.directory, store.ideal) = (directory, ideal);
-            (store.durable, store.proven) = (durable, proven);
-            (store.log, store.written, store.syncing) = (None, None, None);
+        if let (Some(store), Some(held)) = (&mut self.store, held) {
+            store.close(Crash::Process);
+            (store.directory, store.ideal) = (held.directory, held.ideal);
+            (store.durable, store.proven) = (held.durable, held.proven);
+            if let (Some(journal), Some(copy)) = (&store.journal, held.journal) {
+                journal.restore(copy);
+                journal.place(store.identity.replica, &store.directory);
+            }
         }
     }
 
@@ -237,12 +271,16 @@ impl Disk {
     pub fn set_condition(&self, condition: Condition) {
         if let Some(store) = &self.store {
             store.directory.set_condition(condition);
+            store.journal.iter().for_each(|journal| journal.set_condition(condition));
         }
     }
 
     /// True if a loss of power could lose or tear something.
     pub fn is_dirty(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.directory.is_dirty())
+        let is_dirty = |store: &Store| {
+            store.directory.is_dirty() || store.journal.as_ref().is_some_and(NodeJournal::is_dirty)
+        };
+        self.store.as_ref().is_some_and(is_dirty)
     }
 
     /// Lets the disk change something that it is known to hold; false if there is no such thing.
@@ -264,10 +302,20 @@ impl Store {
             Ok(()) => {}
             Err(error) => unreachable!("a disk that works refuses a new log: {error}"),
         }
-        self.log = None;
+        self.close(Crash::Process);
         self.ideal.clear();
         self.durable = 0;
         self.proven = Position::ZERO;
+    }
+
+    /// The log is not used any more.
+    fn close(&mut self, crash: Crash) {
+        (self.written, self.syncing) = (None, None);
+        if self.log.take().is_some()
+            && let Some(journal) = &self.journal
+        {
+            journal.on_closed(crash);
+        }
     }
 
     fn running(&self) -> &Log<SimulatedDirectory> {
@@ -284,7 +332,9 @@ impl Store {
 
     fn write(&mut self) -> Result<(), LogError> {
         let log = self.log.as_mut().expect("only a machine that runs uses its disk");
-        if let Some(later) = log.write()? {
+        // With a journal, the log is written to when the sync begins at the earliest.
+        let written = if self.journal.is_some() { log.write_later()? } else { log.write()? };
+        if let Some(later) = written {
             match &mut self.written {
                 Some(earlier) => earlier.merge(later),
                 None => self.written = Some(later),
@@ -298,15 +348,26 @@ impl Store {
         let begins = self.syncing.is_none() && records > 0;
         if begins {
             let reaches = self.running().end().as_u64();
-            self.syncing = Some(Sync { unsynced: self.written.take(), records, reaches });
+            let written = self.written.take();
+            let is_written = written.is_some();
+            let unsynced = match &self.journal {
+                Some(journal) => written.and_then(|unsynced| journal.begin(unsynced)),
+                None => written,
+            };
+            let is_journalled = is_written && unsynced.is_none();
+            self.syncing = Some(Sync { unsynced, is_journalled, records, reaches });
         }
         begins
     }
 
     fn end_sync(&mut self) -> Result<Mark, LogError> {
-        let Sync { unsynced, records, reaches } = self.syncing.take().expect("a sync is under way");
+        let Sync { unsynced, is_journalled, records, reaches } =
+            self.syncing.take().expect("a sync is under way");
         if let Some(unsynced) = unsynced {
             unsynced.sync()?;
+        }
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_journalled) {
+            journal.end(self.running().opening())?;
         }
         let news = self.ideal.range(self.durable..self.durable + records);
         self.proven = news.map(|record| record.testimony).fold(self.proven, Position::max);
@@ -326,6 +387,9 @@ impl Store {
     }
 
     fn open(&mut self) -> Result<Vec<Bytes>, LogError> {
+        if let Some(journal) = &self.journal {
+            journal.release(self.identity, &self.directory)?;
+        }
         let (log, records) = Log::open_in(&self.directory, self.identity, OPTIONS)?;
         let records: Vec<Bytes> = records.collect::<Result<_, _>>()?;
         assert!(
@@ -344,6 +408,7 @@ impl Store {
         self.ideal.truncate(records.len());
         self.durable = records.len();
         self.log = Some(log);
+        self.journal.iter().for_each(NodeJournal::on_opened);
         Ok(records)
     }
 

@@ -1,0 +1,206 @@
+//! Writes that are done once more before the first log of a node is opened.
+//!
+//! What becomes of the writes to a log is one of three things, for each log by itself:
+//!
+//! | what is found | what is done |
+//! |---|---|
+//! | the log of that incarnation | the writes are done, and synced: they are settled |
+//! | a log of another incarnation, or the node has no such replica any more | nobody needs them: they are settled |
+//! | no log, or one that cannot be read or written to, or that lacks a segment | they are *kept*, and the log is not opened in this process |
+//!
+//! A log may be away for one start only: not mounted, moved, on a disk that does not answer. It has acknowledged what stands in the journal, so that is kept
+//! until the log is there again, or another one has taken its place.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+use quorate_core::ReplicaId;
+
+use super::kept::{self, KeptName, Place, Whose};
+use crate::directory::Directory;
+use crate::segment::{self, Segment};
+use crate::{LogError, LogIdentity};
+
+/// What opening a journal has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many writes were done once more.
+    pub writes: u64,
+    /// How many were let go, because their logs are gone for good, or do not need them any more.
+    pub let_go: u64,
+    /// How many are kept, because their logs cannot be written to.
+    pub kept: u64,
+}
+
+/// What is to be done once more to one log.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    writes: Vec<Place>,
+    /// How many of the writes stand in files of their own.
+    kept: usize,
+    files: Vec<KeptName>,
+    /// Why the files cannot be read.
+    unreadable: Option<LogError>,
+}
+
+/// All that is to be done once more, by log.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    logs: BTreeMap<Whose, Wanted>,
+    /// The number of the next file that keeps writes.
+    pub(super) next_file: u32,
+}
+
+/// What has been done.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) replayed: Replayed,
+    /// The logs that lack writes.
+    pub(super) held: Vec<Whose>,
+    /// The files that keep writes which are settled, once that is noted.
+    pub(super) unneeded: Vec<KeptName>,
+    /// Why something could not be kept, if so: then nothing may be noted as settled.
+    pub(super) failure: Option<LogError>,
+}
+
+impl Replay {
+    /// What files beside the journal keep.
+    pub(super) fn begin(directory: &impl Directory) -> Result<Replay, LogError> {
+        let mut replay = Replay::default();
+        for name in kept::list(directory)? {
+            replay.next_file = replay.next_file.max(name.number + 1);
+            let wanted = replay.logs.entry(name.whose).or_default();
+            wanted.files.push(name);
+            match kept::read(directory, name) {
+                Ok(writes) => wanted.writes.extend(writes),
+                Err(error) => wanted.unreadable = Some(error),
+            }
+            wanted.kept = wanted.writes.len();
+        }
+        Ok(replay)
+    }
+
+    /// Adds the writes of a record of the journal. False if they cannot be understood.
+    pub(super) fn add(&mut self, record: Bytes) -> bool {
+        let Some(writes) = kept::take_writes(record) else { return false };
+        for (whose, place) in writes {
+            self.logs.entry(whose).or_default().writes.push(place);
+        }
+        true
+    }
+
+    /// Does all writes once more, or keeps them. `place` says where a replica has its log; none if the node has given it up.
+    pub(super) fn run<D: Directory>(
+        mut self,
+        directory: &D,
+        cluster: u64,
+        place: impl Fn(ReplicaId) -> Option<D>,
+    ) -> Done {
+        let mut done = Done::default();
+        for (whose, mut wanted) in std::mem::take(&mut self.logs) {
+            let count = wanted.writes.len() as u64;
+            match do_again(&mut wanted, whose, cluster, place(whose.replica)) {
+                Ok(written) => {
+                    done.replayed.writes += written;
+                    done.replayed.let_go += count - written;
+                    done.unneeded.extend(wanted.files);
+                }
+                Err(error) => {
+                    done.replayed.kept += count;
+                    done.held.push(whose);
+                    let kept = self.keep(directory, whose, &wanted);
+                    tracing::error!(
+                        replica = %whose.replica, log = format_args!("{:016x}", whose.incarnation), %error,
+                        writes = count, journal = %directory.path().display(),
+                        "the journal keeps what the log of a replica has acknowledged and cannot be given now: restart this node \
+                         once the log is there again; or give it up: move the directory of the replica away, and start the node once \
+                         with --rejoin"
+                    );
+                    if let Err(error) = kept {
+                        done.failure = Some(error);
+                    }
+                }
+            }
+        }
+        done
+    }
+
+    /// Keeps what no file keeps yet.
+    fn keep(&mut self, directory: &impl Directory, whose: Whose, wanted: &Wanted) -> Result<(), LogError> {
+        let mut writes = BytesMut::new();
+        for Place { segment, offset, bytes } in &wanted.writes[wanted.kept..] {
+            kept::put_write(&mut writes, whose, *segment, *offset, bytes);
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let name = KeptName { whose, number: self.next_file };
+        self.next_file += 1;
+        kept::keep(directory, name, &writes)
+    }
+}
+
+/// Does the writes to a log once more, as far as it needs them, and makes them durable; gives how many.
+fn do_again<D: Directory>(
+    wanted: &mut Wanted,
+    Whose { replica, incarnation }: Whose,
+    cluster: u64,
+    place: Option<D>,
+) -> Result<u64, LogError> {
+    let identity = LogIdentity { cluster, replica };
+    let Some(directory) = place else { return Ok(0) };
+    let there = segment::list(&directory)?;
+    let Some(last) = there.last() else {
+        return Err(LogError::Missing { directory: directory.path().to_owned() });
+    };
+    let (header, _) = segment::peek(&directory, *last, identity)?;
+    if header.incarnation != incarnation {
+        return Ok(0);
+    }
+    if let Some(error) = wanted.unreadable.take() {
+        return Err(error);
+    }
+    // Nobody else may use it.
+    let _lock = segment::lock(&directory)?;
+    let mut beginning = None;
+    let mut segments: BTreeMap<u32, Segment<D>> = BTreeMap::new();
+    let mut written = 0;
+    for Place { segment: number, offset, bytes } in &wanted.writes {
+        if !there.contains(number) {
+            let first = match beginning {
+                Some(first) => first,
+                None => *beginning.insert(first_of(&directory, &there, identity)?),
+            };
+            if *number < first {
+                continue;
+            }
+            return Err(LogError::MissingSegment { file: segment::path(&directory, *number) });
+        }
+        if !segments.contains_key(number) {
+            let (header, _) = segment::peek(&directory, *number, identity)?;
+            if header.incarnation != incarnation {
+                return Err(LogError::ForeignIncarnation { file: segment::path(&directory, *number) });
+            }
+            segments.insert(*number, Segment::open(&directory, header)?);
+        }
+        let Some(segment) = segments.get(number) else { continue };
+        if u64::from(*offset) + bytes.len() as u64 > u64::from(segment.header.bytes) {
+            let what = "the journal has writes that go beyond it";
+            return Err(LogError::Corrupt { file: segment.path.clone(), offset: (*offset).into(), what });
+        }
+        segment.write(bytes, (*offset).into())?;
+        written += 1;
+    }
+    segments.values().try_for_each(Segment::sync)?;
+    Ok(written)
+}
+
+/// The segment that a log begins with, as it says itself.
+fn first_of(directory: &impl Directory, there: &[u32], identity: LogIdentity) -> Result<u32, LogError> {
+    for number in there.iter().rev() {
+        if segment::peek(directory, *number, identity)?.1 {
+            return Ok(*number);
+        }
+    }
+    Ok(1)
+}
