@@ -150,7 +150,8 @@ pub(crate) const CRATES: [Crate; 38] = [
     Crate {
         package: STORAGE,
         folder: "crates/foundation/storage",
-        what: "the durable log: format, recovery, truncation, the thread that syncs; over files or a simulated disk",
+        what: "the durable log: format, recovery, truncation, the thread that syncs, the journal of a node ([ADR 0052](adr/0052-a-journal-for-the-logs-of-a-node.md)); \
+               over files or a simulated disk",
         may_import: &[CORE],
         kind: Kind::Pure,
     },
