@@ -129,7 +129,8 @@ pub struct Journal<D: Directory = Files> {
 struct Owed<D: Directory> {
     log: Arc<Shared<D>>,
     segments: Vec<Arc<Segment<D>>>,
-    /// The writes in order. They are needed until they are settled, in case that the file of the log fails.
+    /// The writes in order. They are needed until they are settled, in case that the file of the log fails. Those of a record that has failed
+    /// are among them.
     writes: Vec<Write<D>>,
     /// How many of them were handed to the operating system, and how many bytes were not.
     written: usize,
@@ -159,13 +160,23 @@ impl<D: Directory> Owed<D> {
         }
     }
 
-    /// Takes over writes that are durable in the journal.
-    fn take_over(&mut self, unsynced: &mut Unsynced<D>) {
+    /// Remembers writes that the journal may hold, and that are to be synced for themselves. If their log has failed before that, nobody but
+    /// the journal gives them to it.
+    fn remember(&mut self, unsynced: &Unsynced<D>) {
+        self.add(unsynced, unsynced.writes.iter().flatten().cloned().collect());
+    }
+
+    fn add(&mut self, unsynced: &Unsynced<D>, writes: Vec<Write<D>>) {
         self.note_segments(&unsynced.segments);
-        let writes = unsynced.writes.take().unwrap_or_default();
         self.gathered_bytes += writes.iter().map(|write| write.bytes.len()).sum::<usize>();
         self.writes.extend(writes);
         self.through = unsynced.through();
+    }
+
+    /// Takes over writes that are durable in the journal.
+    fn take_over(&mut self, unsynced: &mut Unsynced<D>) {
+        let writes = unsynced.writes.take().unwrap_or_default();
+        self.add(unsynced, writes);
         if self.gathered_bytes >= GATHERED_BYTES_MAX {
             self.write_out();
         }
@@ -405,10 +416,11 @@ impl<D: Directory> Journal<D> {
         if let Err(error) = &result {
             self.pin(error);
             for unsynced in &together {
-                // The record may be durable all the same, and be done once more: so they have to be synced before their logs are opened again.
+                // The record may be durable all the same, and be done once more: so they have to be written and synced before their logs are
+                // opened again. A log that has found no room meanwhile has not written them, and comes back in this process.
                 let log = &unsynced.log;
                 let owed = self.owed.entry(log.opening).or_insert_with(|| Owed::new(log, unsynced.from));
-                owed.note_segments(&unsynced.segments);
+                owed.remember(unsynced);
             }
             alone.append(&mut together);
         }
@@ -490,7 +502,7 @@ impl<D: Directory> Journal<D> {
 
     /// True if some log has writes that are to be settled.
     pub(super) fn is_owed(&self) -> bool {
-        self.settling.is_some() || (!self.is_pinned && !self.owed.is_empty())
+        self.settling.is_some() || !self.owed.is_empty()
     }
 
     /// True while files are being synced.
@@ -521,10 +533,11 @@ impl<D: Directory> Journal<D> {
         self.unsettled_bytes >= self.log.segment_bytes() as usize / 2
     }
 
-    /// The files to sync so that what was written to them so far is settled; none if there are none, or some are being synced.
+    /// The files to sync so that what was written to them so far is settled; none if there are none, or some are being synced. A journal that has
+    /// failed does not note that, but lets them go.
     pub fn begin_settling(&mut self) -> Option<Settling<D>> {
         assert!(!self.is_begun, "what is not durable yet cannot be settled");
-        if self.is_pinned || self.is_settling() || self.owed.is_empty() {
+        if self.is_settling() || self.owed.is_empty() {
             return None;
         }
         self.settling_bytes = std::mem::take(&mut self.unsettled_bytes);

@@ -106,6 +106,13 @@ pub(super) struct Write<D: Directory> {
     pub(super) bytes: Bytes,
 }
 
+// Derived, it would ask for directories that can be cloned to share segments.
+impl<D: Directory> Clone for Write<D> {
+    fn clone(&self) -> Self {
+        Write { segment: Arc::clone(&self.segment), offset: self.offset, bytes: self.bytes.clone() }
+    }
+}
+
 /// Something that was written and is not durable yet. Give it to a [`Syncer`](super::Syncer).
 #[derive(Debug)]
 #[must_use = "what is not synced is not durable"]

@@ -2,6 +2,7 @@
 
 mod away;
 mod failing;
+mod short;
 
 use std::cell::Cell;
 use std::path::PathBuf;

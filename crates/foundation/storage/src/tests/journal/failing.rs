@@ -131,6 +131,43 @@ fn nothing_is_written_after_what_a_log_has_refused() {
     assert!(unsynced.outcome().is_err() && unsynced.sync().is_err());
 }
 
+/// How many descriptors this process has whose file is gone.
+fn deleted_files(node: &Node) -> usize {
+    let all =
+        fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let own = node.directory.0.to_str().unwrap().to_owned();
+    all.filter(|path| path.to_str().is_some_and(|it| it.starts_with(&own) && it.ends_with("(deleted)")))
+        .count()
+}
+
+/// The journal has failed, each log is synced for itself, and has given up segments since.
+#[test]
+fn a_journal_that_has_failed_does_not_hold_segments_that_were_given_up() {
+    let node = Node::new();
+    let mut journal = node.create();
+    let mut logs =
+        [1, 2].map(|shard| Log::create(&node.log_of(shard), Node::identity(shard), JOURNAL.log).unwrap());
+    assert_eq!(commit(&mut journal, &mut logs, b"one").together.len(), 2);
+    journal.replace_segment(without_room);
+    let failed = commit(&mut journal, &mut logs, b"two");
+    assert_eq!(failed.alone.len(), 2);
+    failed.alone.iter().for_each(|unsynced| unsynced.sync().unwrap());
+    drop(failed);
+    for _ in 0..20 {
+        let Committed { alone, .. } = journal.commit(write(&mut logs, &[3; 1000]));
+        alone.iter().for_each(|unsynced| unsynced.sync().unwrap());
+        for log in &mut logs {
+            if let Some(truncation) = log.truncate(log.durable()) {
+                truncation.run().unwrap();
+            }
+        }
+        drop(alone);
+    }
+    drop(journal.settle());
+    // Each log itself may hold one that is on its way out.
+    assert_eq!(deleted_files(&node), 0, "room that is not given back before the process ends");
+}
+
 /// Files whose failed sync is told to one of those that sync through the same descriptor, as Linux does (`f_wb_err`).
 #[derive(Debug, Default)]
 struct Hook {
