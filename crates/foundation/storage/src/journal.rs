@@ -86,7 +86,7 @@ impl Default for JournalOptions {
 pub struct JournalId {
     /// No other journal, and no log, has the same.
     pub incarnation: u64,
-    /// How often it was opened.
+    /// How often it was opened, and the node noted that.
     pub opened: u64,
 }
 
@@ -298,14 +298,14 @@ impl<D: Directory> Journal<D> {
             }
             last = last.max(number);
         }
-        // A crash may have come before the node had noted that it was opened.
+        // The node may have ended before it had noted that it was opened, as often as may be: so the count goes on from the node's.
         let is_it =
             log.shared().incarnation == id.incarnation && (opened == id.opened || opened == id.opened + 1);
         if !is_it {
             return Err(LogError::ForeignJournal { directory: directory.path().to_owned() });
         }
         let mut journal = Journal::around(directory, log, options);
-        (journal.next, journal.opened) = (last + 1, opened + 1);
+        (journal.next, journal.opened) = (last + 1, id.opened + 1);
         let mut replay = Replay::begin(directory)?;
         for (_, record) in unsettled {
             if !replay.add(record) {

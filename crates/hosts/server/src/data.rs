@@ -661,4 +661,6 @@ fn io_error(path: &Path, source: io::Error) -> DataError {
 }
 
 #[cfg(test)]
+mod journal_tests;
+#[cfg(test)]
 mod tests;

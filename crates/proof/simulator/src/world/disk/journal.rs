@@ -37,6 +37,9 @@ const ALONE: f64 = 0.25;
 /// So often, of all syncs, the next step of settling is taken: to begin, to sync files, to note that.
 const SETTLES: f64 = 0.2;
 
+/// So often a node ends, or cannot write, before it has noted that it has opened its journal.
+const FORGETS: f64 = 0.3;
+
 /// The journal of a node. Clones are the same one.
 #[derive(Clone, Debug)]
 pub struct NodeJournal(Rc<RefCell<State>>);
@@ -204,7 +207,9 @@ impl State {
         if self.running.is_none() {
             let place = |replica: ReplicaId| self.places.get(&replica).cloned();
             let (journal, _) = Journal::open_in(&self.directory, self.cluster, OPTIONS, self.id, place)?;
-            self.id = journal.id();
+            if !self.random.chance(FORGETS) {
+                self.id = journal.id();
+            }
             self.running = Some(Running {
                 journal,
                 logs: 0,
