@@ -29,6 +29,15 @@ pub enum LogError {
         /// The directory.
         directory: PathBuf,
     },
+    /// Something stands in the place of a log that is not, or may not be, of the same node.
+    #[error(
+        "{directory} belongs to another data directory, or its mark cannot be read: put back the directory of the replica that belongs there",
+        directory = .directory.display()
+    )]
+    Hidden {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// Another process uses the log, or the same one a second time.
     #[error("{directory} is in use by another process: a replica must not run twice", directory = .directory.display())]
     InUse {

@@ -90,6 +90,27 @@ pub struct JournalId {
     pub opened: u64,
 }
 
+/// Where a replica has its log, as far as its node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts<D> {
+    /// In this directory, if it is there.
+    Here(D),
+    /// In this directory, where something stands that is not, or may not be, of this node. It says nothing of the log.
+    Hidden(D),
+    /// Nowhere: the node has given the replica up.
+    GivenUp,
+}
+
+impl<D> Whereabouts<D> {
+    fn map<E>(self, of: impl FnOnce(D) -> E) -> Whereabouts<E> {
+        match self {
+            Whereabouts::Here(directory) => Whereabouts::Here(of(directory)),
+            Whereabouts::Hidden(directory) => Whereabouts::Hidden(of(directory)),
+            Whereabouts::GivenUp => Whereabouts::GivenUp,
+        }
+    }
+}
+
 /// What was written to several logs, until it is durable in their own files.
 #[derive(Debug)]
 pub struct Journal<D: Directory = Files> {
@@ -239,7 +260,7 @@ impl Journal {
         Journal::create_in(&Files::at(directory), cluster, options, random_incarnation())
     }
 
-    /// Opens the journal in a directory. `place` says in which directory a replica has its log; none if the node has given the replica up.
+    /// Opens the journal in a directory. `place` says in which directory a replica has its log.
     ///
     /// # Errors
     /// As [`Journal::open_in`].
@@ -247,7 +268,7 @@ impl Journal {
         directory: &Path,
         cluster: u64,
         id: JournalId,
-        place: impl Fn(ReplicaId) -> Option<PathBuf>,
+        place: impl Fn(ReplicaId) -> Whereabouts<PathBuf>,
     ) -> Result<(Journal, Replayed), LogError> {
         let place = |replica| place(replica).map(|path| Files::at(&path));
         Journal::open_in(&Files::at(directory), cluster, JournalOptions::default(), id, place)
@@ -269,8 +290,8 @@ impl<D: Directory> Journal<D> {
         Ok(Journal::around(directory, log, options))
     }
 
-    /// Opens a journal, and lets the files of all logs hold what they had counted as durable. `place` says where a replica has its log; none
-    /// if the node has given the replica up. `id` is what [`Journal::id`] said when the journal was opened last, or created.
+    /// Opens a journal, and lets the files of all logs hold what they had counted as durable. `place` says where a replica has its log.
+    /// `id` is what [`Journal::id`] said when the journal was opened last, or created.
     ///
     /// # Errors
     /// As [`Log::open_in`]; or it is another journal, or an older copy. No log may be opened then.
@@ -279,7 +300,7 @@ impl<D: Directory> Journal<D> {
         cluster: u64,
         options: JournalOptions,
         id: JournalId,
-        place: impl Fn(ReplicaId) -> Option<D>,
+        place: impl Fn(ReplicaId) -> Whereabouts<D>,
     ) -> Result<(Self, Replayed), LogError> {
         let (log, records) = Log::open_in(directory, identity(cluster), options.log)?;
         let mut unsettled: Vec<(u64, Bytes)> = Vec::new();

@@ -60,7 +60,9 @@ use quorate_core::ReplicaId;
 pub use directory::{Directory, LogFile};
 pub use error::{LogError, Shortage};
 pub use files::Files;
-pub use journal::{Begun, Committed, Journal, JournalId, JournalOptions, Replayed, Settled, Settling};
+pub use journal::{
+    Begun, Committed, Journal, JournalId, JournalOptions, Replayed, Settled, Settling, Whereabouts,
+};
 pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};
 pub use scrub::{Scrubbed, Scrubber, scrub};

@@ -182,6 +182,12 @@ struct Scanned {
     written_end: u32,
 }
 
+/// Up to where a segment holds records, and whether the log goes on in the next one.
+pub(super) fn readable(bytes: &[u8], header: &Header) -> (u32, bool) {
+    let Scanned { end, sealed, .. } = scan(bytes, header);
+    (end, sealed)
+}
+
 fn scan(bytes: &[u8], header: &Header) -> Scanned {
     let mut scanned = Scanned {
         end: RECORDS_OFFSET,

@@ -6,20 +6,22 @@
 //! |---|---|
 //! | the log of that incarnation | the writes are done, and synced: they are settled |
 //! | a log of another incarnation, or the node has no such replica any more | nobody needs them: they are settled |
-//! | no log, or one that cannot be read or written to, or that lacks a segment | they are *kept*, and the log is not opened in this process |
+//! | no log, or one that cannot be read or written to, that lacks a segment, or something that it had acknowledged before; or something foreign in its place | they are *kept*, and the log is not opened in this process |
 //!
 //! A log may be away for one start only: not mounted, moved, on a disk that does not answer. It has acknowledged what stands in the journal, so that is kept
 //! until the log is there again, or another one has taken its place.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use bytes::{Bytes, BytesMut};
 use quorate_core::ReplicaId;
 
+use super::Whereabouts;
 use super::kept::{self, KeptName, Place, Whose};
 use crate::directory::Directory;
 use crate::segment::{self, Segment};
-use crate::{LogError, LogIdentity};
+use crate::{LogError, LogIdentity, recovery};
 
 /// What opening a journal has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,12 +91,12 @@ impl Replay {
         true
     }
 
-    /// Does all writes once more, or keeps them. `place` says where a replica has its log; none if the node has given it up.
+    /// Does all writes once more, or keeps them.
     pub(super) fn run<D: Directory>(
         mut self,
         directory: &D,
         cluster: u64,
-        place: impl Fn(ReplicaId) -> Option<D>,
+        place: impl Fn(ReplicaId) -> Whereabouts<D>,
     ) -> Done {
         let mut done = Done::default();
         for (whose, mut wanted) in std::mem::take(&mut self.logs) {
@@ -145,10 +147,16 @@ fn do_again<D: Directory>(
     wanted: &mut Wanted,
     Whose { replica, incarnation }: Whose,
     cluster: u64,
-    place: Option<D>,
+    place: Whereabouts<D>,
 ) -> Result<u64, LogError> {
     let identity = LogIdentity { cluster, replica };
-    let Some(directory) = place else { return Ok(0) };
+    let directory = match place {
+        Whereabouts::Here(directory) => directory,
+        Whereabouts::Hidden(directory) => {
+            return Err(LogError::Hidden { directory: directory.path().to_owned() });
+        }
+        Whereabouts::GivenUp => return Ok(0),
+    };
     let there = segment::list(&directory)?;
     let Some(last) = there.last() else {
         return Err(LogError::Missing { directory: directory.path().to_owned() });
@@ -162,37 +170,65 @@ fn do_again<D: Directory>(
     }
     // Nobody else may use it.
     let _lock = segment::lock(&directory)?;
-    let mut beginning = None;
+    let first = first_of(&directory, &there, identity)?;
+    let needed: Vec<&Place> = wanted.writes.iter().filter(|place| place.segment >= first).collect();
+    check(&directory, &there, first, &needed, Whose { replica, incarnation }, identity)?;
     let mut segments: BTreeMap<u32, Segment<D>> = BTreeMap::new();
-    let mut written = 0;
-    for Place { segment: number, offset, bytes } in &wanted.writes {
-        if !there.contains(number) {
-            let first = match beginning {
-                Some(first) => first,
-                None => *beginning.insert(first_of(&directory, &there, identity)?),
-            };
-            if *number < first {
-                continue;
+    for Place { segment: number, offset, bytes } in &needed {
+        let segment = match segments.entry(*number) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(vacant) => {
+                let (header, _) = segment::peek(&directory, *number, identity)?;
+                vacant.insert(Segment::open(&directory, header)?)
             }
-            return Err(LogError::MissingSegment { file: segment::path(&directory, *number) });
-        }
-        if !segments.contains_key(number) {
-            let (header, _) = segment::peek(&directory, *number, identity)?;
-            if header.incarnation != incarnation {
-                return Err(LogError::ForeignIncarnation { file: segment::path(&directory, *number) });
-            }
-            segments.insert(*number, Segment::open(&directory, header)?);
-        }
-        let Some(segment) = segments.get(number) else { continue };
-        if u64::from(*offset) + bytes.len() as u64 > u64::from(segment.header.bytes) {
-            let what = "the journal has writes that go beyond it";
-            return Err(LogError::Corrupt { file: segment.path.clone(), offset: (*offset).into(), what });
-        }
+        };
         segment.write(bytes, (*offset).into())?;
-        written += 1;
     }
     segments.values().try_for_each(Segment::sync)?;
-    Ok(written)
+    Ok(needed.len() as u64)
+}
+
+/// Checks that a log with these writes can be read up to the last one. In an older copy of it they would stand behind a gap, and be gone for
+/// the log itself when that is brought back.
+fn check<D: Directory>(
+    directory: &D,
+    there: &[u32],
+    first: u32,
+    needed: &[&Place],
+    whose: Whose,
+    identity: LogIdentity,
+) -> Result<(), LogError> {
+    let numbers = || needed.iter().map(|place| place.segment);
+    let (Some(from), Some(to)) = (numbers().min(), numbers().max()) else { return Ok(()) };
+    // The segment before has to be full.
+    for number in (from - 1).max(first)..=to {
+        let file = segment::path(directory, number);
+        if !there.contains(&number) {
+            return Err(LogError::MissingSegment { file });
+        }
+        let (header, mut bytes) = segment::read(directory, number, identity)?;
+        if header.incarnation != whose.incarnation {
+            return Err(LogError::ForeignIncarnation { file });
+        }
+        bytes.resize(header.bytes as usize, 0);
+        let mut written_end = 0;
+        for place in needed.iter().filter(|place| place.segment == number) {
+            let (begin, length) = (place.offset as usize, place.bytes.len());
+            let Some(room) = bytes.get_mut(begin..begin + length) else {
+                let what = "the journal has writes that go beyond it";
+                return Err(LogError::Corrupt { file, offset: begin as u64, what });
+            };
+            room.copy_from_slice(&place.bytes);
+            written_end = written_end.max(begin + length);
+        }
+        let (end, is_sealed) = recovery::readable(&bytes, &header);
+        let is_read_through = is_sealed || (number == to && end as usize >= written_end);
+        if !is_read_through {
+            let what = "what it had acknowledged before the writes that the journal has cannot be read: it may be an older copy";
+            return Err(LogError::Corrupt { file, offset: end.into(), what });
+        }
+    }
+    Ok(())
 }
 
 /// The segment that a log begins with, as it says itself.

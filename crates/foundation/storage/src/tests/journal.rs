@@ -2,13 +2,14 @@
 
 mod away;
 mod failing;
+mod mistaken;
 mod short;
 
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use super::super::journal::{Committed, Journal, JournalId, JournalOptions, Replayed};
+use super::super::journal::{Committed, Journal, JournalId, JournalOptions, Replayed, Whereabouts};
 use super::super::{Files as LogFiles, Syncer, Unsynced};
 use super::*;
 
@@ -61,9 +62,9 @@ impl Node {
     }
 
     fn open(&self) -> Result<(Journal, Replayed), LogError> {
-        let is_here = |replica: &ReplicaId| self.given_up.get() != Some(*replica);
-        let place = |replica| {
-            Some(replica).filter(is_here).map(|replica| LogFiles::at(&self.log_of(replica.shard.0)))
+        let place = |replica: ReplicaId| match self.given_up.get() == Some(replica) {
+            true => Whereabouts::GivenUp,
+            false => Whereabouts::Here(LogFiles::at(&self.log_of(replica.shard.0))),
         };
         let opened =
             Journal::open_in(&LogFiles::at(&self.journal()), CLUSTER, JOURNAL, self.journal.get(), place)?;

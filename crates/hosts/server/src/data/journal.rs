@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
-use quorate_storage::{Journal, JournalId, LogError, Replayed};
+use quorate_storage::{Journal, JournalId, LogError, Replayed, Whereabouts};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -77,13 +77,16 @@ impl DataDirectory {
         Ok(Journal::create(directory, cluster))
     }
 
-    /// Where a replica has its log; none if this node has none, and misses none.
-    pub(super) fn log_for_journal(&self, replica: ReplicaId) -> Option<PathBuf> {
+    /// Where a replica has its log, if this node has it, or misses it.
+    pub(super) fn log_for_journal(&self, replica: ReplicaId) -> Whereabouts<PathBuf> {
         let directory = self.replica_directory(replica);
-        match self.has_given_up(replica) {
-            Ok(true) => None,
+        let log = directory.join("log");
+        match (self.has_given_up(replica), self.mark(&directory.join("replica.toml"))) {
+            (Ok(true), _) => Whereabouts::GivenUp,
             // What cannot be looked for is missed.
-            Ok(false) | Err(_) => Some(directory.join("log")),
+            (_, Ok(_)) => Whereabouts::Here(log),
+            // The log of this node may be elsewhere. The replica is refused, whatever log stands there.
+            (_, Err(_)) => Whereabouts::Hidden(log),
         }
     }
 

@@ -3,15 +3,62 @@
 use std::fs;
 use std::path::Path;
 
-use quorate_core::NodeId;
+use quorate_core::topology::Durability;
+use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId};
+use quorate_storage::{Journal, Log, LogIdentity, LogOptions};
 
-use super::{DataDirectory, DataError, Initialise};
+use super::{DataDirectory, DataError, Initialise, Placement};
+use crate::config::system_keyspace;
 
 const CLUSTER: u64 = 7;
 const NODE: NodeId = NodeId(1);
 
 fn open(path: &Path, initialise: Initialise, incarnation: u64) -> Result<DataDirectory, DataError> {
     DataDirectory::open(path, CLUSTER, NODE, initialise, incarnation)
+}
+
+fn identity(replica: ReplicaId) -> LogIdentity {
+    LogIdentity { cluster: CLUSTER, replica }
+}
+
+const OTHER: ReplicaId = ReplicaId { shard: ShardId(50), index: ReplicaIndex(0) };
+
+fn system_replica(data: &DataDirectory) -> ReplicaId {
+    let placement =
+        Placement::on_node(&system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync), NODE)
+            .remove(0);
+    let create = |path: &Path| {
+        Log::create_unsynced(path, identity(placement.replica), LogOptions::default()).unwrap();
+        Ok::<_, DataError>(())
+    };
+    data.prepare_replica(&placement, true, create).unwrap();
+    placement.replica
+}
+
+fn log_of(data: &DataDirectory, replica: ReplicaId) -> std::path::PathBuf {
+    data.replica_directory(replica).join("log")
+}
+
+/// Two logs with a record that only the journal makes durable.
+fn acknowledge(data: &DataDirectory, mut journal: Journal) -> ReplicaId {
+    let replica = system_replica(data);
+    Log::create(&log_of(data, OTHER), identity(OTHER), LogOptions::default()).unwrap().close().unwrap();
+    let mut logs = [replica, OTHER].map(|replica| {
+        Log::open(&log_of(data, replica), identity(replica), LogOptions::default()).unwrap().0
+    });
+    let batch = logs.iter_mut().map(|log| {
+        log.append(b"one");
+        log.write_later().unwrap().unwrap()
+    });
+    let committed = journal.commit(batch.collect());
+    assert_eq!(committed.together.len(), 2);
+    assert_eq!(logs[0].durable(), logs[0].end());
+    replica
+}
+
+fn records(data: &DataDirectory, replica: ReplicaId) -> Vec<Vec<u8>> {
+    let (_, records) = Log::open(&log_of(data, replica), identity(replica), LogOptions::default()).unwrap();
+    records.map(|record| record.unwrap().to_vec()).collect()
 }
 
 #[test]
@@ -28,4 +75,28 @@ fn an_identity_that_cannot_be_written_for_some_starts_does_no_harm() {
     fs::remove_dir(path.join("identity.new")).unwrap();
     let opened = open(&path, Initialise::No, 99).unwrap().open_journal();
     assert!(opened.is_ok(), "{}", opened.unwrap_err());
+}
+
+#[test]
+fn the_journal_waits_while_a_replica_of_another_directory_stands_in_the_place() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = ["old", "new"].map(|name| root.path().join(name));
+    let old = open(&paths[0], Initialise::New, 98).unwrap();
+    let replica = system_replica(&old);
+    let data = open(&paths[1], Initialise::Replace, 99).unwrap();
+    assert_eq!(acknowledge(&data, data.open_journal().unwrap()), replica);
+    // The replica of the disk that the node had before is put here by mistake, which is refused, and the right one comes back.
+    let (own, aside) = (data.replica_directory(replica), root.path().join("aside"));
+    fs::rename(&own, &aside).unwrap();
+    fs::rename(old.replica_directory(replica), &own).unwrap();
+    drop(data);
+    let data = open(&paths[1], Initialise::No, 99).unwrap();
+    drop(data.open_journal().unwrap());
+    assert_eq!(data.foreign_replicas().unwrap().len(), 1, "it is refused");
+    fs::remove_dir_all(&own).unwrap();
+    fs::rename(&aside, &own).unwrap();
+    drop(data);
+    let data = open(&paths[1], Initialise::No, 99).unwrap();
+    drop(data.open_journal().unwrap());
+    assert_eq!(records(&data, replica), [b"one"], "what was acknowledged is lost");
 }

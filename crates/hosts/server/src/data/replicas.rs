@@ -112,7 +112,7 @@ struct InventoryFile {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct MarkFile {
+pub(super) struct MarkFile {
     format: u32,
     #[serde(flatten)]
     founding: Founding,
@@ -324,7 +324,7 @@ impl DataDirectory {
     }
 
     /// The mark of a replica, if there is one.
-    fn mark(&self, path: &Path) -> Result<Option<MarkFile>, DataError> {
+    pub(super) fn mark(&self, path: &Path) -> Result<Option<MarkFile>, DataError> {
         if !exists(path)? {
             return Ok(None);
         }

@@ -11,6 +11,7 @@ use quorate_core::topology::{
     Timestamping,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaIndex, ShardId};
+use quorate_storage::Whereabouts;
 
 use super::{Boot, DataDirectory, DataError, Initialise, Known, Placement, Prepared};
 use crate::config::system_keyspace;
@@ -602,18 +603,22 @@ fn the_journal_waits_for_the_log_of_a_replica_until_it_was_given_up() {
     let data = open(&fixture.path(), Initialise::New).unwrap();
     prepare(&data, Durability::Sync, true);
     let replica = data.replicas().unwrap().remove(0).replica;
-    let log = data.log_for_journal(replica).unwrap();
+    let log = data.replica_directory(replica).join("log");
     assert!(log.ends_with("log"));
     // Away, and missed.
     let (directory, aside) = (data.replica_directory(replica), fixture.path().join("aside"));
     fs::rename(&directory, &aside).unwrap();
-    assert_eq!(data.log_for_journal(replica), Some(log.clone()));
+    assert_eq!(data.log_for_journal(replica), Whereabouts::Here(log.clone()));
     fs::rename(&aside, &directory).unwrap();
     // Not in the inventory, because a crash has come before it was removed as a whole.
     fs::remove_file(data.entry(replica)).unwrap();
-    assert_eq!(data.log_for_journal(replica), Some(log.clone()));
+    assert_eq!(data.log_for_journal(replica), Whereabouts::Here(log.clone()));
     data.remove_replica(replica).unwrap();
-    assert_eq!(data.log_for_journal(replica), Some(log), "an inventory without replicas may be away");
+    assert_eq!(
+        data.log_for_journal(replica),
+        Whereabouts::Here(log),
+        "an inventory without replicas may be away"
+    );
     fs::write(fixture.path().join("inventory/shard-99-r0.toml"), "").unwrap();
-    assert_eq!(data.log_for_journal(replica), None);
+    assert_eq!(data.log_for_journal(replica), Whereabouts::GivenUp);
 }

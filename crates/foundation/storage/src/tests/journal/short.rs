@@ -101,9 +101,8 @@ fn a_log_that_comes_back_after_the_journal_has_failed_keeps_what_it_acknowledges
         Faulty(LogFiles::at(&path), Arc::clone(&faults[at]))
     };
     let mut journal = Journal::create_in(&directory(0), CLUSTER, JOURNAL, 5).unwrap();
-    let mut logs = [1, 2].map(|at| {
-        Log::create_in(&directory(at), Node::identity(at as u32), SMALL, 90 + at as u64).unwrap()
-    });
+    let mut logs = [1, 2]
+        .map(|at| Log::create_in(&directory(at), Node::identity(at as u32), SMALL, 90 + at as u64).unwrap());
     journal.prepare().unwrap();
     let batch = logs.iter_mut().map(|log| {
         log.append(b"one");

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use quorate_core::{Random, ReplicaId};
 use quorate_storage::{
     Begun, Committed, Journal, JournalId, JournalOptions, Log, LogError, LogIdentity, LogOptions, Settled,
-    Settling, Unsynced,
+    Settling, Unsynced, Whereabouts,
 };
 
 use super::{Condition, Crash, SimulatedDirectory};
@@ -205,7 +205,9 @@ impl State {
     /// The process of the node, which begins by opening the journal.
     fn run(&mut self) -> Result<&mut Running, LogError> {
         if self.running.is_none() {
-            let place = |replica: ReplicaId| self.places.get(&replica).cloned();
+            let place = |replica: ReplicaId| {
+                self.places.get(&replica).cloned().map_or(Whereabouts::GivenUp, Whereabouts::Here)
+            };
             let (journal, _) = Journal::open_in(&self.directory, self.cluster, OPTIONS, self.id, place)?;
             if !self.random.chance(FORGETS) {
                 self.id = journal.id();

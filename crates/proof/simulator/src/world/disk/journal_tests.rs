@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_core::{Random, ReplicaId, ReplicaIndex, ShardId};
 use quorate_storage::{
     Committed, Journal, JournalId, JournalOptions, Log, LogIdentity, LogOptions, Position, Settled, Settling,
-    Truncation, Unsynced, scrub,
+    Truncation, Unsynced, Whereabouts, scrub,
 };
 
 use super::{Condition, OPTIONS, SimulatedDirectory};
@@ -257,7 +257,7 @@ fn open(
         let at = logs.iter().position(|kept| kept.identity.replica == replica).unwrap();
         let is_away = away == Some(at);
         let nothing = || SimulatedDirectory::new(PathBuf::from("/nothing"), Random::new(0));
-        Some(if is_away { nothing() } else { logs[at].directory.clone() })
+        Whereabouts::Here(if is_away { nothing() } else { logs[at].directory.clone() })
     };
     let opened = Journal::open_in(directory, CLUSTER, JOURNAL, *id, place).unwrap();
     *id = opened.0.id();
