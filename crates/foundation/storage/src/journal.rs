@@ -37,6 +37,7 @@
 mod kept;
 mod replay;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,8 +126,8 @@ pub struct Journal<D: Directory = Files> {
     owed: BTreeMap<u64, Owed<D>>,
     /// The replicas whose files are being synced; none while no files are.
     settling: Option<BTreeSet<ReplicaId>>,
-    /// The logs that lack writes which are kept beside the journal, or stand in it for ever.
-    held: BTreeSet<Whose>,
+    /// The logs that lack writes.
+    held: BTreeMap<Whose, Held<D>>,
     /// The number of the next file that keeps writes.
     next_file: u32,
     /// Where the log of the journal ended when their files were synced last.
@@ -237,6 +238,15 @@ impl<D: Directory> Owed<D> {
     }
 }
 
+/// What keeps a log from being opened.
+#[derive(Debug)]
+struct Held<D> {
+    /// The files that keep what it lacks.
+    files: Vec<KeptName>,
+    /// Where it can be given that; none if it has no place, or some of it stands in the journal alone, which is read by the next process.
+    place: Option<D>,
+}
+
 /// Files to sync, so that the journal is not needed for what was written to them.
 #[derive(Debug)]
 pub struct Settling<D: Directory = Files> {
@@ -333,9 +343,8 @@ impl<D: Directory> Journal<D> {
                 return Err(unreadable(directory));
             }
         }
-        let next_file = replay.next_file;
-        let Done { replayed, held, unneeded, failure } = replay.run(directory, cluster, place);
-        journal.next_file = next_file + held.len() as u32;
+        let Done { replayed, held, unneeded, failure, next_file } = replay.run(directory, cluster, place);
+        journal.next_file = next_file;
         journal.held = held.into_iter().collect();
         match failure {
             None => journal.note_opened(last, &unneeded),
@@ -369,7 +378,7 @@ impl<D: Directory> Journal<D> {
             next: 1,
             owed: BTreeMap::new(),
             settling: None,
-            held: BTreeSet::new(),
+            held: BTreeMap::new(),
             next_file: 0,
             settled_at,
             unsettled_bytes: 0,
@@ -572,10 +581,10 @@ impl<D: Directory> Journal<D> {
     }
 
     /// Files were synced, or could not be: gives what the journal does not need any more.
-    pub fn end_settling(&mut self, settled: Settled) -> Option<Truncation<D>> {
+    pub fn end_settling(&mut self, settled: Settled<D>) -> Option<Truncation<D>> {
         let Settled { through, end, held, failure } = settled;
         (self.settling, self.settling_bytes) = (None, 0);
-        self.held.extend(held);
+        held.into_iter().for_each(|(whose, held)| self.hold(whose, held));
         let noted = match failure {
             _ if self.is_pinned => return None,
             None => self.note_settled(through, end),
@@ -619,12 +628,13 @@ impl<D: Directory> Journal<D> {
         }
     }
 
-    /// Whether a log of a replica may be opened, once all that could be settled is.
+    /// Whether a log of a replica may be opened, once all that could be settled is. If it lacks writes that are kept, it is given them.
     ///
     /// # Errors
-    /// Its files lack writes that it has acknowledged.
+    /// Its files lack writes that it has acknowledged. If that is because something ran short, or it is in use, the error says so.
     pub fn release(&mut self, replica: ReplicaId, incarnation: u64) -> Result<(), LogError> {
-        let unsettled = || LogError::Unsettled { replica, journal: self.directory.path().to_owned() };
+        let directory = self.directory.clone();
+        let unsettled = || LogError::Unsettled { replica, journal: directory.path().to_owned() };
         if self.is_settling() && self.holds(replica) {
             return Err(unsettled());
         }
@@ -633,12 +643,36 @@ impl<D: Directory> Journal<D> {
         let owed: Vec<Owed<D>> = self.owed.extract_if(.., is_its_own).map(|(_, owed)| owed).collect();
         for mut owed in owed {
             if owed.sync().is_err() {
-                self.held.insert(Whose::of(&owed.log));
+                self.hold(Whose::of(&owed.log), Held { files: Vec::new(), place: None });
             }
         }
-        match self.held.contains(&Whose { replica, incarnation }) {
-            true => Err(unsettled()),
-            false => Ok(()),
+        let whose = Whose { replica, incarnation };
+        let Some(held) = self.held.get(&whose) else { return Ok(()) };
+        let Some(place) = &held.place else { return Err(unsettled()) };
+        // The log may have been in use, or there may have been no room, no descriptor, no disk, for that moment.
+        let cluster = self.log.identity().cluster;
+        replay::again(&self.directory, cluster, whose, &held.files, place).map_err(|error| {
+            tracing::warn!(%replica, %error, "a log cannot be given yet what the journal keeps of it");
+            if is_passing(&error) { error } else { unsettled() }
+        })?;
+        let Held { files, .. } = self.held.remove(&whose).unwrap_or_else(|| unreachable!("it was found"));
+        if let Err(error) = kept::remove(&self.directory, &files) {
+            // They are done once more by the next process, which changes nothing.
+            tracing::warn!(%replica, %error, "cannot remove what is not kept any more of a log");
+        }
+        Ok(())
+    }
+
+    /// A log lacks writes.
+    fn hold(&mut self, whose: Whose, held: Held<D>) {
+        match self.held.entry(whose) {
+            Entry::Vacant(vacant) => _ = vacant.insert(held),
+            Entry::Occupied(earlier) => {
+                let earlier = earlier.into_mut();
+                earlier.files.extend(held.files);
+                // All of it, or nothing.
+                earlier.place = earlier.place.take().and(held.place);
+            }
         }
     }
 
@@ -679,12 +713,12 @@ pub struct Committed<D: Directory = Files> {
 
 /// How syncing files has ended.
 #[derive(Debug)]
-pub struct Settled {
+pub struct Settled<D: Directory = Files> {
     /// All writes up to here are durable in their own files, or kept.
     through: u64,
     end: Position,
     /// The logs whose files could not be synced.
-    held: Vec<Whose>,
+    held: Vec<(Whose, Held<D>)>,
     /// Why their writes could not be kept, if so: then nothing may be noted as settled.
     failure: Option<LogError>,
 }
@@ -696,22 +730,27 @@ impl<D: Directory> Settling<D> {
     }
 
     /// Syncs the files. A log whose file cannot be synced is refused from then on, and its writes are kept.
-    pub fn run(mut self) -> Settled {
+    pub fn run(mut self) -> Settled<D> {
         let mut settled = Settled { through: self.through, end: self.end, held: Vec::new(), failure: None };
         for (number, owed) in (self.next_file..).zip(self.owed.values_mut()) {
             let Err(error) = owed.sync() else { continue };
             let whose = Whose::of(&owed.log);
             tracing::error!(
                 replica = %whose.replica, %error, journal = %self.directory.path().display(),
-                "a log of which the journal holds something cannot be synced: the journal keeps that, and the replica is refused until this \
-                 node is started again"
+                "a log of which the journal holds something cannot be synced: the journal keeps that, and the replica is refused until the \
+                 log has been given it"
             );
-            settled.held.push(whose);
             let mut writes = BytesMut::new();
             kept::put_writes(&mut writes, &owed.log, &owed.writes);
-            if let Err(error) = kept::keep(&self.directory, KeptName { whose, number }, &writes) {
-                settled.failure = Some(error);
-            }
+            let name = KeptName { whose, number };
+            let held = match kept::keep(&self.directory, name, &writes) {
+                Ok(()) => Held { files: vec![name], place: Some(owed.log.directory.clone()) },
+                Err(error) => {
+                    settled.failure = Some(error);
+                    Held { files: Vec::new(), place: None }
+                }
+            };
+            settled.held.push((whose, held));
         }
         settled
     }
@@ -720,6 +759,11 @@ impl<D: Directory> Settling<D> {
 /// Who the journal is among the logs of a node.
 fn identity(cluster: u64) -> LogIdentity {
     LogIdentity { cluster, replica: ReplicaId { shard: ShardId(u32::MAX), index: ReplicaIndex(u8::MAX) } }
+}
+
+/// True if what hinders a log may pass by itself.
+fn is_passing(error: &LogError) -> bool {
+    error.shortage().is_some() || matches!(error, LogError::InUse { .. })
 }
 
 fn unreadable(directory: &impl Directory) -> LogError {

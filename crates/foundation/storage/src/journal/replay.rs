@@ -17,11 +17,11 @@ use std::collections::btree_map::Entry;
 use bytes::{Bytes, BytesMut};
 use quorate_core::ReplicaId;
 
-use super::Whereabouts;
 use super::kept::{self, KeptName, Place, Whose};
+use super::{Held, Whereabouts};
 use crate::directory::Directory;
 use crate::segment::{self, Segment};
-use crate::{LogError, LogIdentity, recovery};
+use crate::{Log, LogError, LogIdentity, recovery};
 
 /// What opening a journal has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,19 +50,21 @@ pub(super) struct Wanted {
 pub(super) struct Replay {
     logs: BTreeMap<Whose, Wanted>,
     /// The number of the next file that keeps writes.
-    pub(super) next_file: u32,
+    next_file: u32,
 }
 
 /// What has been done.
-#[derive(Debug, Default)]
-pub(super) struct Done {
+#[derive(Debug)]
+pub(super) struct Done<D> {
     pub(super) replayed: Replayed,
     /// The logs that lack writes.
-    pub(super) held: Vec<Whose>,
+    pub(super) held: Vec<(Whose, Held<D>)>,
     /// The files that keep writes which are settled, once that is noted.
     pub(super) unneeded: Vec<KeptName>,
     /// Why something could not be kept, if so: then nothing may be noted as settled.
     pub(super) failure: Option<LogError>,
+    /// The number of the next file that keeps writes.
+    pub(super) next_file: u32,
 }
 
 impl Replay {
@@ -97,11 +99,13 @@ impl Replay {
         directory: &D,
         cluster: u64,
         place: impl Fn(ReplicaId) -> Whereabouts<D>,
-    ) -> Done {
-        let mut done = Done::default();
+    ) -> Done<D> {
+        let replayed = Replayed::default();
+        let mut done = Done { replayed, held: Vec::new(), unneeded: Vec::new(), failure: None, next_file: 0 };
         for (whose, mut wanted) in std::mem::take(&mut self.logs) {
             let count = wanted.writes.len() as u64;
-            match do_again(&mut wanted, whose, cluster, place(whose.replica)) {
+            let place = place(whose.replica);
+            match do_again(&mut wanted, whose, cluster, &place) {
                 Ok(written) => {
                     done.replayed.writes += written;
                     done.replayed.let_go += count - written;
@@ -109,8 +113,12 @@ impl Replay {
                 }
                 Err(error) => {
                     done.replayed.kept += count;
-                    done.held.push(whose);
-                    let kept = self.keep(directory, whose, &wanted);
+                    let kept = self.keep(directory, whose, &mut wanted);
+                    let place = match place {
+                        Whereabouts::Here(directory) if kept.is_ok() => Some(directory),
+                        _ => None,
+                    };
+                    done.held.push((whose, Held { files: wanted.files, place }));
                     tracing::error!(
                         replica = %whose.replica, log = format_args!("{:016x}", whose.incarnation), %error,
                         writes = count, journal = %directory.path().display(),
@@ -124,11 +132,17 @@ impl Replay {
                 }
             }
         }
+        done.next_file = self.next_file;
         done
     }
 
     /// Keeps what no file keeps yet.
-    fn keep(&mut self, directory: &impl Directory, whose: Whose, wanted: &Wanted) -> Result<(), LogError> {
+    fn keep(
+        &mut self,
+        directory: &impl Directory,
+        whose: Whose,
+        wanted: &mut Wanted,
+    ) -> Result<(), LogError> {
         let mut writes = BytesMut::new();
         for Place { segment, offset, bytes } in &wanted.writes[wanted.kept..] {
             kept::put_write(&mut writes, whose, *segment, *offset, bytes);
@@ -138,8 +152,29 @@ impl Replay {
         }
         let name = KeptName { whose, number: self.next_file };
         self.next_file += 1;
-        kept::keep(directory, name, &writes)
+        kept::keep(directory, name, &writes)?;
+        wanted.files.push(name);
+        Ok(())
     }
+}
+
+/// Gives a log what files beside the journal keep of it.
+pub(super) fn again<D: Directory>(
+    directory: &D,
+    cluster: u64,
+    whose: Whose,
+    files: &[KeptName],
+    log: &D,
+) -> Result<(), LogError> {
+    // Only the next process lets go what belongs to a log in whose place another one stands.
+    if Log::incarnation_in(log, LogIdentity { cluster, replica: whose.replica })? != whose.incarnation {
+        return Err(LogError::Hidden { directory: log.path().to_owned() });
+    }
+    let mut wanted = Wanted::default();
+    for name in files {
+        wanted.writes.extend(kept::read(directory, *name)?);
+    }
+    do_again(&mut wanted, whose, cluster, &Whereabouts::Here(log.clone())).map(drop)
 }
 
 /// Does the writes to a log once more, as far as it needs them, and makes them durable; gives how many.
@@ -147,7 +182,7 @@ fn do_again<D: Directory>(
     wanted: &mut Wanted,
     Whose { replica, incarnation }: Whose,
     cluster: u64,
-    place: Whereabouts<D>,
+    place: &Whereabouts<D>,
 ) -> Result<u64, LogError> {
     let identity = LogIdentity { cluster, replica };
     let directory = match place {
@@ -157,11 +192,11 @@ fn do_again<D: Directory>(
         }
         Whereabouts::GivenUp => return Ok(0),
     };
-    let there = segment::list(&directory)?;
+    let there = segment::list(directory)?;
     let Some(last) = there.last() else {
         return Err(LogError::Missing { directory: directory.path().to_owned() });
     };
-    let (header, _) = segment::peek(&directory, *last, identity)?;
+    let (header, _) = segment::peek(directory, *last, identity)?;
     if header.incarnation != incarnation {
         return Ok(0);
     }
@@ -169,17 +204,17 @@ fn do_again<D: Directory>(
         return Err(error);
     }
     // Nobody else may use it.
-    let _lock = segment::lock(&directory)?;
-    let first = first_of(&directory, &there, identity)?;
+    let _lock = segment::lock(directory)?;
+    let first = first_of(directory, &there, identity)?;
     let needed: Vec<&Place> = wanted.writes.iter().filter(|place| place.segment >= first).collect();
-    check(&directory, &there, first, &needed, Whose { replica, incarnation }, identity)?;
+    check(directory, &there, first, &needed, Whose { replica, incarnation }, identity)?;
     let mut segments: BTreeMap<u32, Segment<D>> = BTreeMap::new();
     for Place { segment: number, offset, bytes } in &needed {
         let segment = match segments.entry(*number) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(vacant) => {
-                let (header, _) = segment::peek(&directory, *number, identity)?;
-                vacant.insert(Segment::open(&directory, header)?)
+                let (header, _) = segment::peek(directory, *number, identity)?;
+                vacant.insert(Segment::open(directory, header)?)
             }
         };
         segment.write(bytes, (*offset).into())?;

@@ -134,3 +134,24 @@ fn a_log_that_comes_back_after_the_journal_has_failed_keeps_what_it_acknowledges
     node.replayed();
     assert_eq!(node.records(1).unwrap(), ["one", "two"], "what was acknowledged is lost");
 }
+
+/// Another process holds the log for a moment, as one that is just ending does.
+#[test]
+fn a_log_that_was_in_use_for_a_moment_comes_back_by_itself() {
+    let node = Node::new();
+    let (mut journal, mut logs) = (node.create(), node.create_logs());
+    assert_eq!(commit(&mut journal, &mut logs, b"one").together.len(), 2);
+    let [first, second] = logs;
+    let incarnation = first.incarnation();
+    drop((journal, second));
+    let (mut journal, replayed) = node.open().unwrap();
+    assert_eq!(replayed.kept, 1, "it is in use");
+    let refused = journal.release(Node::identity(1).replica, incarnation).unwrap_err();
+    assert!(matches!(refused, LogError::InUse { .. }), "so the replica comes back by itself: {refused}");
+    drop(first);
+    let released = journal.release(Node::identity(1).replica, incarnation);
+    assert!(released.is_ok(), "{}", released.unwrap_err());
+    drop(journal);
+    assert_eq!(node.records(1).unwrap(), ["one"]);
+    assert_eq!(node.replayed(), Replayed::default(), "nothing is kept any more");
+}

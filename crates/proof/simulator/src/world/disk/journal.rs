@@ -67,7 +67,7 @@ struct Running {
     /// What became of the records of logs that have not asked yet.
     ended: BTreeMap<u64, Committed<SimulatedDirectory>>,
     settling: Option<Settling<SimulatedDirectory>>,
-    settled: Option<Settled>,
+    settled: Option<Settled<SimulatedDirectory>>,
 }
 
 impl NodeJournal {
