@@ -147,16 +147,16 @@ pub enum LogError {
     },
     /// A log lacks what it has acknowledged, and the journal of its node keeps that.
     #[error(
-        "some of what the log of {replica} has acknowledged is only in {journal}, because the log was away, or could not be written: once its \
-         disk works, restart the node, which gives it to the log first of all; or give the log up: move the directory of the replica away, and start \
-         the node once with --rejoin, so that it learns everything from its group",
-        journal = .journal.display()
+        "some of what the log of {replica} has acknowledged is only in {journal}, because the log was away, or could not be written: {advice}",
+        journal = .journal.display(), advice = unsettled_advice(*.is_loss)
     )]
     Unsettled {
         /// Whose log.
         replica: ReplicaId,
         /// The directory of the journal.
         journal: PathBuf,
+        /// True if that is because the log is gone, damaged, or another one, as [`LogError::is_loss`] says.
+        is_loss: bool,
     },
 }
 
@@ -198,8 +198,59 @@ impl LogError {
         }
     }
 
+    /// True if what should be there is gone, damaged, or belongs elsewhere: it has to be brought back, or given up. In all other cases it is
+    /// there, and nothing may be removed.
+    pub fn is_loss(&self) -> bool {
+        match self {
+            LogError::Missing { .. }
+            | LogError::MissingSegment { .. }
+            | LogError::Corrupt { .. }
+            | LogError::NotALog { .. }
+            | LogError::Hidden { .. }
+            | LogError::ForeignCluster { .. }
+            | LogError::ForeignReplica { .. }
+            | LogError::ForeignIncarnation { .. }
+            | LogError::ForeignJournal { .. } => true,
+            LogError::Unsettled { is_loss, .. } => *is_loss,
+            LogError::Exists { .. }
+            | LogError::InUse { .. }
+            | LogError::Io { .. }
+            | LogError::NewerFormat { .. }
+            | LogError::Failed { .. } => false,
+        }
+    }
+
+    /// What an operator can do if nothing is lost. None of that removes anything.
+    pub fn remedy(&self) -> &'static str {
+        match (self, self.shortage()) {
+            (_, Some(Shortage::Space)) => "make room on its disk, and start the node again: nothing is lost",
+            (_, Some(Shortage::Descriptors)) => {
+                "raise the limit of open files, or end what holds them, and start the node again: nothing is lost"
+            }
+            (LogError::InUse { .. }, _) => {
+                "another process holds it: start the node again once that has ended"
+            }
+            (LogError::NewerFormat { .. }, _) => "start the version that wrote it, or a later one",
+            _ => {
+                "look at the disk, how it is mounted, and the permissions, and start the node again once that works; remove nothing"
+            }
+        }
+    }
+
     pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> LogError + 'a {
         move |source| LogError::Io { action, path: path.to_owned(), source }
+    }
+}
+
+fn unsettled_advice(is_loss: bool) -> &'static str {
+    match is_loss {
+        true => {
+            "bring the log back and restart the node, which gives it to the log first of all; or give the log up: move the directory of the \
+             replica away, and start the node once with --rejoin, so that it learns everything from its group"
+        }
+        false => {
+            "look at its disk, and restart the node once that works, which gives it to the log first of all; remove nothing"
+        }
     }
 }
 
@@ -214,6 +265,38 @@ fn advice(file: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replicas_are_given_up_for_a_loss_alone() {
+        let io = |code| LogError::Io {
+            action: "write to",
+            path: "log".into(),
+            source: io::Error::from_raw_os_error(code),
+        };
+        let (directory, replica) = (
+            PathBuf::from("log"),
+            quorate_core::ReplicaId { shard: quorate_core::ShardId(1), index: quorate_core::ReplicaIndex(0) },
+        );
+        let unsettled = |is_loss| LogError::Unsettled { replica, journal: "journal".into(), is_loss };
+        let table = [
+            (LogError::Missing { directory: directory.clone() }, true),
+            (LogError::Hidden { directory: directory.clone() }, true),
+            (LogError::ForeignJournal { directory: directory.clone() }, true),
+            (LogError::Corrupt { file: "log/1".into(), offset: 0, what: "it is torn" }, true),
+            (unsettled(true), true),
+            (io(28), false),
+            (io(24), false),
+            (io(5), false),
+            (LogError::InUse { directory: directory.clone() }, false),
+            (LogError::Failed { directory, shortage: None }, false),
+            (unsettled(false), false),
+        ];
+        for (error, is_loss) in table {
+            assert_eq!(error.is_loss(), is_loss, "{error}");
+            assert!(is_loss || !error.to_string().contains("--rejoin"), "{error}");
+            assert!(!error.remedy().contains("--rejoin"));
+        }
+    }
 
     #[test]
     fn what_passes_by_itself_as_a_table() {

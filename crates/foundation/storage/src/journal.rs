@@ -245,6 +245,8 @@ struct Held<D> {
     files: Vec<KeptName>,
     /// Where it can be given that; none if it has no place, or some of it stands in the journal alone, which is read by the next process.
     place: Option<D>,
+    /// True if the log was gone, damaged, or another one.
+    is_loss: bool,
 }
 
 /// Files to sync, so that the journal is not needed for what was written to them.
@@ -634,26 +636,27 @@ impl<D: Directory> Journal<D> {
     /// Its files lack writes that it has acknowledged. If that is because something ran short, or it is in use, the error says so.
     pub fn release(&mut self, replica: ReplicaId, incarnation: u64) -> Result<(), LogError> {
         let directory = self.directory.clone();
-        let unsettled = || LogError::Unsettled { replica, journal: directory.path().to_owned() };
+        let unsettled =
+            |is_loss| LogError::Unsettled { replica, journal: directory.path().to_owned(), is_loss };
         if self.is_settling() && self.holds(replica) {
-            return Err(unsettled());
+            return Err(unsettled(false));
         }
         // Only a journal that has failed itself is owed something now. What is synced is as good as settled.
         let is_its_own = |_: &u64, owed: &mut Owed<D>| owed.log.identity.replica == replica;
         let owed: Vec<Owed<D>> = self.owed.extract_if(.., is_its_own).map(|(_, owed)| owed).collect();
         for mut owed in owed {
             if owed.sync().is_err() {
-                self.hold(Whose::of(&owed.log), Held { files: Vec::new(), place: None });
+                self.hold(Whose::of(&owed.log), Held { files: Vec::new(), place: None, is_loss: false });
             }
         }
         let whose = Whose { replica, incarnation };
         let Some(held) = self.held.get(&whose) else { return Ok(()) };
-        let Some(place) = &held.place else { return Err(unsettled()) };
+        let Some(place) = &held.place else { return Err(unsettled(held.is_loss)) };
         // The log may have been in use, or there may have been no room, no descriptor, no disk, for that moment.
         let cluster = self.log.identity().cluster;
         replay::again(&self.directory, cluster, whose, &held.files, place).map_err(|error| {
             tracing::warn!(%replica, %error, "a log cannot be given yet what the journal keeps of it");
-            if is_passing(&error) { error } else { unsettled() }
+            if is_passing(&error) { error } else { unsettled(error.is_loss()) }
         })?;
         let Held { files, .. } = self.held.remove(&whose).unwrap_or_else(|| unreachable!("it was found"));
         if let Err(error) = kept::remove(&self.directory, &files) {
@@ -744,10 +747,10 @@ impl<D: Directory> Settling<D> {
             kept::put_writes(&mut writes, &owed.log, &owed.writes);
             let name = KeptName { whose, number };
             let held = match kept::keep(&self.directory, name, &writes) {
-                Ok(()) => Held { files: vec![name], place: Some(owed.log.directory.clone()) },
+                Ok(()) => Held { files: vec![name], place: Some(owed.log.directory.clone()), is_loss: false },
                 Err(error) => {
                     settled.failure = Some(error);
-                    Held { files: Vec::new(), place: None }
+                    Held { files: Vec::new(), place: None, is_loss: false }
                 }
             };
             settled.held.push((whose, held));

@@ -218,12 +218,7 @@ pub enum DataError {
         source: TooManyLives,
     },
     /// The journal of its logs cannot be used.
-    #[error(
-        "the journal of the logs cannot be used: {source}. Any replica here may lack what only the journal held. If it can be brought \
-         back, bring it back; if it is lost for good, move {journal} and {replicas} away, and start the node once with --rejoin, so \
-         that its replicas learn everything from their groups (at most f nodes of 2f + 1 at a time)",
-        journal = path.join("journal").display(), replicas = path.join("replicas").display()
-    )]
+    #[error("the journal of the logs cannot be used: {source}. {advice}", advice = journal::advice(path, source))]
     Journal {
         /// The data directory.
         path: PathBuf,

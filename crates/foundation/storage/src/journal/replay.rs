@@ -23,6 +23,10 @@ use crate::directory::Directory;
 use crate::segment::{self, Segment};
 use crate::{Log, LogError, LogIdentity, recovery};
 
+/// What an operator can do about a log that is gone.
+const LOST: &str = "bring it back and restart this node; or give it up: move the directory of the replica away, and start the node once with \
+                    --rejoin";
+
 /// What opening a journal has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
@@ -118,13 +122,12 @@ impl Replay {
                         Whereabouts::Here(directory) if kept.is_ok() => Some(directory),
                         _ => None,
                     };
-                    done.held.push((whose, Held { files: wanted.files, place }));
+                    done.held.push((whose, Held { files: wanted.files, place, is_loss: error.is_loss() }));
                     tracing::error!(
                         replica = %whose.replica, log = format_args!("{:016x}", whose.incarnation), %error,
                         writes = count, journal = %directory.path().display(),
-                        "the journal keeps what the log of a replica has acknowledged and cannot be given now: restart this node \
-                         once the log is there again; or give it up: move the directory of the replica away, and start the node once \
-                         with --rejoin"
+                        "the journal keeps what the log of a replica has acknowledged and cannot be given now: {}",
+                        if error.is_loss() { LOST } else { error.remedy() }
                     );
                     if let Err(error) = kept {
                         done.failure = Some(error);

@@ -56,7 +56,9 @@ impl DataDirectory {
         };
         let journal = match opened {
             // Without replicas there is nothing that it could have held.
-            Err(error) if self.gives_up_missing && self.replica_directories()?.is_empty() => {
+            Err(error)
+                if error.is_loss() && self.gives_up_missing && self.replica_directories()?.is_empty() =>
+            {
                 tracing::warn!(%error, "a new journal takes the place of one that cannot be used: there are no replicas here");
                 self.create_journal(&directory, known.cluster)?
             }
@@ -96,6 +98,20 @@ impl DataDirectory {
         let is_here = exists(&self.replica_directory(replica))? || exists(&self.entry(replica))?;
         Ok(!is_here && !self.inventory_entries()?.is_empty())
     }
+}
+
+/// What an operator can do about a journal that cannot be used. Replicas are given up only if it is lost.
+pub(super) fn advice(path: &Path, error: &LogError) -> String {
+    if !error.is_loss() {
+        return error.remedy().to_owned();
+    }
+    format!(
+        "Any replica here may lack what only the journal held. If it can be brought back, bring it back; if it is lost for good, move {} and \
+         {} away, and start the node once with --rejoin, so that its replicas learn everything from their groups (at most f nodes of 2f + 1 \
+         at a time)",
+        path.join("journal").display(),
+        path.join("replicas").display()
+    )
 }
 
 fn tell(&Replayed { writes, let_go, kept }: &Replayed) {

@@ -100,3 +100,35 @@ fn the_journal_waits_while_a_replica_of_another_directory_stands_in_the_place() 
     drop(data.open_journal().unwrap());
     assert_eq!(records(&data, replica), [b"one"], "what was acknowledged is lost");
 }
+
+/// An upgrade: nothing was ever in a journal, so the advice must not be to give replicas up.
+#[test]
+fn a_journal_that_cannot_be_created_is_no_reason_to_give_replicas_up() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("node");
+    let data = open(&path, Initialise::New, 99).unwrap();
+    system_replica(&data);
+    // `Journal::create` fails: the new segment cannot be named.
+    let error = DataError::Journal {
+        path: path.clone(),
+        source: quorate_storage::LogError::Io {
+            action: "preallocate",
+            path: path.join("journal"),
+            source: std::io::Error::from_raw_os_error(28),
+        },
+    };
+    assert!(!error.to_string().contains("--rejoin"), "{error}");
+}
+
+/// The threads of a node that is just ending hold the journal a little longer than the directory.
+#[test]
+fn a_journal_in_use_is_no_reason_to_give_replicas_up() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("node");
+    let data = open(&path, Initialise::New, 99).unwrap();
+    let held = data.open_journal().unwrap();
+    drop(data);
+    let error = open(&path, Initialise::No, 99).unwrap().open_journal().unwrap_err();
+    drop(held);
+    assert!(!error.to_string().contains("--rejoin"), "{error}");
+}
