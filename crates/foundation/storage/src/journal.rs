@@ -136,7 +136,7 @@ pub struct Journal<D: Directory = Files> {
     unsettled_bytes: usize,
     /// How much will be settled once the files are synced that are being synced, in bytes.
     settling_bytes: usize,
-    /// True while a record is written and not durable.
+    /// True while records are written and not durable.
     is_begun: bool,
     /// True once the journal itself has failed: nothing is written, and nothing settled.
     is_pinned: bool,
@@ -406,25 +406,32 @@ impl<D: Directory> Journal<D> {
         self.end(begun)
     }
 
-    /// The first half of [`Journal::commit`]: hands a record to the operating system. Until the second half nothing can be settled, and no other
-    /// record begins.
+    /// The first half of [`Journal::commit`]: hands records to the operating system. Until the second half nothing can be settled, and nothing
+    /// else begins.
     pub fn begin(&mut self, batch: Vec<Unsynced<D>>) -> Begun<D> {
-        assert!(!self.is_begun, "one record at a time");
+        assert!(!self.is_begun, "one batch at a time");
         let is_pinned = self.is_pinned;
-        let (mut together, mut alone): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|unsynced| !is_pinned && is_journalled(unsynced));
-        let bytes: usize = together.iter().map(bytes_of).sum();
-        let contents = bytes + 16;
         // More than a part of a segment would find no room before the next one is asked for.
-        let bytes_max = (together.len() * BYTES_PER_LOG_MAX).min(self.log.segment_bytes() as usize / 4);
-        let is_worth_while = !together.is_empty() && together.len() >= self.logs_min && bytes <= bytes_max;
-        let is_begun = is_worth_while && self.has_room_for(contents);
-        if !is_begun {
-            alone.append(&mut together);
+        let record_bytes_max = self.log.segment_bytes() as usize / 4;
+        let is_served = |unsynced: &Unsynced<D>| {
+            !is_pinned && is_journalled(unsynced) && bytes_of(unsynced) <= record_bytes_max
+        };
+        let (mut together, mut alone): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_served);
+        let bytes: usize = together.iter().map(bytes_of).sum();
+        let mut records = Vec::new();
+        if bytes <= together.len() * BYTES_PER_LOG_MAX {
+            records = divide(&together, record_bytes_max);
+            records.truncate(self.room_for(&records));
         }
+        let mut served: usize = records.iter().map(|record| record.logs).sum();
+        if served < self.logs_min {
+            (records, served) = (Vec::new(), 0);
+        }
+        alone.extend(together.drain(served..));
         alone.iter().for_each(|unsynced| self.write_out_before(unsynced));
-        let record = is_begun.then(|| self.write(&together, contents));
-        self.is_begun = is_begun;
+        self.is_begun = !records.is_empty();
+        let contents = records.iter().map(|record| record.contents).sum();
+        let record = self.is_begun.then(|| self.write(&together, &records));
         Begun { together, alone, contents, record }
     }
 
@@ -440,7 +447,7 @@ impl<D: Directory> Journal<D> {
         self.owed.get_mut(&unsynced.log.opening).into_iter().for_each(Owed::write_out);
     }
 
-    /// The second half of [`Journal::commit`]: waits until the record is durable.
+    /// The second half of [`Journal::commit`]: waits until the records are durable.
     pub fn end(&mut self, begun: Begun<D>) -> Committed<D> {
         let Begun { mut together, mut alone, contents, record } = begun;
         self.is_begun = false;
@@ -474,38 +481,51 @@ impl<D: Directory> Journal<D> {
         Committed { together, alone }
     }
 
-    /// True if a record finds room. A journal never waits for room, and fails for none: each log is synced for itself meanwhile. The same holds
+    /// How many records find room. A journal never waits for room, and fails for none: each log is synced for itself meanwhile. The same holds
     /// while so much is not settled that it would take long to do it once more.
-    fn has_room_for(&mut self, contents: usize) -> bool {
+    fn room_for(&mut self, records: &[Record]) -> usize {
+        /// Room for a small record.
+        const RESERVE: usize = 256;
         /// There may have been no room for a segment when it was asked for.
         const ASK_AGAIN_EVERY: u32 = 256;
 
-        if self.unsettled_bytes + self.settling_bytes + contents > 2 * self.log.segment_bytes() as usize {
-            return false;
+        let unsettled_max = 2 * self.log.segment_bytes() as usize;
+        let mut unsettled = self.unsettled_bytes + self.settling_bytes;
+        let few = records.iter().map(|record| record.contents).take_while(|contents| {
+            unsettled += contents;
+            unsettled <= unsettled_max
+        });
+        let mut few = few.peekable();
+        if few.peek().is_none() {
+            return 0;
         }
-        if self.log.has_room_for(contents) {
+        let found = self.log.room_for(few, RESERVE);
+        if found > 0 {
             self.without_room = 0;
-            return true;
+            return found;
         }
         self.without_room += 1;
         if self.without_room.is_multiple_of(ASK_AGAIN_EVERY) {
             self.prepare = Some(self.log.next_to_prepare());
         }
-        false
+        0
     }
 
-    /// Writes a record of writes, which is to be synced.
-    fn write(&mut self, batch: &[Unsynced<D>], contents: usize) -> Result<Unsynced<D>, LogError> {
-        let number = self.next;
-        self.next += 1;
-        self.log.append_with(|record| {
-            record.reserve(contents);
-            record.put_u8(WRITES);
-            record.put_u64_le(number);
-            for unsynced in batch {
-                kept::put_writes(record, &unsynced.log, unsynced.writes.iter().flatten());
-            }
-        });
+    /// Writes records of writes, which are to be synced.
+    fn write(&mut self, batch: &[Unsynced<D>], records: &[Record]) -> Result<Unsynced<D>, LogError> {
+        let mut rest = batch.iter();
+        for Record { logs, contents } in records {
+            let number = self.next;
+            self.next += 1;
+            self.log.append_with(|record| {
+                record.reserve(*contents);
+                record.put_u8(WRITES);
+                record.put_u64_le(number);
+                for unsynced in rest.by_ref().take(*logs) {
+                    kept::put_writes(record, &unsynced.log, unsynced.writes.iter().flatten());
+                }
+            });
+        }
         self.write_log()
     }
 
@@ -699,10 +719,19 @@ impl<D: Directory> Journal<D> {
 pub struct Begun<D: Directory = Files> {
     together: Vec<Unsynced<D>>,
     alone: Vec<Unsynced<D>>,
-    /// How long the record is.
+    /// How long the records are, in bytes.
     contents: usize,
-    /// The record, if there is one.
+    /// The records, if there are any.
     record: Option<Result<Unsynced<D>, LogError>>,
+}
+
+/// A record of writes, before it is written.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    /// It has the writes to so many logs,
+    logs: usize,
+    /// and is so long, in bytes.
+    contents: usize,
 }
 
 /// What became of writes to several logs.
@@ -777,6 +806,25 @@ fn unreadable(directory: &impl Directory) -> LogError {
 /// True if what was written can stand in a journal: it is known, all before it is durable, and somebody will rely on it.
 fn is_journalled<D: Directory>(unsynced: &Unsynced<D>) -> bool {
     unsynced.is_little() && unsynced.from <= unsynced.log.durable() && !unsynced.log.has_failed()
+}
+
+/// Divides writes to logs into records with so many bytes of writes at most, in their order.
+fn divide<D: Directory>(batch: &[Unsynced<D>], bytes_max: usize) -> Vec<Record> {
+    /// What stands before the writes, and some bytes to spare.
+    const HEAD_BYTES: usize = 16;
+
+    let mut records: Vec<Record> = Vec::new();
+    for unsynced in batch {
+        let bytes = bytes_of(unsynced);
+        match records.last_mut() {
+            Some(last) if last.contents + bytes <= HEAD_BYTES + bytes_max => {
+                last.logs += 1;
+                last.contents += bytes;
+            }
+            _ => records.push(Record { logs: 1, contents: HEAD_BYTES + bytes }),
+        }
+    }
+    records
 }
 
 /// What the writes to a log take in the journal, in bytes.

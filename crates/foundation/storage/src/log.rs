@@ -537,19 +537,28 @@ impl<D: Directory> Log<D> {
         Prepare { log: Arc::clone(&self.shared), header, _lock: Arc::clone(&self.lock) }
     }
 
-    /// True if a record of so many bytes, and a small one after it, need no segment that is not there yet.
-    pub(super) fn has_room_for(&self, contents: usize) -> bool {
-        /// Room for a small record.
-        const RESERVE: usize = 256;
-
-        let needed = format::record_bytes(contents) + RECORD_HEADER_BYTES + RESERVE;
-        let room = (self.tail.segment_bytes - self.tail.offset) as usize;
-        let is_ready = |number| {
-            // Somebody who holds the lock creates it now, and that takes long.
-            let prepared = self.shared.next.try_lock().is_ok_and(|next| next.prepared.is_some());
-            prepared && needed + RECORDS_OFFSET as usize <= self.options.segment_bytes(number) as usize
+    /// How many of some records, whose contents are so long, need no segment that is not there yet if they are appended in turn, and so many bytes of
+    /// small ones after them.
+    pub(super) fn room_for(&self, records: impl Iterator<Item = usize>, reserve: usize) -> usize {
+        let mut room = (self.tail.segment_bytes - self.tail.offset) as usize;
+        let mut next = self.room_in_next();
+        let needed = |contents| format::record_bytes(contents) + RECORD_HEADER_BYTES + reserve;
+        let fits = |contents: &usize| {
+            if needed(*contents) > room {
+                room = next.take().unwrap_or(0);
+            }
+            let is_room = needed(*contents) <= room;
+            room = room.saturating_sub(format::record_bytes(*contents));
+            is_room
         };
-        needed <= room || is_ready(self.tail.segment + 1)
+        records.take_while(fits).count()
+    }
+
+    /// How much the segment after the one at the tail has room for, in bytes, if it was created ahead of time.
+    fn room_in_next(&self) -> Option<usize> {
+        // A thread that holds the lock creates it now, and that takes long.
+        let is_prepared = self.shared.next.try_lock().is_ok_and(|next| next.prepared.is_some());
+        is_prepared.then(|| (self.options.segment_bytes(self.tail.segment + 1) - RECORDS_OFFSET) as usize)
     }
 
     /// Puts another file under the log, for tests of what failing disks do.

@@ -2,6 +2,7 @@
 
 mod away;
 mod failing;
+mod many;
 mod mistaken;
 mod short;
 
