@@ -145,6 +145,16 @@ pub enum LogError {
         /// The directory.
         directory: PathBuf,
     },
+    /// What the journal of a node has kept of a log in a file of its own cannot be read.
+    #[error(
+        "{file}, which keeps what a log has acknowledged, is {what}: bring it back and restart the node", file = .file.display()
+    )]
+    LostKept {
+        /// The file.
+        file: PathBuf,
+        /// What has become of it.
+        what: &'static str,
+    },
     /// A log lacks what it has acknowledged, and the journal of its node keeps that.
     #[error(
         "some of what the log of {replica} has acknowledged is only in {journal}, because the log was away, or could not be written: {advice}",
@@ -210,7 +220,8 @@ impl LogError {
             | LogError::ForeignCluster { .. }
             | LogError::ForeignReplica { .. }
             | LogError::ForeignIncarnation { .. }
-            | LogError::ForeignJournal { .. } => true,
+            | LogError::ForeignJournal { .. }
+            | LogError::LostKept { .. } => true,
             LogError::Unsettled { is_loss, .. } => *is_loss,
             LogError::Exists { .. }
             | LogError::InUse { .. }
@@ -283,6 +294,7 @@ mod tests {
             (LogError::Hidden { directory: directory.clone() }, true),
             (LogError::ForeignJournal { directory: directory.clone() }, true),
             (LogError::Corrupt { file: "log/1".into(), offset: 0, what: "it is torn" }, true),
+            (LogError::LostKept { file: "journal/1".into(), what: "gone" }, true),
             (unsettled(true), true),
             (io(28), false),
             (io(24), false),

@@ -129,7 +129,9 @@ pub struct Journal<D: Directory = Files> {
     /// The logs that lack writes.
     held: BTreeMap<Whose, Held<D>>,
     /// The number of the next file that keeps writes.
-    next_file: u32,
+    next_file: u64,
+    /// All writes up to this number are settled.
+    settled_through: u64,
     /// Where the log of the journal ended when their files were synced last.
     settled_at: Position,
     /// How much was written since then, in bytes.
@@ -255,7 +257,7 @@ pub struct Settling<D: Directory = Files> {
     directory: D,
     owed: BTreeMap<u64, Owed<D>>,
     /// The number of the first file that keeps what cannot be synced.
-    next_file: u32,
+    next_file: u64,
     /// All writes up to this number are settled by that.
     through: u64,
     /// The journal up to here is not needed then.
@@ -316,7 +318,7 @@ impl<D: Directory> Journal<D> {
     ) -> Result<(Self, Replayed), LogError> {
         let (log, records) = Log::open_in(directory, identity(cluster), options.log)?;
         let mut unsettled: Vec<(u64, Bytes)> = Vec::new();
-        let (mut last, mut opened) = (0, 0);
+        let (mut last, mut opened, mut noted) = (0, 0, Vec::new());
         for record in records {
             let mut record = record?;
             let kind = record.try_get_u8().map_err(|_| unreadable(directory))?;
@@ -326,6 +328,7 @@ impl<D: Directory> Journal<D> {
                 SETTLED => {
                     unsettled.retain(|(earlier, _)| *earlier > number);
                     opened = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
+                    noted = kept::take_names(record).ok_or_else(|| unreadable(directory))?;
                 }
                 _ => return Err(unreadable(directory)),
             }
@@ -339,7 +342,7 @@ impl<D: Directory> Journal<D> {
         }
         let mut journal = Journal::around(directory, log, options);
         (journal.next, journal.opened) = (last + 1, id.opened + 1);
-        let mut replay = Replay::begin(directory)?;
+        let mut replay = Replay::begin(directory, noted)?;
         for (_, record) in unsettled {
             if !replay.add(record) {
                 return Err(unreadable(directory));
@@ -382,6 +385,7 @@ impl<D: Directory> Journal<D> {
             settling: None,
             held: BTreeMap::new(),
             next_file: 0,
+            settled_through: 0,
             settled_at,
             unsettled_bytes: 0,
             settling_bytes: 0,
@@ -484,7 +488,7 @@ impl<D: Directory> Journal<D> {
     /// How many records find room. A journal never waits for room, and fails for none: each log is synced for itself meanwhile. The same holds
     /// while so much is not settled that it would take long to do it once more.
     fn room_for(&mut self, records: &[Record]) -> usize {
-        /// Room for a small record.
+        /// Room for what notes that nothing is kept.
         const RESERVE: usize = 256;
         /// There may have been no room for a segment when it was asked for.
         const ASK_AGAIN_EVERY: u32 = 256;
@@ -499,7 +503,11 @@ impl<D: Directory> Journal<D> {
         if few.peek().is_none() {
             return 0;
         }
-        let found = self.log.room_for(few, RESERVE);
+        // Each log with something to be settled may fail, and its writes be kept. What is settled may be noted twice before the next record.
+        let logs = records.iter().map(|record| record.logs).sum::<usize>() + self.owed.len();
+        let logs = logs + self.settling.as_ref().map_or(0, BTreeSet::len);
+        let reserve = RESERVE + 2 * self.settled_record_bytes(logs);
+        let found = self.log.room_for(few, reserve);
         if found > 0 {
             self.without_room = 0;
             return found;
@@ -597,7 +605,7 @@ impl<D: Directory> Journal<D> {
         let owed = std::mem::take(&mut self.owed);
         self.settling = Some(owed.values().map(|owed| owed.log.identity.replica).collect());
         let next_file = self.next_file;
-        self.next_file += owed.len() as u32;
+        self.next_file += owed.len() as u64;
         let (directory, through, end) = (self.directory.clone(), self.next - 1, self.log.end());
         Some(Settling { directory, owed, next_file, through, end })
     }
@@ -679,11 +687,23 @@ impl<D: Directory> Journal<D> {
             if is_passing(&error) { error } else { unsettled(error.is_loss()) }
         })?;
         let Held { files, .. } = self.held.remove(&whose).unwrap_or_else(|| unreachable!("it was found"));
-        if let Err(error) = kept::remove(&self.directory, &files) {
+        if let Err(error) = self.let_go_of(&files) {
             // They are done once more by the next process, which changes nothing.
             tracing::warn!(%replica, %error, "cannot remove what is not kept any more of a log");
         }
         Ok(())
+    }
+
+    /// Removes files that nobody needs any more. First it is noted that they are not missed.
+    fn let_go_of(&mut self, files: &[KeptName]) -> Result<(), LogError> {
+        if self.is_pinned || self.log.room_for([self.settled_record_bytes(0)].into_iter(), 0) == 0 {
+            return Ok(());
+        }
+        if let Err(error) = self.note_settled(self.settled_through, self.settled_at) {
+            self.pin(&error);
+            return Err(error);
+        }
+        kept::remove(&self.directory, files)
     }
 
     /// A log lacks writes.
@@ -699,17 +719,28 @@ impl<D: Directory> Journal<D> {
         }
     }
 
-    /// Notes durably that all writes up to a number are durable in their own files, or kept, and gives up what was written before `end`.
+    /// Notes durably that all writes up to a number are durable in their own files, or kept, and gives up what was written before `end`. The files
+    /// that keep some are named, so that they are missed if they are lost.
     fn note_settled(&mut self, through: u64, end: Position) -> Result<Option<Truncation<D>>, LogError> {
-        let opened = self.opened;
+        let (opened, held) = (self.opened, &self.held);
         self.log.append_with(|record| {
             record.put_u8(SETTLED);
             record.put_u64_le(through);
             record.put_u64_le(opened);
+            for name in held.values().flat_map(|held| &held.files) {
+                kept::put_name(record, *name);
+            }
         });
         self.write_log()?.sync()?;
+        self.settled_through = through;
         self.settled_at = self.settled_at.max(end);
         Ok(self.log.truncate(self.settled_at))
+    }
+
+    /// How long a record is that notes what is settled if so many more files keep writes, in bytes.
+    fn settled_record_bytes(&self, files: usize) -> usize {
+        let known: usize = self.held.values().map(|held| held.files.len()).sum();
+        1 + 8 + 8 + (known + files) * kept::NAME_BYTES
     }
 }
 

@@ -3,7 +3,10 @@
 //! ```text
 //!   writes   shard (4) index (1) incarnation (8) segment (4) offset (4) length (4) bytes …   once more for each write
 //!   file     magic (8) writes CRC-32 of all before (4)
+//!   name     shard (4) index (1) incarnation (8) number (8)
 //! ```
+
+use std::io::ErrorKind;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_core::{ReplicaId, ReplicaIndex, ShardId};
@@ -18,6 +21,9 @@ const EXTENSION_NEW: &str = "new";
 
 /// Never the beginning of a text, and damaged by whatever converts line ends.
 const MAGIC: [u8; 8] = *b"\x89QKEP\r\n\x1a";
+
+/// What the name of a file takes in the journal: shard, index, incarnation, number.
+pub(super) const NAME_BYTES: usize = 4 + 1 + 8 + 8;
 
 /// What stands before the bytes of a write: shard, index, incarnation, segment, offset, length.
 pub(super) const WRITE_HEADER_BYTES: usize = 4 + 1 + 8 + 4 + 4 + 4;
@@ -43,11 +49,22 @@ pub(super) struct Place {
     pub(super) bytes: Bytes,
 }
 
+fn put_whose(out: &mut BytesMut, Whose { replica, incarnation }: Whose) {
+    out.put_u32_le(replica.shard.0);
+    out.put_u8(replica.index.0);
+    out.put_u64_le(incarnation);
+}
+
+/// There have to be as many bytes as that takes.
+fn take_whose(from: &mut Bytes) -> Whose {
+    let shard = ShardId(from.get_u32_le());
+    let replica = ReplicaId { shard, index: ReplicaIndex(from.get_u8()) };
+    Whose { replica, incarnation: from.get_u64_le() }
+}
+
 /// Adds a write.
 pub(super) fn put_write(out: &mut BytesMut, whose: Whose, segment: u32, offset: u32, bytes: &[u8]) {
-    out.put_u32_le(whose.replica.shard.0);
-    out.put_u8(whose.replica.index.0);
-    out.put_u64_le(whose.incarnation);
+    put_whose(out, whose);
     out.put_u32_le(segment);
     out.put_u32_le(offset);
     out.put_u32_le(bytes.len() as u32);
@@ -70,12 +87,10 @@ pub(super) fn take_write(from: &mut Bytes) -> Option<(Whose, Place)> {
     if from.len() < WRITE_HEADER_BYTES {
         return None;
     }
-    let shard = ShardId(from.get_u32_le());
-    let replica = ReplicaId { shard, index: ReplicaIndex(from.get_u8()) };
-    let incarnation = from.get_u64_le();
+    let whose = take_whose(from);
     let (segment, offset, length) = (from.get_u32_le(), from.get_u32_le(), from.get_u32_le() as usize);
     let bytes = (length <= from.len()).then(|| from.split_to(length))?;
-    Some((Whose { replica, incarnation }, Place { segment, offset, bytes }))
+    Some((whose, Place { segment, offset, bytes }))
 }
 
 /// Reads all writes; none if something there is none.
@@ -92,7 +107,26 @@ pub(super) fn take_writes(mut from: Bytes) -> Option<Vec<(Whose, Place)>> {
 pub(super) struct KeptName {
     pub(super) whose: Whose,
     /// Tells it from others of the same log.
-    pub(super) number: u32,
+    pub(super) number: u64,
+}
+
+/// Adds the name of a file.
+pub(super) fn put_name(out: &mut BytesMut, KeptName { whose, number }: KeptName) {
+    put_whose(out, whose);
+    out.put_u64_le(number);
+}
+
+/// Reads all names; none if something there is none.
+pub(super) fn take_names(mut from: Bytes) -> Option<Vec<KeptName>> {
+    let mut names = Vec::with_capacity(from.len() / NAME_BYTES);
+    while !from.is_empty() {
+        if from.len() < NAME_BYTES {
+            return None;
+        }
+        let whose = take_whose(&mut from);
+        names.push(KeptName { whose, number: from.get_u64_le() });
+    }
+    Some(names)
 }
 
 impl KeptName {
@@ -143,13 +177,14 @@ pub(super) fn keep(directory: &impl Directory, name: KeptName, writes: &[u8]) ->
 /// Reads the writes that a file keeps.
 pub(super) fn read(directory: &impl Directory, name: KeptName) -> Result<Vec<Place>, LogError> {
     let file = directory.path().join(name.text());
-    let contents = directory
-        .open_file(&name.text())
-        .and_then(|opened| opened.read_at(0, u64::MAX))
-        .map_err(LogError::io("read", &file))?;
-    let mut contents = Bytes::from(contents);
-    let damaged =
-        || LogError::Corrupt { file: file.clone(), offset: 0, what: "what it kept of a log cannot be read" };
+    let lost = |what| LogError::LostKept { file: file.clone(), what };
+    let damaged = || lost("damaged");
+    let contents = directory.open_file(&name.text()).and_then(|opened| opened.read_at(0, u64::MAX));
+    let mut contents = match contents {
+        Ok(contents) => Bytes::from(contents),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost("gone")),
+        Err(error) => return Err(LogError::io("read", &file)(error)),
+    };
     let crc = contents.len().checked_sub(4).map(|at| contents.split_off(at)).ok_or_else(damaged)?;
     if crc[..] != crc32fast::hash(&contents).to_le_bytes() || contents.get(..MAGIC.len()) != Some(&MAGIC[..])
     {
@@ -163,7 +198,12 @@ pub(super) fn read(directory: &impl Directory, name: KeptName) -> Result<Vec<Pla
 pub(super) fn remove(directory: &impl Directory, names: &[KeptName]) -> Result<(), LogError> {
     for name in names {
         let file = directory.path().join(name.text());
-        directory.remove(&name.text()).map_err(LogError::io("remove", &file))?;
+        match directory.remove(&name.text()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(LogError::io("remove", &file)(error));
+            }
+            _ => {}
+        }
     }
     directory.sync().map_err(LogError::io(SYNC, directory.path()))
 }

@@ -11,8 +11,8 @@
 //! A log may be away for one start only: not mounted, moved, on a disk that does not answer. It has acknowledged what stands in the journal, so that is kept
 //! until the log is there again, or another one has taken its place.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
 use quorate_core::ReplicaId;
@@ -54,7 +54,7 @@ pub(super) struct Wanted {
 pub(super) struct Replay {
     logs: BTreeMap<Whose, Wanted>,
     /// The number of the next file that keeps writes.
-    next_file: u32,
+    next_file: u64,
 }
 
 /// What has been done.
@@ -68,15 +68,17 @@ pub(super) struct Done<D> {
     /// Why something could not be kept, if so: then nothing may be noted as settled.
     pub(super) failure: Option<LogError>,
     /// The number of the next file that keeps writes.
-    pub(super) next_file: u32,
+    pub(super) next_file: u64,
 }
 
 impl Replay {
-    /// What files beside the journal keep.
-    pub(super) fn begin(directory: &impl Directory) -> Result<Replay, LogError> {
+    /// What files beside the journal keep: those that are there, and those that have to be.
+    pub(super) fn begin(directory: &impl Directory, noted: Vec<KeptName>) -> Result<Replay, LogError> {
         let mut replay = Replay::default();
-        for name in kept::list(directory)? {
-            replay.next_file = replay.next_file.max(name.number + 1);
+        let mut names: BTreeSet<KeptName> = kept::list(directory)?.into_iter().collect();
+        names.extend(noted);
+        for name in names {
+            replay.next_file = replay.next_file.max(name.number.saturating_add(1));
             let wanted = replay.logs.entry(name.whose).or_default();
             wanted.files.push(name);
             match kept::read(directory, name) {

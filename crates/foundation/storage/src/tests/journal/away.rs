@@ -1,5 +1,6 @@
 //! Logs that are away when the journal is opened, and may come back.
 
+use super::failing::without_room;
 use super::*;
 
 /// A node that has ended with a record in the journal only, and the incarnation of its first log.
@@ -162,4 +163,60 @@ fn what_a_file_keeps_and_has_decayed_is_missed() {
     let (mut journal, _) = node.open().unwrap();
     assert!(journal.release(Node::identity(1).replica, incarnation).is_err());
     assert_eq!(kept_files(&node), [file]);
+}
+
+#[test]
+fn a_file_that_keeps_writes_is_missed_until_it_is_brought_back() {
+    let (node, incarnation) = node_with_a_record();
+    let replica = Node::identity(1).replica;
+    let (aside, kept) = (node.directory.0.join("aside"), node.directory.0.join("kept"));
+    fs::rename(node.log_of(1), &aside).unwrap();
+    assert_eq!(node.replayed().kept, 1);
+    let file = kept_files(&node).remove(0);
+    fs::rename(&file, &kept).unwrap();
+    fs::rename(&aside, node.log_of(1)).unwrap();
+    for _ in 0..2 {
+        let (mut journal, _) = node.open().unwrap();
+        let refused = journal.release(replica, incarnation).unwrap_err();
+        assert!(refused.is_loss(), "{refused}");
+        assert!(journal.release(Node::identity(2).replica, 7).is_ok(), "another replica goes on");
+    }
+    fs::rename(&kept, &file).unwrap();
+    assert_eq!(node.replayed(), Replayed { writes: 1, let_go: 0, kept: 0 });
+    assert_eq!(node.records(1).unwrap(), ["one"]);
+}
+
+#[test]
+fn a_file_that_keeps_writes_is_not_missed_once_its_log_was_given_up() {
+    let (node, incarnation) = node_with_a_record();
+    let replica = Node::identity(1).replica;
+    fs::rename(node.log_of(1), node.directory.0.join("aside")).unwrap();
+    assert_eq!(node.replayed().kept, 1);
+    fs::remove_file(kept_files(&node).remove(0)).unwrap();
+    node.given_up.set(Some(replica));
+    drop(node.open().unwrap());
+    node.given_up.set(None);
+    let (mut journal, _) = node.open().unwrap();
+    assert!(journal.release(replica, incarnation).is_ok());
+}
+
+/// The log has been given what is kept, and the disk of the journal has no room.
+#[test]
+fn a_file_stays_if_the_journal_cannot_note_that_it_is_not_missed() {
+    let (node, incarnation) = node_with_a_record();
+    let aside = node.directory.0.join("aside");
+    fs::rename(node.log_of(1), &aside).unwrap();
+    let (mut journal, _) = node.open().unwrap();
+    assert!(journal.release(Node::identity(1).replica, incarnation).is_err());
+    fs::rename(&aside, node.log_of(1)).unwrap();
+    journal.replace_segment(without_room);
+    journal.release(Node::identity(1).replica, incarnation).unwrap();
+    assert_eq!(kept_files(&node).len(), 1, "the journal names it");
+    drop(journal);
+    let (mut journal, replayed) = node.open().unwrap();
+    assert_eq!(replayed, Replayed { writes: 1, let_go: 0, kept: 0 });
+    assert!(journal.release(Node::identity(1).replica, incarnation).is_ok());
+    assert_eq!(kept_files(&node).len(), 0);
+    drop(journal);
+    assert_eq!(node.records(1).unwrap(), ["one"]);
 }

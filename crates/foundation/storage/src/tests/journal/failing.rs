@@ -47,7 +47,7 @@ fn files_are_synced_every_few_seconds() {
 }
 
 /// A segment with the same name, that cannot be written to.
-fn without_room(old: &Segment<LogFiles>) -> Segment<LogFiles> {
+pub(super) fn without_room(old: &Segment<LogFiles>) -> Segment<LogFiles> {
     let device = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     Segment::around(device.into(), &old.path, old.header)
 }
