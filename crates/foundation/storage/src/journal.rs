@@ -51,6 +51,7 @@ pub use self::replay::Replayed;
 use self::replay::{Done, Replay};
 use super::directory::Directory;
 use super::log::{Log, Prepare, Shared, Truncation, Unsynced, Write, random_incarnation};
+use super::recovery::Records;
 use super::segment::Segment;
 use super::{Files, LogError, LogIdentity, LogOptions, Position};
 
@@ -287,6 +288,25 @@ impl Journal {
         let place = |replica| place(replica).map(|path| Files::at(&path));
         Journal::open_in(&Files::at(directory), cluster, JournalOptions::default(), id, place)
     }
+
+    /// True if a directory has a journal, whatever its incarnation, with something that logs have acknowledged and may lack.
+    ///
+    /// # Errors
+    /// What is there cannot be read, is in use, or is of another cluster.
+    pub fn is_needed(directory: &Path, cluster: u64) -> Result<bool, LogError> {
+        let directory = Files::at(directory);
+        if !kept::list(&directory)?.is_empty() {
+            return Ok(true);
+        }
+        match Log::open_in(&directory, identity(cluster), JournalOptions::default().log) {
+            Ok((_lock, records)) => {
+                let Contents { unsettled, noted, .. } = Contents::read(&directory, records)?;
+                Ok(!unsettled.is_empty() || !noted.is_empty())
+            }
+            Err(LogError::Missing { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl<D: Directory> Journal<D> {
@@ -317,23 +337,7 @@ impl<D: Directory> Journal<D> {
         place: impl Fn(ReplicaId) -> Whereabouts<D>,
     ) -> Result<(Self, Replayed), LogError> {
         let (log, records) = Log::open_in(directory, identity(cluster), options.log)?;
-        let mut unsettled: Vec<(u64, Bytes)> = Vec::new();
-        let (mut last, mut opened, mut noted) = (0, 0, Vec::new());
-        for record in records {
-            let mut record = record?;
-            let kind = record.try_get_u8().map_err(|_| unreadable(directory))?;
-            let number = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
-            match kind {
-                WRITES => unsettled.push((number, record)),
-                SETTLED => {
-                    unsettled.retain(|(earlier, _)| *earlier > number);
-                    opened = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
-                    noted = kept::take_names(record).ok_or_else(|| unreadable(directory))?;
-                }
-                _ => return Err(unreadable(directory)),
-            }
-            last = last.max(number);
-        }
+        let Contents { unsettled, last, opened, noted } = Contents::read(directory, records)?;
         // The node may have ended before it had noted that it was opened, as often as may be: so the count goes on from the node's.
         let is_it =
             log.shared().incarnation == id.incarnation && (opened == id.opened || opened == id.opened + 1);
@@ -816,6 +820,40 @@ impl<D: Directory> Settling<D> {
             settled.held.push((whose, held));
         }
         settled
+    }
+}
+
+/// What stands in a journal that is opened.
+struct Contents {
+    /// The records of writes that are not settled, with their numbers.
+    unsettled: Vec<(u64, Bytes)>,
+    /// The number of the last record of writes.
+    last: u64,
+    /// How often it was opened.
+    opened: u64,
+    /// The files beside it that have to be there.
+    noted: Vec<KeptName>,
+}
+
+impl Contents {
+    fn read<D: Directory>(directory: &D, records: Records<D>) -> Result<Contents, LogError> {
+        let mut contents = Contents { unsettled: Vec::new(), last: 0, opened: 0, noted: Vec::new() };
+        for record in records {
+            let mut record = record?;
+            let kind = record.try_get_u8().map_err(|_| unreadable(directory))?;
+            let number = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
+            match kind {
+                WRITES => contents.unsettled.push((number, record)),
+                SETTLED => {
+                    contents.unsettled.retain(|(earlier, _)| *earlier > number);
+                    contents.opened = record.try_get_u64_le().map_err(|_| unreadable(directory))?;
+                    contents.noted = kept::take_names(record).ok_or_else(|| unreadable(directory))?;
+                }
+                _ => return Err(unreadable(directory)),
+            }
+            contents.last = contents.last.max(number);
+        }
+        Ok(contents)
     }
 }
 

@@ -225,6 +225,16 @@ pub enum DataError {
         /// What is wrong with it.
         source: quorate_storage::LogError,
     },
+    /// There is a journal that the identity does not name: the identity is an older one.
+    #[error(
+        "{path} holds what logs have acknowledged and may lack, and the identity.toml beside it names no journal: bring back the \
+         identity.toml that was written last, or put the journal back where it belongs; remove nothing",
+        path = path.display()
+    )]
+    UnnamedJournal {
+        /// The directory of the journal.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("{path}: {source}", path = path.display())]
     Io {

@@ -55,12 +55,12 @@ impl DataDirectory {
             None => self.create_journal(&directory, known.cluster)?,
         };
         let journal = match opened {
-            // Without replicas there is nothing that it could have held.
-            Err(error)
-                if error.is_loss() && self.gives_up_missing && self.replica_directories()?.is_empty() =>
-            {
-                tracing::warn!(%error, "a new journal takes the place of one that cannot be used: there are no replicas here");
-                self.create_journal(&directory, known.cluster)?
+            Err(error) if error.is_loss() && self.needs_no_journal()? => {
+                tracing::warn!(%error, "a new journal takes the place of one that cannot be used: there are no logs here");
+                if exists(&directory)? {
+                    self.set_aside(&directory)?;
+                }
+                Journal::create(&directory, known.cluster)
             }
             opened => opened,
         };
@@ -73,10 +73,20 @@ impl DataDirectory {
         Ok(journal)
     }
 
-    /// Creates a journal in the place of whatever is there. Nobody knows it before the identity of the directory names it.
+    /// Creates a journal for a directory whose identity names none. What is there in its place was created before a crash, and holds nothing.
     fn create_journal(&self, directory: &Path, cluster: u64) -> Result<Result<Journal, LogError>, DataError> {
+        match Journal::is_needed(directory, cluster) {
+            Ok(false) => {}
+            Ok(true) => return Err(DataError::UnnamedJournal { path: directory.to_owned() }),
+            Err(error) => return Ok(Err(error)),
+        }
         remove_all(directory)?;
         Ok(Journal::create(directory, cluster))
+    }
+
+    /// True if no log here can lack anything, because an operator has given all replicas up.
+    fn needs_no_journal(&self) -> Result<bool, DataError> {
+        Ok(self.gives_up_missing && self.replica_directories()?.is_empty())
     }
 
     /// Where a replica has its log, if this node has it, or misses it.

@@ -132,3 +132,50 @@ fn a_journal_in_use_is_no_reason_to_give_replicas_up() {
     drop(held);
     assert!(!error.to_string().contains("--rejoin"), "{error}");
 }
+
+#[test]
+fn a_journal_that_an_older_identity_does_not_name_is_not_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("node");
+    let data = open(&path, Initialise::New, 99).unwrap();
+    let identity = path.join("identity.toml");
+    let older = fs::read(&identity).unwrap();
+    let replica = acknowledge(&data, data.open_journal().unwrap());
+    let latest = fs::read(&identity).unwrap();
+    drop(data);
+    fs::write(&identity, &older).unwrap();
+    let data = open(&path, Initialise::No, 99).unwrap();
+    let error = data.open_journal().unwrap_err();
+    assert!(matches!(error, DataError::UnnamedJournal { .. }), "{error}");
+    drop(data);
+    fs::write(&identity, latest).unwrap();
+    let data = open(&path, Initialise::No, 99).unwrap();
+    drop(data.open_journal().unwrap());
+    assert_eq!(records(&data, replica), [b"one"]);
+    drop(data);
+    // Nothing is needed of it any more.
+    fs::write(&identity, older).unwrap();
+    let data = open(&path, Initialise::No, 99).unwrap();
+    assert!(data.open_journal().is_ok());
+}
+
+#[test]
+fn a_journal_of_another_node_is_set_aside_when_all_replicas_are_given_up() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = ["own", "other"].map(|name| root.path().join(name));
+    drop(open(&paths[0], Initialise::New, 98).unwrap().open_journal().unwrap());
+    let other = open(&paths[1], Initialise::New, 99).unwrap();
+    let replica = acknowledge(&other, other.open_journal().unwrap());
+    // The journals of two nodes were exchanged by mistake.
+    let [own_journal, other_journal] = paths.each_ref().map(|path| path.join("journal"));
+    fs::remove_dir_all(&own_journal).unwrap();
+    fs::rename(&other_journal, &own_journal).unwrap();
+    drop(open(&paths[0], Initialise::Rejoin, 98).unwrap().open_journal().unwrap());
+    let aside = fs::read_dir(&paths[0])
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_stem().is_some_and(|stem| stem == "journal") && path.extension().is_some());
+    fs::rename(aside.unwrap(), other_journal).unwrap();
+    drop(other.open_journal().unwrap());
+    assert_eq!(records(&other, replica), [b"one"]);
+}

@@ -346,7 +346,7 @@ impl DataDirectory {
     }
 
     /// What stands in the place of a replica is kept, for an operator to look at.
-    fn set_aside(&self, directory: &Path) -> Result<(), DataError> {
+    pub(super) fn set_aside(&self, directory: &Path) -> Result<(), DataError> {
         let aside = (1..).map(|number| directory.with_extension(format!("{ASIDE}{number}")));
         for aside in aside {
             if !exists(&aside)? {

@@ -200,6 +200,26 @@ fn a_file_that_keeps_writes_is_not_missed_once_its_log_was_given_up() {
     assert!(journal.release(replica, incarnation).is_ok());
 }
 
+#[test]
+fn a_journal_is_needed_as_long_as_a_log_may_lack_something() {
+    let (node, _) = node_with_a_record();
+    let is_needed = || Journal::is_needed(&node.journal(), CLUSTER).unwrap();
+    let aside = node.directory.0.join("aside");
+    assert!(is_needed(), "a record is not settled");
+    fs::rename(node.log_of(1), &aside).unwrap();
+    assert_eq!(node.replayed().kept, 1);
+    assert!(is_needed(), "something is kept");
+    let (file, kept) = (kept_files(&node).remove(0), node.directory.0.join("kept"));
+    fs::rename(&file, &kept).unwrap();
+    assert!(is_needed(), "what was kept is missed");
+    fs::rename(&kept, &file).unwrap();
+    fs::rename(&aside, node.log_of(1)).unwrap();
+    assert_eq!(node.replayed().writes, 1);
+    assert!(!is_needed());
+    fs::remove_dir_all(node.journal()).unwrap();
+    assert!(!is_needed(), "there is none");
+}
+
 /// The log has been given what is kept, and the disk of the journal has no room.
 #[test]
 fn a_file_stays_if_the_journal_cannot_note_that_it_is_not_missed() {
