@@ -84,9 +84,20 @@ impl DataDirectory {
         Ok(Journal::create(directory, cluster))
     }
 
-    /// True if no log here can lack anything, because an operator has given all replicas up.
+    /// True if no log here can lack anything: no replica keeps one, or an operator has given all replicas up.
     fn needs_no_journal(&self) -> Result<bool, DataError> {
-        Ok(self.gives_up_missing && self.replica_directories()?.is_empty())
+        let directories = self.replica_directories()?;
+        if self.gives_up_missing && directories.is_empty() {
+            return Ok(true);
+        }
+        for directory in directories {
+            if exists(&directory.join("log"))? {
+                return Ok(false);
+            }
+        }
+        // What cannot be read may keep a log.
+        let replicas = self.replicas().unwrap_or_default();
+        Ok(!replicas.is_empty() && replicas.iter().all(|placement| !placement.keeps_log()))
     }
 
     /// Where a replica has its log, if this node has it, or misses it.

@@ -179,3 +179,20 @@ fn a_journal_of_another_node_is_set_aside_when_all_replicas_are_given_up() {
     drop(other.open_journal().unwrap());
     assert_eq!(records(&other, replica), [b"one"]);
 }
+
+/// Its replicas keep no logs, so the journal has never held anything.
+#[test]
+fn a_node_without_logs_needs_no_journal() {
+    for (durability, is_served) in [(Durability::Memory, true), (Durability::Sync, false)] {
+        let root = tempfile::tempdir().unwrap();
+        let data = open(&root.path().join("node"), Initialise::New, 99).unwrap();
+        drop(data.open_journal().unwrap());
+        let nodes = vec![NodeId(0), NODE, NodeId(2)];
+        let placement = Placement::on_node(&system_keyspace(nodes, durability), NODE).remove(0);
+        data.prepare_replica(&placement, true, |_| Ok::<_, DataError>(())).unwrap();
+        fs::remove_dir_all(data.path().join("journal")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(data.open_journal().is_ok(), is_served, "{durability:?}");
+        }
+    }
+}
