@@ -11,7 +11,8 @@
 //! To sync a file costs about as much however little of it has changed, so a node that writes to sixty logs in a turn would pay for sixty
 //! syncs. With a journal it pays for one. The journal is a [`Log`] itself, with records of two kinds: *writes*, which are bytes with the
 //! places in segments where they belong, and *settled*, by which all writes up to some number are durable in the files of their logs, or kept
-//! in a file beside the journal. `kept` says how these look, and `replay` what is done with them when the journal is opened.
+//! in a file beside the journal, which is named then. `kept` says how these look, `settling` how files are synced, and `replay` how the journal
+//! is opened.
 //!
 //! # Why nothing that was acknowledged is lost
 //! A log counts as durable up to a position once each byte before that was synced in its own file, or stands in a durable record of writes
@@ -23,9 +24,9 @@
 //!   because of what opening the journal does, and later because [`Syncer::settle`](super::Syncer::settle) comes first. From then on its writes are
 //!   never cut off, as the log holds what stands before them too. So it harms nothing to do them once more, even if settling them was not noted.
 //! * *A write belongs to one log.* It names the incarnation of the log. Where another log of the same replica has taken the place, or the node has
-//!   given the replica up, nobody needs it.
-//! * *A log that is away is waited for.* If there is no log, or it cannot be read, written to or synced, its writes are kept and nothing of it is
-//!   acknowledged any more; it is only opened by a process that has found it when the journal was opened. All other logs go on.
+//!   given the replica up, no log needs it.
+//! * *Writes to a log that is away are kept.* The same holds for a log that cannot be read, written to or synced. Nothing of such a log is acknowledged
+//!   any more, and it is only opened once it has been given them. Files that keep writes are missed if they are lost. All other logs go on.
 //! * *Settled is what was synced.* Of two syncs of one file that fail the operating system tells one, so syncs of a segment take turns, and none
 //!   succeeds after one that has failed. If neither a file can be synced nor its writes be kept, nothing is settled any more in this process.
 //! * *Gaps are not journalled.* A log whose earlier writes are not durable, or that has written much, is synced for itself.
@@ -36,6 +37,7 @@
 
 mod kept;
 mod replay;
+mod settling;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,23 +45,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 use quorate_core::{ReplicaId, ReplicaIndex, ShardId};
 
 use self::kept::{KeptName, WRITE_HEADER_BYTES, Whose};
 pub use self::replay::Replayed;
 use self::replay::{Done, Replay};
+use self::settling::{Held, Owed};
+pub use self::settling::{Settled, Settling};
 use super::directory::Directory;
-use super::log::{Log, Prepare, Shared, Truncation, Unsynced, Write, random_incarnation};
+use super::log::{Log, Prepare, Truncation, Unsynced, random_incarnation};
 use super::recovery::Records;
-use super::segment::Segment;
 use super::{Files, LogError, LogIdentity, LogOptions, Position};
 
 /// Beside so many bytes for each log the syncs of the logs cost little.
 const BYTES_PER_LOG_MAX: usize = 16 << 10;
-
-/// So much of what belongs to the file of a log is gathered before it is handed to the operating system, in bytes.
-const GATHERED_BYTES_MAX: usize = 16 << 10;
 
 /// Records of the journal begin with one of these.
 const WRITES: u8 = 1;
@@ -147,122 +147,6 @@ pub struct Journal<D: Directory = Files> {
     prepare: Option<Prepare<D>>,
     /// How many records in a row have found no room.
     without_room: u32,
-}
-
-/// A log that has writes which are durable in the journal only.
-#[derive(Debug)]
-struct Owed<D: Directory> {
-    log: Arc<Shared<D>>,
-    segments: Vec<Arc<Segment<D>>>,
-    /// The writes in order. They are needed until they are settled, in case that the file of the log fails. Those of a record that has failed
-    /// are among them.
-    writes: Vec<Write<D>>,
-    /// How many of them were handed to the operating system, and how many bytes were not.
-    written: usize,
-    gathered_bytes: usize,
-    /// Where the writes end.
-    through: Position,
-}
-
-impl<D: Directory> Owed<D> {
-    fn new(log: &Arc<Shared<D>>, from: Position) -> Self {
-        Owed {
-            log: Arc::clone(log),
-            segments: Vec::new(),
-            writes: Vec::new(),
-            written: 0,
-            gathered_bytes: 0,
-            through: from,
-        }
-    }
-
-    /// Its files are to be synced before it is settled.
-    fn note_segments(&mut self, segments: &[Arc<Segment<D>>]) {
-        for segment in segments {
-            if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
-                self.segments.push(Arc::clone(segment));
-            }
-        }
-    }
-
-    /// Remembers writes that the journal may hold, and that are to be synced for themselves. If their log has failed before that, nobody but
-    /// the journal gives them to it.
-    fn remember(&mut self, unsynced: &Unsynced<D>) {
-        self.add(unsynced, unsynced.writes.iter().flatten().cloned().collect());
-    }
-
-    fn add(&mut self, unsynced: &Unsynced<D>, writes: Vec<Write<D>>) {
-        self.note_segments(&unsynced.segments);
-        self.gathered_bytes += writes.iter().map(|write| write.bytes.len()).sum::<usize>();
-        self.writes.extend(writes);
-        self.through = unsynced.through();
-    }
-
-    /// Takes over writes that are durable in the journal.
-    fn take_over(&mut self, unsynced: &mut Unsynced<D>) {
-        let writes = unsynced.writes.take().unwrap_or_default();
-        self.add(unsynced, writes);
-        if self.gathered_bytes >= GATHERED_BYTES_MAX {
-            self.write_out();
-        }
-    }
-
-    /// Hands what was gathered to the operating system. What it refuses is tried again later.
-    fn write_out(&mut self) {
-        let gathered = &self.writes[self.written..];
-        if gathered.is_empty() {
-            return;
-        }
-        match self.log.write_out(gathered.iter(), self.through) {
-            Ok(()) => (self.written, self.gathered_bytes) = (self.writes.len(), 0),
-            Err(error) => {
-                // First of all: nothing more of it is acknowledged.
-                self.log.fail(&error);
-                tracing::error!(replica = %self.log.identity.replica, %error, "what the journal holds cannot be written to a log");
-            }
-        }
-    }
-
-    /// Makes its files hold what was written. The log is refused from then on if that fails.
-    fn sync(&mut self) -> Result<(), LogError> {
-        self.write_out();
-        if self.written < self.writes.len() {
-            return Err(self.log.failed_before());
-        }
-        if let Err(error) = self.segments.iter().try_for_each(|segment| segment.sync()) {
-            self.log.fail(&error);
-            return Err(error);
-        }
-        match self.log.has_failed() {
-            // For want of room, say, which says nothing of what was written.
-            true if self.log.failed_before().shortage().is_none() => Err(self.log.failed_before()),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What keeps a log from being opened.
-#[derive(Debug)]
-struct Held<D> {
-    /// The files that keep what it lacks.
-    files: Vec<KeptName>,
-    /// Where it can be given that; none if it has no place, or some of it stands in the journal alone, which is read by the next process.
-    place: Option<D>,
-    /// True if the log was gone, damaged, or another one.
-    is_loss: bool,
-}
-
-/// Files to sync, so that the journal is not needed for what was written to them.
-#[derive(Debug)]
-pub struct Settling<D: Directory = Files> {
-    directory: D,
-    owed: BTreeMap<u64, Owed<D>>,
-    /// The number of the first file that keeps what cannot be synced.
-    next_file: u64,
-    /// All writes up to this number are settled by that.
-    through: u64,
-    /// The journal up to here is not needed then.
-    end: Position,
 }
 
 impl Journal {
@@ -582,7 +466,10 @@ impl<D: Directory> Journal<D> {
 
     /// Puts another file under the journal, for tests of what failing disks do.
     #[cfg(test)]
-    pub(super) fn replace_segment(&mut self, replace: impl FnOnce(&Segment<D>) -> Segment<D>) {
+    pub(super) fn replace_segment(
+        &mut self,
+        replace: impl FnOnce(&super::segment::Segment<D>) -> super::segment::Segment<D>,
+    ) {
         self.log.replace_segment(replace);
     }
 
@@ -698,7 +585,7 @@ impl<D: Directory> Journal<D> {
         Ok(())
     }
 
-    /// Removes files that nobody needs any more. First it is noted that they are not missed.
+    /// Removes files that no log needs any more. First it is noted that they are not missed.
     fn let_go_of(&mut self, files: &[KeptName]) -> Result<(), LogError> {
         if self.is_pinned || self.log.room_for([self.settled_record_bytes(0)].into_iter(), 0) == 0 {
             return Ok(());
@@ -778,51 +665,6 @@ pub struct Committed<D: Directory = Files> {
     pub alone: Vec<Unsynced<D>>,
 }
 
-/// How syncing files has ended.
-#[derive(Debug)]
-pub struct Settled<D: Directory = Files> {
-    /// All writes up to here are durable in their own files, or kept.
-    through: u64,
-    end: Position,
-    /// The logs whose files could not be synced.
-    held: Vec<(Whose, Held<D>)>,
-    /// Why their writes could not be kept, if so: then nothing may be noted as settled.
-    failure: Option<LogError>,
-}
-
-impl<D: Directory> Settling<D> {
-    /// How many files there are.
-    pub(super) fn files(&self) -> usize {
-        self.owed.values().map(|owed| owed.segments.len()).sum()
-    }
-
-    /// Syncs the files. A log whose file cannot be synced is refused from then on, and its writes are kept.
-    pub fn run(mut self) -> Settled<D> {
-        let mut settled = Settled { through: self.through, end: self.end, held: Vec::new(), failure: None };
-        for (number, owed) in (self.next_file..).zip(self.owed.values_mut()) {
-            let Err(error) = owed.sync() else { continue };
-            let whose = Whose::of(&owed.log);
-            tracing::error!(
-                replica = %whose.replica, %error, journal = %self.directory.path().display(),
-                "a log of which the journal holds something cannot be synced: the journal keeps that, and the replica is refused until the \
-                 log has been given it"
-            );
-            let mut writes = BytesMut::new();
-            kept::put_writes(&mut writes, &owed.log, &owed.writes);
-            let name = KeptName { whose, number };
-            let held = match kept::keep(&self.directory, name, &writes) {
-                Ok(()) => Held { files: vec![name], place: Some(owed.log.directory.clone()), is_loss: false },
-                Err(error) => {
-                    settled.failure = Some(error);
-                    Held { files: Vec::new(), place: None, is_loss: false }
-                }
-            };
-            settled.held.push((whose, held));
-        }
-        settled
-    }
-}
-
 /// What stands in a journal that is opened.
 struct Contents {
     /// The records of writes that are not settled, with their numbers.
@@ -857,7 +699,7 @@ impl Contents {
     }
 }
 
-/// Who the journal is among the logs of a node.
+/// The identity of the journal among the logs of a node.
 fn identity(cluster: u64) -> LogIdentity {
     LogIdentity { cluster, replica: ReplicaId { shard: ShardId(u32::MAX), index: ReplicaIndex(u8::MAX) } }
 }
@@ -872,7 +714,7 @@ fn unreadable(directory: &impl Directory) -> LogError {
     LogError::Corrupt { file: directory.path().to_owned(), offset: 0, what }
 }
 
-/// True if what was written can stand in a journal: it is known, all before it is durable, and somebody will rely on it.
+/// True if what was written can stand in a journal: it is known, all before it is durable, and its log acknowledges it.
 fn is_journalled<D: Directory>(unsynced: &Unsynced<D>) -> bool {
     unsynced.is_little() && unsynced.from <= unsynced.log.durable() && !unsynced.log.has_failed()
 }

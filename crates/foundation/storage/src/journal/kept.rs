@@ -166,7 +166,7 @@ pub(super) fn keep(directory: &impl Directory, name: KeptName, writes: &[u8]) ->
     contents.put_u32_le(crc32fast::hash(&contents));
     let file = directory.create_file(&text_new).map_err(LogError::io("create", &path_new))?;
     if let Err(error) = file.write_all_at(&contents, 0).and_then(|()| file.sync()) {
-        // It may hold the room that is missing. If it cannot be removed, nobody reads it.
+        // It may hold the room that is missing. If it cannot be removed, it is never read.
         let _ = directory.remove(&text_new);
         return Err(LogError::io("write to", &path_new)(error));
     }
@@ -194,7 +194,7 @@ pub(super) fn read(directory: &impl Directory, name: KeptName) -> Result<Vec<Pla
     Ok(writes.into_iter().filter(|(whose, _)| *whose == name.whose).map(|(_, place)| place).collect())
 }
 
-/// Removes files that nobody needs any more. If that fails, what they keep is done once more when the journal is opened next.
+/// Removes files that no log needs any more. If that fails, what they keep is done once more when the journal is opened next.
 pub(super) fn remove(directory: &impl Directory, names: &[KeptName]) -> Result<(), LogError> {
     for name in names {
         let file = directory.path().join(name.text());

@@ -5,7 +5,7 @@
 //! | what is found | what is done |
 //! |---|---|
 //! | the log of that incarnation | the writes are done, and synced: they are settled |
-//! | a log of another incarnation, or the node has no such replica any more | nobody needs them: they are settled |
+//! | a log of another incarnation, or the node has no such replica any more | no log needs them: they are settled |
 //! | no log, or one that cannot be read or written to, that lacks a segment, or something that it had acknowledged before; or something foreign in its place | they are *kept*, and the log is not opened in this process |
 //!
 //! A log may be away for one start only: not mounted, moved, on a disk that does not answer. It has acknowledged what stands in the journal, so that is kept
@@ -17,8 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{Bytes, BytesMut};
 use quorate_core::ReplicaId;
 
+use super::Whereabouts;
 use super::kept::{self, KeptName, Place, Whose};
-use super::{Held, Whereabouts};
+use super::settling::Held;
 use crate::directory::Directory;
 use crate::segment::{self, Segment};
 use crate::{Log, LogError, LogIdentity, recovery};
@@ -208,7 +209,7 @@ fn do_again<D: Directory>(
     if let Some(error) = wanted.unreadable.take() {
         return Err(error);
     }
-    // Nobody else may use it.
+    // No other process may use it.
     let _lock = segment::lock(directory)?;
     let first = first_of(directory, &there, identity)?;
     let needed: Vec<&Place> = wanted.writes.iter().filter(|place| place.segment >= first).collect();

@@ -84,7 +84,7 @@ fn one_log_that_cannot_be_read_keeps_no_other_away() {
     assert_eq!(node.records(1).unwrap(), ["one"]);
 }
 
-/// Whoever uses the directory elsewhere writes to it.
+/// The other process writes to it.
 #[test]
 fn a_log_that_another_process_uses_is_not_written_to() {
     let (node, incarnation) = node_with_a_record();

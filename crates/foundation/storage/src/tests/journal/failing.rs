@@ -13,7 +13,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Files have been synced and nobody has looked; something was written since; and then everything is to be settled.
+/// Files have been synced, and the desk has not looked; something was written since; and then everything is to be settled.
 #[test]
 fn to_settle_all_is_to_wait_for_what_is_under_way_alone() {
     let node = Node::new();
