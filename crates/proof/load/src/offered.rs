@@ -74,7 +74,7 @@ async fn offer(shared: Arc<Shared>, begun: Arc<AtomicU64>, per_second: f64) {
         ticks.tick().await;
         let due = (began.elapsed().as_secs_f64() * per_second) as u64;
         while begun.load(Ordering::Relaxed) < due {
-            if begun.fetch_add(1, Ordering::Relaxed) % BURST == 0 {
+            if begun.fetch_add(1, Ordering::Relaxed).is_multiple_of(BURST) {
                 tokio::task::yield_now().await;
                 while transactions.try_join_next().is_some() {}
             }

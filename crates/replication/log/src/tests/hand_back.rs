@@ -81,7 +81,7 @@ fn a_leader_hands_back_to_no_member_that_holds_less_than_was_stable_a_beat_ago()
 fn a_leader_hands_nothing_back_while_a_view_change_would_lack_others() {
     let mut world = led_by_another(5);
     world.pass(TIMING.hand_back - Duration::from_millis(150));
-    [2, 3, 4].map(|index| world.crash(index));
+    (2..5).for_each(|index| world.crash(index));
     // It is due by now, and the leader has not given up yet.
     world.pass(Duration::from_millis(130));
     assert!(world.replica(1).is_leading());
