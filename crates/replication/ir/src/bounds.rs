@@ -34,6 +34,13 @@ impl Bounds {
         self.floor = self.floor.max(floor);
         self.complete_below(floor);
         self.refuse_below(floor);
+        assert!(
+            self.floor <= self.complete && self.floor <= self.refusal,
+            "the floor {} lies above {}, below which all is complete, or {}, below which nothing is let in",
+            self.floor,
+            self.complete,
+            self.refusal
+        );
     }
 
     /// A floor is searched for below.

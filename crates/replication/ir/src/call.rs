@@ -177,6 +177,13 @@ impl<O: Operations> ConsensusCall<O> {
 
     /// Notes that FINALIZE with this verdict has been sent to the replicas of `view`.
     pub fn start_finalizing(&mut self, verdict: O::Verdict, view: View) {
+        let under_way = self.finalizing.as_ref();
+        assert!(
+            under_way.is_none_or(|known| known.view < view || known.verdict == verdict),
+            "{verdict:?} is to be final in {view:?} beside {:?}",
+            under_way.map(|known| (known.view, &known.verdict))
+        );
+        assert!(self.view() == Some(view), "FINALIZE in {view:?}, and {:?} has answered", self.view());
         self.finalizing = Some(Finalizing { verdict, view, confirmed: vec![false; self.group.replicas()] });
     }
 

@@ -623,6 +623,7 @@ fn what_was_refused_where_nothing_new_is_accepted_stays_refused() {
     };
     assert_eq!((verdict(&group, 1), verdict(&group, 2)), (false, true));
     group.step(0, |replica, desk| {
+        replica.complete_below(at(10), desk);
         replica.raise_floor(at(10), desk);
         replica.collect(usize::MAX);
     });

@@ -44,9 +44,17 @@ impl<M> Postponed<M> {
         self.bytes += bytes;
         let mut dropped = false;
         while self.requests.len() > 1 && (self.requests.len() > REQUESTS_MAX || self.bytes > BYTES_MAX) {
-            self.bytes -= self.requests.pop_front().map_or(0, |request| request.bytes);
+            let bytes = self.requests.pop_front().map_or(0, |request| request.bytes);
+            assert!(self.bytes >= bytes, "a request of {bytes} bytes waits, and {} bytes are", self.bytes);
+            self.bytes -= bytes;
             dropped = true;
         }
+        assert!(
+            self.requests.len() == 1 || self.bytes <= BYTES_MAX && self.requests.len() <= REQUESTS_MAX,
+            "{} requests of {} bytes wait",
+            self.requests.len(),
+            self.bytes
+        );
         dropped
     }
 

@@ -114,6 +114,11 @@ impl Run {
     /// The greatest place below which `count` replicas, `me` among them, have compared everything.
     fn compared_by(&self, me: usize, count: usize) -> Cursor {
         let own = self.compared[me];
+        assert!(
+            (1..=self.compared.len()).contains(&count),
+            "{count} of {} have compared",
+            self.compared.len()
+        );
         let mut all = self.compared.clone();
         all.sort_unstable_by(|one, other| other.cmp(one));
         all[count - 1].min(own)
@@ -222,6 +227,11 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
         }
         let began = self.context.now;
         let Parts { ir, protocol, state } = self.parts();
+        assert!(
+            state.search.run.is_none(),
+            "a floor at {below} is searched for beside {:?}",
+            state.search.run
+        );
         let _ = protocol.bounds_mut().take_late();
         if !ir.makes(Mistake::ComparesOnce) {
             protocol.bounds_mut().seek(below);
@@ -301,6 +311,12 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
             return;
         }
         self.refuse_below(below);
+        let Parts { ir, protocol, .. } = self.parts();
+        assert!(
+            protocol.bounds().refusal >= below || ir.makes(Mistake::SaysBeforeRefusing),
+            "what is held below {below} is told, and refused below {} only",
+            protocol.bounds().refusal
+        );
         let ir = self.member.ir();
         let (view, summary) = (ir.view(), ir.record().summary(cursor, start_of(below), settings.page_max));
         self.member.have_settled(&summary.open, self.context.now, self.outbox);
@@ -425,7 +441,10 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
 
     fn choose(&mut self, floor: Timestamp) {
         let (n, me) = (self.member.ir().group().replicas(), self.own_place());
+        let failures = self.member.ir().group().failures();
         let Some(run) = self.run() else { return };
+        assert!(floor <= run.below, "a floor at {floor} is chosen, and was searched for below {}", run.below);
+        assert!(run.refusing() >= failures, "{} others refuse what is below {floor}", run.refusing());
         let mut complete = vec![false; n];
         complete[me] = true;
         run.chosen = Some((floor, complete));
@@ -479,6 +498,11 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
             return;
         }
         let view = self.member.ir().view();
+        assert!(
+            complete[me] && self.member.ir().complete() >= floor,
+            "a floor at {floor} is raised by a replica that is complete below {}",
+            self.member.ir().complete()
+        );
         let search = &mut self.parts().state.search;
         (search.run, search.ended) = (None, Some((view, floor, complete.clone())));
         self.raise_floor(floor);

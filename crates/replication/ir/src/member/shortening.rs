@@ -119,6 +119,7 @@ pub(super) fn since_last<O: Operations, R>(
     let begun = ended.and_then(|ended| {
         records[..ended].iter().rposition(|record| matches!(record, Ok(Fact::SnapshotBegun { .. })))
     });
+    assert!(begun.is_some() || ended.is_none(), "the snapshot that ends at record {ended:?} never began");
     records.drain(..begun.unwrap_or(0));
     let ended = ended.map_or(0, |ended| ended + 1 - begun.unwrap_or(0));
     let is_unfinished = |record: &Kept<O, R>| match record {
@@ -234,6 +235,7 @@ fn write_pages<O: Operations, M: Member<O>>(
     loop {
         // What lies at the floor or above stands behind the anchor, or was carried over.
         let (page, next) = protocol.state_after(after.as_ref(), Some(floor), state.settings.page_bytes_max);
+        assert!(next.is_none() || next > after, "a snapshot goes on from {after:?} to {next:?}");
         let bytes = O::state_bytes(&page);
         state.shortening.note_page(bytes);
         step_bytes += bytes as u64;
@@ -247,6 +249,8 @@ fn write_pages<O: Operations, M: Member<O>>(
         after = next;
     }
     state.shortening.note_ended();
+    let now = protocol.bounds().floor;
+    assert!(floor <= now, "a snapshot from below {floor} on ends where the floor is {now}");
     outbox.persist(Fact::SnapshotEnded(floor).into());
     outbox.truncate();
     None

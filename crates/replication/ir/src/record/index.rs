@@ -146,7 +146,8 @@ impl Index {
         ended: Option<(Origin, u32)>,
     ) {
         let Some(known) = mark else {
-            self.by_timestamp.insert((timestamp, id));
+            let is_new = self.by_timestamp.insert((timestamp, id));
+            assert!(is_new, "{id} stands at {timestamp} already, and has no mark");
             *mark = Some(Mark { timestamp, generation: self.generation, ended });
             match ended {
                 Some(ended) => self.count((timestamp, id), ended, self.generation),
@@ -157,13 +158,15 @@ impl Index {
         if known.timestamp == timestamp && known.ended == ended {
             return;
         }
+        assert!(known.ended.is_none() || ended.is_some(), "{id} has ended, and is open again");
         match known.ended {
             Some(before) => self.discount(known.cursor(id), before, known.generation),
             None if ended.is_some() => self.close(id, *known),
             None => {}
         }
         if known.timestamp != timestamp {
-            self.by_timestamp.remove(&known.cursor(id));
+            let was_there = self.by_timestamp.remove(&known.cursor(id));
+            assert!(was_there, "{id} moves from {} to {timestamp}, and was not there", known.timestamp);
             self.by_timestamp.insert((timestamp, id));
         }
         if let Some(ended) = ended {
@@ -195,8 +198,10 @@ impl Index {
     }
 
     fn close(&mut self, id: TransactionId, mark: Mark) {
-        self.open.remove(&id);
+        let was_open = self.open.remove(&id);
+        assert!(was_open, "{id} ends, and was not open");
         if mark.generation != self.generation {
+            assert!(self.older_open > 0, "{id} is older than the log, and nothing older is open");
             self.older_open -= 1;
         }
     }
@@ -204,12 +209,19 @@ impl Index {
     /// An entry is dropped.
     pub(super) fn remove(&mut self, id: TransactionId, mark: &mut Option<Mark>) {
         let Some(known) = mark.take() else { return };
-        self.by_timestamp.remove(&known.cursor(id));
+        let was_there = self.by_timestamp.remove(&known.cursor(id));
+        assert!(was_there, "{id} goes from {}, and was not there", known.timestamp);
         match known.ended {
             Some(ended) => self.discount(known.cursor(id), ended, known.generation),
             None => self.close(id, known),
         }
         if known.generation != self.generation {
+            assert!(
+                self.older > self.older_open,
+                "of {} older entries {} are open",
+                self.older,
+                self.older_open
+            );
             self.older -= 1;
         }
     }

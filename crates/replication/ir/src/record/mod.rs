@@ -40,6 +40,14 @@ impl State {
     pub fn is_finalized(self) -> bool {
         matches!(self, State::Finalized(_))
     }
+
+    /// True if another verdict may be made final under this ballot: nothing overrules an equal or greater one.
+    fn may_yield_to(self, ballot: Ballot) -> bool {
+        match self {
+            State::Tentative => true,
+            State::Finalized(earlier) => earlier < ballot,
+        }
+    }
 }
 
 /// A recorded consensus operation.
@@ -152,6 +160,7 @@ struct Slot<O: Operations> {
 impl<O: Operations> Slot<O> {
     /// The inconsistent operation has run. Notes it if a base held the transaction as open.
     fn settle(&mut self, id: TransactionId, origins: &Origins, settled: &mut BTreeSet<TransactionId>) {
+        assert!(self.is_executed(), "{id} is settled by what has not run");
         let greatest = self.consensus.iter().filter_map(|known| origins.base(known.origin)).max();
         self.settled = self.settled.max(greatest);
         self.consensus = Vec::new();
@@ -341,11 +350,24 @@ impl<O: Operations> Record<O> {
         executed: bool,
     ) {
         let (slot, origin) = (self.slots.get_or_default(transaction), self.origins.tail());
+        if let Some(Installed { entry: known, .. }) = &slot.inconsistent {
+            assert!(known.operation == operation, "{transaction} ends as {operation:?} and as {known:?}");
+            assert!(executed || !known.executed, "{transaction} has run, and is recorded as if it had not");
+        }
         slot.inconsistent = Some(Installed { entry: InconsistentEntry { operation, executed }, origin });
         if executed {
             slot.settle(transaction, &self.origins, &mut self.settled);
         }
         slot.index(transaction, &mut self.index);
+        self.assert_indexed();
+    }
+
+    /// Whatever is recorded stands in the index, and nothing else does.
+    fn assert_indexed(&self) {
+        let (slots, places) = (self.slots.len(), self.index.by_timestamp.len());
+        assert!(slots == places, "{slots} transactions are recorded, and {places} are in the index");
+        let (open, settled) = (self.index.open.len(), self.settled.len());
+        assert!(open + settled <= slots, "of {slots} transactions {open} are open and {settled} have ended");
     }
 
     /// Notes that a recorded inconsistent operation has run.
@@ -369,7 +391,20 @@ impl<O: Operations> Record<O> {
         let consensus = &mut slot.consensus;
         let installed = Installed { entry, origin };
         match consensus.binary_search_by_key(&installed.entry.number, |known| known.entry.number) {
-            Ok(at) => consensus[at] = installed,
+            Ok(at) => {
+                let (known, entry) = (&consensus[at].entry, &installed.entry);
+                // A restart meets what was settled, collected, and refused when it was proposed once more.
+                let is_refused = !O::is_favourable(&entry.verdict);
+                assert!(
+                    entry.state.is_finalized() || !known.state.is_finalized() || is_refused,
+                    "{id}#{} is final as {:?} and recorded as {:?}, tentatively",
+                    entry.number,
+                    known.verdict,
+                    entry.verdict,
+                    id = transaction
+                );
+                consensus[at] = installed;
+            }
             Err(at) => {
                 // Nearly always the only one.
                 consensus.reserve_exact(1);
@@ -383,6 +418,12 @@ impl<O: Operations> Record<O> {
     pub fn finalize_consensus(&mut self, id: OperationId, verdict: O::Verdict, ballot: Ballot) {
         let Some(slot) = self.slots.get_mut(id.transaction) else { return };
         if let Some(known) = slot.consensus.iter_mut().find(|known| known.entry.number == id.number) {
+            assert!(
+                known.entry.verdict == verdict || known.entry.state.may_yield_to(ballot),
+                "{id} is {:?} as {:?}, and is made final by {ballot:?} as {verdict:?}",
+                known.entry.state,
+                known.entry.verdict
+            );
             known.entry.verdict = verdict;
             known.entry.state = State::Finalized(ballot);
             known.origin = self.origins.tail();
@@ -501,6 +542,7 @@ impl<O: Operations> Record<O> {
                 self.slots.remove(transaction);
             }
         }
+        self.assert_indexed();
         forgotten
     }
 
@@ -523,6 +565,7 @@ impl<O: Operations> Record<O> {
                 slot.index(*id, &mut self.index);
             }
         }
+        self.assert_indexed();
     }
 
     /// The base of a view holds a transaction as open that has ended here.
@@ -586,6 +629,7 @@ impl<O: Operations> Record<O> {
                 self.slots.remove(cursor.1);
             }
         }
+        self.assert_indexed();
         if passed.len() == max { passed.last().copied() } else { None }
     }
 
@@ -601,6 +645,7 @@ impl<O: Operations> Record<O> {
                 self.slots.remove(transaction);
             }
         }
+        self.assert_indexed();
     }
 
     /// Sets the lineage to what it was when the record was written down.
@@ -679,6 +724,11 @@ impl<O: Operations> Record<O> {
     /// they brought is known only to have come with `view`.
     pub fn enter_lineage(&mut self, since: Option<View>, view: View) {
         self.lineage.retain(|ancestor| Some(*ancestor) <= since);
+        assert!(
+            self.lineage.last() < Some(&view),
+            "the base of {view:?} is built on that of {:?}",
+            self.lineage.last()
+        );
         self.lineage.push(view);
         let surplus = self.lineage.len().saturating_sub(LINEAGE_MAX);
         self.lineage.drain(..surplus);

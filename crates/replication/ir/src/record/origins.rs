@@ -63,6 +63,11 @@ impl Origins {
         }
         self.tail = Origin(self.views.len() as u32);
         self.views.push(None);
+        assert!(
+            !settled.contains(&self.tail),
+            "what is recorded from now on is taken for a part of {view:?}"
+        );
+        assert!(self.base(self.tail).is_none(), "what is recorded from now on is no part of the tail");
         settled
     }
 

@@ -87,6 +87,7 @@ impl<T> TransactionPages<T> {
         let Some(entries) = self.pages.get_mut(&page) else { return };
         if let Ok(at) = find(entries, place) {
             entries.remove(at);
+            assert!(self.len > 0, "{id} goes, and nothing is counted");
             self.len -= 1;
             if entries.is_empty() {
                 self.pages.remove(&page);

@@ -93,6 +93,7 @@ impl<O: Operations> Replica<O> {
         while self.has_arrived() && self.is_member() && !self.group.contains(self.leader_of(view)) {
             view = view.next()?;
         }
+        assert!(view.epoch() >= self.since(), "{view:?} is of an epoch before {:?}", self.since());
         Some(view)
     }
 
@@ -123,6 +124,12 @@ impl<O: Operations> Replica<O> {
 
     /// True if so many suffice to start a view, the latest of whose records is that of the view `greatest`.
     pub(super) fn suffice(&self, count: Count, greatest: Option<View>) -> bool {
+        let previous_max = self.succession.previous.map_or(0, |tenure| tenure.members.replicas());
+        assert!(
+            count.members <= self.group.replicas() && count.previous <= previous_max,
+            "{count:?} replicas have been heard of {} members and {previous_max} before them",
+            self.group.replicas()
+        );
         if count.members < self.group.majority() {
             return false;
         }
@@ -141,6 +148,12 @@ impl<O: Operations> Replica<O> {
         self.group = succession.present.members;
         self.everybody = succession.everybody();
         self.change.arrived.clear();
+        assert!(
+            self.group.iter().all(|member| self.everybody.contains(&member)),
+            "some of {:?} would never lead: turns are taken by {:?}",
+            self.group,
+            self.everybody
+        );
     }
 
     /// The group goes on with other members, from an epoch on that is later than the present one. The host has made that
@@ -159,6 +172,13 @@ impl<O: Operations> Replica<O> {
                 self.enter_view_change(first, host);
             }
         }
+        assert!(
+            self.view.epoch() >= self.since() || matches!(self.status, Status::Recovering | Status::Retired),
+            "{:?} in {:?} after a change of the group at {:?}",
+            self.status,
+            self.view,
+            self.since()
+        );
     }
 
     /// True if this replica is a member, or was one before the last change and can tell what was agreed on then.
@@ -200,6 +220,12 @@ impl<O: Operations> Replica<O> {
             return;
         }
         self.change.arrived.insert(from);
+        assert!(
+            self.change.arrived.len() <= self.group.replicas(),
+            "{:?} have arrived of {:?}",
+            self.change.arrived,
+            self.group
+        );
         if self.change.arrived.len() >= self.group.majority() {
             self.retire(host);
         }
@@ -217,6 +243,7 @@ impl<O: Operations> Replica<O> {
     }
 
     pub(super) fn retire<H: Host<O>>(&mut self, host: &mut H) {
+        assert!(!self.is_member(), "{:?} retires, and is a member of {:?}", self.me, self.group);
         self.status = Status::Retired;
         self.change.forget();
         host.cancel_view_change_timer();

@@ -62,11 +62,18 @@ impl<O: Operations> Replica<O> {
             self.complete = timestamp;
             host.persist(Fact::Completed(timestamp));
         }
+        let known = host.protocol().bounds().complete;
+        assert!(known >= self.complete, "complete below {}, and told to be so below {known}", self.complete);
     }
 
     /// Raises the floor, durably, to a timestamp below which this replica is complete and f + 1 have said that they are.
     pub fn raise_floor<H: Host<O>>(&mut self, floor: Timestamp, host: &mut H) {
         if floor > self.floor {
+            assert!(
+                floor <= self.complete || self.makes(Mistake::CollectsAlone),
+                "a floor of {floor} where all is complete below {}",
+                self.complete
+            );
             host.persist(Fact::FloorRaised(floor));
             self.set_floor(floor, host.protocol());
         }
@@ -78,6 +85,14 @@ impl<O: Operations> Replica<O> {
         self.collecting = Some(None);
         protocol.bounds_mut().raise_floor(self.floor);
         protocol.on_floor(self.floor);
+        let bounds = protocol.bounds();
+        assert!(
+            bounds.floor == self.floor && self.floor <= self.complete,
+            "the floor {} is {} to the protocol, and all is complete below {}",
+            self.floor,
+            bounds.floor,
+            self.complete
+        );
     }
 
     /// Drops what the floor makes superfluous; looks at `max` transactions at most, and names those of which it drops an
@@ -85,6 +100,11 @@ impl<O: Operations> Replica<O> {
     pub fn collect(&mut self, max: usize) -> bool {
         let Some(after) = self.collecting.filter(|_| !self.is_read_from()) else { return false };
         let next = self.record.collect(after, self.floor, max);
+        assert!(
+            next.is_none_or(|next| Some(next) > after && next.0 < self.floor),
+            "collecting goes on from {after:?} to {next:?} below {}",
+            self.floor
+        );
         self.collecting = next.map(Some);
         next.is_some()
     }
@@ -108,6 +128,7 @@ impl<O: Operations> Replica<O> {
             host.persist(self.recorded(transaction, &operation, true));
             self.record.record_inconsistent(transaction, operation, true);
         }
+        assert!(self.record.is_executed(transaction), "{transaction} was learned and has not run");
     }
 
     /// Replaces what this replica has below `floor` by the state of another.
@@ -117,6 +138,7 @@ impl<O: Operations> Replica<O> {
         states: impl IntoIterator<Item = O::State>,
         protocol: &mut P,
     ) {
+        assert!(floor >= self.floor, "state below {floor} in place of that below {}", self.floor);
         protocol.forget_state_below(floor);
         protocol.install_states(states);
         self.record.forget_below(floor);

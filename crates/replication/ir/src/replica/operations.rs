@@ -31,6 +31,7 @@ impl<O: Operations> Replica<O> {
             return;
         }
         let transaction = id.transaction;
+        let timestamp = O::inconsistent_timestamp(&operation);
         // Where nothing is held there is nothing to let go of, and an operation that leaves nothing behind either does nothing.
         let holds = || self.record.consensus_of(transaction).any(|known| O::is_favourable(&known.verdict));
         let does_nothing = |operation: &O::Inconsistent| {
@@ -48,7 +49,7 @@ impl<O: Operations> Replica<O> {
             }
             Some(_) => {}
             // What ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
-            None if self.is_settled(transaction, O::inconsistent_timestamp(&operation)) => {}
+            None if self.is_settled(transaction, timestamp) => {}
             None => {
                 let executed = runs(&operation);
                 if executed {
@@ -58,6 +59,11 @@ impl<O: Operations> Replica<O> {
                 self.record.record_inconsistent(transaction, operation, executed);
             }
         }
+        assert!(
+            self.record.inconsistent(transaction).is_some() || timestamp < self.floor,
+            "{transaction} at {timestamp} is said to be recorded, and is not, above the floor {}",
+            self.floor
+        );
         host.send(from, Message::InconsistentReply { id, view: self.view });
     }
 
@@ -98,6 +104,7 @@ impl<O: Operations> Replica<O> {
             host.persist(Fact::InconsistentExecuted(id.transaction));
             self.record.mark_executed(id.transaction);
         }
+        assert!(self.record.is_executed(id.transaction), "{id} is confirmed and has not run");
         host.send(from, Message::Confirm { id, view: self.view, verdict: None, finalized: false });
     }
 
@@ -143,6 +150,8 @@ impl<O: Operations> Replica<O> {
             state: State::Tentative,
         };
         self.record.record_consensus(id.transaction, entry);
+        let recorded = self.record.consensus(id).map(|known| &known.verdict);
+        assert!(recorded == Some(&verdict), "{verdict:?} is answered to {id}, and {recorded:?} is recorded");
         Some(Answer { verdict, finalized: false, is_new: true })
     }
 
@@ -186,6 +195,11 @@ impl<O: Operations> Replica<O> {
                 host.protocol().finalize_consensus(id, &known.operation, &verdict, false);
                 host.persist(Fact::ConsensusFinalized { id, verdict: verdict.clone(), ballot });
                 self.record.finalize_consensus(id, verdict, ballot);
+                let state = self.record.consensus(id).map(|known| known.state);
+                assert!(
+                    state == Some(State::Finalized(ballot)),
+                    "{id} was made final by {ballot:?} and is {state:?}"
+                );
             }
         }
         let implied = || {

@@ -257,6 +257,13 @@ impl<O: Operations> Collected<O> {
                 outlined.filter(|(index, stretch)| !self.parts.contains_key(index) && is_held(stretch));
             self.kept = held.map(|(index, stretch)| (index, stretch.range)).collect();
         }
+        assert!(
+            self.parts.len() + self.kept.len() <= self.count as usize,
+            "{} parts have arrived and {} are held, of {}",
+            self.parts.len(),
+            self.kept.len(),
+            self.count
+        );
         true
     }
 
@@ -292,6 +299,10 @@ impl<O: Operations> Collected<O> {
             pages.push(state);
             *known = to;
         }
+        assert!(
+            known.as_ref().is_none_or(|known| !early.contains_key(known)),
+            "the page behind {known:?} waits for itself"
+        );
         true
     }
 
@@ -302,6 +313,7 @@ impl<O: Operations> Collected<O> {
         let under_way = self.missing_in(0..asked).take(window).count();
         let next: Vec<u32> = self.missing_in(asked..self.count).take(window - under_way).collect();
         self.asked = next.last().map_or(self.asked, |last| Some(last + 1));
+        assert!(self.asked >= Some(asked), "{asked} parts had been asked for, and {:?} are", self.asked);
         ranges(next)
     }
 
@@ -316,6 +328,12 @@ impl<O: Operations> Collected<O> {
     }
 
     pub(super) fn into_received(self) -> Received<O> {
+        assert!(
+            self.is_complete(),
+            "{} of {} parts are taken for the whole",
+            self.parts.len() + self.kept.len(),
+            self.count
+        );
         Received {
             pages: self.parts.into_values().filter(|page| !page.is_empty()).collect(),
             states: self.states.pages,

@@ -51,6 +51,7 @@ impl<O: Operations> Replica<O> {
     pub(super) fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {
         // A repeated query keeps its nonce and what it was told: on slow links the answers to the first arrive after it was
         // repeated. Who had lost its record then may have it back by now.
+        assert!(self.status == Status::Recovering, "{:?} asks which life it is", self.status);
         let query = self.change.query.take();
         self.change.forget();
         let mut query = query.unwrap_or_else(|| Query::new(host.nonce(), 0));
@@ -72,8 +73,13 @@ impl<O: Operations> Replica<O> {
         if !lost {
             self.note_life(from, life, host);
         }
-        let life = self.life_of(from);
-        host.send_to_replica(from, Message::ViewQueryReply { nonce, view: self.view, lost, life });
+        let known = self.life_of(from);
+        let forgets = self.makes(Mistake::ForgetsLives);
+        assert!(
+            lost || forgets || known >= life,
+            "life {life} of {from:?} was to be noted, and {known} is the latest known"
+        );
+        host.send_to_replica(from, Message::ViewQueryReply { nonce, view: self.view, lost, life: known });
     }
 
     /// Another replica tells its view, and of which life of this one it knows.
@@ -98,6 +104,12 @@ impl<O: Operations> Replica<O> {
             return host.ignored(reasons::LIFE);
         }
         query.answers.insert(from, Answer { view, lost, life });
+        assert!(
+            query.answers.len() < self.group.replicas(),
+            "{} others have answered in a group of {}",
+            query.answers.len(),
+            self.group.replicas()
+        );
         let lost = 1 + query.answers.values().filter(|answer| answer.lost).count();
         let asked = query.life;
         let counts = |answer: &&Answer| !answer.lost && (answer.life >= asked || forgets);
@@ -112,7 +124,9 @@ impl<O: Operations> Replica<O> {
         if asked == 0 || life > asked {
             // One that has noted a later life than this would not let this one count.
             let life = life.max(self.life_of(self.me)) + 1;
+            assert!(life > asked, "life {life} follows {asked}");
             self.note_life(self.me, life, host);
+            assert!(self.life_of(self.me) == life, "life {life} has begun, and is not noted");
             self.change.query = Some(Query::new(host.nonce(), life));
             self.send_view_query(host);
             return;

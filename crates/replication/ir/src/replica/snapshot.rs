@@ -20,6 +20,11 @@ impl<O: Operations> Replica<O> {
         let (view, lineage) = (self.view, self.record.lineage().to_vec());
         let (floor, complete, lives) = (self.floor, self.complete, self.lives.clone());
         let supplement = host.protocol().contribution();
+        assert!(
+            floor <= complete,
+            "a snapshot from below {floor} on, where all is complete below {complete}"
+        );
+        assert!(lineage.last() <= Some(&view), "a snapshot in {view:?} of the record of {lineage:?}");
         host.persist(Fact::SnapshotBegun { view, lineage, floor, complete, lives, supplement });
     }
 
@@ -45,6 +50,10 @@ impl<O: Operations> Replica<O> {
         host: &mut H,
     ) -> Option<Cursor> {
         let (ended, next) = self.record.older_ended(after, to, max);
+        assert!(
+            next.is_none_or(|next| Some(next) > after && next <= to),
+            "carried over from {after:?} to {next:?}, beyond {to:?}"
+        );
         for (transaction, operation) in ended {
             let operation = operation.clone();
             host.persist(Fact::InconsistentRecorded { transaction, operation, executed: true });

@@ -261,6 +261,7 @@ impl<O: Operations> Replica<O> {
         if self.status == Status::Normal {
             self.status = Status::ViewChanging;
         }
+        assert!(self.status != Status::Normal, "a replica that leaves for {view:?} is silent");
         host.persist(Fact::ViewEntered(view));
         host.on_view_changing(view);
         host.set_view_change_timer(self.attempt_timeout());
@@ -283,6 +284,12 @@ impl<O: Operations> Replica<O> {
 
     fn send_do_view_change<H: Host<O>>(&mut self, host: &mut H) {
         let leader = self.leader_of(self.view);
+        assert!(
+            self.last_normal() < Some(self.view),
+            "what is handed over to the leader of {:?} is the record of {:?}",
+            self.view,
+            self.last_normal()
+        );
         if leader == self.me {
             // Its own tail is in its record.
             let mut collected = Collected::new(Part::WHOLE, self.window());
@@ -535,6 +542,12 @@ impl<O: Operations> Replica<O> {
             !is_merged || record.holds_stretch(stretch, Scope::Tail, outline.floor)
         });
         let (series, next) = (contribution.collected.series(), contribution.collected.next());
+        assert!(
+            self.change.contributions.len() <= self.everybody.len(),
+            "{} have handed over their records, of {:?}",
+            self.change.contributions.len(),
+            self.everybody
+        );
         if part.count > 1 {
             self.on_transfer_progress(is_new, host);
         }
@@ -574,7 +587,15 @@ impl<O: Operations> Replica<O> {
             })
             .partition(|(_, known)| self.is_behind(known));
         let count = |known: Vec<(&ReplicaIndex, _)>| self.count(known.into_iter().map(|(index, _)| *index));
-        Heard { followers: count(followers), ahead: count(ahead) }
+        let heard = Heard { followers: count(followers), ahead: count(ahead) };
+        assert!(
+            heard.followers.with(heard.ahead).members <= self.group.replicas(),
+            "{:?} follow and {:?} are ahead, in a group of {}",
+            heard.followers,
+            heard.ahead,
+            self.group.replicas()
+        );
+        heard
     }
 
     /// True if this replica could lead if it were not behind. Others may come that are no further: it waits for them, but
@@ -593,6 +614,12 @@ impl<O: Operations> Replica<O> {
     /// Merges what was handed over, and is normal in the new view.
     fn lead<H: Host<O>>(&mut self, host: &mut H) {
         let greatest = self.last_normal();
+        assert!(self.leader_of(self.view) == self.me, "{:?} leads {:?} out of turn", self.me, self.view);
+        assert!(
+            greatest < Some(self.view) && self.status != Status::Normal,
+            "{:?} is started anew by a replica that was normal in {greatest:?}",
+            self.view
+        );
         let contributions = std::mem::take(&mut self.change.contributions);
         let mut tails: Vec<RecordPage<O>> = Vec::new();
         let mut receivers = Vec::new();
@@ -690,6 +717,16 @@ impl<O: Operations> Replica<O> {
         }
         for known in entries.values_mut() {
             known.consensus.sort_unstable_by_key(|entry| entry.number);
+            assert!(
+                known.consensus.is_sorted_by(|one, other| one.number < other.number),
+                "an operation was settled twice: {:?}",
+                known.consensus
+            );
+            assert!(
+                known.consensus.iter().all(|entry| entry.state.is_finalized()),
+                "an operation was left open: {:?}",
+                known.consensus
+            );
         }
         RecordPage { entries: entries.into_iter().collect() }
     }
@@ -703,6 +740,12 @@ impl<O: Operations> Replica<O> {
         host: &mut H,
     ) {
         let view = self.view;
+        assert!(since < Some(view), "{view:?} is built from the record of {since:?}");
+        assert!(
+            self.record.last_normal() == Some(view),
+            "{view:?} begins with the record of {:?}",
+            self.record.last_normal()
+        );
         self.restarted = false;
         self.change.forget();
         self.change.failed_views = 0;
@@ -730,6 +773,12 @@ impl<O: Operations> Replica<O> {
     /// Sends a replica what it lacks of this view's record, and state in place of what has been collected of it.
     fn send_start_view<H: Host<O>>(&mut self, to: Receiver, host: &mut H) {
         let slot = to.index;
+        assert!(
+            self.has_started() && slot != self.me,
+            "{:?} is told to begin by a replica that has the record of {:?}",
+            self.view,
+            self.last_normal()
+        );
         let passed_on = self.change.passed_on.get_mut(&slot);
         if let Some(passed_on) = passed_on.filter(|known| known.receiver == to) {
             // It is on its way, or some of it has been lost: then the receiver will say what.
@@ -894,6 +943,10 @@ impl<O: Operations> Replica<O> {
         for _ in 0..STATE_PAGES_AT_ONCE {
             let Some(from_here) = after.take() else { return };
             let (state, to) = host.protocol().state_after(Some(&from_here), None, self.state_bytes_max());
+            assert!(
+                to.as_ref().is_none_or(|to| *to > from_here),
+                "state goes on from {from_here:?} to {to:?}"
+            );
             after.clone_from(&to);
             host.send_to_replica(from, Message::StatePage { view, series, after: from_here, state, to });
         }

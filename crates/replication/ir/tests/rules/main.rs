@@ -428,6 +428,7 @@ impl Member {
 
     /// Everything below has ended here, is collected and forgotten.
     fn collects(&mut self, floor: u64) {
+        self.replica.complete_below(at(floor), &mut self.desk);
         self.replica.raise_floor(at(floor), &mut self.desk);
         while self.replica.collect(usize::MAX) {}
     }
