@@ -79,6 +79,7 @@ impl Clocks {
         let fresh = |member: &ReplicaIndex| self.heard.get(member).filter(|heard| now - heard.at <= age_max);
         let heard = others.filter_map(|member| Some((*member, fresh(member)?.lead.unwrap_or(own))));
         let mut leads: Vec<(ReplicaIndex, i128)> = heard.collect();
+        assert!(leads.len() <= membership.members().len(), "{leads:?} are clocks of {membership:?}");
         leads.push((me, own));
         leads.sort_by_key(|lead| std::cmp::Reverse(lead.1));
         Comparison { leads, own, enough: membership.group().majority(), now }

@@ -167,7 +167,19 @@ impl<P: Payload> Entries<P> {
         );
         self.shape.push(entry.view);
         self.entries.push_back(entry);
+        self.assert_shaped();
         self.shape.last
+    }
+
+    /// There are as many entries as the shape of the log has beyond its base.
+    fn assert_shaped(&self) {
+        let (entries, shape) = (self.entries.len() as u64, &self.shape);
+        assert!(
+            shape.base.0 + entries == shape.last.0,
+            "{entries} entries follow {:?}, and the last is {:?}",
+            shape.base,
+            shape.last
+        );
     }
 
     /// Drops the entries after a position.
@@ -175,6 +187,7 @@ impl<P: Payload> Entries<P> {
         let kept = last.0.checked_sub(self.shape.base.0).expect("what is forgotten is stable");
         self.shape.truncate(last);
         self.entries.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        self.assert_shaped();
     }
 
     /// Forgets the entries up to a position.
@@ -184,6 +197,7 @@ impl<P: Payload> Entries<P> {
             self.entries.drain(..(base.0 - self.shape.base.0) as usize);
             self.shape.forget_until(base);
         }
+        self.assert_shaped();
     }
 
     /// Nothing is left of a log but the view of its last entry.

@@ -20,6 +20,8 @@ pub(super) struct Notices {
 impl Notices {
     fn await_durable(&mut self, durable: Durable) -> PersistToken {
         self.last += 1;
+        let latest = self.awaited.last_key_value().map(|(_, latest)| *latest);
+        assert!(latest <= Some(durable), "{durable:?} becomes durable behind {latest:?}");
         self.awaited.insert(self.last, durable);
         PersistToken(self.last)
     }

@@ -244,6 +244,18 @@ impl<M: LogMachine> Member<M> {
                 break;
             }
         }
+        assert!(
+            self.applied == self.replica.stable(),
+            "the machine was given entries up to {:?}, and {:?} is stable",
+            self.applied,
+            self.replica.stable()
+        );
+        assert!(
+            self.leading.is_none_or(|(view, _)| view == self.replica.view() && self.replica.is_leading()),
+            "the machine leads {:?}, and its replica is in {}",
+            self.leading,
+            self.replica.view()
+        );
         if self.replica.bytes_since_snapshot() >= self.snapshot_bytes {
             self.ask_log(context, outbox, |replica, acts| {
                 replica.begin_snapshot(acts);
@@ -255,6 +267,11 @@ impl<M: LogMachine> Member<M> {
     fn pass_on(&mut self, told: Told<M>, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         match told {
             Told::Stable(position, item) => {
+                assert!(
+                    position == self.applied.next(),
+                    "the machine is given the entry at {position:?} after that at {:?}",
+                    self.applied
+                );
                 // That the group goes on with others the replica hears from the log.
                 if let Item::Own(entry) = item {
                     self.ask_machine(outbox, |machine, log, said| {
@@ -264,10 +281,14 @@ impl<M: LogMachine> Member<M> {
                 self.note_applied(position);
             }
             Told::State(base, pages) => {
+                assert!(base >= self.applied, "the machine goes from {:?} back to {base:?}", self.applied);
                 self.machine.replace_state(base, pages);
                 self.note_applied(base);
             }
-            Told::Leading(view) => self.leading = Some((view, false)),
+            Told::Leading(view) => {
+                assert!(self.leading.is_none(), "{view} is led beside {:?}", self.leading);
+                self.leading = Some((view, false));
+            }
             Told::Deposed => {
                 if self.leading.take().is_some_and(|(_, is_known)| is_known) {
                     outbox.emit(Part::Log(LogEvent::Deposed));

@@ -84,6 +84,11 @@ impl<P: Payload> Replica<P> {
             return None;
         }
         let entry = self.entries.get(base)?;
+        assert!(
+            self.stable >= base || self.rules.has(Plant::EpochBeginsEarly),
+            "an epoch begins behind {base:?}, and {:?} is stable",
+            self.stable
+        );
         let membership = entry.payload.next_group()?.clone();
         Some(Beginning { membership, base, view: entry.view })
     }
@@ -223,6 +228,8 @@ impl<P: Payload> Replica<P> {
 
     /// Leaves the present epoch. What is needed for the next, somebody has.
     fn go_on_to<H: Host<P>>(&mut self, beginning: Beginning, from: ReplicaIndex, shape: Shape, host: &mut H) {
+        let (epoch, next) = (self.membership().epoch(), beginning.membership.epoch());
+        assert!(next > epoch || self.is_waiting(), "{epoch:?} goes on with {next:?}");
         self.stop_leading(host);
         self.clocks.forget();
         let base = beginning.base;
@@ -254,6 +261,8 @@ impl<P: Payload> Replica<P> {
 
     /// The group goes on without this replica. What it has, members may want.
     fn retire<H: Host<P>>(&mut self, host: &mut H) {
+        let membership = self.membership();
+        assert!(!membership.contains(self.me), "{:?} retires, and is one of {membership:?}", self.me);
         (self.status, self.recovery) = (Status::Retired, None);
         host.cancel_timer(Timer::Silence);
         let base = self.beginning.base;

@@ -134,6 +134,7 @@ impl<P: Payload> Replica<P> {
         stable: Position,
         host: &mut H,
     ) {
+        assert!(shape.is_sound(), "a log is taken over that cannot be: {shape:?}");
         let kept = self.entries.shape().common(&shape);
         if kept.is_some_and(|kept| kept < self.stable) {
             // One of the two has the log of another replica, or a disk that has forgotten.
@@ -230,6 +231,11 @@ impl<P: Payload> Replica<P> {
             }
             joining.received.push(entry);
         }
+        assert!(
+            joining.reached() == Some(position) && position <= joining.shape.last,
+            "entries up to {position:?} have come of a log up to {:?}",
+            joining.shape.last
+        );
         self.changing.note_progress();
         self.go_on_joining(host);
     }
@@ -302,11 +308,19 @@ impl<P: Payload> Replica<P> {
             self.view,
             self.stable
         );
+        assert!(
+            kept.0 + received.len() as u64 == shape.last.0,
+            "{} begins with {} entries after {kept:?}, of a log up to {:?}",
+            self.view,
+            received.len(),
+            shape.last
+        );
         let begins = matches!(self.recovery, Some(Recovery::Arriving { .. }));
         if let Some(Arriving { base, base_view, .. }) = state.as_ref().filter(|_| begins) {
             self.view = self.view_of_arrival(*base, *base_view);
         }
         let view = self.view;
+        assert!(view.is_of(self.membership().epoch()), "{view} begins in {:?}", self.membership().epoch());
         let pages = state.iter().flat_map(|arriving| &arriving.pages);
         for (page, state) in (0..).zip(pages) {
             host.persist(Fact::ViewState { view, page, state: state.clone() });
@@ -325,6 +339,13 @@ impl<P: Payload> Replica<P> {
         for entry in received {
             self.entries.push(entry);
         }
+        assert!(
+            self.entries.last() == shape.last && (self.last_normal <= view || !self.is_member),
+            "{view} begins with the log up to {:?}, after {}, and was told of one up to {:?}",
+            self.entries.last(),
+            self.last_normal,
+            shape.last
+        );
         (self.status, self.last_normal) = (Status::Normal, view);
         (self.is_member, self.is_lost, self.recovery) = (true, false, None);
         if begins {

@@ -25,7 +25,9 @@ pub(super) struct Promise {
 impl Promise {
     /// The leader has been heard.
     pub(super) fn renew(&mut self, now: Instant, timing: &Timing) {
-        self.until = Some(now + timing.lease + rate_error(timing));
+        let until = now + timing.lease + rate_error(timing);
+        assert!(until >= now + timing.lease, "a promise until {until:?} ends before the lease");
+        self.until = Some(until);
     }
 
     /// The leader has given its leases up, or another leads.
@@ -68,7 +70,8 @@ impl Lease {
         while self.spoken.first_entry().is_some_and(|entry| *entry.get() + timing.lease < now) {
             self.spoken.pop_first();
         }
-        self.spoken.insert(self.beat, now);
+        let before = self.spoken.insert(self.beat, now);
+        assert!(before.is_none(), "beat {} has begun at {before:?}", self.beat);
     }
 
     /// A beat is taken to have begun when its answer comes: a plant.
@@ -86,6 +89,7 @@ impl Lease {
         let known = self.answered.entry(from).or_default();
         *known = beat.max(*known);
         let counts = self.heard_by(others_needed);
+        assert!(counts <= self.beat, "beat {counts} was heard, and {} was the last", self.beat);
         // Of what lies before, the latest says it all.
         self.spoken = self.spoken.split_off(&counts);
     }
@@ -102,7 +106,9 @@ impl Lease {
     pub(super) fn until(&self, others_needed: usize, timing: &Timing) -> Option<Instant> {
         let heard = self.heard_by(others_needed);
         let spoken = self.spoken.get(&heard)?;
-        Some(*spoken + timing.lease.saturating_sub(rate_error(timing)))
+        let until = *spoken + timing.lease.saturating_sub(rate_error(timing));
+        assert!(until <= *spoken + timing.lease, "a lease from {spoken:?} lasts until {until:?}");
+        Some(until)
     }
 }
 

@@ -412,6 +412,12 @@ impl<P: Payload> Replica<P> {
         }
         self.snapshots.base = self.entries.shape().base;
         self.stable = self.snapshots.base;
+        assert!(
+            self.last_normal <= self.view,
+            "the replica took part in {}, and was never in a later view than {}",
+            self.last_normal,
+            self.view
+        );
     }
 
     fn take_in(&mut self, fact: Fact<P>, arrived: &mut Arrived<P>) {
@@ -467,6 +473,11 @@ impl<P: Payload> Replica<P> {
                 {
                     self.entries.push(entry);
                 }
+                assert!(
+                    self.entries.last() == last,
+                    "{view} was begun with the log up to {last:?}, of which {:?} is on disk",
+                    self.entries.last()
+                );
                 (self.view, self.last_normal, self.status) = (view, view, Status::Normal);
                 self.is_member = true;
             }
@@ -679,6 +690,18 @@ impl<P: Payload> Replica<P> {
             let entry = self.entries.get(self.stable).expect("what lies before the last entry is there");
             host.on_stable(self.stable, &entry.payload);
         }
+        assert!(
+            self.stable <= self.entries.last(),
+            "{:?} is stable, and the log ends at {:?}",
+            self.stable,
+            self.entries.last()
+        );
+        assert!(
+            self.stable >= self.entries.shape().base,
+            "{:?} is stable, and more is forgotten: {:?}",
+            self.stable,
+            self.entries.shape().base
+        );
         self.note_end(host);
     }
 }

@@ -68,6 +68,7 @@ impl Leading {
 
     /// Notes how far the disk has come; true if it has made nothing durable since `then` of what it was given.
     fn is_disk_silent(&mut self, now: Instant, patience: Duration) -> bool {
+        assert!(self.durable <= self.written, "{:?} is durable, of {:?}", self.durable, self.written);
         if self.durable >= self.written {
             self.waiting_for_disk = None;
             return false;
@@ -138,6 +139,12 @@ impl Peer {
         self.matched = self.matched.max(upto);
         self.sent = self.sent.max(self.matched);
         while let Some(sent) = self.in_flight.pop_front_if(|sent| sent.upto <= self.matched) {
+            assert!(
+                self.in_flight_bytes >= sent.bytes,
+                "{} bytes have arrived, and {} were on their way",
+                sent.bytes,
+                self.in_flight_bytes
+            );
             self.in_flight_bytes -= sent.bytes;
         }
         assert!(!self.in_flight.is_empty() || self.in_flight_bytes == 0, "bytes of nothing are on their way");
@@ -150,6 +157,7 @@ impl Peer {
 
     /// Entries up to here, of so many bytes, are on their way.
     fn note_sent(&mut self, upto: Position, bytes: usize) {
+        assert!(upto > self.sent, "entries up to {upto:?} are sent, after those up to {:?}", self.sent);
         self.sent = upto;
         self.in_flight.push_back(Sent { upto, bytes });
         self.in_flight_bytes += bytes;
@@ -164,6 +172,7 @@ impl Peer {
             self.in_flight_bytes = 0;
         }
         self.at_beat = (self.matched, self.sent);
+        assert!(self.matched <= self.sent, "{:?} has arrived, and {:?} was sent", self.matched, self.sent);
     }
 }
 
@@ -177,6 +186,7 @@ impl<P: Payload> Replica<P> {
         if comes_too_late || self.is_ending() {
             return None;
         }
+        assert!(self.status == Status::Normal, "an entry is appended while {:?}", self.status);
         Some(self.entries.push(Entry { view: self.view, payload }))
     }
 
@@ -201,6 +211,12 @@ impl<P: Payload> Replica<P> {
             return false;
         };
         let entries = self.entries.between(leading.written, last, usize::MAX);
+        assert!(
+            entries.len() as u64 == last.0 - leading.written.0,
+            "{} entries are written down, of those after {:?} and up to {last:?}",
+            entries.len(),
+            leading.written
+        );
         leading.written = last;
         for entry in &entries {
             self.snapshots.note_bytes(entry.payload.bytes());
@@ -285,12 +301,25 @@ impl<P: Payload> Replica<P> {
         self.is_known_to_disk = true;
         if let Some(leading) = &mut self.leading {
             leading.durable = leading.durable.max(durable.upto);
+            assert!(
+                leading.durable <= leading.written,
+                "{:?} is durable, and {:?} was written",
+                leading.durable,
+                leading.written
+            );
             self.count_acknowledged(host);
         }
     }
 
     /// Begins to lead the view, whose log this replica holds.
     pub(super) fn lead<H: Host<P>>(&mut self, host: &mut H) {
+        assert!(self.leader(self.view) == self.me, "{:?} leads {} out of turn", self.me, self.view);
+        assert!(
+            self.status == Status::Normal && self.leading.is_none(),
+            "{} is led anew while {:?}",
+            self.view,
+            self.status
+        );
         let last = self.entries.last();
         let now = host.now();
         let peers = self.others().map(|other| (other, Peer::new(now, last))).collect();
@@ -396,6 +425,11 @@ impl<P: Payload> Replica<P> {
         if !entries.is_empty() {
             let bytes = entries.iter().map(|entry| entry.payload.bytes()).sum();
             peer.note_sent(Position(after.0 + entries.len() as u64), bytes);
+            assert!(
+                peer.in_flight.len() <= self.limits.in_flight.max(1),
+                "{} messages are on their way to {to:?}",
+                peer.in_flight.len()
+            );
         }
         let (view, stable, beat) = (self.view, self.stable, self.lease.beat);
         let message = Message::Prepare { view, after, entries, stable, beat, clock };
@@ -485,6 +519,11 @@ impl<P: Payload> Replica<P> {
                 self.entries.push(entry);
             }
         }
+        assert!(
+            self.early.len() <= self.limits.in_flight,
+            "{} messages wait for those before them",
+            self.early.len()
+        );
         true
     }
 
@@ -519,8 +558,12 @@ impl<P: Payload> Replica<P> {
         let Some(leading) = &self.leading else { return };
         let held = leading.peers.values().map(|peer| peer.matched).chain([leading.durable]);
         let mut held: Vec<Position> = held.collect();
+        let members = self.membership().members().len();
+        assert!(held.len() == members, "{} replicas are counted, of {members} members", held.len());
         held.sort_unstable_by(|one, other| other.cmp(one));
         let stable = held[self.membership().group().others()];
+        let last = self.entries.last();
+        assert!(stable <= last, "a majority holds the log up to {stable:?}, and it ends at {last:?}");
         self.stabilise(stable, host);
     }
 }

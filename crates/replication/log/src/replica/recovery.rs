@@ -42,6 +42,7 @@ pub(super) enum Recovery {
 impl<P: Payload> Replica<P> {
     /// Begins to come back without a disk.
     pub(super) fn recover<H: Host<P>>(&mut self, host: &mut H) {
+        assert!(self.leading.is_none(), "a replica that has lost its disk leads {}", self.view);
         (self.status, self.is_lost) = (Status::Recovering, true);
         self.recovery = Some(Recovery::Asking { nonce: host.nonce(), known: BTreeMap::new() });
         self.repeat_recovery(host);
@@ -122,11 +123,15 @@ impl<P: Payload> Replica<P> {
             return host.ignored(reasons::LIFE);
         }
         known.insert(from, life);
+        let members = self.beginning.membership.members().len();
+        assert!(known.len() < members, "{} others of {members} members know of lives", known.len());
         if known.len() < self.beginning.membership.group().majority() {
             return;
         }
         let latest = known.values().max().copied().unwrap_or(0);
         self.note_life(self.me, latest + 1, host);
+        let life = self.life_of(self.me);
+        assert!(life > latest, "life {life} begins, and {latest} was known");
         self.recovery = Some(Recovery::Announcing { noted: BTreeMap::new() });
         self.repeat_recovery(host);
     }
@@ -139,6 +144,11 @@ impl<P: Payload> Replica<P> {
             return host.ignored(reasons::LIFE);
         }
         self.note_life(from, life, host);
+        let known = self.life_of(from);
+        assert!(
+            known >= life || self.rules.has(Plant::LivesForgotten),
+            "life {life} of {from:?} is said to be noted, and {known} is the latest known"
+        );
         host.send(from, Message::LifeNoted { life, view: self.view });
     }
 
@@ -164,6 +174,8 @@ impl<P: Payload> Replica<P> {
             return;
         }
         noted.insert(from, view);
+        let members = self.beginning.membership.members().len();
+        assert!(noted.len() < members, "{} others of {members} members have noted a life", noted.len());
         if noted.len() >= self.beginning.membership.group().majority() {
             // One of them has taken part in whatever this replica has, or has left what it must not go back to.
             self.view = noted.values().max().copied().unwrap_or_default();

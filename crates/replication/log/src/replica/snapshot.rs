@@ -52,6 +52,7 @@ struct Transfer<P: Payload> {
 impl<P: Payload> Transfer<P> {
     /// The page that was made last, or that there are no more.
     fn last_page(&self, view: View) -> Message<P> {
+        assert!(self.made > 0, "a page is sent of a state of which none was made");
         let Frozen { base, view: base_view, .. } = self.frozen;
         Message::FromState { view, base, base_view, page: self.made - 1, state: self.last.clone() }
     }
@@ -89,7 +90,9 @@ impl<P: Payload> Snapshots<P> {
     fn needed_by_transfers(&self, stable: Position) -> Position {
         let bases = self.transfers.values().map(|transfer| transfer.frozen.base);
         let first = Position(stable.0.saturating_sub(KEPT_FOR_TRANSFERS_MAX));
-        bases.min().unwrap_or(stable).max(first)
+        let needed = bases.min().unwrap_or(stable).max(first);
+        assert!(needed <= stable, "a state at {needed:?} is on its way, and {stable:?} is stable");
+        needed
     }
 
     pub(super) fn note_bytes(&mut self, bytes: usize) {
@@ -140,6 +143,13 @@ impl<P: Payload> Replica<P> {
             return false;
         }
         let frozen = self.freeze(host);
+        assert!(
+            frozen.base > self.snapshots.base && frozen.base <= self.stable,
+            "a snapshot stands for entries up to {:?}, the last for those up to {:?}, and {:?} is stable",
+            frozen.base,
+            self.snapshots.base,
+            self.stable
+        );
         host.anchor();
         host.persist(Fact::SnapshotBegun {
             base: frozen.base,
@@ -153,6 +163,7 @@ impl<P: Payload> Replica<P> {
         let (mut after, last) = (frozen.base, self.entries.last());
         while after < last && !self.rules.has(Plant::UnstableTruncated) {
             let entries = self.entries.between(after, last, self.limits.message_bytes);
+            assert!(!entries.is_empty(), "entries after {after:?} and up to {last:?} are not there");
             after = Position(after.0 + entries.len() as u64);
             host.persist(Fact::SnapshotEntries(entries));
         }
@@ -182,10 +193,18 @@ impl<P: Payload> Replica<P> {
         let kept = Position(frozen.base.0.saturating_sub(self.limits.kept));
         self.snapshots.writing = None;
         self.entries.forget_until(kept.min(self.snapshots.needed_by_transfers(self.stable)));
+        assert!(
+            self.entries.shape().base <= self.snapshots.base && self.snapshots.base <= self.stable,
+            "entries up to {:?} are forgotten, a snapshot stands for those up to {:?}, and {:?} is stable",
+            self.entries.shape().base,
+            self.snapshots.base,
+            self.stable
+        );
     }
 
     /// The log begins with another state than the one that was being written down.
     pub(super) fn begin_anew_from<H: Host<P>>(&mut self, base: Position, pages: Vec<P::Page>, host: &mut H) {
+        assert!(base >= self.stable, "the state at {base:?} takes the place of that at {:?}", self.stable);
         self.snapshots.writing = None;
         self.snapshots.base = base;
         self.stable = base;
@@ -243,6 +262,7 @@ impl<P: Payload> Replica<P> {
     fn send_page<H: Host<P>>(&mut self, to: ReplicaIndex, view: View, page: u64, host: &mut H) {
         let Some(transfer) = self.snapshots.transfers.get_mut(&to) else { return };
         transfer.silences = 0;
+        assert!(page <= transfer.made, "page {page} is sent of a state of which {} were made", transfer.made);
         if page == transfer.made {
             transfer.last = host.next_page(&mut transfer.frozen.state);
             transfer.made += 1;

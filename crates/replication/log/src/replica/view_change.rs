@@ -21,6 +21,9 @@ use super::{Fact, Host, Replica, Status, Timer};
 use crate::message::Offer;
 use crate::{Message, Payload, Plant};
 
+/// Indices of replicas are so many, and a replica has one wish.
+const REPLICAS_MAX: usize = 256;
+
 /// After so many repetitions of a view change the next view is tried.
 const REPETITIONS_MAX: u32 = 3;
 
@@ -184,6 +187,8 @@ impl<P: Payload> Replica<P> {
         self.clocks.forget();
         (self.status, self.view) = (Status::ViewChanging, view);
         self.forget_view();
+        assert!(self.leading.is_none(), "a replica that leaves for {view} leads");
+        assert!(self.last_normal < view, "a replica that took part in {} enters {view}", self.last_normal);
         host.persist(Fact::ViewEntered(view));
         host.set_timer(Timer::Silence, self.timing.silence);
     }
@@ -196,6 +201,11 @@ impl<P: Payload> Replica<P> {
         self.changing.repetitions = 0;
         let view = self.view;
         self.changing.wishes.retain(|_, wish| *wish > view);
+        assert!(
+            self.changing.wishes.len() <= REPLICAS_MAX,
+            "{} replicas wish for another view",
+            self.changing.wishes.len()
+        );
     }
 
     /// Says once more that this replica waits for the view to begin, and what it holds.
@@ -223,6 +233,16 @@ impl<P: Payload> Replica<P> {
 
     /// What this replica would bring into a view.
     fn offer(&self) -> Offer {
+        let shape = self.entries.shape();
+        assert!(shape.is_sound(), "a log is offered that cannot be: {shape:?}");
+        assert!(
+            self.stable <= shape.last && self.last_normal <= self.view,
+            "a log up to {:?} is offered, of which {:?} is stable, of {} for {}",
+            shape.last,
+            self.stable,
+            self.last_normal,
+            self.view
+        );
         Offer {
             last_normal: self.last_normal,
             shape: self.entries.shape().clone(),
@@ -273,6 +293,9 @@ impl<P: Payload> Replica<P> {
         let is_of_this_life =
             |from: &ReplicaIndex, offer: &mut Offer| offer.lives.get(from) >= lives.get(from);
         self.changing.offers.retain(is_of_this_life);
+        let (offers, members) = (self.changing.offers.len(), self.membership().members().len());
+        assert!(offers <= members, "{offers} replicas offer their logs, of {members} members");
+        assert!(self.leader(self.view) == self.me, "{:?} counts offers for {}", self.me, self.view);
         if self.joining.is_some() || self.changing.offers.len() < self.membership().group().majority() {
             return;
         }
