@@ -38,6 +38,7 @@ pub(super) fn of_versions(
     snapshot: Snapshot,
     rules: Rules,
 ) -> Progress {
+    assert!(quorum > 0, "nobody is asked, and {snapshot:?} is taken for read");
     let wait = Progress::Wait { obstructed: replies.len() >= quorum };
     let settled = |is_settled: &dyn Fn(&SnapshotVersion) -> bool| -> Vec<&[SnapshotVersion]> {
         replies.iter().copied().filter(|found| found.iter().all(is_settled)).collect()
@@ -136,6 +137,11 @@ fn up_to(end: Option<&Key>, pages: &[&FoundPage]) -> (Vec<Key>, Vec<Vec<Snapshot
 
 fn newest_of(replies: &[&[SnapshotVersion]]) -> Vec<FoundVersion> {
     let keys = replies.first().map_or(0, |found| found.len());
+    assert!(
+        replies.iter().all(|found| found.len() == keys),
+        "of {keys} keys the replies tell {:?}",
+        replies.iter().map(|found| found.len()).collect::<Vec<_>>()
+    );
     let newest = |at: usize| {
         let versions = replies.iter().map(|found| &found[at].found);
         let newest = versions.reduce(|one, other| if other.supersedes(one) { other } else { one });

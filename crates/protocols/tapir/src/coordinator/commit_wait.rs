@@ -109,13 +109,22 @@ impl CommitWaits {
     fn insert(&mut self, id: TransactionId, report: Report, wakes_at: Instant) {
         self.wakeups.insert((wakes_at, id));
         self.waiting.insert(id, report);
+        self.assert_awaited();
+    }
+
+    /// Each transaction is looked at once more.
+    fn assert_awaited(&self) {
+        let (waiting, wakeups) = (self.waiting.len(), self.wakeups.len());
+        assert!(waiting == wakeups, "{waiting} commits are to be reported, and {wakeups} looked at");
     }
 
     /// Takes out one that is to be looked at now.
     fn pop_due(&mut self, now: Instant) -> Option<(TransactionId, Report)> {
         let (_, id) = *self.wakeups.first().filter(|(at, _)| *at <= now)?;
         self.wakeups.pop_first();
-        Some((id, self.waiting.remove(&id)?))
+        let report = self.waiting.remove(&id);
+        self.assert_awaited();
+        Some((id, report?))
     }
 }
 

@@ -137,6 +137,7 @@ impl Deadlines {
             };
             (slow, fast) = (slow.max(*majority * 2), fast.max(*farthest));
         }
+        assert!(fast >= slow / 2, "a fast quorum is {fast:?} away, and a majority {:?}", slow / 2);
         slow + slow / SOONER_BY < fast
     }
 
@@ -165,14 +166,19 @@ impl Deadlines {
         quorum: fn(GroupSize) -> usize,
         far: Duration,
     ) -> ClockTime {
-        match self.estimate(shards, is_expected, quorum) {
+        let deadline = match self.estimate(shards, is_expected, quorum) {
             Some(estimate)
                 if estimate.round_trip >= far && estimate.ahead_needed <= AHEAD_MAX.as_micros() as i64 =>
             {
                 ClockTime::from_micros(clock.as_micros().saturating_add_signed(estimate.ahead_needed.max(0)))
             }
             _ => clock,
-        }
+        };
+        assert!(
+            clock <= deadline && deadline <= clock.saturating_add(AHEAD_MAX),
+            "the clock shows {clock:?}, and the deadline is {deadline:?}"
+        );
+        deadline
     }
 }
 

@@ -28,6 +28,7 @@ impl Coordinator {
                 self.probe(ReplicaId { shard: shard.id, index }, context, outbox);
             }
         }
+        assert!(known <= Some(epoch), "{keyspace:?} goes from {known:?} back to {epoch:?}");
         self.keyspaces.insert(keyspace, routes.clone());
         if known.is_some_and(|known| known < epoch) {
             self.go_on_with(&routes, context, outbox);

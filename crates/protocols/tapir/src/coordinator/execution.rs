@@ -188,6 +188,11 @@ impl Coordinator {
                 Some(waits_at) if !unreachable.contains(&waits_at) => replica = waits_at,
                 _ => asked = skip + 1,
             }
+            assert!(
+                asked >= read.asked,
+                "{key:?} was asked for at {} replicas, and is at {asked}",
+                read.asked
+            );
             read.asked = asked;
             read.asked_at = now;
             let key = key.clone();

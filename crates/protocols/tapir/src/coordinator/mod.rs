@@ -448,7 +448,13 @@ impl Coordinator {
 
     /// A new timestamp: not below the clock, above everything that was read, and above every earlier one of this client.
     fn next_timestamp(&mut self, clock: ClockTime, above: Timestamp) -> Timestamp {
-        self.last_timestamp = self.last_timestamp.max(above).successor(clock, self.config.client);
+        let last = self.last_timestamp;
+        self.last_timestamp = last.max(above).successor(clock, self.config.client);
+        assert!(
+            self.last_timestamp > last.max(above) || self.last_timestamp.micros == u64::MAX,
+            "{} is proposed after {last}, above {above}",
+            self.last_timestamp
+        );
         self.last_timestamp
     }
 

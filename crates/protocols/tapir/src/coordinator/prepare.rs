@@ -241,6 +241,11 @@ impl Coordinator {
                 settled: None,
             }
         };
+        assert!(
+            !shares.is_empty() && shares.is_sorted_by(|(one, _), (other, _)| one < other),
+            "{id} is prepared at {:?}",
+            shares.iter().map(|(shard, _)| *shard).collect::<Vec<_>>()
+        );
         let preparing = Preparing {
             parts: shares.into_iter().map(part).collect(),
             proposal,
@@ -425,6 +430,8 @@ impl Coordinator {
                     part.finalize(id, number, verdict, view, outbox)
                 }
                 ConsensusProgress::Quorum { view } => {
+                    let (known, enough) = (part.call.verdicts().count(), part.group.majority());
+                    assert!(known >= enough, "{known} votes on {id} are taken for the {enough} of a quorum");
                     let quorum_at = *part.quorum_at.get_or_insert(now);
                     let expected = |index| {
                         let replica = ReplicaId { shard: part.shard, index };
@@ -478,6 +485,13 @@ impl Coordinator {
         let proposal = self.next_proposal(context.clock, above, shards.into_iter());
         let rules = self.config.rules;
         let Some(preparing) = self.preparing(id) else { return };
+        assert!(
+            proposal.timestamp > preparing.proposal.timestamp.max(above)
+                || proposal.timestamp.micros == u64::MAX,
+            "{id} was prepared at {} and is above {above}, at {}",
+            preparing.proposal.timestamp,
+            proposal.timestamp
+        );
         preparing.proposal = proposal;
         preparing.number += 1;
         preparing.retries += 1;
@@ -507,6 +521,16 @@ impl Coordinator {
         let Phase::Preparing(preparing) = &open.phase else { return };
         let (timestamp, retries, mut shares) =
             (preparing.proposal.timestamp, preparing.retries, preparing.shares());
+        assert!(
+            !commit || preparing.parts.iter().all(Part::is_agreed),
+            "{id} commits at {timestamp}, and its shards say {:?}",
+            preparing.parts.iter().map(|part| part.settled).collect::<Vec<_>>()
+        );
+        assert!(
+            timestamp >= preparing.first,
+            "{id} ends at {timestamp}, and was proposed at {} first",
+            preparing.first
+        );
         let prepare = OperationId { transaction: id, number: preparing.number };
         let outcome = if commit { Outcome::Committed(timestamp) } else { Outcome::Aborted };
         let mut result = if commit {
@@ -671,6 +695,11 @@ impl Part {
         matches!(self.settled, Some(Settled::Final { .. }))
     }
 
+    /// True if the vote of the shard is final, and for the transaction.
+    fn is_agreed(&self) -> bool {
+        matches!(self.settled, Some(Settled::Final { vote: Vote::Ok, .. }))
+    }
+
     fn newest_found(&self) -> Option<Vec<FoundVersion>> {
         let Some(Settled::Final { view: settled_in, .. }) = self.settled else { return None };
         let mut told = self.found.values().filter(|(view, _)| *view == settled_in).map(|(_, found)| found);
@@ -690,6 +719,11 @@ impl Part {
 
     /// Takes the slow path: makes this vote final at f + 1 replicas.
     fn finalize(&mut self, id: TransactionId, number: u32, vote: Vote, view: View, outbox: &mut Out) {
+        assert!(
+            self.settled.is_none(),
+            "{id}#{number} is final as {:?}, and made so as {vote:?}",
+            self.settled
+        );
         self.call.start_finalizing(vote, view);
         for replica in replicas(self.shard, self.group) {
             outbox.send(replica, finalize_message(id, number, vote, view));

@@ -206,6 +206,10 @@ impl Reading {
         let validated = || self.parts.iter().flat_map(|part| part.validated.iter().flatten());
         let until = validated().map(|version| version.until).min()?;
         let newest = validated().map(|version| version.found.version).max()?;
+        assert!(
+            self.parts.iter().all(|part| part.validated.is_some()),
+            "all versions are valid up to {until}, of those shards that have answered"
+        );
         (until >= newest && until >= oldest).then_some(until)
     }
 }
@@ -409,7 +413,14 @@ impl Coordinator {
             for index in &next {
                 outbox.send(ReplicaId { shard: part.shard, index: *index }, reading.message(id, part));
             }
-            reading.parts[at].asked.extend(next);
+            let part = &mut reading.parts[at];
+            part.asked.extend(next);
+            assert!(
+                part.asked.len() <= part.group.replicas(),
+                "{:?} are asked in a group of {}",
+                part.asked,
+                part.group.replicas()
+            );
         }
     }
 
@@ -511,6 +522,10 @@ impl Coordinator {
         let shards: Vec<ShardId> = reading.parts.iter().map(|part| part.shard).collect();
         let timestamp = self.next_read_timestamp(in_turn, shards.into_iter(), newest, context.clock);
         let Some(reading) = self.reading(id) else { return };
+        assert!(
+            timestamp > newest || timestamp.micros == u64::MAX,
+            "{id} reads at {timestamp}, and a version of {newest} is known"
+        );
         reading.snapshot = Snapshot::Newest(timestamp);
         self.begin_round(id, context, outbox);
     }
@@ -602,6 +617,11 @@ impl Coordinator {
         let Some(open) = self.transactions.remove(&id) else { return };
         let Phase::Reading(reading) = open.phase else { return };
         let timestamp = reading.timestamp();
+        assert!(
+            reading.parts.iter().all(|part| part.read.is_some()),
+            "{id} is taken for read, and {:?} have not answered",
+            reading.unanswered()
+        );
         let participants = reading.parts.iter().map(|part| part.shard).collect();
         match reading.scan {
             Some(scan) => outbox.emit(scanned(id, &scan, reading.parts)),

@@ -114,6 +114,7 @@ impl Coordinator {
             return;
         };
         resolving.asked_at = now;
+        assert!(!resolving.participants.is_empty(), "nobody can tell what became of {id}");
         let members = |shard: ShardId| self.groups[&shard].members;
         let backup = backup_replica(id, &resolving.participants, members, resolving.attempts);
         resolving.attempts += 1;

@@ -110,6 +110,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let id = prepare.transaction;
+        assert!(!shares.is_empty(), "nobody is told that {id} has ended as {outcome:?}");
         let mut shards = Vec::with_capacity(shares.len());
         for Share { shard, transaction, prepared } in shares {
             // Not those who have voted, if there are others since.
@@ -224,6 +225,11 @@ impl Coordinator {
                 return None;
             }
             telling.resends += 1;
+            assert!(
+                !telling.is_recorded() || telling.resends <= resends_max,
+                "the outcome of {id} is told for the {}th time, and f + 1 know it",
+                telling.resends
+            );
             telling.sent_at = context.now;
             telling.resend_after = (telling.resend_after * 2).min(resend_timeout * 8);
             telling.repeat(id, outbox);

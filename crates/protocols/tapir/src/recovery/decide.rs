@@ -167,6 +167,11 @@ impl ShardReplies {
                 _ => opposed += 1,
             }
         }
+        assert!(
+            agreed + opposed <= group.replicas(),
+            "{agreed} are for {candidate:?} and {opposed} against, of {}",
+            group.replicas()
+        );
         if agreed >= group.majority() {
             Support::Agreed
         } else if opposed >= group.majority() {

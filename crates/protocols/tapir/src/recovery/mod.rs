@@ -216,7 +216,10 @@ impl Recoveries {
     fn ballot_above(&self, other: Ballot) -> Ballot {
         let own = u32::from(self.me.index.0) + 1;
         let rounds = (other.0.saturating_add(REPLICAS_MAX)).saturating_sub(own) / REPLICAS_MAX;
-        Ballot(own.saturating_add(rounds.saturating_mul(REPLICAS_MAX)))
+        let ballot = Ballot(own.saturating_add(rounds.saturating_mul(REPLICAS_MAX)));
+        assert!(ballot > other, "{ballot} is to outbid {other}");
+        assert!(ballot.0 % REPLICAS_MAX == own % REPLICAS_MAX, "{ballot} is no ballot of replica {own}");
+        ballot
     }
 
     /// Takes over a transaction, or notes one more who wants to know.
@@ -245,6 +248,7 @@ impl Recoveries {
             if known.askers.len() < ASKERS_MAX {
                 known.askers.insert(asker);
             }
+            assert!(known.askers.len() <= ASKERS_MAX, "{} wait for {id} to end", known.askers.len());
             return;
         }
         let Some(backup) = backup_shard(id, &participants) else { return };
@@ -267,6 +271,7 @@ impl Recoveries {
             elections: 1,
         };
         self.active.insert(id, recovery);
+        assert!(self.active.len() <= RECOVERIES_MAX, "{} recoveries are under way", self.active.len());
         self.send_coordinator_change(id, outbox);
     }
 
@@ -344,6 +349,7 @@ impl Recoveries {
     /// executed the outcome, and then nobody else knows what to outbid.
     fn stand_back(&mut self, id: TransactionId, promised: Ballot, now: Instant) {
         let Some(recovery) = self.active.get_mut(&id) else { return };
+        assert!(promised > recovery.ballot, "{} gives way to {promised} in {id}", recovery.ballot);
         recovery.ballot = promised;
         recovery.phase = Phase::Electing { replies: BTreeMap::new() };
         recovery.since = now;
@@ -368,6 +374,12 @@ impl Recoveries {
             return;
         }
         replies.entry(from.shard).or_insert_with(|| ShardReplies::new(group, rules)).add(from.index, reply);
+        assert!(
+            replies.len() <= recovery.participants.len(),
+            "{} shards have answered in the election for {id}, and {} take part",
+            replies.len(),
+            recovery.participants.len()
+        );
         self.decide(id, now, outbox);
     }
 
@@ -395,6 +407,12 @@ impl Recoveries {
                 }
             }
             Finding::Commit { timestamp, numbers, contents } => {
+                assert!(
+                    numbers.keys().eq(&recovery.participants) && contents.keys().eq(&recovery.participants),
+                    "{id} is to commit at {timestamp} because {:?} hold it, and {:?} take part",
+                    numbers.keys(),
+                    recovery.participants
+                );
                 let shards = numbers
                     .into_iter()
                     .map(|(shard, (number, view))| {
@@ -477,6 +495,13 @@ impl Recoveries {
             shard.confirmed.iter().filter(|confirmed| **confirmed).count() >= shard.group.majority()
         };
         if shards.values().all(is_final) {
+            assert!(
+                shards.len() == recovery.participants.len(),
+                "{} shards have made their votes on {} final, and {} take part",
+                shards.len(),
+                id.transaction,
+                recovery.participants.len()
+            );
             let (outcome, contents) = (*outcome, std::mem::take(contents));
             self.enter_recording(id.transaction, outcome, contents, now, outbox);
         }
@@ -491,6 +516,13 @@ impl Recoveries {
         outbox: &mut ReplicaOutbox,
     ) {
         let Some(recovery) = self.active.get_mut(&id) else { return };
+        assert!(
+            outcome == Outcome::Aborted || contents.keys().eq(&recovery.participants),
+            "{outcome:?} of {id} is to be told with the contents of {:?}, and {:?} take part",
+            contents.keys(),
+            recovery.participants
+        );
+        assert!(recovery.backup == self.me.shard, "{:?} settles {id} of {:?}", self.me, recovery.backup);
         let replicas = self.groups.members(recovery.backup).replicas();
         recovery.phase = Phase::Recording { outcome, contents, accepted: vec![None; replicas] };
         recovery.since = now;
@@ -557,6 +589,11 @@ impl Recoveries {
         let latest = self.clock.max(ClockTime::from_micros(first));
         let last = latest.saturating_add(self.proposals_ahead_max);
         let last = Timestamp::new(last, ClientId(u64::MAX));
+        assert!(
+            !recovery.trusted || last >= recovery.timestamp,
+            "{id} is remembered up to {last}, and was proposed at {}",
+            recovery.timestamp
+        );
         recovery.phase = Phase::Telling { outcome, last, contents, calls };
         recovery.since = now;
         recovery.repeats = 0;
@@ -645,6 +682,7 @@ impl Recoveries {
     fn hold_new_election(&mut self, id: TransactionId, outbox: &mut ReplicaOutbox) {
         let ballot = self.ballot_above(self.active[&id].ballot);
         let recovery = self.active.get_mut(&id).expect("its ballot was just read");
+        assert!(ballot > recovery.ballot, "the election of {} in {id} is held as {ballot}", recovery.ballot);
         recovery.ballot = ballot;
         recovery.phase = Phase::Electing { replies: BTreeMap::new() };
         recovery.repeats = 0;

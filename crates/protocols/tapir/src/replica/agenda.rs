@@ -144,6 +144,7 @@ impl Agenda {
             }
         }
         self.clients.insert(client, now);
+        assert!(self.clients.len() <= CLIENTS_MAX, "{} clients are remembered", self.clients.len());
     }
 
     /// Takes what had better wait, or gives it back if it should be answered at once.
@@ -184,7 +185,27 @@ impl Agenda {
         if let Some(blocker) = blocker {
             self.put_behind(blocker, id.transaction);
         }
+        self.assert_accounted();
+        assert!(
+            self.entries.len() <= WAITING_MAX && self.bytes <= WAITING_BYTES_MAX,
+            "{} requests wait, of {} bytes",
+            self.entries.len(),
+            self.bytes
+        );
         None
+    }
+
+    /// Whatever waits has its keys watched, and waits for its time, for another, or to be looked at.
+    fn assert_accounted(&self) {
+        let (entries, keys) = (self.entries.len(), self.keys.len());
+        assert!(entries == keys, "{entries} requests wait, and the keys of {keys}");
+        let (coming, blocked) = (self.coming.len(), self.blocked.len());
+        assert!(
+            coming + blocked <= entries,
+            "of {entries} requests {coming} are early and {blocked} blocked"
+        );
+        assert!(self.behind.len() <= entries, "{} of {entries} requests wait for another", self.behind.len());
+        assert!(self.stirred.len() <= entries, "{} of {entries} requests are due", self.stirred.len());
     }
 
     /// A transaction that this one had better wait for, if there is one: all that stand in its way are earlier than where it
@@ -207,6 +228,7 @@ impl Agenda {
     }
 
     fn put_behind(&mut self, blocker: TransactionId, id: TransactionId) {
+        assert!(blocker != id, "{id} waits for itself");
         let waiting = self.entries.get_mut(&id).expect("only what waits is put behind another");
         if let Some(before) = waiting.blocker.replace(blocker) {
             self.behind.remove(&(before, id));
@@ -252,7 +274,9 @@ impl Agenda {
     pub(super) fn remove(&mut self, id: TransactionId) -> Option<Request> {
         let Waiting { request, due, blocker } = self.entries.remove(&id)?;
         let timestamp = request.prepare.timestamp;
-        self.bytes -= request.prepare.transaction.bytes();
+        let bytes = request.prepare.transaction.bytes();
+        assert!(self.bytes >= bytes, "{id} has {bytes} bytes, and all that waits {}", self.bytes);
+        self.bytes -= bytes;
         self.keys.remove(id);
         self.coming.remove(&(due, timestamp, id));
         self.blocked.remove(&(due, timestamp, id));
@@ -261,6 +285,8 @@ impl Agenda {
             self.behind.remove(&(blocker, id));
         }
         self.stir_behind(id);
+        self.assert_accounted();
+        assert!(!self.entries.is_empty() || self.bytes == 0, "nothing waits, of {} bytes", self.bytes);
         Some(request)
     }
 

@@ -139,7 +139,13 @@ impl Replica {
         while confirmation.confirmed < to {
             if let Some(question) = &confirmation.question {
                 let unconfirmed = question.unconfirmed().map(|(cursor, _)| *cursor).min();
-                confirmation.confirmed = confirmation.confirmed.max(unconfirmed.unwrap_or(question.to));
+                let reached = unconfirmed.unwrap_or(question.to);
+                assert!(
+                    reached >= confirmation.confirmed,
+                    "commits were confirmed below {:?}, and are below {reached:?} only",
+                    confirmation.confirmed
+                );
+                confirmation.confirmed = reached;
                 if unconfirmed.is_some() {
                     break;
                 }
@@ -171,6 +177,7 @@ impl Replica {
             };
             let answers = shards.into_iter().map(unanswered).collect();
             let to = page.next.unwrap_or(to);
+            assert!(to > confirmation.confirmed, "commits below {to:?} are asked about once more");
             confirmation.question = Some(Question { nonce: confirmation.nonce, commits, to, answers });
             confirmation.question.iter().for_each(|question| question.send(outbox));
         }

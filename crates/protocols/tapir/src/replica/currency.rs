@@ -48,6 +48,7 @@ impl Currency {
                 self.missing.entry(read.key.clone()).or_insert((read.version, now));
             }
         }
+        assert!(self.missing.len() <= MISSING_MAX, "{} versions are missed", self.missing.len());
     }
 
     /// The others have collected something that this replica does not have.
@@ -75,6 +76,7 @@ impl Currency {
         self.is_behind = false;
         self.missing.clear();
         self.next_view_change = now + timeout * TIMEOUTS_BETWEEN;
+        assert!(self.next_view_change > now, "one view change is asked for after the other at {now:?}");
         true
     }
 }

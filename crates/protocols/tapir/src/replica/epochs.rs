@@ -55,6 +55,13 @@ impl Replica {
         if succession.present.since > self.ir.since() {
             self.with_desk(context.random, outbox, |ir, desk| ir.enter_epoch(succession, desk));
         }
+        assert!(
+            self.ir.since() == succession.present.since,
+            "the group is as it is since {:?}, and to its replica since {:?}",
+            succession.present.since,
+            self.ir.since()
+        );
+        assert!(!self.member.is_searching(), "a floor is searched for that was begun in another epoch");
     }
 
     /// Before anything is said under the epoch: nothing that was said under an earlier one counts here any more.
@@ -74,6 +81,12 @@ impl Replica {
             self.ir.set_succession(groups.succession(self.config.replica.shard));
             self.groups = groups;
         }
+        assert!(
+            self.recorded_epoch <= self.groups.epoch,
+            "{:?} was entered, and the replica begins in {:?}",
+            self.recorded_epoch,
+            self.groups.epoch
+        );
     }
 
     /// The backup coordinator to ask at the `attempt`-th time.

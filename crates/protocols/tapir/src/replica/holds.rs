@@ -48,6 +48,10 @@ impl Replica {
         } else {
             Vec::new()
         };
+        assert!(
+            found.is_empty() || self.participant.prepared.entry(id.transaction).is_some(),
+            "{id} is told what it has found, and holds nothing"
+        );
         let (view, vote, finalized) = (self.ir.view(), answer.verdict, answer.finalized);
         outbox.send(from, Message::HeldReads { id, view, vote, finalized, found });
     }

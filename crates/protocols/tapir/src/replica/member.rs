@@ -126,6 +126,11 @@ impl Member<Tapir> for Replica {
     fn on_snapshot_begun(&mut self, outbox: &mut OutboxOf<Self>) {
         let read_floor = self.participant.reads.floor();
         let supplement = self.participant.contribution();
+        assert!(
+            supplement.read_floor >= read_floor,
+            "a snapshot keeps writers above {}, and they are kept above {read_floor}",
+            supplement.read_floor
+        );
         outbox.persist(Record::SnapshotBinds { read_floor, supplement });
         self.write_epoch(outbox);
         // Readers are answered up to here without a further record.
@@ -152,6 +157,7 @@ impl Member<Tapir> for Replica {
 
     fn confirm(&mut self, reached: Reached, outbox: &mut OutboxOf<Self>) -> Option<Cursor> {
         let Reached { to, end, waited } = reached;
+        assert!(to <= end, "a floor is searched for below {end:?}, and all have ended below {to:?}");
         let confirmed = self.ask_participants(to, outbox).min(to);
         let is_patient = waited < 2 * self.config.recovery_timeout * PATIENCE_TIMEOUTS;
         (!is_patient || confirmed == end).then_some(confirmed)

@@ -221,10 +221,28 @@ impl Machine for Replica {
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);
         self.count_records(&outbox.effects()[emitted_before..]);
+        self.assert_parts_agree();
     }
 }
 
 impl Replica {
+    /// What one part of the replica says of the present is what the others say of it.
+    fn assert_parts_agree(&self) {
+        let (floor, bounds) = (self.ir.floor(), &self.participant.bounds);
+        assert!(bounds.floor == floor, "votes go by the floor {}, and the record by {floor}", bounds.floor);
+        assert!(
+            self.ir.since() <= self.groups.epoch,
+            "the group is as it is since {:?}, in epoch {:?}",
+            self.ir.since(),
+            self.groups.epoch
+        );
+        assert!(
+            self.agenda.len() == 0 || self.agenda_timer.is_some(),
+            "{} requests wait, and nothing wakes them",
+            self.agenda.len()
+        );
+    }
+
     fn on_start(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         self.write_creation(outbox);
         if self.groups.epoch > self.recorded_epoch {
@@ -450,6 +468,12 @@ impl Replica {
             self.agenda_timer = Some(at);
             outbox.set_timer(ReplicaTimer::Agenda, at - context.now);
         }
+        let wakes_at = self.agenda.wakes_at();
+        assert!(
+            wakes_at.is_none_or(|at| self.agenda_timer.is_some_and(|planned| planned <= at)),
+            "something waits until {wakes_at:?}, and is looked at {:?}",
+            self.agenda_timer
+        );
     }
 
     fn next_of_agenda(&mut self, now: Instant) -> Option<Request> {
@@ -517,6 +541,12 @@ impl Replica {
         }
         let prepared = &self.participant.prepared;
         self.asked.retain(|id, _| prepared.entry(*id).is_some());
+        assert!(
+            self.asked.len() <= prepared.len(),
+            "recoveries are asked for of {} transactions, and {} are prepared",
+            self.asked.len(),
+            prepared.len()
+        );
         let timeout = self.config.recovery_timeout.as_nanos().max(1) as u64;
         let cutoff = Instant::from_nanos(context.now.as_nanos().saturating_sub(timeout));
         if cutoff == Instant::START {
@@ -525,6 +555,7 @@ impl Replica {
         let mut asked = 0;
         for id in prepared.older_than(cutoff) {
             let held = prepared.entry(id).expect("it was just listed");
+            assert!(held.since <= cutoff, "{id} is held since {:?}, after {cutoff:?}", held.since);
             let timeouts = (context.now - held.since).as_nanos() as u64 / timeout;
             if self.asked.get(&id) == Some(&timeouts) {
                 continue;

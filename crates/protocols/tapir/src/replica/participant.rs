@@ -95,6 +95,12 @@ impl Participant {
         }
         self.reads.raise_floor(self.pending_read_floor);
         self.promised_reads.raise_floor(self.pending_read_floor);
+        assert!(
+            self.reads.floor() >= self.pending_read_floor,
+            "a view begins with reads up to {}, and writers are kept above {}",
+            self.pending_read_floor,
+            self.reads.floor()
+        );
         self.held_before.clear();
     }
 
@@ -107,8 +113,16 @@ impl Participant {
         let since = self.held_before.get(&id).copied().unwrap_or(self.now);
         let forgets = self.rules.has(Plant::DisplacedForgotten);
         if let Some(held) = self.prepared.entry(id).filter(|held| held.timestamp < timestamp && !forgets) {
-            self.displaced.entry(id).or_default().push(held.clone());
+            let displaced = self.displaced.entry(id).or_default();
+            assert!(
+                displaced.last().is_none_or(|last| last.timestamp < held.timestamp),
+                "{id} was held at {:?} before it was at {}",
+                displaced.last().map(|last| last.timestamp),
+                held.timestamp
+            );
+            displaced.push(held.clone());
         }
+        assert!(since <= self.now, "{id} is held since {since:?}, and it is {:?}", self.now);
         self.prepared.insert(id, Prepared { transaction, timestamp, since });
     }
 
@@ -133,6 +147,11 @@ impl Participant {
         if !displaced.is_empty() {
             self.displaced.insert(id, displaced);
         }
+        let held = self.prepared.entry(id);
+        assert!(
+            held.is_none_or(|held| held.timestamp != timestamp),
+            "the hold of {id} at {timestamp} has ended, and holds"
+        );
         ended
     }
 
@@ -195,7 +214,14 @@ impl Participant {
 
 impl Upcalls<Tapir> for Participant {
     fn execute_consensus(&mut self, id: OperationId, operation: &Prepare) -> Vote {
-        self.prepare(id.transaction, operation)
+        let vote = self.prepare(id.transaction, operation);
+        let held = self.prepared.entry(id.transaction).map(|held| held.timestamp);
+        assert!(
+            vote != Vote::Ok || held == Some(operation.timestamp),
+            "{id} gets OK at {}, and is held at {held:?}",
+            operation.timestamp
+        );
+        vote
     }
 
     fn restore_consensus(&mut self, id: OperationId, operation: &Prepare, vote: &Vote) {
@@ -242,6 +268,10 @@ impl Upcalls<Tapir> for Participant {
         if *timestamp < self.bounds.floor {
             return;
         }
+        assert!(
+            self.prepared.entry(transaction).is_none() && !self.displaced.contains_key(&transaction),
+            "{transaction} takes effect at {timestamp}, and still holds its keys"
+        );
         self.committed += 1;
         self.bounds.note_effect(*timestamp);
         for write in &contents.writes {
@@ -315,17 +345,27 @@ impl Upcalls<Tapir> for Participant {
         // What others have promised to readers binds the rest at once, and everything from the start of the view.
         self.promised_reads.raise_floor(self.pending_read_floor);
         votes.extend(undecided.iter().map(|(id, entry)| self.prepare(*id, &entry.operation)));
+        assert!(
+            self.promised_reads.floor() >= self.pending_read_floor,
+            "readers were promised {}, and writers are kept above {}",
+            self.pending_read_floor,
+            self.promised_reads.floor()
+        );
         votes
     }
 
     fn contribution(&self) -> Supplement {
+        let read_floor =
+            self.reads.greatest().max(self.promised_reads.greatest()).max(self.pending_read_floor);
+        assert!(
+            read_floor >= self.reads.floor() && read_floor >= self.promised_reads.floor(),
+            "{read_floor} is handed over, and {} and {} are in force",
+            self.reads.floor(),
+            self.promised_reads.floor()
+        );
         Supplement {
             promises: self.promises(),
-            read_floor: self
-                .reads
-                .greatest()
-                .max(self.promised_reads.greatest())
-                .max(self.pending_read_floor),
+            read_floor,
             refusal: self.bounds.refusal,
             complete: self.bounds.complete,
         }
@@ -357,6 +397,12 @@ impl Upcalls<Tapir> for Participant {
         // it refuse hours ahead, and must not make all others refuse that.
         self.bounds.refuse_below(supplement.complete);
         self.bounds.complete_below(supplement.complete);
+        assert!(
+            self.bounds.refusal >= supplement.complete,
+            "others are complete below {}, and only what is below {} is refused",
+            supplement.complete,
+            self.bounds.refusal
+        );
     }
 
     fn bounds(&self) -> &Bounds {

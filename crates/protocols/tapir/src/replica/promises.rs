@@ -157,6 +157,7 @@ impl Replica {
         promised: Ballot,
         outbox: &mut OutboxOf<Self>,
     ) {
+        assert!(promised > Ballot::ORIGINAL, "{transaction} is taken from its coordinator by itself");
         outbox.send(to, Message::Superseded { transaction, promised });
     }
 
@@ -230,6 +231,11 @@ impl Replica {
             promise.ballot = ballot;
             outbox.persist(Record::Promised { transaction, promise: *promise });
         }
+        let known = self.participant.promised(transaction);
+        assert!(
+            settled || known >= ballot,
+            "{known} is promised to the coordinator {ballot} of {transaction}"
+        );
         let votes = self.recorded_votes(transaction);
         let accepted = self.participant.promises.get(&transaction).and_then(|promise| promise.accepted);
         let view = self.ir.view();
@@ -292,6 +298,11 @@ impl Replica {
                 // collected it together with the promise. Elected once more, the coordinator learns which.
                 return;
             };
+            assert!(
+                promise.accepted.is_none_or(|(earlier, other)| earlier < ballot || other == outcome),
+                "{outcome:?} of {transaction} is accepted from {ballot} beside {:?}",
+                promise.accepted
+            );
             promise.accepted = Some((ballot, outcome));
             outbox.persist(Record::Promised { transaction, promise: *promise });
         }
@@ -314,5 +325,6 @@ impl Replica {
             }
         });
         fading.retain(|id, _| promises.contains_key(id));
+        assert!(fading.len() <= promises.len(), "{} of {} promises fade", fading.len(), promises.len());
     }
 }

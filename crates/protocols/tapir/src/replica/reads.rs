@@ -72,6 +72,12 @@ impl Replica {
             self.turns_timer = Some(at);
             outbox.set_timer(ReplicaTimer::Turn, at - context.now);
         }
+        let wakes_at = self.turns.wakes_at();
+        assert!(
+            wakes_at.is_none_or(|at| self.turns_timer.is_some_and(|planned| planned <= at)),
+            "a turn begins at {wakes_at:?}, and is looked at {:?}",
+            self.turns_timer
+        );
     }
 
     pub(super) fn on_scan(

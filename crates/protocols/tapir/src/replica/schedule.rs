@@ -20,13 +20,21 @@ impl Schedule {
             return;
         }
         if let Some(before) = before {
-            self.order.remove(&(before, key.clone()));
+            let was_there = self.order.remove(&(before, key.clone()));
+            assert!(was_there, "{key:?} was to be looked at {before:?}, and was not in order");
             self.times.remove(key);
         }
         if let Some(at) = at {
             self.order.insert((at, key.clone()));
             self.times.insert(key.clone(), at);
         }
+        self.assert_ordered();
+    }
+
+    /// Each key is looked at once.
+    fn assert_ordered(&self) {
+        let (times, keys) = (self.order.len(), self.times.len());
+        assert!(times == keys, "{keys} keys are to be looked at, at {times} times");
     }
 
     /// When the first is to be looked at.
@@ -41,6 +49,7 @@ impl Schedule {
         }
         let (_, key) = self.order.pop_first()?;
         self.times.remove(&key);
+        self.assert_ordered();
         Some(key)
     }
 }

@@ -109,7 +109,9 @@ impl ReadPromise {
             return;
         }
         let micros = timestamp.micros.saturating_add(ahead);
-        self.until = Timestamp { micros, client: ClientId(u64::MAX) };
+        let until = Timestamp { micros, client: ClientId(u64::MAX) };
+        assert!(until >= self.until, "readers were promised {}, and are {until} from now on", self.until);
+        self.until = until;
         self.persisted += 1;
         let token = PersistToken(TOKENS | self.persisted);
         self.persisting.push((token, self.until));
@@ -125,6 +127,12 @@ impl ReadPromise {
             let (_, until) = self.persisting[at];
             self.durable = self.durable.max(until);
             self.persisting.drain(..=at);
+            assert!(
+                self.durable <= self.until,
+                "promises up to {} are durable, and were given up to {}",
+                self.durable,
+                self.until
+            );
         }
     }
 }
@@ -134,6 +142,8 @@ impl Participant {
     fn read_at(&mut self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         self.promised_reads.read_key(key, timestamp);
         self.bound_promises();
+        let promised = self.promised_reads.of(key);
+        assert!(promised >= timestamp, "{key:?} is read at {timestamp}, and writers kept above {promised}");
         self.version_at(key, timestamp)
     }
 
@@ -184,6 +194,11 @@ impl Participant {
         let found = FoundVersion::new(at, self.deleted_below());
         let newest = newest.filter(|version| !self.is_collectable(version));
         let newest = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
+        assert!(
+            found.version <= timestamp,
+            "{key:?} is read at {timestamp}, and its version is of {}",
+            found.version
+        );
         SnapshotVersion { found, newest, pending: self.pending_write(key) }
     }
 
@@ -220,6 +235,7 @@ impl Participant {
             let known = self.versions.at(key, version).filter(|known| known.timestamp == version)?;
             known.value.clone()
         };
+        assert!(until >= version, "{key:?} is of {version}, and validated up to {until}");
         Some(ValidatedVersion { found: FoundVersion { version, value, absent_below: None }, until })
     }
 }
@@ -336,6 +352,8 @@ impl Replica {
         outbox: &mut OutboxOf<Self>,
     ) {
         self.promise.extend_to(timestamp, outbox);
+        let until = self.promise.until();
+        assert!(until >= timestamp, "a reader at {timestamp} is answered, and {until} is promised");
         if self.promise.is_durable(timestamp) {
             outbox.send_unordered(from, reply);
         } else {

@@ -242,6 +242,8 @@ impl Turns {
         }
         line.waiting.push_back(Waiter { from, transaction, asked_at: now });
         self.waiting += 1;
+        assert!(line.waiting.len() <= WAITING_MAX, "{} reads of {key:?} wait", line.waiting.len());
+        assert!(self.lines.len() <= LINES_MAX, "{} keys have lines", self.lines.len());
         true
     }
 
@@ -296,7 +298,9 @@ impl Turns {
             line.used_at = line.last_used(self.attended_at);
             let waiting = line.waiting.len();
             let next = line.hand_out(is_pending(&key), now, patience);
-            self.waiting -= waiting - line.waiting.len();
+            let gone = waiting - line.waiting.len();
+            assert!(self.waiting >= gone, "{gone} reads wait no longer, of {}", self.waiting);
+            self.waiting -= gone;
             self.coming.set(&key, line.changes_at(now));
             let someone_waits = !line.waiting.is_empty();
             self.next_turns.set(&key, line.next_turn_at(now).filter(|_| someone_waits));
@@ -320,6 +324,11 @@ impl Turns {
         let attended_at = self.attended_at;
         let is_used = |line: &Line| now - line.last_used(attended_at) < ELSEWHERE_REMEMBERED;
         self.lines.retain(|_, line| !line.waiting.is_empty() || is_used(line));
+        assert!(
+            self.waiting == 0 || !self.lines.is_empty(),
+            "{} reads wait, and no key has a line",
+            self.waiting
+        );
     }
 
     /// Forgets everything: who waits will ask again.

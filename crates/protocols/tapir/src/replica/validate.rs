@@ -68,7 +68,10 @@ pub(crate) fn validate_prepare(
     let is_too_low = floor.is_some_and(|floor| timestamp < floor)
         || promised.is_some_and(|promised| timestamp < promised || timestamp == promised && !spares_equal);
     match promised.max(floor) {
-        Some(above) if is_too_low => Vote::Retry(above),
+        Some(above) if is_too_low => {
+            assert!(above >= timestamp, "{id} is to be prepared above {above}, and was at {timestamp}");
+            Vote::Retry(above)
+        }
         _ => Vote::Ok,
     }
 }

@@ -41,6 +41,7 @@ impl Watched {
         for id in self.set.ids() {
             self.remove(id);
         }
+        assert!(self.set.is_empty(), "{} transactions hold their keys all the same", self.set.len());
     }
 
     /// What has changed since this was last asked, in order.

@@ -75,7 +75,7 @@ const PLANTED: [(&str, Plant, &str); 32] = [
     (
         "60_late_finalize_changes_nothing",
         Plant::LateFinalizeOverwrites,
-        "  c2.1 COMMITTED at 100c2, slow path, 0 retries",
+        "  c2.1 CONFLICT",
     ),
     ("71_lost_replica_does_not_count", Plant::CountsLostReplicas, "1/r2 normal in v2"),
     ("54_silent_while_changing_views", Plant::AnswersWhileChanging, "1/r1 → c1: c1.1#1 OK in v2"),
