@@ -56,8 +56,14 @@ impl<K: Clone + Ord, V: Clone> SharedMap<K, V> {
         self.len += 1;
         if chunk.len() > CHUNK_MAX {
             let upper = chunk.split_off(chunk.len() / 2);
+            assert!(
+                chunk.last().map(|(key, _)| key) < upper.first().map(|(key, _)| key),
+                "a chunk of {} keys goes on with one that is not above it",
+                chunk.len()
+            );
             self.chunks.insert(at + 1, Arc::new(upper));
         }
+        assert!(self.len >= self.chunks.len(), "{} keys lie in {} chunks", self.len, self.chunks.len());
         None
     }
 
@@ -72,6 +78,7 @@ impl<K: Clone + Ord, V: Clone> SharedMap<K, V> {
         if chunk.is_empty() {
             self.chunks.remove(at);
         }
+        assert!(self.len >= self.chunks.len(), "{} keys lie in {} chunks", self.len, self.chunks.len());
         Some(value)
     }
 

@@ -89,6 +89,8 @@ impl Coordinator {
             let oldest = asking.requests.remove(0);
             self.requests.remove(&oldest);
         }
+        let asked = asking.requests.len();
+        assert!(asked <= REQUESTS_MAX, "{id} has asked {asked} times, and each may be answered");
         asking.asked_at = context.now;
         let (transaction, since, consistency) = (id, asking.since, Consistency::Linearizable);
         let message = match &asking.question {
@@ -125,6 +127,7 @@ impl Coordinator {
             Phase::Asking(asking) => {
                 if asking.requests.last() == Some(&request) && asking.redirects < REDIRECTS_MAX {
                     asking.redirects += 1;
+                    assert!(asking.redirects <= REDIRECTS_MAX, "{id} was sent on {} times", asking.redirects);
                     self.send_question(id, context, outbox);
                 }
             }

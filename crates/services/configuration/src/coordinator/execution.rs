@@ -171,6 +171,9 @@ impl Coordinator {
             let oldest = pending.requests.remove(0);
             self.requests.remove(&oldest);
         }
+        let asked = pending.requests.len();
+        assert!(asked <= REQUESTS_MAX, "{id} has asked {asked} times, and each may be answered");
+        assert!(pending.redirects <= REDIRECTS_MAX, "{id} was sent on {} times", pending.redirects);
         execution.pending.push(pending);
         // It is validated when it commits, whatever the receiver forgets; this client forgets it with the transaction.
         outbox.send_unordered(to, message);
@@ -325,5 +328,8 @@ fn as_write(part: &Transaction) -> ConditionalWrite {
     });
     let put =
         |write: &quorate_core::Write| Put { key: write.key.clone(), value: write.value.clone(), lease: None };
-    ConditionalWrite { compares: keys.chain(ranges).collect(), puts: part.writes.iter().map(put).collect() }
+    let puts: Vec<Put> = part.writes.iter().map(put).collect();
+    // Replicas refuse others.
+    assert!(puts.is_sorted_by(|one, next| one.key < next.key), "keys are written out of order");
+    ConditionalWrite { compares: keys.chain(ranges).collect(), puts }
 }

@@ -281,7 +281,8 @@ impl Coordinator {
 
     fn next_request(&mut self, id: TransactionId) -> u64 {
         self.last_request += 1;
-        self.requests.insert(self.last_request, id);
+        let before = self.requests.insert(self.last_request, id);
+        assert!(before.is_none(), "{id} asks as {before:?} does, by number {}", self.last_request);
         self.last_request
     }
 
@@ -293,7 +294,8 @@ impl Coordinator {
             Phase::Asking(asking) => asking.requests.clone(),
         };
         for request in asked {
-            self.requests.remove(&request);
+            let of = self.requests.remove(&request);
+            assert!(of == Some(id), "{id} has asked {request}, which is of {of:?}");
         }
         Some(open)
     }

@@ -35,14 +35,20 @@ impl History {
 
     /// Takes in the next change, and forgets as many as have to be.
     pub(super) fn push(&mut self, change: Change, limits: &Limits) {
+        let last = self.changes.back().map_or(self.forgotten, |last| last.revision);
+        assert!(change.revision > last, "the change {:?} comes after {last:?}", change.revision);
         self.restore(Arc::new(change));
         while self.changes.len() > limits.changes_max
             || self.bytes > limits.changes_bytes_max && self.changes.len() > 1
         {
             let Some(oldest) = self.changes.pop_front() else { break };
-            self.bytes -= oldest.bytes();
+            let bytes = oldest.bytes();
+            assert!(self.bytes >= bytes, "a change has {bytes} bytes, and all have {}", self.bytes);
+            self.bytes -= bytes;
             self.forgotten = oldest.revision;
         }
+        let first = self.changes.front().map(|first| first.revision);
+        assert!(Some(self.forgotten) < first, "{:?} is forgotten, and {first:?} is not", self.forgotten);
     }
 
     /// Takes in the next change of a window that is known to be as large as it may be.

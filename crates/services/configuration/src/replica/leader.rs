@@ -55,4 +55,5 @@ pub(super) fn wait(waiting: &mut BTreeSet<Asker>, asker: Asker) {
     if waiting.len() < ASKERS_MAX {
         waiting.insert(asker);
     }
+    assert!(waiting.len() <= ASKERS_MAX, "{} questions wait for one thing", waiting.len());
 }

@@ -57,6 +57,8 @@ impl Replica {
         match log.append(Entry::Grant { lease, duration }) {
             Some(_) => {
                 leader.granting.insert(lease, BTreeSet::from([(from, request)]));
+                let granting = leader.granting.len();
+                assert!(granting <= self.config.waiting_max, "{granting} leases are to be granted");
             }
             None => Self::send_not_leading(from, request, log, outbox),
         }
@@ -72,6 +74,16 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let until = context.now + self.config.at_least(duration);
+        assert!(
+            until >= context.now + duration,
+            "a lease of {duration:?} is taken for ended at {until:?}, and it is {:?}",
+            context.now
+        );
+        assert!(
+            is_granted == self.state.lease(lease).is_some(),
+            "{lease:?} was granted: {is_granted}, and is {:?}",
+            self.state.lease(lease)
+        );
         let Some(leader) = &mut self.leader else {
             if self.config.rules.has(Plant::LeaseNotRestarted) {
                 self.granted_at.insert(lease, until);
@@ -120,8 +132,13 @@ impl Replica {
             return wait(waiting, (from, request));
         }
         let until = context.now + self.config.at_least(duration);
+        assert!(
+            !leader.ending.contains_key(&lease) || self.config.rules.has(Plant::RenewedWhileEnding),
+            "{lease:?} is renewed, and its end is on its way into the log"
+        );
         let known = leader.lasts_until.entry(lease).or_insert(until);
         *known = until.max(*known);
+        assert!(*known >= context.now + duration, "{lease:?} is renewed, and lasts until {known:?}");
         let reply = Message::Renewed { request, lease };
         match self.config.rules.has(Plant::RenewalNotConfirmed) {
             true => outbox.send(from, reply),
@@ -166,6 +183,7 @@ impl Replica {
 
     /// A lease has ended.
     pub(super) fn on_lease_ended(&mut self, lease: LeaseId, outbox: &mut Out) {
+        assert!(self.state.lease(lease).is_none(), "{lease:?} has ended, and is there");
         let Some(leader) = &mut self.leader else { return };
         leader.lasts_until.remove(&lease);
         for (to, request) in leader.ending.remove(&lease).into_iter().flatten() {
@@ -182,6 +200,8 @@ impl Replica {
             let until = self.granted_at.get(&lease).copied().unwrap_or(restarted);
             leader.lasts_until.insert(lease, until);
         }
+        let (known, held) = (leader.lasts_until.len(), self.state.leases().count());
+        assert!(known == held, "{held} leases are held, and the end of {known} is looked for");
     }
 
     pub(super) fn on_leases_timeout(
@@ -198,6 +218,7 @@ impl Replica {
             .map(|(lease, _)| *lease)
             .collect();
         for lease in over {
+            assert!(self.state.lease(lease).is_some(), "{lease:?} is to end, and is not there");
             if log.append(Entry::End { lease }).is_some() {
                 leader.ending.insert(lease, BTreeSet::new());
             }

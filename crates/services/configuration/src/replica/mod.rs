@@ -255,6 +255,12 @@ impl LogMachine for Replica {
             (Entry::End { lease }, _) => self.on_lease_ended(*lease, outbox),
             (entry, applied) => unreachable!("{entry:?} has led to {applied:?}"),
         }
+        let (position_now, revision) = (self.state.position, self.state.revision);
+        assert!(position_now == position, "the entry at {position:?} has led to {position_now:?}");
+        assert!(
+            before <= revision && revision <= before.next(),
+            "one entry has led from {before:?} to {revision:?}"
+        );
         if self.state.revision > before {
             self.send_change(outbox);
         }
@@ -267,6 +273,8 @@ impl LogMachine for Replica {
         _: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let leads = self.leads();
+        assert!(leads < Some(view), "{view:?} is led after {leads:?}");
         self.leader = Some(Leader::new(view));
         self.restart_leases(context);
         outbox.set_timer(ReplicaTimer::Leases, self.config.attention_interval);
@@ -303,6 +311,8 @@ impl LogMachine for Replica {
     }
 
     fn replace_state(&mut self, base: Position, pages: Vec<Page>) {
+        let before = self.state.position;
+        assert!(base >= before, "the state at {base:?} takes the place of that at {before:?}");
         self.state = State::from_pages(base, pages, self.config.limits, self.config.rules);
         self.watches.fall_behind();
     }

@@ -61,6 +61,7 @@ impl Replica {
             found.push((key.clone(), stored.clone()));
         }
         let (revision, position) = (self.state.revision, self.state.position);
+        assert!(found.len() <= keys_max, "{} keys go into a page of {keys_max}", found.len());
         let reply = Message::ScanReply { request, revision, position, found, next };
         self.answer(from, reply, consistency, context, log, outbox);
     }
@@ -121,7 +122,16 @@ impl Replica {
             return Self::refuse(to, request, Refusal::TooMany, outbox);
         }
         match log.confirm() {
-            Some(confirmation) => leader.unconfirmed.push_back((confirmation, to, reply)),
+            Some(confirmation) => {
+                let before = leader.unconfirmed.back().map(|(before, ..)| before.0);
+                assert!(
+                    before <= Some(confirmation.0),
+                    "an answer waits for {confirmation:?}, behind one that waits for {before:?}"
+                );
+                leader.unconfirmed.push_back((confirmation, to, reply));
+                let waiting = leader.unconfirmed.len();
+                assert!(waiting <= self.config.waiting_max, "{waiting} answers wait to be confirmed");
+            }
             None => Self::send_not_leading(to, request, log, outbox),
         }
     }

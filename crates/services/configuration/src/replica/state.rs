@@ -139,6 +139,11 @@ impl State {
 
     /// Applies an entry.
     pub(super) fn apply(&mut self, position: Position, entry: &Entry) -> Applied {
+        assert!(
+            position > self.position,
+            "the entry at {position:?} is applied after that at {:?}",
+            self.position
+        );
         self.position = position;
         match entry {
             Entry::Write { transaction, since, write } => {
@@ -196,6 +201,7 @@ impl State {
             return WriteResult::Written { revision: self.revision };
         }
         let revision = self.revision.next();
+        assert!(revision > self.revision, "a write is given the revision {revision:?}, as one before");
         let mut keys = Vec::with_capacity(write.puts.len());
         for put in &write.puts {
             let before = self.take(&put.key);
@@ -249,7 +255,9 @@ impl State {
     fn bytes_after(&self, write: &ConditionalWrite) -> usize {
         let mut bytes = self.bytes;
         for put in &write.puts {
-            bytes -= self.get(&put.key).map_or(0, |stored| put.key.len() + stored.value.len());
+            let before = self.get(&put.key).map_or(0, |stored| put.key.len() + stored.value.len());
+            assert!(bytes >= before, "{:?} has {before} bytes, and all keys have {bytes}", put.key);
+            bytes -= before;
             bytes += put.value.as_ref().map_or(0, |value| put.key.len() + value.len());
         }
         bytes
@@ -267,12 +275,16 @@ impl State {
     /// Takes a key away.
     fn take(&mut self, key: &Key) -> Option<Stored> {
         let stored = self.keys.remove(key)?;
-        self.bytes -= key.len() + stored.value.len();
+        let bytes = key.len() + stored.value.len();
+        assert!(self.bytes >= bytes, "{key:?} has {bytes} bytes, and all keys have {}", self.bytes);
+        self.bytes -= bytes;
+        assert!(self.bytes > 0 || self.keys.len() == 0, "{} keys have no bytes", self.keys.len());
         let is_planted = self.rules.has(Plant::LeaseTakesOthersKeys);
         if let Some(lease) = stored.lease.filter(|_| !is_planted)
             && let Some(keys) = self.bound.get_mut(&lease)
         {
-            keys.remove(key);
+            let was_bound = keys.remove(key);
+            assert!(was_bound, "{key:?} is bound to {lease:?}, which does not know");
             if keys.is_empty() {
                 self.bound.remove(&lease);
             }
@@ -281,6 +293,7 @@ impl State {
     }
 
     fn note(&mut self, change: Change) {
+        assert!(change.revision == self.revision.next(), "{:?} follows {:?}", change.revision, self.revision);
         self.revision = change.revision;
         self.history.push(change, &self.limits);
     }
@@ -297,7 +310,13 @@ impl State {
             return false;
         }
         *of_client += 1;
+        assert!(
+            *of_client <= self.limits.leases_of_client_max,
+            "{of_client} leases are held by {:?}",
+            lease.client
+        );
         self.leases.insert(lease, duration);
+        assert!(self.leases.len() <= self.limits.leases_max, "{} leases are held", self.leases.len());
         true
     }
 
@@ -306,13 +325,17 @@ impl State {
         if self.leases.remove(&lease).is_none() {
             return;
         }
-        if let Some(of_client) = self.leases_of.get_mut(&lease.client) {
+        let of_client = self.leases_of.get_mut(&lease.client);
+        assert!(of_client.is_some(), "{lease:?} ends, and its client has no lease");
+        if let Some(of_client) = of_client {
+            assert!(*of_client > 0, "{lease:?} ends, and its client has none");
             *of_client -= 1;
             if *of_client == 0 {
                 self.leases_of.remove(&lease.client);
             }
         }
         let bound = self.bound.remove(&lease).unwrap_or_default();
+        assert!(bound.len() <= self.keys.len(), "{} keys are bound to {lease:?}", bound.len());
         let mut keys = Vec::with_capacity(bound.len());
         for key in bound {
             if self.take(&key).is_some() {
@@ -401,7 +424,9 @@ impl Frozen {
         }
         let keys = self.next_keys();
         if !keys.is_empty() {
-            self.key = keys.last().map(|(key, _)| key.clone());
+            let last = keys.last().map(|(key, _)| key.clone());
+            assert!(last > self.key, "a page of a state ends with {last:?}, after {:?}", self.key);
+            self.key = last;
             return Some(Page::Keys(keys));
         }
         if !self.changes.is_empty() {
@@ -413,7 +438,9 @@ impl Frozen {
             return Some(Page::Leases(leases.iter().map(|(lease, duration)| (*lease, *duration)).collect()));
         }
         let page = self.clients.as_ref()?.page(self.client, CLIENTS_IN_PAGE)?;
-        self.client = page.clients.last().map(|client| client.client);
+        let last = page.clients.last().map(|client| client.client);
+        assert!(last > self.client, "a page of a state ends with {last:?}, after {:?}", self.client);
+        self.client = last;
         Some(Page::Clients(page))
     }
 

@@ -42,11 +42,14 @@ impl Watches {
         if self.watches.remove(&(client, request)).is_some()
             && let Some(count) = self.of_client.get_mut(&client)
         {
+            assert!(*count > 0, "{client:?} gives up a watch and has none");
             *count -= 1;
             if *count == 0 {
                 self.of_client.remove(&client);
             }
         }
+        let (clients, watches) = (self.of_client.len(), self.watches.len());
+        assert!(clients <= watches, "{clients} clients have {watches} watches");
     }
 
     /// The state has jumped: nobody is told anything before it asks.
@@ -96,6 +99,9 @@ impl Replica {
             }
         };
         self.watches.watches.insert(asker, watch);
+        let watches = self.watches.len();
+        assert!(watches <= self.config.watches_max, "{watches} watches are served");
+        assert!(self.watches.of_client.contains_key(&from), "a watch of {from:?} is counted for nobody");
     }
 
     /// The changes of a range after a revision, as many as go into one message; none if some of them are forgotten.
@@ -117,13 +123,30 @@ impl Replica {
                 page.changes.push(change);
             }
         }
+        assert!(page.until >= after, "changes after {after:?} are told up to {:?}", page.until);
+        assert!(
+            page.has_more || page.until >= self.state.revision.min(self.last_change()),
+            "all changes are told up to {:?}, and the last is {:?}",
+            page.until,
+            self.state.revision
+        );
         Some(page)
+    }
+
+    /// The revision of the last change that is not forgotten.
+    fn last_change(&self) -> Revision {
+        self.state.history.last().map_or(Revision::START, |last| last.revision)
     }
 
     /// Tells of the last change.
     pub(super) fn send_change(&mut self, outbox: &mut Out) {
         let Some(change) = self.state.history.last() else { return };
         let until = change.revision;
+        assert!(
+            until == self.state.revision,
+            "the last change is {until:?}, and the map is at {:?}",
+            self.state.revision
+        );
         for ((to, request), watch) in &mut self.watches.watches {
             // Who says that it has come further than this replica is told nothing until this has come as far.
             if watch.is_behind || watch.sent >= until {

@@ -99,6 +99,8 @@ impl Replica {
         match log.append(entry) {
             Some(_) => {
                 leader.writes.insert(id, BTreeSet::from([(from, request)]));
+                let writes = leader.writes.len();
+                assert!(writes <= self.config.waiting_max, "{writes} writes are to become stable");
             }
             None => Self::send_not_leading(from, request, log, outbox),
         }

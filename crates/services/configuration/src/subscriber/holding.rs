@@ -127,6 +127,12 @@ impl Subscriber {
         }
         let until = asked + holding.duration.saturating_sub(rate_error(holding.duration, ppm));
         let until = holding.until.map_or(until, |known| known.max(until));
+        assert!(
+            until <= context.now + holding.duration,
+            "a lease of {:?} is held until {until:?}, and it is {:?}",
+            holding.duration,
+            context.now
+        );
         (holding.stage, holding.until) = (Stage::Held, Some(until));
         (holding.is_waiting, holding.redirects) = (false, 0);
         holding.ask_at = asked + holding.duration / 3;
@@ -136,6 +142,8 @@ impl Subscriber {
         for old in questions.into_keys().chain([request]) {
             self.questions.remove(&old);
         }
+        let asked = holding.asked.keys().next();
+        assert!(asked.is_none_or(|asked| *asked > request), "{asked:?} waits, and {request} is answered");
         match until > context.now {
             true => outbox.emit(SubscriberEvent::Held { number, until }),
             false => self.lose(number, None, outbox),

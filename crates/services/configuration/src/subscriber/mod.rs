@@ -294,7 +294,8 @@ impl Subscriber {
         self.last_request += 1;
         if let Some(about) = about {
             // Of questions about one thing only the last few can still be answered to any use.
-            self.questions.insert(self.last_request, about);
+            let before = self.questions.insert(self.last_request, about);
+            assert!(before.is_none(), "{before:?} was asked by the number {}", self.last_request);
         }
         self.last_request
     }
@@ -309,6 +310,11 @@ impl Subscriber {
             // Never at once: a wake-up that finds nothing to do must not spin.
             outbox.set_timer(SubscriberTimer::Attention, (next - now).max(Duration::from_millis(1)));
         }
+        assert!(
+            self.timer.is_some_and(|planned| planned <= next),
+            "something is due at {next:?}, and looked at {:?}",
+            self.timer
+        );
     }
 
     fn attend(&mut self, context: &Context<'_>, outbox: &mut Out) {

@@ -177,6 +177,11 @@ impl Subscriber {
             loading.next = next;
         } else if let Some(loading) = watched.loading.take() {
             let (low, high) = loading.revisions.unwrap_or_default();
+            assert!(
+                watched.told <= low && low <= high,
+                "a copy of {low:?} to {high:?} takes the place of one of {:?}",
+                watched.told
+            );
             (watched.keys, watched.revision, watched.whole_from) = (loading.keys, low, high);
         }
         self.note_whole(watch, outbox);
@@ -188,6 +193,12 @@ impl Subscriber {
         let Some(watched) = self.watched.get_mut(&watch) else { return };
         if watched.loading.is_none() && !watched.is_whole && watched.revision >= watched.whole_from {
             watched.is_whole = true;
+            assert!(
+                watched.revision >= watched.told,
+                "a copy of {:?} is whole, and what was told is of {:?}",
+                watched.revision,
+                watched.told
+            );
             outbox.emit(SubscriberEvent::Loaded { watch, revision: watched.revision });
         }
     }
@@ -236,6 +247,7 @@ impl Subscriber {
         }
         if let Some(watched) = self.watched.get_mut(&watch) {
             watched.revision = watched.revision.max(until);
+            assert!(watched.revision >= known, "a copy goes from {known:?} back to {:?}", watched.revision);
         }
         self.note_whole(watch, outbox);
         // A copy of a message asks for nothing: else each copy would lead to others, more and more of them.
