@@ -18,6 +18,7 @@ pub mod counter;
 pub mod hash;
 pub mod hosted;
 pub mod id;
+pub mod invariant;
 pub mod inventory;
 pub mod key;
 pub mod lives;

@@ -54,6 +54,7 @@ pub use member::{LogCommand, LogEvent, Member, Part};
 pub use membership::Membership;
 pub use message::Message;
 pub use quorate_core::hosted::Status;
+pub use replica::invariants::Witness;
 pub use replica::{Beginning, Boot, Durable, Fact, Host, Limits, Replica, Timer, Timing};
 pub use rules::{Plant, Rules};
 

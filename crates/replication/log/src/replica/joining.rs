@@ -339,6 +339,7 @@ impl<P: Payload> Replica<P> {
         for entry in received {
             self.entries.push(entry);
         }
+        self.forget_overtaken();
         assert!(
             self.entries.last() == shape.last && (self.last_normal <= view || !self.is_member),
             "{view} begins with the log up to {:?}, after {}, and was told of one up to {:?}",

@@ -15,6 +15,7 @@
 mod clocks;
 pub mod epochs;
 mod hand_back;
+pub mod invariants;
 mod joining;
 pub mod lease;
 mod normal;

@@ -34,7 +34,7 @@ pub(super) struct Leading {
 
 impl Leading {
     /// A leader at whose disk nothing has been durable so far.
-    fn new(since: Instant, last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
+    pub(super) fn new(since: Instant, last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
         let (durable, waiting_for_disk) = (Position::START, None);
         let stable_at_beat = Position(u64::MAX);
         Leading {
@@ -103,7 +103,7 @@ struct Sent {
 
 /// What the leader knows of a backup.
 #[derive(Clone, Debug)]
-struct Peer {
+pub(super) struct Peer {
     /// When it said something as one that takes part in the view, or wants to.
     heard_at: Instant,
     /// When it answered a beat last.
@@ -480,6 +480,12 @@ impl<P: Payload> Replica<P> {
         } else {
             host.send(from, message);
         }
+    }
+
+    /// Forgets entries that came early and are in the log by now.
+    pub(super) fn forget_overtaken(&mut self) {
+        let last = self.entries.last();
+        self.early.retain(|after, entries| after.0 + entries.len() as u64 > last.0);
     }
 
     /// Takes entries that the leader has sent, or keeps them until those before them have come. False if no leader sends

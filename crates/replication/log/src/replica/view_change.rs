@@ -43,6 +43,18 @@ impl Changing {
         self.wishes.clear();
     }
 
+    /// How many replicas have offered their logs.
+    pub(super) fn offers_len(&self) -> usize {
+        self.offers.len()
+    }
+
+    /// A replica offers a log in which there is nothing.
+    #[cfg(test)]
+    pub(super) fn take_offer(&mut self, from: ReplicaIndex) {
+        let (shape, stable) = Default::default();
+        self.offers.insert(from, Offer { last_normal: View(0), shape, stable, lives: BTreeMap::new() });
+    }
+
     /// A step has been done.
     pub(super) fn note_progress(&mut self) {
         self.repetitions = 0;
