@@ -52,6 +52,7 @@ pub use record::{
     ConsensusEntry, Cursor, CursorRange, InconsistentEntry, OperationEntries, Outline, Record, RecordPage,
     State, Stretch, Summary,
 };
+pub use replica::invariants::{Witness, Word};
 pub use replica::{Answer, Fact, Host, Replica, Upcalls};
 
 #[cfg(test)]

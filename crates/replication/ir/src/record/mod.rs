@@ -351,7 +351,14 @@ impl<O: Operations> Record<O> {
     ) {
         let (slot, origin) = (self.slots.get_or_default(transaction), self.origins.tail());
         if let Some(Installed { entry: known, .. }) = &slot.inconsistent {
-            assert!(known.operation == operation, "{transaction} ends as {operation:?} and as {known:?}");
+            let effect = |operation: &O::Inconsistent| {
+                O::leaves_state(operation).then(|| O::inconsistent_timestamp(operation))
+            };
+            // A restart meets what was collected and told once more, in other words perhaps.
+            assert!(
+                effect(&known.operation) == effect(&operation),
+                "{transaction} ends as {operation:?} and as {known:?}"
+            );
             assert!(executed || !known.executed, "{transaction} has run, and is recorded as if it had not");
         }
         slot.inconsistent = Some(Installed { entry: InconsistentEntry { operation, executed }, origin });
@@ -368,6 +375,38 @@ impl<O: Operations> Record<O> {
         assert!(slots == places, "{slots} transactions are recorded, and {places} are in the index");
         let (open, settled) = (self.index.open.len(), self.settled.len());
         assert!(open + settled <= slots, "of {slots} transactions {open} are open and {settled} have ended");
+    }
+
+    /// Every transaction that is recorded stands in the index, as open or as ended, and none other does. Looks at all of them.
+    ///
+    /// # Panics
+    /// If it is not so.
+    pub(crate) fn assert_sound(&self) {
+        self.assert_indexed();
+        for cursor in &self.index.by_timestamp {
+            let (timestamp, id) = *cursor;
+            let Some(slot) = self.slots.get(id) else {
+                panic!("IR5: {id} stands in the index, and is not recorded")
+            };
+            let stands_at = slot.timestamp().unwrap_or_default();
+            assert!(
+                timestamp == stands_at,
+                "IR5: {id} stands at {timestamp}, and takes effect at {stands_at}"
+            );
+            let (is_open, has_ended) = (self.index.open.contains(&id), slot.is_executed());
+            assert!(is_open != has_ended, "IR5: {id} is open: {is_open}, and has ended: {has_ended}");
+            assert!(
+                !has_ended || slot.consensus.is_empty(),
+                "IR5: {id} has ended, and verdicts on it are kept"
+            );
+        }
+    }
+
+    /// The index forgets an operation that it has, or has one that is not recorded.
+    #[cfg(test)]
+    pub(crate) fn break_index(&mut self, id: TransactionId) {
+        self.index.by_timestamp.insert((Timestamp::ZERO, id));
+        _ = self.slots.get_or_default(TransactionId { sequence: id.sequence + 1, ..id });
     }
 
     /// Notes that a recorded inconsistent operation has run.

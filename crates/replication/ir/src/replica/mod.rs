@@ -10,6 +10,7 @@
 mod change;
 mod dispatch;
 pub mod floor;
+pub mod invariants;
 mod operations;
 mod parts;
 mod recovery;

@@ -41,7 +41,7 @@ struct Answer {
 }
 
 impl Query {
-    fn new(nonce: u64, life: u64) -> Self {
+    pub(super) fn new(nonce: u64, life: u64) -> Self {
         Query { nonce, life, answers: BTreeMap::new() }
     }
 }

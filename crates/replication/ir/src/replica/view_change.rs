@@ -153,6 +153,25 @@ impl<O: Operations> ViewChange<O> {
         self.contributions.clear();
     }
 
+    /// How many records were handed over.
+    pub(super) fn gathered(&self) -> usize {
+        self.contributions.len()
+    }
+
+    /// A replica hands over that it has no record.
+    #[cfg(test)]
+    pub(super) fn gather(&mut self, from: ReplicaIndex) {
+        let contribution = Contribution {
+            last_normal: None,
+            lineage: Vec::new(),
+            supplement: O::Supplement::default(),
+            collected: Collected::new(Part::WHOLE, 1),
+            floor: Timestamp::ZERO,
+            complete: Timestamp::ZERO,
+        };
+        self.contributions.insert(from, contribution);
+    }
+
     /// A replica has all that it was sent of a record.
     pub(super) fn forget_passed_on(&mut self, replica: ReplicaIndex) {
         self.passed_on.remove(&replica);
