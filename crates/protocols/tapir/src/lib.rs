@@ -56,5 +56,6 @@ pub use message::{Message, Tapir};
 pub use quorate_coordinator::CoordinatorTimer;
 pub use quorate_core::hosted::{Boot, Status};
 pub use record::Record;
+pub use replica::invariants::Witness;
 pub use replica::{Handover, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

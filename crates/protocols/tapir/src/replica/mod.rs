@@ -31,6 +31,7 @@ mod currency;
 mod epochs;
 mod handover;
 mod holds;
+pub(crate) mod invariants;
 mod member;
 mod participant;
 mod postponed;

@@ -72,11 +72,7 @@ const PLANTED: [(&str, Plant, &str); 32] = [
         "  c1.1 COMMITTED at 100c1, fast path, 0 retries",
     ),
     ("53_view_change_settles_fast_commits_first", Plant::DoubtsFastCommits, "  prepared c1.1 at 100c1"),
-    (
-        "60_late_finalize_changes_nothing",
-        Plant::LateFinalizeOverwrites,
-        "  c2.1 CONFLICT",
-    ),
+    ("60_late_finalize_changes_nothing", Plant::LateFinalizeOverwrites, "  c2.1 CONFLICT"),
     ("71_lost_replica_does_not_count", Plant::CountsLostReplicas, "1/r2 normal in v2"),
     ("54_silent_while_changing_views", Plant::AnswersWhileChanging, "1/r1 → c1: c1.1#1 OK in v2"),
     (

@@ -167,6 +167,9 @@ impl<O: Operations> Witness<O> {
     }
 
     fn raises_floor(&mut self, from: ReplicaIndex, floor: Timestamp, found: &mut Vec<Violation>) {
+        if floor == Timestamp::ZERO {
+            return;
+        }
         let others = self.complete.iter().filter(|(index, below)| **index != from && **below >= floor);
         let complete = 1 + others.count();
         if complete < self.majority {

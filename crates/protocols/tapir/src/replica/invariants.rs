@@ -1,0 +1,606 @@
+//! What holds between any two steps of a replica, and between the replicas of all shards. The simulator asserts it after every step.
+//!
+//! | id | property | TAPIR paper |
+//! |---|---|---|
+//! | TAP1 | votes go by the bounds of the record | 5.1.2 |
+//! | TAP2 | what is held prepared was voted OK on at that timestamp | 5.1.2 |
+//! | TAP3 | a normal replica promises nothing to backup coordinators of what has ended | 5.2.2 |
+//! | TAP4 | a transaction has one outcome at all replicas of all its participants | 5.2.1 |
+//! | TAP5 | no two transactions commit at one timestamp | 5.1.1 |
+//! | TAP6 | a committed transaction writes the same at every replica of a shard | 5.1.3 |
+//! | TAP7 | a commit was prepared at f + 1 replicas of every participant | 5.1.2 |
+//! | TAP8 | what a committed transaction has read is the newest below its timestamp | 5.1.2, I2 |
+//!
+//! What inconsistent replication promises comes first: see `IR1` to `IR8` in [`quorate_ir::replica::invariants`]. TAP1 is asserted after
+//! every step, TAP2 and TAP3 after every so many, because they look at all that is held. The others a [`Witness`] finds out, to which
+//! all that replicas keep is shown: a decision is a fact wherever it is known, and a vote that is not durable counts for more than it
+//! is worth, which only makes the witness milder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::command::Outcome;
+use quorate_core::hosted::Status;
+use quorate_core::invariant::Violation;
+use quorate_core::{Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId};
+use quorate_ir::{Fact, OperationEntries, OperationId, Operations, Word};
+
+use super::Replica;
+use super::participant::outcome_of;
+use crate::message::{Decision, Message, Prepare, Tapir, Vote};
+use crate::record::Record;
+
+impl Replica {
+    /// TAP1, and what inconsistent replication promises between two steps.
+    ///
+    /// # Panics
+    /// If something of it does not hold.
+    pub fn assert_invariants(&self) {
+        self.ir.assert_invariants();
+        self.votes_go_by_the_bounds_of_the_record();
+    }
+
+    /// TAP2, TAP3 and the record. Looks at all that the replica holds.
+    ///
+    /// # Panics
+    /// If something of it does not hold.
+    pub fn assert_whole(&self) {
+        self.ir.assert_record();
+        self.what_is_held_was_voted_on();
+        self.promises_are_of_open_transactions();
+    }
+
+    fn votes_go_by_the_bounds_of_the_record(&self) {
+        let bounds = &self.participant.bounds;
+        assert!(
+            bounds.floor == self.ir.floor()
+                && bounds.floor <= bounds.complete
+                && bounds.floor <= bounds.refusal,
+            "TAP1: votes go by {bounds:?}, and the floor is {}",
+            self.ir.floor()
+        );
+    }
+
+    fn what_is_held_was_voted_on(&self) {
+        let (prepared, record) = (&self.participant.prepared, self.ir.record());
+        for id in prepared.ids() {
+            let Some(held) = prepared.entry(id) else { continue };
+            let mut votes = record.consensus_of(id);
+            assert!(
+                votes.any(|known| known.verdict == Vote::Ok && known.operation.timestamp == held.timestamp),
+                "TAP2: {id} is held at {}, and the record has {:?}",
+                held.timestamp,
+                record.consensus_of(id).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    fn promises_are_of_open_transactions(&self) {
+        // Promises come back from the disk, and from others, before the view starts that clears them.
+        if self.ir.status() != Status::Normal {
+            return;
+        }
+        let record = self.ir.record();
+        for (id, promise) in &self.participant.promises {
+            assert!(!record.is_executed(*id), "TAP3: {id} has ended, and {promise:?} is promised");
+        }
+    }
+}
+
+/// What all replicas of a keyspace have said and kept.
+#[derive(Debug, Default)]
+pub struct Witness {
+    groups: BTreeMap<ShardId, quorate_ir::Witness<Tapir>>,
+    outcomes: BTreeMap<(TransactionId, ShardId), (Outcome, ReplicaId)>,
+    commits: BTreeMap<TransactionId, (Timestamp, ReplicaId, Vec<ShardId>)>,
+    aborts: BTreeMap<TransactionId, BTreeMap<ShardId, ReplicaId>>,
+    committed_at: BTreeMap<Timestamp, TransactionId>,
+    contents: BTreeMap<(TransactionId, ShardId), Arc<Transaction>>,
+    proposed: BTreeMap<(ShardId, OperationId), Prepare>,
+    held: BTreeMap<(ShardId, TransactionId, Timestamp), BTreeSet<ReplicaIndex>>,
+    keys: BTreeMap<Key, History>,
+}
+
+/// What committed transactions have written and read of one key.
+#[derive(Debug, Default)]
+struct History {
+    /// At which timestamps, and whether there is a value.
+    writes: BTreeMap<Timestamp, bool>,
+    /// By the timestamp of the reader: which version it has read, and who it is.
+    reads: BTreeMap<Timestamp, (Timestamp, TransactionId)>,
+}
+
+impl History {
+    /// The version that overwrote what was read below `by`, if one did. What is absent may have been deleted.
+    fn overwritten(&self, read: Timestamp, by: Timestamp) -> Option<Timestamp> {
+        let (newest, lives) = self.writes.range(..by).next_back()?;
+        let is_same = read == Timestamp::ZERO && !lives;
+        (*newest > read && !is_same).then_some(*newest)
+    }
+}
+
+impl Witness {
+    fn group(&mut self, shard: ShardId) -> &mut quorate_ir::Witness<Tapir> {
+        self.groups.entry(shard).or_insert_with(|| quorate_ir::Witness::new(shard))
+    }
+
+    /// A replica has taken a step.
+    pub fn see(&mut self, replica: &Replica) {
+        let majority = replica.ir.group().majority();
+        self.group(replica.config.replica.shard).note_majority(majority);
+    }
+
+    /// A replica says something.
+    pub fn hear(&mut self, from: ReplicaId, message: &Message, found: &mut Vec<Violation>) {
+        let group = self.group(from.shard);
+        let mut hear = |word| group.hear(from.index, word, found);
+        match message {
+            Message::Gather { floor, .. } | Message::RaiseFloor { floor } => hear(Word::RaisesFloor(*floor)),
+            Message::GatherReply { below, .. } => hear(Word::Refuses(*below)),
+            // A member asks nobody to be complete before it is itself, durably.
+            Message::Complete { below, .. } | Message::CompleteReply { below, .. } => {
+                hear(Word::Complete(*below));
+            }
+            Message::Ir(quorate_ir::Message::DoViewChange { floor, complete, .. }) => {
+                hear(Word::Complete(*complete));
+                hear(Word::RaisesFloor(*floor));
+            }
+            Message::Ir(quorate_ir::Message::StartView { view, page, floor, .. }) => {
+                hear(Word::StartsView(*view, page));
+                if let Some(floor) = floor {
+                    hear(Word::RaisesFloor(*floor));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A replica keeps a record.
+    pub fn keep(&mut self, from: ReplicaId, record: &Record, found: &mut Vec<Violation>) {
+        match record {
+            Record::Voted { id, prepare, vote } => {
+                let fact = Fact::ConsensusRecorded { id: *id, operation: prepare.clone(), verdict: *vote };
+                self.group(from.shard).keep(from.index, &fact, found);
+                self.proposed.insert((from.shard, *id), prepare.clone());
+                self.note_vote(from, id.transaction, prepare.timestamp, *vote);
+            }
+            Record::VoteFinalized { id, vote, .. } => {
+                if let Some(prepare) = self.proposed.get(&(from.shard, *id)) {
+                    self.note_vote(from, id.transaction, prepare.timestamp, *vote);
+                }
+            }
+            Record::Decided { transaction, decision, .. } => self.decide(from, *transaction, decision, found),
+            Record::CommittedAsPrepared { id, last, .. } => {
+                if let Some(prepare) = self.proposed.get(&(from.shard, *id)) {
+                    let decision = Tapir::of_proposed(prepare, *last);
+                    self.decide(from, id.transaction, &decision, found);
+                }
+            }
+            Record::ViewPage { page, .. } => {
+                for (transaction, entries) in &page.entries {
+                    self.keep_entries(from, *transaction, entries, found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn keep_entries(
+        &mut self,
+        from: ReplicaId,
+        transaction: TransactionId,
+        entries: &OperationEntries<Tapir>,
+        found: &mut Vec<Violation>,
+    ) {
+        for entry in &entries.consensus {
+            let (at, id) = (entry.operation.timestamp, OperationId { transaction, number: entry.number });
+            self.proposed.insert((from.shard, id), entry.operation.clone());
+            self.note_vote(from, transaction, at, entry.verdict);
+        }
+        if let Some(entry) = &entries.inconsistent {
+            self.decide(from, transaction, &entry.operation, found);
+        }
+    }
+
+    /// A vote, also one that was made final or that a view change has brought.
+    fn note_vote(&mut self, from: ReplicaId, id: TransactionId, at: Timestamp, vote: Vote) {
+        if vote == Vote::Ok {
+            self.held.entry((from.shard, id, at)).or_default().insert(from.index);
+        }
+    }
+
+    fn decide(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        decision: &Decision,
+        found: &mut Vec<Violation>,
+    ) {
+        self.note_outcome(from, id, decision, found);
+        let Decision::Commit { transaction, timestamp, .. } = decision else { return };
+        match self.contents.get(&(id, from.shard)) {
+            Some(known) => {
+                if known.writes != transaction.writes {
+                    let explain = format!(
+                        "{id} writes {:?} at {from}, and {:?} at another replica",
+                        transaction.writes, known.writes
+                    );
+                    found.push(Violation::new("TAP6", from.shard, explain).of(id));
+                }
+            }
+            None => {
+                self.contents.insert((id, from.shard), transaction.clone());
+                self.commit(from, id, transaction, *timestamp, found);
+            }
+        }
+    }
+
+    /// TAP4. A shard that does not participate may take a transaction for aborted: it was asked to end what it does not hold.
+    fn note_outcome(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        decision: &Decision,
+        found: &mut Vec<Violation>,
+    ) {
+        let outcome = outcome_of(decision);
+        let (known, first) = *self.outcomes.entry((id, from.shard)).or_insert((outcome, from));
+        if known != outcome {
+            return found.push(contradiction(id, (outcome, from), (known, first)));
+        }
+        let Decision::Commit { transaction, timestamp, .. } = decision else {
+            self.aborts.entry(id).or_default().entry(from.shard).or_insert(from);
+            if let Some((at, first, participants)) = self.commits.get(&id)
+                && participants.contains(&from.shard)
+            {
+                found.push(contradiction(id, (outcome, from), (Outcome::Committed(*at), *first)));
+            }
+            return;
+        };
+        let new = || (*timestamp, from, transaction.participants.clone());
+        let (at, first, participants) = self.commits.entry(id).or_insert_with(new);
+        if at != timestamp {
+            found.push(contradiction(id, (outcome, from), (Outcome::Committed(*at), *first)));
+        }
+        let aborts = self.aborts.get(&id);
+        for other in participants.iter().filter_map(|shard| aborts?.get(shard)) {
+            found.push(contradiction(id, (outcome, from), (Outcome::Aborted, *other)));
+        }
+    }
+
+    /// A shard has its first replica that knows of a commit.
+    fn commit(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        transaction: &Transaction,
+        at: Timestamp,
+        found: &mut Vec<Violation>,
+    ) {
+        let first = *self.committed_at.entry(at).or_insert(id);
+        if first != id {
+            let explain = format!("{id} commits at {at}, and {first} does");
+            found.push(Violation::new("TAP5", from.shard, explain).of(id));
+        }
+        for shard in &transaction.participants {
+            let held = self.held.get(&(*shard, id, at)).map_or(0, BTreeSet::len);
+            let majority = self.groups.get(shard).map_or(usize::MAX, quorate_ir::Witness::majority);
+            if held < majority && majority != usize::MAX {
+                let explain = format!(
+                    "{id} commits at {at}, where {held} replicas of {shard} have held it, of {majority}"
+                );
+                found.push(Violation::new("TAP7", *shard, explain).of(id));
+            }
+        }
+        let mut stale = |key: &Key, (reader, read, by): (TransactionId, Timestamp, Timestamp), newest| {
+            let explain = format!("{reader} has read {key:?} of {read} at {by}, and {newest} lies between");
+            found.push(Violation::new("TAP8", from.shard, explain).of(reader));
+        };
+        for write in &transaction.writes {
+            let history = self.keys.entry(write.key.clone()).or_default();
+            history.writes.insert(at, write.value.is_some());
+            // Whoever reads above the next version has read that, or is found out by it.
+            let next = history.writes.range(at..).nth(1).map(|(next, _)| *next);
+            let above = history.reads.range(at..).filter(|(by, _)| **by > at);
+            for (by, (read, reader)) in above.take_while(|(by, _)| next.is_none_or(|next| **by <= next)) {
+                if let Some(newest) = history.overwritten(*read, *by) {
+                    stale(&write.key, (*reader, *read, *by), newest);
+                }
+            }
+        }
+        if transaction.reads_when_prepared {
+            return;
+        }
+        for read in &transaction.reads {
+            let history = self.keys.entry(read.key.clone()).or_default();
+            history.reads.insert(at, (read.version, id));
+            if let Some(newest) = history.overwritten(read.version, at) {
+                stale(&read.key, (id, read.version, at), newest);
+            }
+        }
+    }
+}
+
+fn contradiction(id: TransactionId, one: (Outcome, ReplicaId), other: (Outcome, ReplicaId)) -> Violation {
+    let ((outcome, at), (known, first)) = (one, other);
+    let explain = format!("{id} is {outcome:?} at {at}, and {known:?} at {first}");
+    Violation::new("TAP4", at.shard, explain).of(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use quorate_core::hosted::Boot;
+    use quorate_core::machine::Machine;
+    use quorate_core::{Ballot, ClientId, GroupSize, Instant, ReadVersion, Value, View, Write};
+    use quorate_ir::{Cursor, Outline, Part, RecordPage};
+    use quorate_store::Prepared;
+
+    use super::super::participant::Participant;
+    use super::*;
+    use crate::config::ReplicaConfig;
+    use crate::message::Promise;
+
+    const ID: TransactionId = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
+    const OTHER: TransactionId = TransactionId { client: ClientId(2), sequence: 1, attempt: 0 };
+
+    fn replica(shard: u32, index: u8) -> ReplicaId {
+        ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) }
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    fn machine() -> Replica {
+        let group = GroupSize::new(3).unwrap();
+        Replica::restore(ReplicaConfig::new(replica(1, 0), group, Boot::Initialise), [])
+    }
+
+    /// One way to break a property of a replica.
+    type Break = fn(&mut Replica);
+
+    #[test]
+    fn what_a_replica_breaks_is_noticed() {
+        machine().assert_invariants();
+        machine().assert_whole();
+        let broken: [(&str, Break); 3] = [
+            ("TAP1", |replica| replica.participant.bounds.raise_floor(at(1))),
+            ("TAP2", |replica| {
+                let (transaction, since) = (Arc::default(), Instant::START);
+                replica.participant.prepared.insert(ID, Prepared { transaction, timestamp: at(1), since });
+            }),
+            ("TAP3", |replica| {
+                assert!(replica.ir.status() == Status::Normal);
+                assert!(replica.participant.promises.insert(ID, Promise::default()).is_none());
+                let operation = Decision::Abort { last: at(1) };
+                let fact = Fact::InconsistentRecorded { transaction: ID, operation, executed: true };
+                replica.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE));
+            }),
+        ];
+        for (property, breaks) in broken {
+            let mut replica = machine();
+            breaks(&mut replica);
+            let panic = catch_unwind(AssertUnwindSafe(|| {
+                replica.assert_invariants();
+                replica.assert_whole();
+            }));
+            let panic = panic.expect_err(property);
+            let told = panic.downcast_ref::<String>().expect("it says why");
+            assert!(told.starts_with(property), "{property}: {told}");
+        }
+    }
+
+    /// "rK@V" reads K at version V, "wK" writes a value to K, "dK" deletes it; of shards 1 and 2.
+    fn contents(text: &str) -> Arc<Transaction> {
+        let mut transaction =
+            Transaction { participants: vec![ShardId(1), ShardId(2)], ..Transaction::default() };
+        for word in text.split_whitespace() {
+            let (kind, rest) = word.split_at(1);
+            let key = |name: &str| Key::copy_from_slice(name.as_bytes());
+            match kind {
+                "r" => {
+                    let (name, version) = rest.split_once('@').unwrap();
+                    let micros: u64 = version.parse().unwrap();
+                    let version = if micros == 0 { Timestamp::ZERO } else { at(micros) };
+                    transaction.reads.push(ReadVersion { key: key(name), version, deleted: false });
+                }
+                "w" => transaction
+                    .writes
+                    .push(Write { key: key(rest), value: Some(Value::from_static(b"value")) }),
+                "d" => transaction.writes.push(Write { key: key(rest), value: None }),
+                _ => panic!("no such word: {word}"),
+            }
+        }
+        Arc::new(transaction)
+    }
+
+    /// A witness of two shards of three replicas, each.
+    fn witness() -> Witness {
+        let mut witness = Witness::default();
+        for shard in [1, 2] {
+            witness.group(ShardId(shard)).note_majority(2);
+        }
+        witness
+    }
+
+    /// So many replicas of each shard vote OK.
+    fn vote(witness: &mut Witness, id: TransactionId, text: &str, micros: u64, votes: [u8; 2]) {
+        for (shard, votes) in (1..).zip(votes) {
+            for index in 0..votes {
+                let prepare = Prepare { transaction: contents(text), timestamp: at(micros), first: None };
+                let id = OperationId { transaction: id, number: 1 };
+                let mut found = Vec::new();
+                witness.keep(
+                    replica(shard, index),
+                    &Record::Voted { id, prepare, vote: Vote::Ok },
+                    &mut found,
+                );
+                assert!(found.is_empty());
+            }
+        }
+    }
+
+    fn commit(text: &str, micros: u64) -> Decision {
+        Decision::Commit { transaction: contents(text), timestamp: at(micros), last: Timestamp::ZERO }
+    }
+
+    fn decided(transaction: TransactionId, decision: Decision) -> Record {
+        Record::Decided { transaction, decision, executed: true }
+    }
+
+    fn properties(found: &[Violation]) -> Vec<&'static str> {
+        found.iter().map(|violation| violation.property).collect()
+    }
+
+    #[test]
+    fn outcomes_and_contents_that_differ_are_noticed() {
+        let table: [(&str, ReplicaId, Decision, &[&str]); 7] = [
+            (
+                "a shard that does not participate ends it",
+                replica(3, 0),
+                Decision::Abort { last: at(9) },
+                &[],
+            ),
+            ("the same", replica(1, 1), commit("wa", 5), &[]),
+            ("the same at another shard", replica(2, 0), commit("wb", 5), &[]),
+            ("it aborts elsewhere", replica(2, 0), Decision::Abort { last: at(9) }, &["TAP4"]),
+            ("at another timestamp", replica(1, 1), commit("wa", 6), &["TAP4"]),
+            ("with other writes", replica(1, 1), commit("wb", 5), &["TAP6"]),
+            ("with none", replica(1, 1), commit("", 5), &["TAP6"]),
+        ];
+        for (what, from, decision, expected) in table {
+            let mut witness = witness();
+            let mut found = Vec::new();
+            vote(&mut witness, ID, "wa", 5, [2, 2]);
+            witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
+            assert!(found.is_empty(), "{found:?}");
+            witness.keep(from, &decided(ID, decision), &mut found);
+            assert_eq!(properties(&found), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_commit_of_just_what_was_voted_on_is_one() {
+        let table: [([u8; 2], Decision, &[&str]); 4] = [
+            ([2, 2], commit("wa", 5), &[]),
+            ([2, 2], Decision::Abort { last: at(9) }, &["TAP4"]),
+            ([2, 2], commit("wb", 5), &["TAP6"]),
+            ([1, 2], commit("wa", 5), &["TAP7"]),
+        ];
+        for (votes, second, expected) in table {
+            let mut witness = witness();
+            let mut found = Vec::new();
+            vote(&mut witness, ID, "wa", 5, votes);
+            let id = OperationId { transaction: ID, number: 1 };
+            let record = Record::CommittedAsPrepared { id, last: at(5), executed: true };
+            witness.keep(replica(1, 0), &record, &mut found);
+            witness.keep(replica(1, 1), &decided(ID, second), &mut found);
+            assert_eq!(properties(&found), expected, "{votes:?}");
+        }
+    }
+
+    #[test]
+    fn commits_that_too_few_have_prepared_are_noticed() {
+        let table: [([u8; 2], u64, &[&str]); 4] = [
+            ([2, 2], 5, &[]),
+            ([3, 1], 5, &["TAP7"]),
+            ([0, 0], 5, &["TAP7", "TAP7"]),
+            ([3, 3], 6, &["TAP7", "TAP7"]),
+        ];
+        for (votes, micros, expected) in table {
+            let mut witness = witness();
+            let mut found = Vec::new();
+            vote(&mut witness, ID, "wa", 5, votes);
+            witness.keep(replica(1, 0), &decided(ID, commit("wa", micros)), &mut found);
+            assert_eq!(properties(&found), expected, "{votes:?}");
+        }
+        let mut witness = witness();
+        let mut found = Vec::new();
+        vote(&mut witness, ID, "wa", 5, [1, 2]);
+        let id = OperationId { transaction: ID, number: 1 };
+        let record = Record::VoteFinalized { id, vote: Vote::Ok, ballot: Ballot::ORIGINAL };
+        witness.keep(replica(1, 2), &record, &mut found);
+        witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
+        assert!(found.is_empty(), "what a coordinator has made final counts: {found:?}");
+    }
+
+    #[test]
+    fn timestamps_that_explain_no_read_are_noticed() {
+        // What has committed first, at 5 and 7, and what does then.
+        let table: [(&str, &str, &str, u64, &[&str]); 11] = [
+            ("wa", "wb", "wc", 5, &["TAP5"]),
+            ("wa", "wb", "ra@5", 9, &[]),
+            ("wa", "wa", "ra@5", 9, &["TAP8"]),
+            ("wa", "wa", "ra@5", 6, &[]),
+            ("wa", "wb", "ra@0", 9, &["TAP8"]),
+            ("wa", "da", "ra@0", 9, &[]),
+            ("da", "wa", "ra@0", 9, &["TAP8"]),
+            ("ra@0", "wb", "wa", 3, &["TAP8"]),
+            ("ra@0", "wb", "wa", 6, &[]),
+            ("ra@0", "ra@0", "da", 3, &[]),
+            ("ra@0", "ra@0", "wa", 3, &["TAP8", "TAP8"]),
+        ];
+        for (first, second, last, micros, expected) in table {
+            let mut witness = witness();
+            let mut found = Vec::new();
+            let names = (1..).map(|sequence| TransactionId { sequence, ..OTHER });
+            for ((text, micros), id) in [(first, 5), (second, 7), (last, micros)].into_iter().zip(names) {
+                assert!(found.is_empty(), "{first}, {second}: {found:?}");
+                vote(&mut witness, id, text, micros, [2, 2]);
+                witness.keep(replica(1, 0), &decided(id, commit(text, micros)), &mut found);
+            }
+            assert_eq!(properties(&found), expected, "{last} at {micros} after {first} and {second}");
+        }
+    }
+
+    #[test]
+    fn what_replicas_say_is_passed_on_to_the_witness_of_their_group() {
+        let (view, floor, below) = (View(1), at(4), at(4));
+        let part = Part { series: 1, index: 0, count: 1 };
+        let change = quorate_ir::Message::DoViewChange {
+            view,
+            last_normal: Some(View(0)),
+            lineage: vec![View(0)],
+            part,
+            page: RecordPage::default(),
+            outline: Outline::default(),
+            supplement: Default::default(),
+            floor,
+            complete: floor,
+            lives: BTreeMap::new(),
+        };
+        let started = quorate_ir::Message::StartView {
+            view,
+            since: None,
+            part,
+            page: RecordPage::default(),
+            outline: Outline::default(),
+            supplement: Default::default(),
+            floor: Some(floor),
+            state: None,
+            state_to: None,
+        };
+        let raising = [
+            Message::RaiseFloor { floor },
+            Message::Gather { view, floor, below: at(9), from: Cursor::default() },
+            Message::Ir(change.clone()),
+            Message::Ir(started),
+        ];
+        let complete =
+            [Message::Complete { view, below }, Message::CompleteReply { view, below }, Message::Ir(change)];
+        for raises in &raising {
+            let mut found = Vec::new();
+            witness().hear(replica(1, 0), raises, &mut found);
+            assert_eq!(properties(&found), ["IR7"], "{raises:?}");
+            for complete in &complete {
+                let mut witness = witness();
+                witness.hear(replica(1, 1), complete, &mut Vec::new());
+                let mut found = Vec::new();
+                witness.hear(replica(1, 0), raises, &mut found);
+                assert!(found.is_empty(), "{complete:?}, {raises:?}: {found:?}");
+            }
+        }
+    }
+}
