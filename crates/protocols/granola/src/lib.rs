@@ -78,5 +78,6 @@ pub use message::{Begin, Message, Reply, Request};
 pub use place::Place;
 pub use quorate_coordinator::CoordinatorTimer;
 pub use quorate_core::command::Class;
+pub use replica::invariants::Witness;
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

@@ -11,16 +11,28 @@
 //! | nothing ran above the ceiling | what was answered stays so (I1, section 5.2) |
 //! | what only reads waits once | I6 |
 //! | what waits is counted by client | the bound of what one client may have waiting |
+//!
+//! What holds between shards a [`Witness`] finds out, to which each entry is shown that becomes stable anywhere:
+//!
+//! | id | property | Granola paper |
+//! |---|---|---|
+//! | GRA1 | a transaction ends alike in all its shards | 3.2 |
+//! | GRA2 | it is executed only if all of them have voted for it | 3.2.1 |
+//! | GRA3 | and at the greatest of the timestamps that they have proposed | 3.2.1 |
+//! | GRA4 | a proposal that other shards vote on lies above all before it in the log of its shard | 3.2.1, 5.2 |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use quorate_core::ClientId;
+use quorate_core::invariant::Violation;
+use quorate_core::{ClientId, ClockTime, ShardId, TransactionId};
 
 use super::Replica;
 use super::leader::{Hold, Leader, Open};
 use super::state::State;
 use crate::application::Application;
 use crate::config::Locking;
+use crate::entry::{Body, Ending, Entry, Final, Vote, Voted};
 use crate::place::Place;
 use quorate_core::command::Class;
 
@@ -178,6 +190,73 @@ fn what_waits_is_counted_by_client(leader: &Leader) {
     assert!(leader.callers == counted, "{:?} wait, and {counted:?} are there", leader.callers);
 }
 
+/// What has become stable in the logs of all shards of a keyspace.
+#[derive(Debug, Default)]
+pub struct Witness {
+    votes: BTreeMap<(TransactionId, ShardId), Arc<Voted>>,
+    endings: BTreeMap<TransactionId, (Ending, ShardId)>,
+    /// The greatest proposal in the log of each shard.
+    proposed: BTreeMap<ShardId, Place>,
+    /// Shards that are lost for good: nobody waits for their votes.
+    lost: BTreeSet<ShardId>,
+}
+
+impl Witness {
+    /// An entry has become stable in the log of a shard, for the first time anywhere.
+    pub fn see(&mut self, shard: ShardId, entry: &Entry, found: &mut Vec<Violation>) {
+        match &entry.body {
+            Body::Voted(voted) => self.votes_on(shard, voted, found),
+            Body::Lost(lost) => _ = self.lost.insert(*lost),
+            Body::Floor { .. } | Body::Nothing => {}
+        }
+        for known in &entry.finals {
+            self.ends(shard, known, found);
+        }
+    }
+
+    fn votes_on(&mut self, shard: ShardId, voted: &Arc<Voted>, found: &mut Vec<Violation>) {
+        let place = Place { timestamp: voted.proposed, transaction: voted.transaction };
+        if voted.vote == Vote::Commit {
+            let before = self.proposed.get(&shard).copied();
+            // By timestamps, a transaction of one shard passes beneath those that lack votes.
+            let may_pass = voted.participants.len() == 1;
+            if !may_pass && before.is_some_and(|before| before.timestamp > place.timestamp) {
+                let explain = format!("{place} is proposed in {shard} after {before:?}");
+                found.push(Violation::new("GRA4", shard, explain).of(voted.transaction));
+            }
+            self.proposed.insert(shard, before.map_or(place, |before| before.max(place)));
+        }
+        self.votes.insert((voted.transaction, shard), Arc::clone(voted));
+    }
+
+    fn ends(&mut self, shard: ShardId, Final { transaction, ending }: &Final, found: &mut Vec<Violation>) {
+        let id = *transaction;
+        let first = self.endings.entry(id).or_insert_with(|| (ending.clone(), shard));
+        if first.0 != *ending {
+            let explain = format!("{id} ends as {ending:?} in {shard}, and as {:?} in {}", first.0, first.1);
+            found.push(Violation::new("GRA1", shard, explain).of(id));
+        }
+        let (Ending::Commit(at), Some(own)) = (ending, self.votes.get(&(id, shard))) else { return };
+        let is_lost = |participant: &ShardId| self.lost.contains(participant);
+        let mut greatest = ClockTime::default();
+        for participant in own.participants.iter().filter(|participant| !is_lost(participant)) {
+            let vote = self.votes.get(&(id, *participant));
+            if vote.is_none_or(|vote| vote.vote != Vote::Commit) {
+                let told = vote.map(|vote| &vote.vote);
+                let explain =
+                    format!("{id} is executed at {at:?} in {shard}, and {participant} votes {told:?}");
+                found.push(Violation::new("GRA2", shard, explain).of(id));
+            }
+            greatest = vote.map_or(greatest, |vote| greatest.max(vote.proposed));
+        }
+        if greatest > *at || greatest < *at && !own.participants.iter().any(is_lost) {
+            let explain =
+                format!("{id} is executed at {at:?} in {shard}, and {greatest:?} is what was proposed");
+            found.push(Violation::new("GRA3", shard, explain).of(id));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -224,6 +303,99 @@ mod tests {
             let mut leader = Leader::new(View(0), AT);
             breaks(&mut leader);
             assert!(catch_unwind(AssertUnwindSafe(|| check(&leader))).is_err(), "{what}");
+        }
+    }
+
+    fn voted(shard_vote: Vote, proposed: u64) -> Entry {
+        voted_by(vec![ShardId(1), ShardId(2)], shard_vote, proposed)
+    }
+
+    fn voted_by(participants: Vec<ShardId>, shard_vote: Vote, proposed: u64) -> Entry {
+        let voted = Voted {
+            transaction: ID,
+            class: Class::Coordinated,
+            participants,
+            operation: None,
+            vote: shard_vote,
+            proposed: ClockTime::from_micros(proposed),
+            first: ClockTime::from_micros(1),
+        };
+        entry(Body::Voted(Arc::new(voted)), Vec::new())
+    }
+
+    fn entry(body: Body, finals: Vec<Final>) -> Entry {
+        Entry { ceiling: ClockTime::default(), finals, body }
+    }
+
+    fn ended(ending: Ending) -> Entry {
+        entry(Body::Nothing, vec![Final { transaction: ID, ending }])
+    }
+
+    fn commit(micros: u64) -> Entry {
+        ended(Ending::Commit(ClockTime::from_micros(micros)))
+    }
+
+    /// Entries, each of a shard, and the properties that they violate.
+    type Row = (&'static str, Vec<(u32, Entry)>, &'static [&'static str]);
+
+    #[test]
+    fn shards_that_contradict_each_other_are_noticed() {
+        let (yes, no) = (Vote::Commit, Vote::Conflict);
+        let both = |one, other| vec![(1, voted(Vote::Commit, one)), (2, voted(Vote::Commit, other))];
+        let alone = |proposed| voted_by(vec![ShardId(1)], Vote::Commit, proposed);
+        let and = |mut before: Vec<(u32, Entry)>, after: &[(u32, Entry)]| {
+            before.extend(after.to_vec());
+            before
+        };
+        let table: [Row; 12] = [
+            ("all is well", and(both(3, 5), &[(1, commit(5)), (2, commit(5))]), &[]),
+            (
+                "it ends at two timestamps",
+                and(both(5, 5), &[(1, commit(5)), (2, commit(6))]),
+                &["GRA1", "GRA3"],
+            ),
+            (
+                "it ends in one only",
+                and(both(5, 5), &[(1, commit(5)), (2, ended(Ending::Conflict))]),
+                &["GRA1"],
+            ),
+            ("a vote is not there", vec![(1, voted(yes.clone(), 5)), (1, commit(5))], &["GRA2"]),
+            (
+                "a vote is against it",
+                vec![(1, voted(yes.clone(), 5)), (2, voted(no, 5)), (1, commit(5))],
+                &["GRA2"],
+            ),
+            ("it ends below a proposal", and(both(3, 5), &[(1, commit(3))]), &["GRA3"]),
+            ("it ends above all of them", and(both(3, 5), &[(1, commit(6))]), &["GRA3"]),
+            (
+                "a shard is lost",
+                vec![
+                    (1, voted(yes.clone(), 5)),
+                    (1, entry(Body::Lost(ShardId(2)), Vec::new())),
+                    (1, commit(7)),
+                ],
+                &[],
+            ),
+            ("proposals go back", vec![(1, voted(yes.clone(), 5)), (1, voted(yes.clone(), 4))], &["GRA4"]),
+            (
+                "those of others may be lower",
+                vec![(1, voted(yes.clone(), 5)), (2, voted(yes.clone(), 4))],
+                &[],
+            ),
+            ("one that no other votes on passes", vec![(1, voted(yes.clone(), 5)), (1, alone(4))], &[]),
+            (
+                "and nothing passes because of it",
+                vec![(1, voted(yes.clone(), 6)), (1, alone(4)), (1, voted(yes, 5))],
+                &["GRA4"],
+            ),
+        ];
+        for (what, entries, expected) in table {
+            let (mut witness, mut found) = (Witness::default(), Vec::new());
+            for (shard, entry) in &entries {
+                witness.see(ShardId(*shard), entry, &mut found);
+            }
+            let properties: Vec<_> = found.iter().map(|violation| violation.property).collect();
+            assert_eq!(properties, expected, "{what}: {found:?}");
         }
     }
 }

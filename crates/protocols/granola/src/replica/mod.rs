@@ -35,7 +35,7 @@ mod execution;
 mod floor;
 mod hub;
 mod inquiry;
-mod invariants;
+pub(crate) mod invariants;
 mod leader;
 mod locking;
 mod lost;
