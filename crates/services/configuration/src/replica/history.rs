@@ -25,7 +25,7 @@ impl History {
         self.forgotten
     }
 
-    pub(super) fn changes(&self) -> impl Iterator<Item = &Arc<Change>> {
+    pub(super) fn changes(&self) -> impl ExactSizeIterator<Item = &Arc<Change>> {
         self.changes.iter()
     }
 

@@ -9,8 +9,10 @@
 //! | `writes` | conditional writes, and what became of them |
 //! | `leases` | who holds what until when |
 //! | `watches` | who is told of changes |
+//! | `invariants` | what holds between any two steps |
 
 mod history;
+mod invariants;
 mod leader;
 mod leases;
 mod reads;

@@ -124,6 +124,50 @@ impl State {
         self.leases.iter().map(|(lease, duration)| (*lease, *duration))
     }
 
+    pub(super) fn leases_len(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// What a lease binds is there and bound to it, and the other way round.
+    pub(super) fn assert_bound(&self) {
+        let mut bound = 0;
+        for (lease, keys) in &self.bound {
+            for key in keys {
+                let holder = self.get(key).and_then(|stored| stored.lease);
+                assert!(
+                    holder == Some(*lease),
+                    "CONF4: {key:?} is bound to {lease:?}, and held by {holder:?}"
+                );
+            }
+            bound += keys.len();
+        }
+        let leased = self.all().filter(|(_, stored)| stored.lease.is_some()).count();
+        assert!(leased == bound, "CONF4: {leased} keys are bound to leases, and the leases know {bound}");
+    }
+
+    /// The sums are those of what there is.
+    pub(super) fn assert_counted(&self) {
+        let bytes: usize = self.all().map(|(key, stored)| key.len() + stored.value.len()).sum();
+        assert!(bytes == self.bytes, "CONF5: all keys have {bytes} bytes, and {} are counted", self.bytes);
+        let (leases, counted) = (self.leases.len(), self.leases_of.values().sum::<usize>());
+        assert!(leases == counted, "CONF5: {leases} leases are held, and {counted} are counted");
+    }
+
+    #[cfg(test)]
+    pub(super) fn break_lease(&mut self, lease: LeaseId, duration: Duration) {
+        self.leases.insert(lease, duration);
+    }
+
+    #[cfg(test)]
+    pub(super) fn break_bound(&mut self, lease: LeaseId, key: Key) {
+        self.bound.entry(lease).or_default().insert(key);
+    }
+
+    #[cfg(test)]
+    pub(super) fn break_bytes(&mut self) {
+        self.bytes += 1;
+    }
+
     /// What is known of a write that its client sent when it knew the log up to a position.
     pub(super) fn known(&self, id: TransactionId, since: Position) -> KnownWrite<'_> {
         match self.clients.look_up(request(id, since)) {
