@@ -20,6 +20,7 @@ use quorate_checker::{
 };
 use quorate_core::command::Event;
 use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
+use quorate_core::invariant::Violation;
 use quorate_core::{Instant, Machine, ReplicaId};
 
 use crate::clients::Clients;
@@ -254,6 +255,7 @@ impl<S: System> Simulation<S> {
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
     pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation<S>) -> bool) -> bool {
         while let Some(happening) = self.cluster.world.advance(limit) {
+            self.note_violations();
             match happening {
                 Happening::Server(server, event) => {
                     if let Some(consultation) = S::Server::consultation(&event) {
@@ -289,6 +291,20 @@ impl<S: System> Simulation<S> {
             }
         }
         false
+    }
+
+    /// Reports what servers have done that does not fit together. What a client that lies has broken is its own.
+    fn note_violations(&mut self) {
+        let hostile = self.injector.hostile();
+        for Violation { property, shard, transaction, explain } in self.cluster.world.take_found() {
+            let counts = transaction.is_none_or(|transaction| {
+                hostile.leaves_alone(transaction, shard) && self.clients.promises.bind(transaction, shard)
+            });
+            if counts && self.report.broken.len() < BROKEN_MAX {
+                let broken = vec![Broken::new(Invariant::Agreement, property, explain)];
+                note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
+            }
+        }
     }
 
     fn note_journal(&mut self, server: usize, event: &<S::Server as Machine>::Event) {
@@ -508,6 +524,7 @@ impl<S: System> Simulation<S> {
 
     fn judge(mut self, audited: bool) -> SeedRun {
         let stored = self.await_agreement();
+        self.note_violations();
         let servers = || self.cluster.members();
         let machines = || {
             servers()

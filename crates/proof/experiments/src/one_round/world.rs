@@ -53,6 +53,7 @@ impl<A: Application> Protocol for OneRound<A> {
     type Message = Said<A>;
     type Server = Server<A>;
     type Client = Client<A>;
+    type Witness = ();
 
     fn name(message: &Said<A>) -> String {
         match message {

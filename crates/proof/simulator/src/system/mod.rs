@@ -34,6 +34,7 @@ use quorate_checker::Level;
 use quorate_core::command::AtSite;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
+use quorate_core::invariant::Violation;
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
 use quorate_core::topology::{Isolation, Timestamping};
 use quorate_core::{
@@ -50,7 +51,7 @@ use crate::invariants::{Broken, Finding, Invariant};
 use crate::options::{Faults, Options};
 use crate::world::costs::Work;
 use crate::world::trace::TraceHash;
-use crate::world::{Envelope, Protocol};
+use crate::world::{Envelope, Protocol, Sight};
 use baselines::Baseline;
 use configuration::ConfigurationService;
 use frames::Carried;
@@ -286,9 +287,22 @@ pub trait Messages: Sized {
     /// The machine inside a client.
     type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
 
+    /// As [`Protocol::Witness`].
+    type Witness: Default;
+
     /// As [`Protocol::assert_invariants`].
     fn assert_invariants(server: &Self::Server) {
         let _ = server;
+    }
+
+    /// As [`Protocol::assert_whole`].
+    fn assert_whole(server: &Self::Server) {
+        let _ = server;
+    }
+
+    /// As [`Protocol::show`].
+    fn show(witness: &mut Self::Witness, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
+        let _ = (witness, sight, found);
     }
 
     /// As [`Protocol::name`].
@@ -314,8 +328,18 @@ impl<M: Messages> Protocol for M {
     type Server = M::Server;
     type Client = M::Client;
 
+    type Witness = M::Witness;
+
     fn assert_invariants(server: &M::Server) {
         <M as Messages>::assert_invariants(server);
+    }
+
+    fn assert_whole(server: &M::Server) {
+        <M as Messages>::assert_whole(server);
+    }
+
+    fn show(witness: &mut M::Witness, sight: &Sight<'_, M>, found: &mut Vec<Violation>) {
+        <M as Messages>::show(witness, sight, found);
     }
 
     fn name(message: &M::Message) -> String {

@@ -2,19 +2,67 @@
 
 pub(super) mod hostile;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use quorate_core::Random;
-use quorate_core::ReplicaIndex;
 use quorate_core::hosted::Holdings;
+use quorate_core::invariant::Violation;
 use quorate_core::log::LogMachine;
-use quorate_log::member::{Config, MessageOf};
-use quorate_log::{Limits, Member, Part, Rules, Timing};
+use quorate_core::{Random, ReplicaId, ReplicaIndex, ShardId};
+use quorate_log::member::{Config, Item, ItemOf, MessageOf};
+use quorate_log::{Limits, Member, Part, Rules, Timing, Witness};
 
 use super::{Far, Sketch, shrink_to};
 use crate::world::disk::Disk;
 use crate::world::first_word;
+use crate::world::{Protocol, Sight};
+
+/// An entry of the log of a machine.
+type EntryOf<M> = <<M as LogMachine>::Canonical as LogMachine>::Entry;
+
+/// What the replicas of logs have shown.
+#[derive(Debug)]
+pub struct Logs<M: LogMachine> {
+    groups: BTreeMap<ShardId, Witness<ItemOf<M>>>,
+}
+
+impl<M: LogMachine> Default for Logs<M> {
+    fn default() -> Self {
+        Logs { groups: BTreeMap::new() }
+    }
+}
+
+impl<M: LogMachine> Logs<M> {
+    /// Shows it what a replica does; `on_new` is given each entry that no machine was given before.
+    pub(super) fn show<P: Protocol<Server = Member<M>>>(
+        &mut self,
+        sight: &Sight<'_, P>,
+        mut on_new: impl FnMut(&EntryOf<M>, &mut Vec<Violation>),
+        found: &mut Vec<Violation>,
+    ) {
+        match sight {
+            Sight::Stepped { replica: ReplicaId { shard, .. }, machine, local_now } => {
+                let group = self.groups.entry(*shard).or_insert_with(|| Witness::new(*shard));
+                let local_now = |index| local_now(ReplicaId { shard: *shard, index });
+                let mut told = Vec::new();
+                let tell = |_, item: &ItemOf<M>| {
+                    if let Item::Own(entry) = item {
+                        on_new(entry, &mut told);
+                    }
+                };
+                group.see(machine.replica(), local_now, tell, found);
+                found.extend(told);
+            }
+            Sight::Lost { replica } => {
+                if let Some(group) = self.groups.get_mut(&replica.shard) {
+                    group.lose(replica.index);
+                }
+            }
+            Sight::Says { .. } | Sight::Keeps { .. } => {}
+        }
+    }
+}
 
 /// The kind of a message, in a word.
 pub(super) fn name<L: Debug, O: Debug>(message: &Part<L, O>) -> String {

@@ -35,7 +35,11 @@ pub(super) trait Surroundings<M: Machine> {
     /// The machine has lost its disk, and has ended because of that.
     fn stopped(&mut self, host: usize, why: &str);
     /// The machine has taken a step, and lives.
-    fn stepped(&self, machine: &M);
+    fn stepped(&mut self, address: Address, node: usize, machine: &M);
+    /// The machine keeps a record, if it does not crash first.
+    fn kept(&mut self, address: Address, record: &M::Record);
+    /// The machine is down.
+    fn lost(&mut self, address: Address);
     /// The machine has dropped what it was given, for this reason.
     fn ignored(&mut self, host: usize, reason: &'static str);
     /// The machine takes a step, which may be about something; gives the crash that it meets there.
@@ -156,6 +160,7 @@ impl<M: Machine> Host<M> {
             self.random = random;
             unheard.into_iter().for_each(|event| around.unheard(self.id, event));
         }
+        around.lost(self.address);
         self.incarnation += 1;
         self.unsynced_bytes = 0;
         self.disk.crash(crash);
@@ -205,7 +210,7 @@ impl<M: Machine> Host<M> {
         };
         act(driver, time, &mut carrier);
         match carrier.ending {
-            None => around.stepped(driver.machine()),
+            None => around.stepped(self.address, self.node, driver.machine()),
             Some(Ending::Crashes(crash)) => self.meet(crash, around),
             Some(Ending::Fails(error)) => self.stop(&error, around),
         }
@@ -287,6 +292,7 @@ impl<M: Machine, S: Surroundings<M>> Carrier<M> for ToWorld<'_, M, S> {
     /// Appends a record, unless the machine crashes first.
     fn persist(&mut self, machine: &M, record: M::Record) -> Kept {
         let mut contents = BytesMut::new();
+        self.around.kept(self.address, &record);
         if self.disk.is_kept() {
             (self.encode)(machine.epoch(self.address), &record, &mut contents);
             self.around.appended(self.node, contents.len());

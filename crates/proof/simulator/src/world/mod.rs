@@ -36,7 +36,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Random};
+use quorate_core::invariant::Violation;
+use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Random, ReplicaId};
 use quorate_storage::LogError;
 
 use clock::{Pace, PhysicalClock};
@@ -63,9 +64,22 @@ pub trait Protocol: Sized {
     /// The machine inside a client.
     type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
 
+    /// What servers have shown that contradict each other, if they do.
+    type Witness: Default;
+
     /// Asserts what holds between any two steps of a server's machine. Called after each.
     fn assert_invariants(server: &Self::Server) {
         let _ = server;
+    }
+
+    /// Asserts the same of all that the machine holds, which takes long. Called after every so many steps.
+    fn assert_whole(server: &Self::Server) {
+        let _ = server;
+    }
+
+    /// Shows a witness what a server does; it adds what contradicts what it has seen.
+    fn show(witness: &mut Self::Witness, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
+        let _ = (witness, sight, found);
     }
 
     /// What kind of message it is, in a word.
@@ -98,6 +112,42 @@ pub trait Protocol: Sized {
     /// Reads back what [`Protocol::encode_record`] has written.
     fn decode_record(bytes: &[u8]) -> <Self::Server as Machine>::Record;
 }
+
+/// What a server does, as one sees it that sees everything.
+pub enum Sight<'a, P: Protocol> {
+    /// It has taken a step.
+    Stepped {
+        /// Which replica.
+        replica: ReplicaId,
+        /// As it is now.
+        machine: &'a P::Server,
+        /// What time it is at another, by its monotonic clock; none if that is down.
+        local_now: &'a dyn Fn(ReplicaId) -> Option<Instant>,
+    },
+    /// It says something; what it has kept before is durable.
+    Says {
+        /// Which replica.
+        replica: ReplicaId,
+        /// What.
+        message: &'a P::Message,
+    },
+    /// It keeps something.
+    Keeps {
+        /// Which replica.
+        replica: ReplicaId,
+        /// What.
+        record: &'a <P::Server as Machine>::Record,
+    },
+    /// It is down.
+    Lost {
+        /// Which replica.
+        replica: ReplicaId,
+    },
+}
+
+/// After so many steps of servers all that one holds is looked at: often enough to be near what has broken it, and so seldom that it costs
+/// little.
+const STEPS_PER_WHOLE: u64 = 509;
 
 /// What whoever runs the simulation is told.
 #[derive(Debug)]
@@ -185,6 +235,11 @@ struct Fabric<P: Protocol, A> {
     messages: u64,
     /// None as long as nobody wants machines to crash at certain steps.
     steps: Option<Steps>,
+    /// What sees all that servers do, on which node each was seen last, what does not fit together, and how many steps they have taken.
+    witness: P::Witness,
+    seen_on: FixedMap<ReplicaId, usize>,
+    found: Vec<Violation>,
+    server_steps: u64,
 }
 
 /// A disk that several nodes sync.
@@ -232,6 +287,10 @@ impl<P: Protocol, A> World<P, A> {
                 trace,
                 messages: 0,
                 steps: None,
+                witness: P::Witness::default(),
+                seen_on: FixedMap::default(),
+                found: Vec::new(),
+                server_steps: 0,
             },
             servers: Vec::new(),
             clients: Vec::new(),
@@ -242,6 +301,11 @@ impl<P: Protocol, A> World<P, A> {
     /// The monotonic instant, which is also the global clock of histories.
     pub fn now(&self) -> Instant {
         self.fabric.now
+    }
+
+    /// What servers have done that does not fit together since this was last asked.
+    pub fn take_found(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.fabric.found)
     }
 
     /// The network.
@@ -707,6 +771,10 @@ impl<P: Protocol, A> World<P, A> {
 impl<P: Protocol, A> Fabric<P, A> {
     /// Sends what a machine has said, or keeps it until the processor writes it.
     fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
+        if let Address::Replica(replica) = envelope.from {
+            let sight = Sight::Says { replica, message: &envelope.message };
+            P::show(&mut self.witness, &sight, &mut self.found);
+        }
         let encodes = self.network.misfortunes.corruption > 0.0;
         let envelope = if encodes { P::carry(envelope) } else { envelope };
         if self.processors[node].writes() {
@@ -772,6 +840,33 @@ impl<P: Protocol, A> Fabric<P, A> {
     fn clock(&self, node: usize) -> ClockTime {
         self.clocks[node].reading(self.now)
     }
+
+    /// A server has taken a step.
+    fn witness_step(&mut self, address: Address, node: usize, machine: &P::Server) {
+        P::assert_invariants(machine);
+        self.server_steps += 1;
+        if self.server_steps.is_multiple_of(STEPS_PER_WHOLE) {
+            P::assert_whole(machine);
+        }
+        let Address::Replica(replica) = address else { return };
+        self.seen_on.insert(replica, node);
+        let Fabric { witness, found, paces, seen_on, now, .. } = self;
+        let local_now = |other: ReplicaId| seen_on.get(&other).map(|node| paces[*node].local(*now));
+        P::show(witness, &Sight::Stepped { replica, machine, local_now: &local_now }, found);
+    }
+
+    fn witness_record(&mut self, address: Address, record: &<P::Server as Machine>::Record) {
+        if let Address::Replica(replica) = address {
+            P::show(&mut self.witness, &Sight::Keeps { replica, record }, &mut self.found);
+        }
+    }
+
+    fn witness_loss(&mut self, address: Address) {
+        if let Address::Replica(replica) = address {
+            self.seen_on.remove(&replica);
+            P::show(&mut self.witness, &Sight::Lost { replica }, &mut self.found);
+        }
+    }
 }
 
 /// The variant of an enum, in a readable form.
@@ -786,8 +881,15 @@ struct ServerSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 /// The surroundings of a client.
 struct ClientSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 
+/// How a step, a record and the end of a machine are witnessed.
+type Witnesses<P, A, M> = (
+    fn(&mut Fabric<P, A>, Address, usize, &M),
+    fn(&mut Fabric<P, A>, Address, &<M as Machine>::Record),
+    fn(&mut Fabric<P, A>, Address),
+);
+
 macro_rules! surroundings {
-    ($side:ident, $machine:ident, $event:ident, $kind:expr, $assert_invariants:expr, $unheard:expr) => {
+    ($side:ident, $machine:ident, $event:ident, $kind:expr, $witness:expr, $unheard:expr) => {
         impl<P: Protocol, A> Surroundings<P::$machine> for $side<'_, P, A> {
             fn now(&self, node: usize) -> Instant {
                 self.0.paces[node].local(self.0.now)
@@ -834,9 +936,19 @@ macro_rules! surroundings {
                 self.0.happenings.push_back(Happening::Stopped(host));
             }
 
-            fn stepped(&self, machine: &P::$machine) {
-                let assert_invariants: fn(&P::$machine) = $assert_invariants;
-                assert_invariants(machine);
+            fn stepped(&mut self, address: Address, node: usize, machine: &P::$machine) {
+                let (step, _, _): Witnesses<P, A, P::$machine> = $witness;
+                step(self.0, address, node, machine);
+            }
+
+            fn kept(&mut self, address: Address, record: &<P::$machine as Machine>::Record) {
+                let (_, keep, _): Witnesses<P, A, P::$machine> = $witness;
+                keep(self.0, address, record);
+            }
+
+            fn lost(&mut self, address: Address) {
+                let (_, _, lose): Witnesses<P, A, P::$machine> = $witness;
+                lose(self.0, address);
             }
 
             fn ignored(&mut self, host: usize, reason: &'static str) {
@@ -863,7 +975,20 @@ macro_rules! surroundings {
     };
 }
 
-surroundings!(ServerSide, Server, Server, kind::SERVER_EMITTED, P::assert_invariants, |server, event| {
-    Some(Happening::Unheard(server, event))
-});
-surroundings!(ClientSide, Client, Client, kind::CLIENT_EMITTED, |_| {}, |_, _| None);
+surroundings!(
+    ServerSide,
+    Server,
+    Server,
+    kind::SERVER_EMITTED,
+    (Fabric::witness_step, Fabric::witness_record, Fabric::witness_loss),
+    |server, event| Some(Happening::Unheard(server, event))
+);
+// What clients do proves nothing: they may lie.
+surroundings!(
+    ClientSide,
+    Client,
+    Client,
+    kind::CLIENT_EMITTED,
+    (|_, _, _, _| {}, |_, _, _| {}, |_, _| {}),
+    |_, _| None
+);

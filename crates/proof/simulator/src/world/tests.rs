@@ -100,6 +100,7 @@ impl Protocol for Toy {
     type Message = Message;
     type Server = Counter;
     type Client = Asker;
+    type Witness = ();
 
     fn name(message: &Message) -> String {
         first_word(message)

@@ -40,6 +40,7 @@ impl Messages for Baseline {
     type Message = Message;
     type Server = Server;
     type Client = Client;
+    type Witness = ();
 
     fn name(message: &Message) -> String {
         on_log::name(message)

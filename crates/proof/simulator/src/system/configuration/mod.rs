@@ -18,6 +18,7 @@ use quorate_checker::Level;
 use quorate_configuration::{CoordinatorConfig, Entry, Message, Replica, SubscriberConfig};
 use quorate_core::command::Command;
 use quorate_core::hosted::{Held, Shards};
+use quorate_core::invariant::Violation;
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_log::member::{Item, MessageOf};
 use quorate_log::{Guest, Member, Part};
@@ -26,6 +27,7 @@ use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 use crate::fault::Fault;
 
 use crate::invariants::Broken;
+use crate::world::Sight;
 use crate::world::costs::{Operation, Work};
 use hostile::Hostile;
 use inspector::Inspector;
@@ -45,6 +47,20 @@ impl Messages for ConfigurationService {
     type Message = MessageOfService;
     type Server = Server;
     type Client = Client;
+    type Witness = on_log::Logs<Replica>;
+
+    fn assert_invariants(server: &Server) {
+        server.replica().assert_invariants();
+        server.machine().assert_invariants();
+    }
+
+    fn assert_whole(server: &Server) {
+        server.machine().assert_whole();
+    }
+
+    fn show(logs: &mut on_log::Logs<Replica>, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
+        logs.show(sight, |_, _| {}, found);
+    }
 
     fn name(message: &MessageOfService) -> String {
         on_log::name(message)

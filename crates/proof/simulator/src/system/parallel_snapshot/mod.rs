@@ -21,6 +21,7 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::command::{AtSite, Command};
 use quorate_core::hosted::{Held, Shards};
+use quorate_core::invariant::Violation;
 use quorate_core::topology::Isolation;
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex, TransactionId};
 use quorate_log::member::MessageOf;
@@ -32,6 +33,7 @@ use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::invariants::Broken;
+use crate::world::Sight;
 use crate::world::costs::Work;
 use hostile::Hostile;
 use inspector::Inspector;
@@ -49,9 +51,15 @@ impl Messages for ParallelSnapshot {
     type Message = Message;
     type Server = Server;
     type Client = Client;
+    type Witness = on_log::Logs<Replica>;
 
     fn assert_invariants(server: &Server) {
+        server.replica().assert_invariants();
         server.machine().assert_invariants();
+    }
+
+    fn show(logs: &mut on_log::Logs<Replica>, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
+        logs.show(sight, |_, _| {}, found);
     }
 
     fn name(message: &Message) -> String {

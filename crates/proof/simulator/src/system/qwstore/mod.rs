@@ -39,6 +39,7 @@ impl Messages for QwStore {
     type Message = Message;
     type Server = Replica;
     type Client = Coordinator;
+    type Witness = ();
 
     fn name(message: &Message) -> String {
         match message {

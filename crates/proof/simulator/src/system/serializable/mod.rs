@@ -20,8 +20,9 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::command::Command;
 use quorate_core::hosted::{Held, Shards};
+use quorate_core::invariant::Violation;
 use quorate_core::topology::Isolation;
-use quorate_core::{ClientId, ClockTime, Machine, Random, ReplicaIndex};
+use quorate_core::{ClientId, ClockTime, Machine, Random, ReplicaIndex, ShardId};
 use quorate_granola::{CoordinatorConfig, Replica};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
@@ -33,6 +34,7 @@ use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_log};
 
 use crate::cluster::Cluster;
 use crate::invariants::{self, Broken, Finding};
+use crate::world::Sight;
 use crate::world::costs::Work;
 use hostile::Hostile;
 use modes::Modes;
@@ -52,9 +54,20 @@ impl Messages for Serializable {
     type Message = Message;
     type Server = Server;
     type Client = Client;
+    type Witness = Witness;
 
     fn assert_invariants(server: &Server) {
+        server.replica().assert_invariants();
         server.machine().assert_invariants();
+    }
+
+    fn show(witness: &mut Witness, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
+        let Witness { logs, votes } = witness;
+        let shard = match sight {
+            Sight::Stepped { replica, .. } => replica.shard,
+            _ => ShardId::default(),
+        };
+        logs.show(sight, |entry, found| votes.see(shard, entry, found), found);
     }
 
     fn name(message: &Message) -> String {
@@ -72,6 +85,13 @@ impl Messages for Serializable {
     fn command_work(command: &Command) -> Work {
         work::of_command(command)
     }
+}
+
+/// What the shards of the keyspace have shown.
+#[derive(Debug, Default)]
+pub struct Witness {
+    logs: on_log::Logs<Own>,
+    votes: quorate_granola::Witness,
 }
 
 /// Scenarios with longer intervals are those that collect nothing.

@@ -17,12 +17,14 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::command::Command;
 use quorate_core::hosted::{Held, Shards};
+use quorate_core::invariant::Violation;
 use quorate_core::topology::{SerialOrder, Timestamping};
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_tapir::{Coordinator, CoordinatorConfig, Message, Plant, Replica, Rules};
 
 use super::{Facts, Far, Messages, Sketch, System, SystemKind, on_ir};
 
+use crate::world::Sight;
 use crate::world::costs::Work;
 use crate::world::first_word;
 use crate::world::trace::TraceHash;
@@ -37,6 +39,24 @@ impl Messages for Strict {
     type Message = Message;
     type Server = Replica;
     type Client = Coordinator;
+    type Witness = quorate_tapir::Witness;
+
+    fn assert_invariants(replica: &Replica) {
+        replica.assert_invariants();
+    }
+
+    fn assert_whole(replica: &Replica) {
+        replica.assert_whole();
+    }
+
+    fn show(witness: &mut quorate_tapir::Witness, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
+        match sight {
+            Sight::Stepped { machine, .. } => witness.see(machine),
+            Sight::Says { replica, message } => witness.hear(*replica, message, found),
+            Sight::Keeps { replica, record } => witness.keep(*replica, record, found),
+            Sight::Lost { .. } => {}
+        }
+    }
 
     fn name(message: &Message) -> String {
         match message {
