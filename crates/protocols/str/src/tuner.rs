@@ -353,6 +353,7 @@ impl Tuner {
             return None;
         }
         let window = self.window;
+        assert!(window.commits <= window.ended, "{} of {} commits", window.commits, window.ended);
         let seconds = (now - window.began).as_secs_f64();
         self.throughput = window.commits as f64 / seconds;
         if window.purpose != Purpose::Lower {
@@ -525,6 +526,12 @@ impl Tuner {
     }
 
     fn change(&mut self, to: Degree, cause: Cause, now: Instant) -> Change {
+        assert!(to != self.degree, "the degree {to} is left for itself");
+        assert!(
+            to > self.degree || Some(to) == self.degree.lower(),
+            "{to} is not the next one below {}",
+            self.degree
+        );
         let change = Change { from: self.degree, to, cause };
         self.note(cause, to, now);
         self.degree = to;
@@ -540,6 +547,7 @@ impl Tuner {
             self.decisions.pop_front();
         }
         self.decisions.push_back(Decision { at, cause, from: self.degree, to, throughput: self.throughput });
+        assert!(self.decisions.len() <= DECISIONS_MAX, "{} decisions are kept", self.decisions.len());
     }
 
     fn open(&mut self, purpose: Purpose, now: Instant) {
@@ -569,5 +577,10 @@ impl Tuner {
         };
         let wanted = by_latency.max(by_commits).clamp(window_min, window_max);
         self.length = wanted.min(self.length.saturating_mul(2));
+        assert!(
+            (window_min..=window_max).contains(&self.length),
+            "windows last {:?}, and may from {window_min:?} to {window_max:?}",
+            self.length
+        );
     }
 }

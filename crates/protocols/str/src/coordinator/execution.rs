@@ -199,6 +199,8 @@ impl Coordinator {
     fn want(&mut self, id: TransactionId, wanted: Vec<Wanted>, context: &Context<'_>, outbox: &mut Out) {
         let Some(execution) = self.execution(id) else { return };
         execution.requests += 1;
+        let last = execution.pending.last().map(|pending| pending.request);
+        assert!(last < Some(execution.requests), "{id} has sent {last:?} before {}", execution.requests);
         let pending = Pending { request: execution.requests, wanted, sent_at: context.now };
         execution.pending.push(pending);
         let last = execution.pending.len() - 1;

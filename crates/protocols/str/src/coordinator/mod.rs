@@ -442,6 +442,7 @@ impl Coordinator {
         if was_shown {
             self.apologies.truncate(APOLOGIES_MAX - 1);
             self.apologies.push_front(id);
+            assert!(self.apologies.len() <= APOLOGIES_MAX, "{} apologies are kept", self.apologies.len());
         }
     }
 

@@ -74,16 +74,25 @@ impl Cache {
         for write in writes {
             let cached =
                 Cached { transaction, stage: Stage::Certifying(snapshot), value: write.value.clone() };
-            self.by_key.entry(write.key.clone()).or_default().push(cached);
+            let versions = self.by_key.entry(write.key.clone()).or_default();
+            let is_open = |cached: &Cached| !matches!(cached.stage, Stage::Final(..));
+            assert!(
+                !versions.iter().any(|cached| cached.transaction == transaction && is_open(cached)),
+                "{transaction} has a version of {:?} already, and is certified",
+                write.key
+            );
+            versions.push(cached);
         }
     }
 
     pub(super) fn set_stage(&mut self, transaction: TransactionId, stage: Stage, writes: &[Write]) {
         for write in writes {
             let versions = self.by_key.get_mut(&write.key).into_iter().flatten();
+            let mut is_cached = false;
             for cached in versions.filter(|cached| cached.transaction == transaction) {
-                cached.stage = stage;
+                (cached.stage, is_cached) = (stage, true);
             }
+            assert!(is_cached, "{transaction} is {stage:?}, and its version of {:?} is gone", write.key);
         }
     }
 
@@ -107,6 +116,8 @@ impl Cache {
         at: u64,
     ) {
         self.set_stage(transaction, stage, writes);
+        let last = self.finals.last_key_value().map(|(last, _)| *last);
+        assert!(last <= Some(at), "{transaction} is final when {at} have begun, and one was at {last:?}");
         self.finals.entry(at).or_default().push((transaction, Arc::clone(writes)));
     }
 

@@ -138,10 +138,11 @@ impl Home {
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
         let Some(CommitWanted { writes, shows, .. }) = transaction.commit.take() else { return };
         (transaction.shows, transaction.writes) = (shows, Arc::from(writes));
+        assert!(transaction.reads.is_empty(), "{id} commits before {} reads", transaction.reads.len());
         let (began, is_read_only) = (transaction.began, transaction.writes.is_empty());
         // From here on its client waits for the end.
         transaction.phase = if is_read_only { Phase::ReadOnly } else { Phase::Certifying };
-        self.open.remove(&began);
+        assert!(self.open.remove(&began), "{id} commits, and its number {began} is not open");
         if !is_read_only {
             self.committing.begin(id.client);
         }
@@ -286,9 +287,14 @@ impl Home {
         if self.config.variant.clock == Clock::Physical {
             local = local.max(self.time(context));
         }
+        assert!(
+            local > transaction.snapshot,
+            "{id} commits locally at {local:?}, and its snapshot is {:?}",
+            transaction.snapshot
+        );
         let (transaction_snapshot, writes) = (transaction.snapshot, Arc::clone(&transaction.writes));
         self.cache.set_stage(id, Stage::Local(local), &writes);
-        self.locals.insert((local, id));
+        assert!(self.locals.insert((local, id)), "{id} has committed locally before, at {local:?}");
         if self.config.journals {
             let (life, snapshot) = (self.life(), transaction_snapshot);
             outbox.emit(ReplicaEvent::CommittedLocally { transaction: id, life, snapshot, local });
@@ -512,6 +518,16 @@ impl Home {
         if !self.has(Plant::SnapshotIgnored) {
             timestamp = timestamp.max(after(transaction.snapshot)).max(local);
         }
+        assert!(
+            timestamp > transaction.snapshot || self.has(Plant::SnapshotIgnored),
+            "{id} is decided at {timestamp:?}, and its snapshot is {:?}",
+            transaction.snapshot
+        );
+        assert!(
+            timestamp >= local || self.has(Plant::SnapshotIgnored),
+            "{id} is decided at {timestamp:?}, and has committed locally at {local:?}"
+        );
+        assert!(transaction.decision.is_none(), "{id} is decided twice");
         let readers: Vec<(Key, ClockTime)> = transaction
             .parts
             .values()

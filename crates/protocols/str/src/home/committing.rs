@@ -22,6 +22,7 @@ impl Committing {
         let Some(count) = self.of_client.get_mut(&client) else {
             unreachable!("a commit ends that was begun")
         };
+        assert!(*count <= self.all, "{} commits are under way, and {count} of {client:?}", self.all);
         *count -= 1;
         self.all -= 1;
         if *count == 0 {

@@ -83,7 +83,8 @@ impl Home {
         }
         match log.append(Entry::Recorded(decision)) {
             Some(_) => {
-                leader.recording.insert(id, asker.into_iter().collect());
+                let known = leader.recording.insert(id, asker.into_iter().collect());
+                assert!(known.is_none(), "the decision on {id} is appended twice, for {known:?}");
             }
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
@@ -99,6 +100,10 @@ impl Home {
     ) {
         if decision.by != from.index {
             return outbox.ignored(reasons::NOT_ITS_PLACE);
+        }
+        // Machines decide nothing but commits, and those have written.
+        if decision.participants.is_empty() || decision.outcome == Outcome::Aborted {
+            return outbox.ignored(reasons::MALFORMED);
         }
         if let Some(outcome) = self.state.outcome(decision.transaction) {
             let transaction = decision.transaction;
@@ -210,6 +215,13 @@ impl Home {
     /// Sees to it that every shard applies a commit, whose leaders this machine has told or not.
     pub(super) fn deliver(&mut self, decision: Arc<Decision>, is_told: bool, context: &Context<'_>) {
         let told = |shard: &ShardId| (*shard, is_told.then(|| self.leaders.leader(*shard)));
+        assert!(
+            matches!(decision.outcome, Outcome::Committed(_)) && !decision.participants.is_empty(),
+            "nobody waits for {:?} of {} at {:?}",
+            decision.outcome,
+            decision.transaction,
+            decision.participants
+        );
         let missing = decision.participants.iter().map(told).collect();
         let delivery = Delivery { decision, missing, sent_at: context.now };
         self.deliveries.entry(delivery.decision.transaction).or_insert(delivery);
@@ -310,6 +322,12 @@ impl Home {
         let Some(clock) = self.clock_that_others_share(context) else { return };
         let bound = ClockTime::from_micros(clock.as_micros().saturating_sub(micros(lag)));
         let Some(leader) = &mut self.leader else { return };
+        assert!(
+            leader.forgotten >= self.state.forgotten,
+            "what is below {:?} was to be forgotten, and what is below {:?} is",
+            leader.forgotten,
+            self.state.forgotten
+        );
         let step = leader.forgotten.as_micros().saturating_add(micros(self.config.floor_lag) / 4);
         if bound.as_micros() <= step {
             return;

@@ -70,7 +70,14 @@ impl Home {
         // From here on nothing new can come to depend on it.
         let Some(transaction) = self.remove(id) else { return };
         self.cache.finish(id, Stage::Final(local, at), &transaction.writes, self.began);
-        self.locals.remove(&(local, id));
+        assert!(
+            self.locals.remove(&(local, id)),
+            "{id} is final, and was not committed locally at {local:?}"
+        );
+        assert!(
+            at >= local || self.config.rules.has(Plant::SnapshotIgnored),
+            "{id} is final at {at:?}, and has committed locally at {local:?}"
+        );
         self.greatest = self.greatest.max(at);
         self.counts.finals += 1;
         self.tell_tuner(Ended::Final(context.now - transaction.began_at));
@@ -82,7 +89,7 @@ impl Home {
         let (mut doomed, mut freed) = (Vec::new(), Vec::new());
         for dependent in transaction.dependents {
             let Some(transaction) = self.transactions.get_mut(&dependent) else { continue };
-            transaction.depends_on.remove(&id);
+            assert!(transaction.depends_on.remove(&id), "{dependent} does not know that it depends on {id}");
             transaction.oldest.remove(&id);
             // A commit that is final above a snapshot is not in it (SPSI-1).
             if transaction.snapshot < at && !self.config.rules.has(Plant::StaleDependentsKept) {
@@ -94,7 +101,7 @@ impl Home {
         }
         for follower in transaction.followers {
             let Some(transaction) = self.transactions.get_mut(&follower) else { continue };
-            transaction.after = None;
+            assert_eq!(transaction.after.take(), Some(id), "{follower} follows what is final");
             if transaction.snapshot < at && self.config.orders_sessions {
                 doomed.push((follower, Refusal::Misspeculated));
                 continue;
@@ -155,7 +162,7 @@ impl Home {
         let mut freed = Vec::new();
         for follower in &transaction.followers {
             if let Some(next) = self.transactions.get_mut(follower) {
-                next.after = None;
+                assert_eq!(next.after.take(), Some(id), "{follower} follows what has read all");
                 freed.push(*follower);
             }
         }
@@ -173,8 +180,8 @@ impl Home {
     /// Nothing leads to a transaction any more that is over.
     fn unlink(&mut self, id: TransactionId, transaction: &Transaction) {
         for other in &transaction.depends_on {
-            if let Some(other) = self.transactions.get_mut(other) {
-                other.dependents.remove(&id);
+            if let Some(known) = self.transactions.get_mut(other) {
+                assert!(known.dependents.remove(&id), "{other} does not know that {id} depends on it");
             }
         }
         if let Some(earlier) = transaction.after.and_then(|earlier| self.transactions.get_mut(&earlier)) {
@@ -225,7 +232,7 @@ impl Home {
             self.unlink(id, &transaction);
             self.cache.remove(id, &transaction.writes);
             if let Phase::Local(local) | Phase::Deciding(local, _) = transaction.phase {
-                self.locals.remove(&(local, id));
+                assert!(self.locals.remove(&(local, id)), "{id} aborts, and was not committed locally");
             }
             let ending = Ending::Aborted(refusal);
             self.remember(id, ending);

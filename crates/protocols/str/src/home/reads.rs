@@ -136,13 +136,24 @@ impl Home {
         }
         self.began += 1;
         let snapshot = self.snapshot(seen, context);
+        assert!(
+            snapshot > seen.max(self.latest()) || self.has(Plant::SessionIgnored),
+            "{id} begins at {snapshot:?}, its session has seen {seen:?} and this node {:?}",
+            self.latest()
+        );
         let mut transaction = Transaction::new(id.client, self.began, snapshot, context.now);
         transaction.after = follows;
         if let Some(earlier) = follows.and_then(|earlier| self.transactions.get_mut(&earlier)) {
             earlier.followers.insert(id);
         }
-        self.open.insert(self.began);
-        self.transactions.insert(id, Box::new(transaction));
+        assert!(self.open.insert(self.began), "two transactions have the number {}", self.began);
+        let known = self.transactions.insert(id, Box::new(transaction));
+        assert!(known.is_none(), "{id} is begun, and is {:?}", known.map(|known| known.phase));
+        assert!(
+            self.transactions.len() <= self.config.waiting_max,
+            "{} transactions are open, with {id}",
+            self.transactions.len()
+        );
         if let (0, Some(tuner)) = (id.attempt, &mut self.tuner) {
             tuner.on_arrival();
         }
@@ -187,7 +198,8 @@ impl Home {
         let found = wanted.iter().map(|_| Vec::new()).collect();
         let gathering = Gathering { wanted, found, missing: asked.len() };
         let Some(transaction) = self.transactions.get_mut(&id) else { return false };
-        transaction.reads.insert(request, gathering);
+        let known = transaction.reads.insert(request, gathering);
+        assert!(known.is_none(), "the read {request} of {id} is gathered twice");
         let began = transaction.began;
         let is_complete = asked.is_empty();
         for (shard, wishes) in asked {
@@ -202,7 +214,8 @@ impl Home {
                 asked: Asked::new(self.reader(shard, 0), context.now),
             };
             self.send_sub(self.requests, &sub, outbox);
-            self.subs.insert(self.requests, sub);
+            let known = self.subs.insert(self.requests, sub);
+            assert!(known.is_none(), "two questions have the number {}", self.requests);
         }
         is_complete
     }
@@ -306,6 +319,7 @@ impl Home {
         for (wish, found) in wishes.into_iter().zip(found) {
             gathering.found[wish].push(found);
         }
+        assert!(gathering.missing > 0, "{from} answers the read {request} of {id}, and nothing was missing");
         gathering.missing -= 1;
         if gathering.missing == 0 {
             self.deliver_read(id, request, context, log, outbox);
@@ -382,6 +396,7 @@ impl Home {
     ) {
         let Some(transaction) = self.transactions.get(&id) else { return };
         let Some(gathering) = transaction.reads.get(&request) else { return };
+        assert!(gathering.missing == 0, "the read {request} of {id} lacks {} answers", gathering.missing);
         let answer = match self.answer(transaction, gathering) {
             Ok(answer) => answer,
             Err(Merged::Missed) => return self.abort(id, Refusal::Misspeculated, context, log, outbox),
@@ -427,6 +442,7 @@ impl Home {
         }
         self.forget_read(id, request);
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
+        assert!(!answer.sources.contains(&id), "{id} reads from itself");
         transaction.depends_on.extend(answer.sources);
         (transaction.oldest, transaction.freshest) = (oldest, freshest);
         let (client, snapshot) = (transaction.client, transaction.snapshot);

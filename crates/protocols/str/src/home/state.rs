@@ -53,6 +53,12 @@ impl State {
             false => self.committed += 1,
         }
         self.enter(Remembered { decision: Arc::clone(decision), is_settled });
+        assert!(
+            self.fading.len() <= self.decisions.len(),
+            "{} of {} decisions are settled, with that on {id}",
+            self.fading.len(),
+            self.decisions.len()
+        );
         decision.outcome
     }
 
@@ -79,7 +85,8 @@ impl State {
             && until < self.forgotten
         {
             self.fading.pop_first();
-            self.decisions.remove(&id);
+            let known = self.decisions.remove(&id);
+            assert!(known.is_some_and(|known| known.is_settled), "{id} fades, and is not settled");
         }
     }
 

@@ -114,7 +114,7 @@ impl Shard {
                     return outbox.ignored(reasons::UNDER_WAY);
                 }
                 queue.push(Waiter::Candidate(candidate));
-                self.waiters += 1;
+                self.one_more_waits();
             }
         }
     }
@@ -178,13 +178,19 @@ impl Shard {
             true => after(latest),
             false => after(latest.max(snapshot)),
         };
-        match self.config.variant.clock {
+        let proposal = match self.config.variant.clock {
             Clock::Precise => proposal,
             // The clock of a leader is never far from those of a majority. Any other replica has served nothing above its bound, so that is
             // enough of a proposal.
             Clock::Physical if self.leader.is_some() => proposal.max(clock),
             Clock::Physical => proposal.max(clock.min(after(self.bound))),
-        }
+        };
+        assert!(proposal > latest, "{proposal:?} is proposed, and what it overwrites was read at {latest:?}");
+        assert!(
+            proposal > snapshot || self.has(Plant::SnapshotIgnored),
+            "{proposal:?} is proposed for the snapshot {snapshot:?}"
+        );
+        proposal
     }
 
     /// The same as the holder of a grant. In an earlier life it may have served everything that it was granted then; and of which lives there were it has
@@ -245,6 +251,10 @@ impl Shard {
             let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads: false };
             return outbox.send_unordered(home, vote);
         }
+        assert!(
+            !pending.is_appended && pending.prepared.is_none(),
+            "{id} is appended in {view}, and is in the log or on its way there"
+        );
         pending.is_appended = true;
         if is_local {
             let vote = Message::LocalVote { transaction: id, life: self.life, proposal, leads };
@@ -265,7 +275,7 @@ impl Shard {
         let is_held =
             self.pendings.get(id).is_none_or(|pending| pending.is_let_in() || pending.note.is_some());
         if !is_held {
-            self.pendings.remove(id);
+            self.forget(id);
         }
     }
 
@@ -292,6 +302,9 @@ impl Shard {
         if holder.replica != self.config.replica.index {
             return outbox.ignored(reasons::NOT_ITS_PLACE);
         }
+        if !announced.keys.is_sorted_by(|one, next| one < next) {
+            return outbox.ignored(reasons::MALFORMED);
+        }
         if self.state.outcome(id).is_some() || announced.snapshot < self.state.floor {
             return outbox.ignored(reasons::ENDED);
         }
@@ -313,6 +326,12 @@ impl Shard {
         outbox: &mut Out,
     ) {
         let id = prepared.transaction;
+        assert!(
+            prepared.proposal > prepared.snapshot || self.has(Plant::SnapshotIgnored),
+            "{id} is let in at {:?}, and its snapshot is {:?}",
+            prepared.proposal,
+            prepared.snapshot
+        );
         if !self.state.prepare(prepared) {
             return self.release(id, context, log, outbox);
         }
@@ -333,6 +352,12 @@ impl Shard {
             self.send_vote(id, vote, outbox);
         } else if pending.vote.replace(vote).is_none() {
             self.held_votes += 1;
+            assert!(
+                self.held_votes <= self.pendings.len(),
+                "{} votes wait, of {} transactions",
+                self.held_votes,
+                self.pendings.len()
+            );
         }
     }
 
@@ -341,6 +366,7 @@ impl Shard {
             HeldVote::Leader => self.tell_prepared(id, outbox),
             HeldVote::Holder(life, view, proposal) => {
                 let Some(pending) = self.pendings.get(id) else { return };
+                assert!(pending.in_the_way.is_empty(), "{id} is voted for beside {:?}", pending.in_the_way);
                 outbox.send_unordered(pending.home, Message::Vote { transaction: id, life, view, proposal });
             }
         }
@@ -393,7 +419,7 @@ impl Shard {
                 cleared.push((id, vote));
             }
         }
-        self.held_votes -= cleared.len();
+        self.fewer_votes_wait(cleared.len());
         for (id, vote) in cleared {
             self.send_vote(id, vote, outbox);
         }
@@ -538,6 +564,17 @@ mod tests {
                 "{which} of {home} in {life:?}, {snapshot} {outcome:?}, note: {is_note}"
             );
         }
+    }
+
+    /// A leader that was deposed has counted a vote for ever once, of a transaction that the state does not hold which it got from another replica.
+    #[test]
+    fn a_vote_waits_no_longer_than_its_transaction_holds_keys() {
+        let mut shard = shard(Variant::EXTERNAL);
+        let pending = Pending::new(replica(3, 0), Life(1), AT(50), vec![key()], Instant::START);
+        shard.pendings.enter(id(1), || pending).vote = Some(HeldVote::Leader);
+        shard.held_votes = 1;
+        shard.replace_state(Vec::new());
+        assert_eq!((shard.pendings.len(), shard.held_votes), (0, 0));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Shard {
             (pending.outcome, pending.readers) = (Some(outcome), readers.clone());
             let is_noted_alone = outcome == Outcome::Aborted && !pending.is_let_in();
             if is_noted_alone {
-                self.pendings.remove(id);
+                self.forget(id);
             }
             self.give_way(id, outbox);
             self.wake(id, context, log, outbox);
@@ -93,7 +93,8 @@ impl Shard {
         let decided = Decided { transaction: id, outcome, readers };
         match log.append(Entry::Decided(std::sync::Arc::new(decided))) {
             Some(_) => {
-                leader.deciding.insert(id, Some(from));
+                let known = leader.deciding.insert(id, Some(from));
+                assert!(known.is_none(), "the outcome of {id} is appended twice, for {from} and {known:?}");
             }
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
@@ -131,7 +132,8 @@ impl Shard {
         let decided = Decided { transaction: id, outcome, readers: pending.readers.clone() };
         match log.append(Entry::Decided(std::sync::Arc::new(decided))) {
             Some(_) => {
-                leader.deciding.insert(id, from);
+                let known = leader.deciding.insert(id, from);
+                assert!(known.is_none(), "the outcome of {id} is appended twice, for {from:?} and {known:?}");
             }
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
@@ -154,6 +156,11 @@ impl Shard {
                 "{id} commits at {timestamp}, and its snapshot is {:?}",
                 prepared.snapshot
             );
+            assert!(
+                timestamp.micros >= prepared.proposal.as_micros(),
+                "{id} commits at {timestamp}, and its shard has proposed {:?}",
+                prepared.proposal
+            );
         }
         self.state.decide(decided);
         if let Some(leader) = &mut self.leader
@@ -172,13 +179,21 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        if let Some(pending) = self.pendings.remove(id)
-            && pending.vote.is_some()
-        {
-            self.held_votes -= 1;
-        }
+        self.forget(id);
         self.give_way(id, outbox);
         self.wake(id, context, log, outbox);
+    }
+
+    /// Takes a transaction out, with the vote that waits.
+    pub(super) fn forget(&mut self, id: TransactionId) {
+        let vote = self.pendings.remove(id).and_then(|pending| pending.vote);
+        self.fewer_votes_wait(usize::from(vote.is_some()));
+    }
+
+    /// So many votes do not wait any more.
+    pub(super) fn fewer_votes_wait(&mut self, votes: usize) {
+        assert!(votes <= self.held_votes, "{votes} votes waited, of {}", self.held_votes);
+        self.held_votes -= votes;
     }
 
     /// HELLO of the home on this node.

@@ -69,6 +69,10 @@ impl Shard {
             return outbox.ignored(reasons::GRANTED);
         }
         let until = known.map_or(until, |known| known.until.max(until));
+        assert!(
+            known.is_none_or(|known| known.life != life || known.until < until),
+            "{replica} is granted snapshots up to {until:?}, and has {known:?}"
+        );
         let holder = Holder { replica, life, until };
         let granted = Granted { view: leader.view, clock: context.clock, holders: vec![holder] };
         match log.append(Entry::Granted(granted)) {
@@ -89,7 +93,7 @@ impl Shard {
 
     /// Reads that wait for a grant which this replica will not get go on to the leader.
     fn send_on(&mut self, log: &impl Log<Entry>, outbox: &mut Out) {
-        self.waiters -= self.ungranted.len();
+        self.fewer_wait(self.ungranted.len());
         for Read { home, life, request, .. } in std::mem::take(&mut self.ungranted) {
             let why = Unreadable::NotLeading(log.leader());
             outbox.send_unordered(home, Message::CannotRead { life, request, why });
@@ -127,10 +131,22 @@ impl Shard {
             }
         }
         self.state.grant(granted);
+        if let Some(leader) = &self.leader {
+            for holder in &granted.holders {
+                let known = leader.granted.get(&holder.replica);
+                assert!(
+                    known.is_some_and(|known| known.until >= holder.until),
+                    "the leader of {} has granted {known:?}, and the log {holder:?}",
+                    leader.view
+                );
+            }
+        }
         self.forget_announced(granted, context, log, outbox);
         let own = granted.holders.iter().find(|holder| holder.replica == me && holder.life == self.life);
         if let Some(own) = own {
             self.bound = self.bound.max(own.until);
+            let most = self.state.grants.get(&me).map(|holder| holder.until);
+            assert!(Some(self.bound) <= most, "{:?} is served, and granted is {most:?}", self.bound);
             self.bound_clock = self.bound_clock.max(granted.clock);
             (self.asked_at, self.is_read) = (None, false);
             self.tell_bound(outbox);
@@ -186,7 +202,7 @@ impl Shard {
         let (refused, left): (Vec<Read>, Vec<Read>) =
             std::mem::take(&mut self.ungranted).into_iter().partition(|read| read.snapshot > far);
         self.ungranted = left;
-        self.waiters -= refused.len();
+        self.fewer_wait(refused.len());
         for Read { home, life, request, .. } in refused {
             let why = Unreadable::Ahead(granted.clock);
             outbox.send_unordered(home, Message::CannotRead { life, request, why });

@@ -1,4 +1,10 @@
-//! What holds between any two steps of a replica of a shard.
+//! What holds between any two steps of a replica of a shard. Golden scripts and the simulator assert it after every step.
+//!
+//! | id | property | what relies on it |
+//! |---|---|---|
+//! | STR1 | what is prepared holds its keys, and whatever holds keys is said by somebody | readers wait for it, and for nothing that has ended (section 6.5) |
+//! | STR2 | votes that wait are counted | they are looked at only if there are some |
+//! | STR3 | requests that wait are counted, and wait for what has not ended | the bound of what may wait (I7), and that they go on (I6) |
 
 use std::collections::BTreeSet;
 
@@ -16,28 +22,106 @@ impl Shard {
         for id in self.state.prepared.keys() {
             let pending = self.pendings.get(*id);
             let is_held = pending.is_some_and(|pending| pending.prepared.is_some());
-            assert!(is_held, "{id} is prepared and holds nothing");
+            assert!(is_held, "STR1: {id} is prepared and holds nothing");
         }
         for (id, pending) in self.pendings.iter() {
             let is_said = pending.is_let_in() || pending.note.is_some() || pending.outcome.is_some();
-            assert!(is_said, "{id} holds keys, and nobody says so");
+            assert!(is_said, "STR1: {id} holds keys, and nobody says so");
             assert!(
                 pending.prepared.is_none() || self.state.prepared.contains_key(&id),
-                "{id} is taken for prepared"
+                "STR1: {id} is taken for prepared"
             );
         }
     }
 
     fn votes_are_counted(&self) {
         let held = self.pendings.iter().filter(|(_, pending)| pending.vote.is_some()).count();
-        assert_eq!(held, self.held_votes, "votes that wait are counted");
+        assert!(held == self.held_votes, "STR2: {held} votes wait, and {} are counted", self.held_votes);
     }
 
     fn waiters_are_counted(&self) {
         let waiting = self.waiting.values().map(Vec::len).sum::<usize>() + self.ungranted.len();
-        assert_eq!(waiting, self.waiters, "requests that wait are counted");
+        assert!(waiting == self.waiters, "STR3: {waiting} requests wait, and {} are counted", self.waiters);
         let known: BTreeSet<_> = self.pendings.iter().map(|(id, _)| id).collect();
-        let is_known = |id| known.contains(id) || self.is_replaced;
-        assert!(self.waiting.keys().all(is_known), "nothing is waited for that has ended");
+        let ended = self.waiting.keys().find(|id| !known.contains(id));
+        assert!(ended.is_none() || self.is_replaced, "STR3: {ended:?} is waited for, and has ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use quorate_core::hosted::Shards;
+    use quorate_core::{
+        ClientId, ClockTime, GroupSize, Instant, Key, ReplicaId, ReplicaIndex, ShardId, TransactionId, View,
+    };
+
+    use super::super::Waiter;
+    use super::super::pending::{HeldVote, Pending};
+    use super::*;
+    use crate::config::ReplicaConfig;
+    use crate::message::Life;
+
+    const ID: TransactionId = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
+
+    fn shard() -> Shard {
+        let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        let shards = Shards { first: ShardId(1), count: 1 };
+        Shard::new(ReplicaConfig::new(replica, GroupSize::new(1).unwrap(), shards))
+    }
+
+    /// A transaction that the leader of a view has announced.
+    fn announce(shard: &mut Shard) -> &mut Pending {
+        let new = || {
+            Pending::new(
+                ReplicaId::default(),
+                Life(1),
+                ClockTime::from_micros(50),
+                vec![Key::from("k")],
+                Instant::START,
+            )
+        };
+        let pending = shard.pendings.enter(ID, new);
+        pending.announced = Some(View(0));
+        pending
+    }
+
+    /// A thing to do to a replica.
+    type Break = fn(&mut Shard);
+
+    #[test]
+    fn what_a_replica_breaks_is_noticed() {
+        let mut sound = shard();
+        announce(&mut sound);
+        sound.assert_invariants();
+        let broken: [(&str, Break); 6] = [
+            ("STR1", |shard| announce(shard).announced = None),
+            ("STR1", |shard| {
+                let pending = announce(shard);
+                let prepared = crate::entry::Prepared {
+                    transaction: ID,
+                    home: pending.home,
+                    life: pending.life,
+                    snapshot: pending.snapshot,
+                    proposal: pending.snapshot,
+                    writes: Vec::new(),
+                    view: View(0),
+                    holders: Vec::new(),
+                };
+                pending.prepared = Some(std::sync::Arc::new(prepared));
+            }),
+            ("STR2", |shard| announce(shard).vote = Some(HeldVote::Leader)),
+            ("STR2", |shard| shard.held_votes = 1),
+            ("STR3", |shard| shard.waiters = 1),
+            ("STR3", |shard| _ = shard.waiting.insert(ID, Vec::<Waiter>::new())),
+        ];
+        for (property, breaks) in broken {
+            let mut shard = shard();
+            breaks(&mut shard);
+            let panic = catch_unwind(AssertUnwindSafe(|| shard.assert_invariants())).expect_err(property);
+            let told = panic.downcast_ref::<String>().expect("it says why");
+            assert!(told.starts_with(property), "{property}: {told}");
+        }
     }
 }

@@ -283,6 +283,8 @@ impl Shard {
         // Outcomes that were heard of and are not in the log: the leader before may not have appended them.
         let known: Vec<TransactionId> = self.pendings.iter().map(|(id, _)| id).collect();
         for id in known {
+            let is_appended = self.pendings.get(id).is_some_and(|pending| pending.is_appended);
+            assert!(!is_appended, "{id} was appended before {view} was led");
             self.append_outcome(id, None, log, outbox);
         }
     }
@@ -323,6 +325,13 @@ impl Shard {
         let floor = ClockTime::from_micros(context.clock.as_micros().saturating_sub(lag));
         self.readers.collect(crate::message::newest_of(floor.min(self.state.floor)));
         let Some(leader) = &mut self.leader else { return };
+        assert!(
+            leader.floor >= self.state.floor,
+            "{} has raised the floor to {:?}, and it is at {:?}",
+            leader.view,
+            leader.floor,
+            self.state.floor
+        );
         let step = ClockTime::from_micros(leader.floor.as_micros().saturating_add(lag / 4));
         if floor <= step {
             return;
@@ -365,7 +374,7 @@ impl Shard {
             let Some(pending) = self.pendings.get_mut(id) else { continue };
             pending.prepared = None;
             if has_ended || (pending.note.is_none() && pending.announced.is_none()) {
-                self.pendings.remove(id);
+                self.forget(id);
             }
         }
         for prepared in self.state.prepared.values() {

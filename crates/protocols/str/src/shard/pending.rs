@@ -124,7 +124,9 @@ impl Pendings {
         if !self.known.contains_key(&id) {
             let pending = Box::new(new());
             for key in &pending.keys {
-                self.by_key.entry(key.clone()).or_default().push(id);
+                let holders = self.by_key.entry(key.clone()).or_default();
+                assert!(!holders.contains(&id), "{id} holds {key:?} already, and is not known");
+                holders.push(id);
             }
             self.known.insert(id, pending);
         }
@@ -134,11 +136,14 @@ impl Pendings {
     pub(super) fn remove(&mut self, id: TransactionId) -> Option<Pending> {
         let pending = self.known.remove(&id)?;
         for key in &pending.keys {
-            if let Some(holders) = self.by_key.get_mut(key) {
-                holders.retain(|holder| *holder != id);
-                if holders.is_empty() {
-                    self.by_key.remove(key);
-                }
+            let held = self.by_key.get_mut(key).and_then(|holders| {
+                let at = holders.iter().position(|holder| *holder == id)?;
+                holders.remove(at);
+                Some(holders.is_empty())
+            });
+            assert!(held.is_some(), "{id} is known to hold {key:?}, and does not");
+            if held == Some(true) {
+                self.by_key.remove(key);
             }
         }
         Some(*pending)

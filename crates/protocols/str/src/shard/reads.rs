@@ -59,19 +59,36 @@ impl Shard {
     ) {
         let (home, life, request) = (read.home, read.life, read.request);
         match self.serve(&read, context.clock) {
-            Ok(found) => outbox.send_unordered(home, Message::ReadAtReply { life, request, found }),
+            Ok(found) => {
+                assert!(
+                    read.snapshot <= self.bound || self.has(Plant::LaggingReplicaServes),
+                    "{:?} is served, and granted is {:?}",
+                    read.snapshot,
+                    self.bound
+                );
+                assert_eq!(
+                    found.len(),
+                    read.wanted.len(),
+                    "every wish of {home}'s request {request} is answered"
+                );
+                outbox.send_unordered(home, Message::ReadAtReply { life, request, found });
+            }
             Err(Unserved::Unreadable(why)) => {
                 outbox.send_unordered(home, Message::CannotRead { life, request, why });
             }
             Err(_) if self.waiters >= self.config.waiting_max => outbox.ignored(reasons::TOO_MANY),
             Err(Unserved::Blocked(other)) => {
                 let read = Read { has_waited: true, ..read };
+                assert!(
+                    self.pendings.get(other).is_some(),
+                    "{home}'s request {request} waits for {other}, which holds nothing"
+                );
                 self.waiting.entry(other).or_default().push(Waiter::Read(read));
-                self.waiters += 1;
+                self.one_more_waits();
             }
             Err(Unserved::Ungranted) => {
                 self.ungranted.push(read);
-                self.waiters += 1;
+                self.one_more_waits();
                 self.ask_grant(context, log, outbox);
             }
         }
@@ -147,6 +164,11 @@ impl Shard {
                 },
             }
         }
+        assert!(
+            newest.0 <= newest_of(snapshot),
+            "a version of {key:?} of {} is in the snapshot {snapshot:?}",
+            newest.0
+        );
         Ok(newest)
     }
 
@@ -189,7 +211,7 @@ impl Shard {
         outbox: &mut Out,
     ) {
         let Some(waiting) = self.waiting.remove(&id) else { return };
-        self.waiters -= waiting.len();
+        self.fewer_wait(waiting.len());
         for waiter in waiting {
             match waiter {
                 Waiter::Read(read) => self.answer(read, context, log, outbox),
@@ -209,7 +231,7 @@ impl Shard {
         let (served, left): (Vec<Read>, Vec<Read>) =
             std::mem::take(&mut self.ungranted).into_iter().partition(|read| read.snapshot <= bound);
         self.ungranted = left;
-        self.waiters -= served.len();
+        self.fewer_wait(served.len());
         for read in served {
             self.answer(read, context, log, outbox);
         }
@@ -224,7 +246,24 @@ impl Shard {
             forgotten += before - waiting.len();
             !waiting.is_empty()
         });
-        self.waiters -= forgotten;
+        self.fewer_wait(forgotten);
+    }
+
+    /// A request waits that did not.
+    pub(super) fn one_more_waits(&mut self) {
+        self.waiters += 1;
+        assert!(
+            self.waiters <= self.config.waiting_max,
+            "{} requests wait, and {} may",
+            self.waiters,
+            self.config.waiting_max
+        );
+    }
+
+    /// So many requests do not wait any more.
+    pub(super) fn fewer_wait(&mut self, requests: usize) {
+        assert!(requests <= self.waiters, "{requests} requests have waited, of {}", self.waiters);
+        self.waiters -= requests;
     }
 
     /// Gives up what has waited for so long that its home has asked again elsewhere, or is gone.
@@ -240,6 +279,8 @@ impl Shard {
             !waiting.is_empty()
         });
         self.ungranted.retain(is_fresh);
-        self.waiters = left + self.ungranted.len();
+        let left = left + self.ungranted.len();
+        self.fewer_wait(self.waiters.saturating_sub(left));
+        assert_eq!(left, self.waiters, "requests that wait are counted");
     }
 }

@@ -84,11 +84,14 @@ impl State {
             }
             Outcome::Aborted => self.aborted += 1,
         }
-        self.remember(Ended {
-            transaction: decided.transaction,
-            outcome: decided.outcome,
-            snapshot: prepared.snapshot,
-        });
+        let id = decided.transaction;
+        assert!(!self.ended.contains_key(&id), "{id} was prepared, and had ended");
+        self.remember(Ended { transaction: id, outcome: decided.outcome, snapshot: prepared.snapshot });
+        assert_eq!(
+            self.ended.len(),
+            self.fading.len(),
+            "what has ended is forgotten with the floor, {id} as the rest"
+        );
     }
 
     fn remember(&mut self, ended: Ended) {
@@ -110,7 +113,7 @@ impl State {
             && snapshot < self.floor
         {
             self.fading.pop_first();
-            self.ended.remove(&id);
+            assert!(self.ended.remove(&id).is_some(), "{id} fades, and has not ended");
         }
         let kept = self.floor;
         self.readers.retain(|_, snapshot| *snapshot >= kept);

@@ -103,6 +103,12 @@ impl Search {
             _ => &mut self.samples[degree.index()],
         };
         sample.add(commits.0, commits.1);
+        assert!(
+            sample.windows <= 4 * config.windows_max,
+            "{degree} was measured in {} windows, and {} are enough",
+            sample.windows,
+            config.windows_max
+        );
         self.arrivals[degree.index()].add(arrivals.0, arrivals.1);
         if self.is_enough(config) { self.go_on(config) } else { Step::Measure(degree) }
     }
@@ -220,6 +226,9 @@ impl Search {
     }
 
     fn enter(&mut self, stage: Stage) -> Step {
+        if let Stage::TrialOfNone(found) | Stage::Trial(found) = stage {
+            assert!(found > Degree::NONE, "{found} is compared with itself");
+        }
         self.stage = stage;
         Step::Measure(self.degree())
     }

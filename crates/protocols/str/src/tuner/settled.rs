@@ -141,8 +141,15 @@ impl Settled {
         let window = self.recent().mean * seconds;
         let saved_max = 1.5 * window * probe_length(config);
         self.credit = (self.credit + config.probe_share * commits.1 as f64).min(saved_max);
+        assert!(
+            self.credit <= saved_max && self.cost >= 0.0,
+            "probes may cost {} of {saved_max}, and have cost {}",
+            self.credit,
+            self.cost
+        );
         match self.due(window, config) {
             Some(target) => {
+                assert!(target != self.degree, "{target} is probed beside itself");
                 self.since = 0;
                 self.probes += 1;
                 self.probe = Some(Probe { target, sample: Sample::default() });

@@ -166,6 +166,7 @@ impl Cusum {
             let deviation = if mean > 0.0 { rate / mean - 1.0 } else { f64::from(u8::from(rate > 0.0)) };
             self.up = (self.up + deviation - allowance).max(0.0);
             self.down = (self.down - deviation - allowance).max(0.0);
+            assert!(threshold > 0.0, "the threshold {threshold} gives the alarm at once");
             has_changed = self.up > threshold || self.down > threshold;
         }
         if self.baseline.windows < Self::BASELINE_MAX {
