@@ -201,6 +201,12 @@ impl Histories {
         &self.received
     }
 
+    /// Takes a transaction for received that was not.
+    #[cfg(test)]
+    pub(crate) fn break_received(&mut self, version: VersionNumber) {
+        self.received.include(version);
+    }
+
     /// The oldest snapshot that can be read.
     pub fn floor(&self) -> &Vector {
         &self.floor
@@ -224,6 +230,7 @@ impl Histories {
                 Update::Noted { writes: false, .. } => {}
             }
         }
+        self.assert_ordered();
     }
 
     fn place(&mut self, version: VersionNumber, name: &Key, container: Option<Container>) {
@@ -482,12 +489,24 @@ impl Histories {
     /// Raises the floor: from here on a snapshot that does not include it is too old. [`Histories::fold`] frees the room.
     pub fn raise_floor(&mut self, floor: &Vector) {
         self.floor.join(floor);
+        assert!(
+            self.received.includes_all(&self.floor),
+            "the floor is {}, and {} was received",
+            self.floor,
+            self.received
+        );
         self.unfolded = self.foldable.len();
     }
 
     /// Folds what the floor makes superfluous, of at most so many objects. True if others are left to be looked at.
     pub fn fold(&mut self, objects_max: usize) -> bool {
         for _ in 0..objects_max.min(self.unfolded) {
+            assert!(
+                self.unfolded <= self.foldable.len(),
+                "{} objects are to be folded, of {}",
+                self.unfolded,
+                self.foldable.len()
+            );
             self.unfolded -= 1;
             let Some((kind, key)) = self.foldable.pop_front() else { break };
             if self.fold_object(kind, &key) {
@@ -497,7 +516,14 @@ impl Histories {
         if self.unfolded == 0 {
             self.leave();
         }
+        self.assert_ordered();
         self.unfolded > 0
+    }
+
+    /// Every register is in order, and nothing else is.
+    fn assert_ordered(&self) {
+        let (registers, ordered) = (self.registers.len(), self.ordered.len());
+        assert!(registers == ordered, "{registers} registers are there, and {ordered} are in order");
     }
 
     /// True if a higher floor makes more of the object superfluous.
@@ -546,6 +572,12 @@ impl Histories {
             self.floor
         );
         self.received.exclude_above(last);
+        assert!(
+            self.received.of(last.site) <= last.seqno && self.received.includes_all(&self.floor),
+            "{} was received up to {last}, above the floor {}",
+            self.received,
+            self.floor
+        );
         let is_abandoned = |version: VersionNumber| version.site == last.site && version.seqno > last.seqno;
         let mut emptied = Vec::new();
         for key in &self.ordered {

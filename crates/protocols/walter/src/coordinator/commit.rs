@@ -84,6 +84,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let deadline = open.deadline;
+        assert!(!self.transactions.contains_key(&id), "{id} is asked about, and is open");
         self.transactions.insert(id, open);
         self.ask(id, context, outbox);
         self.transactions.wake_at(id, deadline.min(context.now + self.config.resend_timeout));

@@ -272,6 +272,10 @@ impl Coordinator {
         let Some(execution) = self.execution(id) else { return };
         execution.requests += 1;
         let request = execution.requests;
+        assert!(
+            execution.pending.iter().all(|pending| pending.request < request),
+            "{id} has asked for {request} before"
+        );
         execution.pending.push(Pending { request, wanted, sent_at: None, copies: None, completes });
         self.send_reads(id, context.now, outbox);
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
@@ -310,6 +314,8 @@ impl Coordinator {
             };
             outbox.send(self.leaders.leader(home), message);
         }
+        let taking = execution.pending.iter().filter(|pending| pending.sent_at.is_some()).count();
+        assert!(execution.snapshot.is_some() || taking <= 1, "{taking} reads of {id} take its snapshot");
     }
 
     /// All reads under way that the client's site has not answered are to be sent again.
@@ -350,7 +356,8 @@ impl Coordinator {
             }
             return outbox.ignored(reasons::KNOWN);
         }
-        execution.snapshot.get_or_insert_with(|| snapshot.clone());
+        let taken = execution.snapshot.get_or_insert_with(|| snapshot.clone());
+        assert!(*taken == snapshot, "{id} has the snapshot {taken}, and takes what was read in {snapshot}");
         if let Some(session) = self.session_of(id) {
             session.seen.join(&snapshot);
         }

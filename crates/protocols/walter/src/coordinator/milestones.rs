@@ -48,7 +48,8 @@ impl Milestones {
 
     fn remove(&mut self, goal: Goal) -> Option<Awaiting> {
         let awaiting = self.goals.remove(&goal)?;
-        self.wakeups.remove(&(awaiting.wakes_at, goal));
+        let was_known = self.wakeups.remove(&(awaiting.wakes_at, goal));
+        assert!(was_known, "{goal:?} is awaited, and nothing is done at {:?}", awaiting.wakes_at);
         Some(awaiting)
     }
 
@@ -58,6 +59,7 @@ impl Milestones {
             awaiting.wakes_at = at;
             self.wakeups.insert((at, goal));
         }
+        assert_eq!(self.goals.len(), self.wakeups.len(), "each goal has its time, {goal:?} as the others");
     }
 }
 
@@ -166,7 +168,9 @@ impl Coordinator {
         while let Some((_, goal)) =
             self.milestones.wakeups.first().copied().filter(|(at, _)| *at <= context.now)
         {
-            let Some(awaiting) = self.milestones.goals.get_mut(&goal) else { return };
+            let Some(awaiting) = self.milestones.goals.get_mut(&goal) else {
+                panic!("{goal:?} has its time, and is not awaited")
+            };
             awaiting.redirects = 0;
             let (home, is_answered) = (awaiting.home, awaiting.is_answered);
             if awaiting.deadline <= context.now {

@@ -392,6 +392,7 @@ impl Coordinator {
                 if self.unknown.len() < UNKNOWN_MAX {
                     self.unknown.insert(id, asking.period);
                 }
+                assert!(self.unknown.len() <= UNKNOWN_MAX, "{} outcomes are unknown", self.unknown.len());
                 open.wants.give_up(id, vec![open.home], outbox);
             }
         }

@@ -172,6 +172,11 @@ impl Coordinator {
         }
         if let Some(session) = self.session_of(id) {
             session.seen.exclude_above(last);
+            assert!(
+                session.seen.of(last.site) <= last.seqno,
+                "{} is seen, and {last} is the last",
+                session.seen
+            );
         }
         true
     }

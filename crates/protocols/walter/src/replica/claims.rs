@@ -76,6 +76,7 @@ impl Replica {
         }
         // Answers to questions of an earlier leader, or of an earlier life of this one, may be on their way.
         let question = leader.question.map_or_else(|| context.random.below(u64::MAX / 2), |last| last + 1);
+        assert!(leader.question < Some(question), "{question} is asked after {:?}", leader.question);
         leader.question = Some(question);
         for waiting in &mut leader.waiting {
             waiting.question.get_or_insert(question);

@@ -265,7 +265,8 @@ impl Replica {
             asked: context.now,
             number: takes_early.then_some(leader.appended),
         };
-        leader.slow.insert(id, slow);
+        let before = leader.slow.insert(id, slow);
+        assert!(before.is_none(), "{id} is prepared twice: {before:?}");
         self.send_prepares(id, outbox);
     }
 
@@ -297,16 +298,34 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) -> bool {
+        let newest = self.newest();
+        assert!(
+            newest.includes_all(&snapshot)
+                // What was abandoned with a site may have been seen.
+                || !self.state.removals.is_empty()
+                || self.config.rules.has(Plant::SessionForgotten),
+            "{id} commits in {snapshot}, and {newest} has committed or is about to"
+        );
         let Some(leader) = &mut self.leader else { return false };
         let (number, is_slow) = match way {
             Way::Fast => (None, false),
             Way::Slow { number } => (number, true),
         };
         let seqno = number.unwrap_or(leader.appended + 1);
+        assert!(
+            seqno == leader.appended + 1 || self.config.rules.has(Plant::NumberBeforeVotes),
+            "{id} is number {seqno} of {}, after {}",
+            self.site,
+            leader.appended
+        );
         let version = VersionNumber { site: self.site, seqno };
         assert!(
             !snapshot.includes(version),
             "a transaction is not in its own snapshot: {version} in {snapshot}"
+        );
+        assert!(
+            self.state.ending(id).is_none() && !leader.committing.contains_key(&id),
+            "{id} commits as {version}, and has ended or is about to"
         );
         let commit = Arc::new(Commit { transaction: id, version, snapshot, updates, is_slow });
         if log.append(Entry::Commit(Arc::clone(&commit))).is_none() {
@@ -358,7 +377,8 @@ impl Replica {
         }
         match log.append(Entry::Refused(id)) {
             Some(_) => {
-                leader.refusing.insert(id, told);
+                let before = leader.refusing.insert(id, told);
+                assert!(before.is_none(), "{id} is refused twice: {before:?}");
             }
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
@@ -387,6 +407,7 @@ impl Replica {
     fn send_prepares(&mut self, id: TransactionId, outbox: &mut Out) {
         let Some(leader) = &self.leader else { return };
         let Some(slow) = leader.slow.get(&id) else { return };
+        assert!(!slow.silent.is_empty(), "{id} waits for nobody, and has not ended");
         for (site, keys) in &slow.silent {
             let (keys, snapshot) = (keys.clone(), slow.snapshot.clone());
             outbox.send(self.leader_of(*site), Message::Prepare { transaction: id, keys, snapshot });
@@ -428,6 +449,11 @@ impl Replica {
     ) {
         let Some(leader) = &mut self.leader else { return };
         let Some(slow) = leader.slow.remove(&id) else { return };
+        assert!(
+            !matches!(votes, Votes::Agreed) || slow.silent.is_empty(),
+            "{id} commits without the votes of {:?}",
+            slow.silent.keys()
+        );
         leader.let_go(id, registers(&slow.updates));
         leader.shares.settle(&slow.updates);
         let silent = match votes {

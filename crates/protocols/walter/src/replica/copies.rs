@@ -75,6 +75,13 @@ impl Replica {
                 updates.push(Update::Noted { object: object.0.clone(), writes: object.1 });
             }
         }
+        assert!(
+            (1..=commit.updates.len()).contains(&updates.len()),
+            "{to} is told of {} updates of {}, and it has {}",
+            updates.len(),
+            commit.version,
+            commit.updates.len()
+        );
         let Commit { transaction, version, is_slow, snapshot, .. } = &**commit;
         let (transaction, version, is_slow, snapshot) = (*transaction, *version, *is_slow, snapshot.clone());
         Arc::new(Commit { transaction, version, snapshot, updates, is_slow })

@@ -55,6 +55,8 @@ impl Replica {
             floor.meet(peer.oldest.as_ref().unwrap_or(&Vector::default()));
         }
         floor.join(self.state.histories.floor());
+        let committed = &self.state.committed;
+        assert!(committed.includes_all(&floor), "the floor is to be {floor}, and {committed} has committed");
         let remembers = self.state.ended_len() > 0;
         if !remembers && floor == *self.state.histories.floor() {
             return;

@@ -203,7 +203,11 @@ impl Replica {
             return outbox.ignored(reasons::UNDER_WAY);
         }
         match log.append(Entry::Join(self.config.joined[..=at].to_vec())) {
-            Some(_) => leader.expecting = at + 1,
+            Some(_) => {
+                leader.expecting = at + 1;
+                let known = self.config.joined.len();
+                assert!(leader.expecting <= known, "{} sites are expected, of {known}", leader.expecting);
+            }
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
     }
@@ -317,6 +321,7 @@ impl Replica {
         if number == lent.page.0 + 1
             && let Some(page) = lent.rest.next_page()
         {
+            assert!(number > lent.page.0, "page {number} is lent after {}", lent.page.0);
             lent.page = (number, page);
         }
         let (at, page) = &lent.page;
@@ -447,7 +452,9 @@ impl Replica {
         let others = self.sites().filter(|site| *site != self.site && !self.is_over(*site));
         let first = |site| self.config.groups.members(self.config.shard_of(site)).at(0);
         let others = others.map(|site| (site, first(site)));
-        Leader::new(&self.state, self.site, others, now)
+        let leader = Leader::new(&self.state, self.site, others, now);
+        assert!(!leader.peers.contains_key(&self.site), "{} would propagate to itself", self.site);
+        leader
     }
 }
 

@@ -344,7 +344,8 @@ impl Leader {
     /// COMMIT is appended.
     pub(super) fn note_appended(&mut self, commit: &Commit, asker: Option<Address>) {
         self.appended = commit.version.seqno;
-        self.committing.insert(commit.transaction, asker);
+        let before = self.committing.insert(commit.transaction, asker);
+        assert!(before.is_none(), "{} is appended twice", commit.transaction);
         self.shares.take(&commit.updates);
         self.shares.add(&commit.updates);
         for key in commit.registers() {

@@ -81,7 +81,8 @@ impl Replica {
         leader.hold(id, &keys);
         match is_logged {
             true => {
-                leader.locking.insert(id);
+                let is_new = leader.locking.insert(id);
+                assert!(is_new, "{id} is locked for twice");
             }
             false => outbox.send(from, Message::Vote { transaction: id, keys, agrees: true }),
         }
@@ -90,6 +91,7 @@ impl Replica {
 
     /// LOCKED is stable: the vote stands.
     pub(super) fn on_locked(&mut self, id: TransactionId, origin: LocalSite, keys: &[Key], outbox: &mut Out) {
+        assert!(self.state.locks.contains_key(&id), "{id} was locked for, and has no lock");
         self.note_other_writer(origin, keys);
         let Some(leader) = &mut self.leader else { return };
         leader.let_go(id, keys);
@@ -127,6 +129,7 @@ impl Replica {
 
     /// RELEASED is stable.
     pub(super) fn on_released(&mut self, id: TransactionId) {
+        assert!(!self.state.locks.contains_key(&id), "{id} was released, and holds a lock");
         if let Some(leader) = &mut self.leader {
             leader.releasing.remove(&id);
         }
@@ -157,6 +160,8 @@ impl Replica {
         let State { locks, .. } = &self.state;
         if let Some(leader) = &mut self.leader {
             leader.settling.retain(|id| locks.contains_key(id));
+            let (settling, held) = (leader.settling.len(), locks.len());
+            assert!(settling <= held, "{settling} transactions are settled, and {held} hold locks");
         }
     }
 

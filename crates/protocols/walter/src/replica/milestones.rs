@@ -49,6 +49,9 @@ impl Awaited {
             *of_client += 1;
             self.asked.insert(key, now);
         }
+        let (asked, clients) = (self.asked.len(), self.of_client.len());
+        assert!(asked <= WAITING_MAX / 10, "{asked} milestones are waited for");
+        assert!(clients <= asked + 1, "{clients} clients wait for {asked} milestones");
     }
 
     /// Takes the first that has reached a milestone, which all have up to this number.
@@ -67,6 +70,7 @@ impl Awaited {
         self.asked.remove(&key);
         let client = key.2.client;
         if let Some(left) = self.of_client.get_mut(&client) {
+            assert!(*left > 0, "{client:?} waits for something that was not counted");
             *left -= 1;
             if *left == 0 {
                 self.of_client.remove(&client);
@@ -216,6 +220,8 @@ impl Replica {
     /// Tells the clients whose transactions have reached what they wait for.
     pub(super) fn tell_milestones(&mut self, outbox: &mut Out) {
         let visible = self.visible();
+        let (own, floor) = (self.state.committed.of(self.site), self.state.histories.floor().of(self.site));
+        assert!(visible <= own.max(floor), "{visible} are visible everywhere, and {own} have committed");
         let Some(leader) = &mut self.leader else { return };
         for (milestone, reached) in [(Milestone::Durable, leader.durable), (Milestone::Visible, visible)] {
             while let Some(id) = leader.awaited.take(milestone, reached) {

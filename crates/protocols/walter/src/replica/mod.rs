@@ -559,6 +559,7 @@ impl LogMachine for Replica {
         _: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        assert!(self.leader.is_none(), "{view} is led by a replica of {} that led before", self.site);
         self.leader = Some(self.new_leader(context.now));
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         outbox.emit(ReplicaEvent::Leading { view });

@@ -92,6 +92,11 @@ impl Writers {
         if self.counts.len() < COUNTED_MAX || self.counts.contains_key(name) {
             *self.counts.entry(Key::copy_from_slice(name)).or_default().others.entry(site).or_default() += 1;
         }
+        assert!(
+            self.counts.len() <= COUNTED_MAX,
+            "the writes of {} containers are counted",
+            self.counts.len()
+        );
     }
 
     /// This site does.
@@ -107,6 +112,7 @@ impl Writers {
         let counted = std::mem::take(&mut self.counts).into_iter();
         let dominated = counted.filter_map(|(name, counts)| Some((name, counts.dominant(writes_min)?)));
         self.next = dominated.take(MOVES_MAX).collect();
+        assert!(self.next.len() <= MOVES_MAX, "{} containers move in a window", self.next.len());
     }
 }
 
@@ -169,6 +175,7 @@ impl Replica {
         let Some(leader) = &self.leader else { return };
         let Some(Moving { name, to, is_appended: false, .. }) = &leader.writers.moving else { return };
         let (name, to) = (name.clone(), *to);
+        assert!(to != self.site, "{name:?} moves to {to}, where it is");
         let is_meant = |key: &Key| container_of(key) == name.as_slice();
         if leader.holds_any(is_meant) || self.state.locked().any(is_meant) {
             return;

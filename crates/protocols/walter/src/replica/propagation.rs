@@ -74,6 +74,7 @@ impl Replica {
             outbox.send(receiver, Message::Propagate { commits, durable });
         }
         let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&to)) else { return };
+        assert!(sent >= peer.sent, "{to} is sent {sent}, and was sent {}", peer.sent);
         peer.sent = sent;
         if !batches.is_empty() {
             peer.told_durable = durable;
@@ -158,7 +159,15 @@ impl Replica {
             leader.early.remove(&(commit.version.site, commit.version.seqno));
         }
         match log.append(Entry::Received(ready)) {
-            Some(_) => leader.receiving.join(&receiving),
+            Some(_) => {
+                leader.receiving.join(&receiving);
+                let received = self.state.histories.received();
+                assert!(
+                    leader.receiving.includes_all(received),
+                    "{} is on its way into the log, and {received} was received",
+                    leader.receiving
+                );
+            }
             None => outbox.ignored(reasons::LOG_CLOSED),
         }
     }
@@ -199,6 +208,8 @@ impl Replica {
         if advancing == before {
             return;
         }
+        let received = self.state.histories.received();
+        assert!(received.includes_all(&advancing), "{advancing} is to commit, and {received} was received");
         match log.append(Entry::Advance(advancing.clone())) {
             Some(_) => leader.advancing = advancing,
             None => outbox.ignored(reasons::LOG_CLOSED),
@@ -232,6 +243,7 @@ impl Replica {
         let received = self.state.histories.received().of(to);
         let committed = self.state.committed.clone();
         let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&to)) else { return };
+        assert!(committed.includes_all(&oldest), "{oldest} is needed, and {committed} has committed");
         if std::mem::take(&mut peer.is_owed) {
             outbox.send(receiver, Message::Progress { received, committed, oldest });
         }
@@ -263,6 +275,13 @@ impl Replica {
             peer.confirmed = context.now;
         }
         peer.sent = peer.sent.max(received);
+        let own = self.state.committed.of(self.site);
+        assert!(
+            peer.received <= peer.sent && peer.received <= own,
+            "{site} has received {}, was sent {}, and {own} have committed",
+            peer.received,
+            peer.sent
+        );
         while peer.batches.front().is_some_and(|last| *last <= received) {
             peer.batches.pop_front();
         }
@@ -290,6 +309,11 @@ impl Replica {
             durable = version.seqno;
         }
         if let Some(leader) = &mut self.leader {
+            assert!(
+                leader.durable <= durable && durable <= last.max(floor),
+                "{durable} are durable, {} were, and {last} have committed",
+                leader.durable
+            );
             leader.durable = durable;
         }
         self.tell_milestones(outbox);

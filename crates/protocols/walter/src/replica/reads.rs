@@ -89,6 +89,11 @@ impl Replica {
             Snapshot::Taken(snapshot) => (snapshot, false),
             Snapshot::New(_) | Snapshot::After { .. } => (self.state.committed.clone(), true),
         };
+        assert!(
+            self.has_committed(&snapshot),
+            "{transaction} reads {snapshot}, and {} has committed",
+            self.state.committed
+        );
         let found: Result<Vec<Found>, TooOld> =
             wanted.iter().map(|wanted| self.find(wanted, &snapshot, None)).collect();
         let reply = match found {
@@ -186,6 +191,10 @@ impl Replica {
                     });
                 }
                 let version = written.map(|written| written.version);
+                assert!(
+                    version.is_none_or(|version| snapshot.includes(version)),
+                    "{version:?} of {key:?} is read in {snapshot}"
+                );
                 Found::Register { version, value: written.and_then(|written| written.value.clone()) }
             }
             Wanted::Range(range, limit) => {
@@ -193,6 +202,7 @@ impl Replica {
                 let is_wanted =
                     |key: &Key| home.is_none_or(|home| !histories.replicas(key, snapshot).has(home));
                 let (entries, next) = histories.scan(range, limit, snapshot, is_wanted)?;
+                assert!(entries.len() <= limit, "a page has {} entries of {limit}", entries.len());
                 let elsewhere = if home.is_none() { self.sets_elsewhere() } else { Vec::new() };
                 Found::Range { entries, next, elsewhere }
             }
@@ -244,7 +254,9 @@ impl Replica {
         snapshot: &Vector,
     ) -> Result<Elements, TooOld> {
         let limit = self.config.scan_page_max.min(limit as usize);
-        self.state.histories.elements(set, bounds(range), from, limit, snapshot)
+        let elements = self.state.histories.elements(set, bounds(range), from, limit, snapshot)?;
+        assert!(elements.counts.len() <= limit, "a page has {} counts of {limit}", elements.counts.len());
+        Ok(elements)
     }
 
     /// The registers whose keys these elements are, as many as fit into a page, and as far as they have a replica here.
@@ -335,6 +347,7 @@ impl Replica {
             return outbox.ignored(reasons::TOO_MANY);
         }
         leader.waiting.push(waits);
+        assert!(leader.waiting.len() <= WAITING_MAX / 10, "{} requests wait", leader.waiting.len());
     }
 
     /// Handles what has waited for what has committed or was received since.
@@ -376,6 +389,7 @@ impl Replica {
             outbox.ignored(reasons::TOO_MANY);
         } else if let Some(confirmation) = log.confirm() {
             leader.unconfirmed.push_back((confirmation, to, reply));
+            assert!(leader.unconfirmed.len() <= WAITING_MAX, "{} answers wait", leader.unconfirmed.len());
         } else {
             outbox.ignored(reasons::NOT_LEADING);
         }

@@ -81,6 +81,7 @@ impl Replica {
             return outbox.ignored(reasons::TOO_MANY);
         }
         leader.unleased.push_back(Leasing { from, since: now, waits });
+        assert!(leader.unleased.len() <= WAITING_MAX / 10, "{} wait for the lease", leader.unleased.len());
     }
 
     /// Asks which sites were taken out.
@@ -131,6 +132,7 @@ impl Replica {
         if let Some(lease) = self.config.lease
             && self.serves()
         {
+            assert!(asked <= context.now, "what was asked at {asked:?} is answered at {:?}", context.now);
             self.leased_until = self.leased_until.max(asked + lease);
         }
         if self.holds_lease(context.now) {
@@ -186,6 +188,12 @@ impl Replica {
     /// Takes nothing any more from the sites that were taken out.
     fn go_on_without(&mut self, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let lost: Vec<LocalSite> = self.known.iter().map(|removal| removal.site).collect();
+        assert!(
+            lost.len() > self.state.removals.len() && !lost.contains(&self.site),
+            "{} goes on without {lost:?}, and without {} sites before",
+            self.site,
+            self.state.removals.len()
+        );
         let removals = self.known.iter().map(|removal| Removal { end: None, ..removal.clone() }).collect();
         if log.append(Entry::Freeze(removals)).is_none() {
             return outbox.ignored(reasons::LOG_CLOSED);
@@ -384,7 +392,7 @@ impl Replica {
                 continue;
             }
             match log.append(Entry::Removed { site: *site, end: end.clone() }) {
-                Some(_) => _ = leader.removing.insert(*site),
+                Some(_) => assert!(leader.removing.insert(*site), "the end of {site} is appended twice"),
                 None => outbox.ignored(reasons::LOG_CLOSED),
             }
         }

@@ -81,7 +81,9 @@ impl Reservations {
             self.owners.insert(key.clone(), name);
         }
         let reservation = Reservation { keys: keys.to_vec(), times: times + 1, lasts, until: now + lasts };
+        assert!(reservation.until > now && reservation.times <= RESERVATIONS_OF_ONE_MAX, "{reservation:?}");
         self.all.insert(name, reservation);
+        assert!(self.all.len() <= RESERVATIONS_MAX, "{} transactions have reservations", self.all.len());
     }
 
     /// Until when a register is reserved.
@@ -93,7 +95,8 @@ impl Reservations {
     /// An attempt at the transaction has what was reserved for it: its reservation goes, and nobody waits for it.
     fn forget(&mut self, name: TransactionId) {
         for key in self.all.remove(&name).into_iter().flat_map(|reservation| reservation.keys) {
-            self.owners.remove(key.as_slice());
+            let owner = self.owners.remove(key.as_slice());
+            assert!(owner == Some(name), "{key:?} is reserved for {name}, and {owner:?} has it");
         }
     }
 

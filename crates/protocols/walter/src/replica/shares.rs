@@ -79,6 +79,7 @@ impl Shares {
     /// Transactions are about to take from shares.
     pub(super) fn take(&mut self, updates: &[Update]) {
         for (set, element, by) in takings(updates) {
+            assert!(by > 0, "{by} is taken of {set:?}");
             *self.taken.entry((set.clone(), element.clone())).or_default() += by;
         }
     }
@@ -107,6 +108,7 @@ impl Shares {
     pub(super) fn added(&mut self, updates: &[Update]) {
         for set in added(updates) {
             let adding = self.adding.get_mut(set).expect("what is stable was appended");
+            assert!(*adding > 0, "{set:?} was added to, and nothing was on its way");
             *adding -= 1;
             if *adding == 0 {
                 self.adding.remove(set);
@@ -249,6 +251,8 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return Ok(()) };
         let asked = Asked { site, wanted: missing, share, since: now, asked: now };
         leader.shares.asked.insert(counter.clone(), asked);
+        let asked = leader.shares.asked.len();
+        assert!(asked <= ASKED_MAX, "shares of {asked} counters are asked for");
         self.send_ask_share(counter, log, outbox);
         Ok(())
     }
@@ -346,6 +350,7 @@ impl Replica {
         if given == 0 {
             return outbox.ignored(reasons::NO_SHARE);
         }
+        assert!(left >= 0 && i64::from(given) <= all, "{given} of {counter:?} are given, of {all}");
         updates.push(Update::Add { set: counter.clone(), element: share(to), by: given });
         let Some(leader) = &self.leader else { return };
         let transaction = leader.next_name(FIRST_NAME - u64::from(self.site.0));

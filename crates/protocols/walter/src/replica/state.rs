@@ -164,7 +164,9 @@ impl State {
     /// A transaction that the floor does not include.
     pub(super) fn commit(&self, version: VersionNumber) -> Option<&Arc<Commit>> {
         let after = version.seqno.checked_sub(self.histories.floor().of(version.site) + 1)?;
-        self.journals.get(&version.site)?.get(usize::try_from(after).ok()?)
+        let commit = self.journals.get(&version.site)?.get(usize::try_from(after).ok()?)?;
+        assert!(commit.version == version, "{} stands where {version} is to be", commit.version);
+        Some(commit)
     }
 
     pub(super) fn apply(&mut self, entry: &Entry, now: Instant) {
@@ -244,7 +246,14 @@ impl State {
 
     fn take_effect(&mut self, commit: &Arc<Commit>) {
         self.histories.apply(commit.version, &commit.updates);
-        self.journals.entry(commit.version.site).or_default().push_back(Arc::clone(commit));
+        let (site, journal) = (commit.version.site, self.journals.entry(commit.version.site).or_default());
+        journal.push_back(Arc::clone(commit));
+        let (kept, first) = (journal.len() as u64, self.histories.floor().of(site));
+        assert!(
+            first + kept == commit.version.seqno,
+            "{} takes effect, and the journal of {site} has {kept} after {first}",
+            commit.version
+        );
     }
 
     /// Transactions of other sites commit here, with all that their snapshots include.
@@ -289,7 +298,8 @@ impl State {
     fn release(&mut self, id: TransactionId) {
         if let Some((lock, _)) = self.locks.remove(&id) {
             for key in &lock.keys {
-                self.locked.remove(key);
+                let holder = self.locked.remove(key);
+                assert!(holder == Some(id), "{id} releases {key:?}, which {holder:?} has locked");
             }
         }
     }
@@ -320,6 +330,7 @@ impl State {
             if self.freeze.is_some() {
                 self.note_freeze();
             }
+            assert!(self.is_whole(), "the last page of a state was adopted, and it is not whole");
         }
     }
 
@@ -368,11 +379,21 @@ impl State {
         if let Some(removal) = self.removals.iter_mut().find(|removal| removal.site == site) {
             removal.end = Some(end.clone());
         }
+        let received = self.histories.received().of(site);
+        assert!(received == end.last, "{site} ends at {}, and {received} of it are here", end.last);
     }
 
     fn end(&mut self, id: TransactionId, ending: Ending) {
         self.fading.insert((self.period, id));
-        self.ended.insert(id, (ending, self.period));
+        let before = self.ended.insert(id, (ending, self.period));
+        assert!(before.is_none(), "{id} has ended before, as {before:?}");
+        self.assert_fading();
+    }
+
+    /// Each ending that is remembered fades once.
+    fn assert_fading(&self) {
+        let (ended, fading) = (self.ended.len(), self.fading.len());
+        assert!(ended == fading, "{ended} endings are remembered, and {fading} fade");
     }
 
     /// True if nothing can depend on it that a transaction is known to have ended like this. A lock goes once its transaction has committed
@@ -403,7 +424,14 @@ impl State {
         self.journals.retain(|_, journal| !journal.is_empty());
         self.period = Period(self.period.0 + 1);
         self.forgotten = self.forgotten.max(forgotten);
+        assert!(
+            self.forgotten < self.period,
+            "requests of {:?} are refused, and it is {:?}",
+            self.forgotten,
+            self.period
+        );
         self.fade();
+        self.assert_fading();
     }
 
     fn fade(&mut self) {
