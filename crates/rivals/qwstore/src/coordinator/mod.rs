@@ -367,7 +367,18 @@ impl Coordinator {
             return;
         }
         // No put of it lies below; what only reads has no timestamp of its own.
+        assert!(
+            open.puts.earliest.is_none_or(|earliest| earliest <= self.last_timestamp),
+            "{id} has put at {:?}, and the last timestamp is {:?}",
+            open.puts.earliest,
+            self.last_timestamp
+        );
         let timestamp = open.puts.earliest.unwrap_or(Timestamp::new(clock, self.config.client));
+        assert!(
+            open.puts.earliest.is_some() || open.puts.shards.is_empty(),
+            "{id} has put to {:?}, and nothing is complete",
+            open.puts.shards
+        );
         let (fast, retries) = (!open.puts.is_slow, open.puts.retries);
         if open.phase == Phase::Committing {
             finish(outbox, id, Ok(Committed { fast, retries, ..Committed::at(timestamp) }));

@@ -101,6 +101,11 @@ impl Coordinator {
             if let Err(at) = open.puts.shards.binary_search(&shard) {
                 open.puts.shards.insert(at, shard);
             }
+            assert!(
+                !in_turn || open.puts.flights.is_empty(),
+                "{id} has {} puts on their way, and puts go in turn",
+                open.puts.flights.len()
+            );
             self.send_put(id, shard, key, value, context, outbox);
         }
     }
@@ -132,20 +137,35 @@ impl Coordinator {
             outbox.send(replica, flight.message());
         }
         let Some(open) = self.transactions.get_mut(&id) else { return };
+        assert!(
+            open.puts.flights.iter().all(|other| other.operation.key != flight.operation.key),
+            "two puts of {:?} of {id} are on their way",
+            flight.operation.key
+        );
         open.puts.flights.push(flight);
-        self.by_put.insert(put, id);
+        let known = self.by_put.insert(put, id);
+        assert!(known.is_none(), "{put} is a put of {id}, and of {known:?}");
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     /// A timestamp above every earlier one of this client, or two puts of a key could have the same.
     fn next_timestamp(&mut self, clock: ClockTime) -> Timestamp {
         let clock = clock.saturating_add(self.lead);
+        let before = self.last_timestamp;
         self.last_timestamp = if self.config.rules.has(Plant::RepeatedTimestamps) {
             let micros = clock.as_micros() / 50_000 * 50_000;
             Timestamp { micros, client: self.config.client }
         } else {
             self.last_timestamp.successor(clock, self.config.client)
         };
+        // Replicas tell timestamps; the last one of all has none above it.
+        assert!(
+            self.last_timestamp > before
+                || before.micros == u64::MAX
+                || self.config.rules.has(Plant::RepeatedTimestamps),
+            "{:?} is given to a put, and {before:?} was before",
+            self.last_timestamp
+        );
         self.last_timestamp
     }
 
@@ -209,9 +229,14 @@ impl Coordinator {
         let Some((_, at, open)) = self.flight(put) else { return };
         let flight = open.puts.flights.swap_remove(at);
         let timestamp = flight.operation.timestamp;
+        assert!(flight.put == put, "{put} is complete, and {} is taken off its way", flight.put);
         open.puts.earliest = Some(open.puts.earliest.map_or(timestamp, |known| known.min(timestamp)));
         open.puts.is_slow |= flight.recorded.missing().next().is_some();
-        self.by_put.remove(&put);
+        assert_eq!(
+            self.by_put.remove(&put),
+            Some(id),
+            "{put} is complete, and is not known to be on its way"
+        );
         self.send_waiting(id, context, outbox);
         self.finish_if_complete(id, context.clock, outbox);
     }
@@ -238,7 +263,7 @@ impl Coordinator {
         }
         let flight = open.puts.flights.swap_remove(at);
         open.puts.retries += 1;
-        self.by_put.remove(&put);
+        assert_eq!(self.by_put.remove(&put), Some(id), "{put} is late, and is not known to be on its way");
         // A put just above the refusal would lie below the next one, so it follows the replica's clock. That of one replica may
         // have leapt, and no other would record the put then; refusals are bounded by the clocks of f others.
         self.last_timestamp = self.last_timestamp.max(refusal);
@@ -285,6 +310,7 @@ impl Coordinator {
             }
             flight.sent_at = context.now;
             flight.resend_after = (flight.resend_after * 2).min(resend_max);
+            assert!(!flight.recorded.is_successful(), "{} is sent again, and f + 1 have it", flight.put);
             flight.refused.clear();
             let greatest = flight.views.iter().flatten().max().copied();
             for index in flight.recorded.missing() {
@@ -308,7 +334,8 @@ impl Coordinator {
     /// Forgets the puts of a transaction: what is on its way may arrive or not.
     pub(super) fn forget_puts(&mut self, open: &Open) {
         for flight in &open.puts.flights {
-            self.by_put.remove(&flight.put);
+            let known = self.by_put.remove(&flight.put);
+            assert!(known.is_some(), "{} is on its way, and is not known to be", flight.put);
         }
     }
 }

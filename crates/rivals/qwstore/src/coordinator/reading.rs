@@ -95,6 +95,10 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         open.requests += 1;
         let request = open.requests;
+        assert!(
+            open.pending.iter().all(|pending| pending.request < request),
+            "{id} has asked for {request} before"
+        );
         open.pending.push(Pending { request, wanted, asked: 0, asked_at: context.now });
         self.ask_to_read(id, request, context.now, outbox);
         self.transactions.wake_at(id, context.now + self.config.read_timeout);
@@ -115,6 +119,7 @@ impl Coordinator {
             outbox.send(open.replica(shard, pending.asked, &self.groups), message);
         }
         let pending = &mut open.pending[at];
+        assert!(!pending.shards().is_empty(), "the read {request} of {id} is asked again, and was answered");
         pending.asked += 1;
         pending.asked_at = now;
     }

@@ -32,6 +32,7 @@ impl Lag {
         }
         self.is_behind = false;
         self.next_view_change = now + timeout * TIMEOUTS_BETWEEN;
+        assert!(self.next_view_change > now, "views are changed without end, at {now:?}");
         true
     }
 }

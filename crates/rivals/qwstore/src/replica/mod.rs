@@ -126,6 +126,12 @@ impl Machine for Replica {
             Input::Command(never) => match never {},
         }
         self.count_records(&outbox.effects()[emitted_before..]);
+        assert_eq!(
+            self.ir.floor(),
+            self.store.bounds.floor,
+            "{} collects its record and its versions up to one floor",
+            self.config.replica
+        );
     }
 }
 
@@ -235,6 +241,11 @@ impl Replica {
             }
         }
         self.on_inconsistent(from, id, operation, context.random, outbox);
+        let is_held = self.ir.record().holds(put) || timestamp < self.store.bounds.floor;
+        assert!(
+            is_held || self.ir.status() != Status::Normal,
+            "{put} was taken at {timestamp}, and is not recorded"
+        );
     }
 
     fn on_sweep_timeout(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {

@@ -60,6 +60,11 @@ impl Upcalls<QwStore> for Store {
         }
         self.bounds.note_effect(*timestamp);
         self.versions.install(key, *timestamp, value.clone());
+        let newest = self.versions.newest_timestamp(key);
+        assert!(
+            newest >= *timestamp,
+            "{key:?} was put at {timestamp}, and its newest version is of {newest}"
+        );
     }
 
     fn finalize_consensus(&mut self, _: OperationId, operation: &Infallible, _: &Infallible, _: bool) {
@@ -89,6 +94,12 @@ impl Upcalls<QwStore> for Store {
     fn adopt_supplement(&mut self, supplement: &Supplement) {
         self.bounds.refuse_below(supplement.refusal);
         self.bounds.complete_below(supplement.complete);
+        assert!(
+            self.bounds.refusal >= supplement.refusal,
+            "puts below {} are refused by a quorum, and here below {}",
+            supplement.refusal,
+            self.bounds.refusal
+        );
     }
 
     fn bounds(&self) -> &Bounds {
@@ -115,6 +126,12 @@ impl Upcalls<QwStore> for Store {
 
     fn install_states(&mut self, states: impl IntoIterator<Item = StatePage>) {
         self.versions.install_pages(states.into_iter().map(|state| state.versions));
+        assert!(
+            self.bounds.floor <= self.bounds.refusal,
+            "the floor is {}, and puts are taken from {} on",
+            self.bounds.floor,
+            self.bounds.refusal
+        );
     }
 
     fn entry_bytes(entries: &OperationEntries<QwStore>) -> usize {
