@@ -17,7 +17,7 @@ const STAGES: [Stage; 12] = [
     Stage { name: "format", what: "rustfmt finds nothing to change", budget: 5, run: format },
     Stage {
         name: "tidy",
-        what: "size of files, leftovers, machine paths, the index of decisions, code in pages",
+        what: "size of files, leftovers, machine paths, the index of decisions, code in pages, assertions",
         budget: 5,
         run: tidy::run,
     },

@@ -12,6 +12,7 @@
 //! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
 //! | [`licences`] | what dependencies ask for |
 //! | [`tidy`] | size of files, leftovers, machine paths |
+//! | [`assertions`] | counts what machines assert |
 //! | [`decisions`] | compares the index of decisions with their pages |
 //! | [`examples`] | compares code that pages show with the tests that run it |
 //! | [`build`] | what the stages run that run something |
@@ -20,6 +21,7 @@
 //! The standard library is its only dependency, so that a cold check does not begin by building the checker.
 
 mod arrows;
+mod assertions;
 mod build;
 mod check;
 mod crates;

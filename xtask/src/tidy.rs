@@ -1,8 +1,9 @@
 //! Style that neither rustfmt nor clippy knows: the size of files, leftovers, paths of somebody's machine, the index of decisions,
-//! and the code that pages show.
+//! the code that pages show, and how much machines assert.
 
 use std::path::Path;
 
+use crate::assertions;
 use crate::crates::CRATES;
 use crate::decisions;
 use crate::examples;
@@ -83,7 +84,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
         }
     }
     complaints.extend(manifest_complaints(root));
-    for found in [decisions::complaints(root), examples::complaints(root)] {
+    for found in [decisions::complaints(root), examples::complaints(root), assertions::complaints(root)] {
         match found {
             Ok(found) => complaints.extend(found),
             Err(reason) => return Outcome::failed(reason),
