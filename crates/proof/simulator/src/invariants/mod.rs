@@ -13,6 +13,7 @@
 //! | I3 | acknowledged puts survive, or later ones of the same keys (where histories are promised nothing) | what the replicas hold at the end |
 //! | I4 | replicas agree on outcomes and on data | the replicas after a last view change |
 //! | I4 | replicas run everything in one order (where a bug is planted; else it stops them) | the replicas while it runs |
+//! | I4 | what one machine does fits what others have done (the witnesses of the protocols) | the replicas after each of their steps |
 //! | I5 | what transactions saw that were shown, or aborted, is what one snapshot of their node held | the history, with and without local and final commits |
 //! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
 //! | I6 | a leader whose clock is off hands over (where nothing else goes wrong) | the replicas while it runs |
