@@ -280,10 +280,16 @@ mod tests {
         found.iter().map(|violation| violation.property).collect()
     }
 
+    /// A replica that starts a view with such a record, and what is found.
+    type Start<'a> = (&'a str, ReplicaIndex, u64, &'a RecordPage<Words>, &'a [&'a str]);
+
+    /// Below what replicas have said that they are complete, and what is found once one raises the floor.
+    type Raise<'a> = (&'a str, &'a [(ReplicaIndex, u64)], &'a [&'a str]);
+
     #[test]
     fn views_that_contradict_each_other_are_noticed() {
         let (yes, no) = (page('y'), page('n'));
-        let table: [(&str, ReplicaIndex, u64, &RecordPage<Words>, &[&str]); 5] = [
+        let table: [Start<'_>; 5] = [
             ("the same once more", ONE, 1, &yes, &[]),
             ("another in a later view", TWO, 2, &no, &[]),
             ("another verdict", ONE, 1, &no, &["IR6"]),
@@ -302,7 +308,7 @@ mod tests {
 
     #[test]
     fn floors_that_too_few_have_reached_are_noticed() {
-        let table: [(&str, &[(ReplicaIndex, u64)], &[&str]); 5] = [
+        let table: [Raise<'_>; 5] = [
             ("its own word is not enough", &[], &["IR7"]),
             ("another has not come so far", &[(TWO, 9)], &["IR7"]),
             ("its own word counts once", &[(ONE, 10)], &["IR7"]),

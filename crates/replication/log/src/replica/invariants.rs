@@ -12,7 +12,7 @@
 //! | LOG7 | no two replicas give their machines different entries at one position | 4.1 |
 //! | LOG8 | a view has one leader | 4 |
 //! | LOG9 | a leader has everything that was stable before its view | 4.2 |
-//! | LOG10 | nobody leads while another holds a lease | [`lease`](super::lease) |
+//! | LOG10 | no replica leads while another holds a lease | [`lease`](super::lease) |
 //!
 //! The first six are of one replica, and asserted; the others a [`Witness`] finds out, to which each replica of a group is shown after
 //! each of its steps. It looks at what is new since the one before, so that a step costs as much as it has done.
@@ -330,12 +330,15 @@ mod tests {
         assert_eq!(properties(&found), ["LOG7", "LOG7"]);
     }
 
+    /// A replica that begins to lead a view with such a log after so many seconds, and what is found.
+    type Beginning<'a> = (&'a str, ReplicaIndex, u64, &'a [Entry<u64>], u64, &'a [&'a str]);
+
     #[test]
     fn leaders_that_must_not_lead_are_noticed() {
         let at = |seconds| Some(Instant::START + Duration::from_secs(seconds));
         let held = [entry(0, 1), entry(0, 2)];
         let other = [entry(0, 1), entry(0, 7)];
-        let table: [(&str, ReplicaIndex, u64, &[Entry<u64>], u64, &[&str]); 7] = [
+        let table: [Beginning<'_>; 7] = [
             ("the next", ONE, 1, &held, 10, &[]),
             ("the same again", ZERO, 0, &held, 1, &[]),
             ("in the view of another", TWO, 0, &held, 10, &["LOG8"]),

@@ -21,9 +21,6 @@ use super::{Fact, Host, Replica, Status, Timer};
 use crate::message::Offer;
 use crate::{Message, Payload, Plant};
 
-/// Indices of replicas are so many, and a replica has one wish.
-const REPLICAS_MAX: usize = 256;
-
 /// After so many repetitions of a view change the next view is tried.
 const REPETITIONS_MAX: u32 = 3;
 
@@ -213,11 +210,6 @@ impl<P: Payload> Replica<P> {
         self.changing.repetitions = 0;
         let view = self.view;
         self.changing.wishes.retain(|_, wish| *wish > view);
-        assert!(
-            self.changing.wishes.len() <= REPLICAS_MAX,
-            "{} replicas wish for another view",
-            self.changing.wishes.len()
-        );
     }
 
     /// Says once more that this replica waits for the view to begin, and what it holds.
