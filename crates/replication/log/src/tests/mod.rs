@@ -1,6 +1,7 @@
 //! A group with its network, its disks and its time, for tests. Whatever happens in it, what is stable must be the same
 //! everywhere, and nobody may have a lease who lacks what another leader has answered for.
 
+mod alone;
 mod clocks;
 mod extremes;
 mod hand_back;
