@@ -1,5 +1,6 @@
 //! What a backup coordinator concludes, one answer at a time: nothing before so many have said so as the rule wants.
 
+mod epochs;
 mod phases;
 
 use std::sync::Arc;
@@ -42,6 +43,8 @@ struct Backup {
     participants: Vec<ShardId>,
     now: Instant,
     random: Random,
+    /// The membership under which others speak to it.
+    epoch: Epoch,
 }
 
 impl Backup {
@@ -62,6 +65,7 @@ impl Backup {
             participants: participants.clone(),
             now: Instant::START,
             random: Random::new(1),
+            epoch: Epoch::FIRST,
         };
         let said =
             backup.hears(asker, Message::Recover { transaction: TRANSACTION, participants, timestamp });
@@ -71,7 +75,7 @@ impl Backup {
 
     /// What it says to anybody when a replica of its group tells it something; each thing once, whoever it goes to.
     fn hears(&mut self, from: impl Into<Address>, message: Message) -> Vec<Message> {
-        self.steps(Input::Message { from: from.into(), epoch: Epoch::FIRST, message })
+        self.steps(Input::Message { from: from.into(), epoch: self.epoch, message })
     }
 
     /// The backup coordinator looks at its recoveries after some time; gives the messages that it sends.
