@@ -2,11 +2,14 @@
 //! if the rule is left out. The protocol on top is the smallest that can tell: votes hold something, decisions leave
 //! something behind, and a promise travels beside the record.
 
+mod changes;
 mod coming_back;
+mod desk;
 mod extremes;
 mod logged;
 mod outlines;
 mod records;
+mod timing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,6 +22,8 @@ use quorate_ir::{
     Bounds, ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
     Operations, Outline, Part, PartRange, Record, RecordPage, Replica, State, Status, Stretch, Upcalls,
 };
+
+use desk::{Desk, member};
 
 /// Operations are the times at which they take effect, in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,68 +195,6 @@ impl Upcalls<Times> for Ledger {
 
     fn entry_bytes(_: &OperationEntries<Times>) -> usize {
         1
-    }
-}
-
-/// What a replica says, writes down and asks for.
-#[derive(Debug, Default)]
-struct Desk {
-    ledger: Ledger,
-    sent: Vec<(Address, Message<Times>)>,
-    facts: Vec<Fact<Times>>,
-    lost: Vec<usize>,
-    nonces: u64,
-    ignored: Vec<&'static str>,
-}
-
-fn member(index: ReplicaIndex) -> Address {
-    Address::Replica(ReplicaId { shard: ShardId(1), index })
-}
-
-impl Host<Times> for Desk {
-    type Protocol = Ledger;
-
-    fn protocol(&mut self) -> &mut Ledger {
-        &mut self.ledger
-    }
-
-    fn send(&mut self, to: Address, message: Message<Times>) {
-        self.sent.push((to, message));
-    }
-
-    fn send_to_replica(&mut self, to: ReplicaIndex, message: Message<Times>) {
-        self.sent.push((member(to), message));
-    }
-
-    fn persist(&mut self, fact: Fact<Times>) {
-        self.facts.push(fact);
-    }
-
-    fn anchor(&mut self) {}
-
-    fn set_view_change_timer(&mut self, _: Duration) {}
-
-    fn cancel_view_change_timer(&mut self) {}
-
-    fn on_installing(&mut self) {}
-
-    fn on_normal(&mut self, _: View) {}
-
-    fn on_view_changing(&mut self, _: View) {}
-
-    fn on_retired(&mut self) {}
-
-    fn on_lost(&mut self, lost: usize) {
-        self.lost.push(lost);
-    }
-
-    fn nonce(&mut self) -> u64 {
-        self.nonces += 1;
-        self.nonces
-    }
-
-    fn ignored(&mut self, reason: &'static str) {
-        self.ignored.push(reason);
     }
 }
 
