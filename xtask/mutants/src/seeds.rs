@@ -153,7 +153,7 @@ impl Seeds {
 }
 
 fn command(program: &Path, system: &str, what: &str, seeds: &[u64]) -> Command {
-    let mut command = bounded(program);
+    let mut command = bounded(program, None);
     command.args([system, what, FAULTS]).args(seeds.iter().map(u64::to_string)).env_remove("QUORATE_MUTANT");
     command
 }

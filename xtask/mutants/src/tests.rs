@@ -20,9 +20,12 @@ use crate::workspace::{Workspace, known};
 /// Tests are run together as long as they take no longer than this without a mutant.
 const TOGETHER_MS: u64 = 400;
 
-/// A test may take this much longer than without a mutant, and this time beside that.
+/// A test may compute this much longer than it takes without a mutant, and this time beside that.
 const FACTOR: u32 = 5;
 const GRACE: Duration = Duration::from_secs(5);
+
+/// So much longer than it may compute it may take, because others use the machine as well.
+const WAIT_FACTOR: u32 = 12;
 
 /// A test that takes longer than this is not asked: each mutant that survives would cost as much.
 const FIRST_MAX: Duration = Duration::from_secs(40);
@@ -77,7 +80,7 @@ impl Tests {
         }
         let mut all = Vec::new();
         for binary in binaries {
-            let mut list = command(binary, &folder, "");
+            let mut list = command(binary, &folder, "", None);
             list.args(["--list", "--format", "terse"]);
             let End::Exit { printed, .. } = run(list, GRACE)? else {
                 return Err(format!("{} lists no tests", binary.display()));
@@ -95,7 +98,7 @@ impl Tests {
         let noted = in_parallel(&numbered, jobs, |(number, (binary, name))| {
             let notebook = notebooks.join(format!("{}-{number}", target.name));
             let _ = fs::remove_file(&notebook);
-            let mut command = command(binary, &folder, &format!("reached:{}", notebook.display()));
+            let mut command = command(binary, &folder, &format!("reached:{}", notebook.display()), None);
             command.args(["--exact", name, "--test-threads", "1"]);
             let begin = Instant::now();
             let end = run(command, FIRST_MAX);
@@ -151,9 +154,10 @@ impl Tests {
             return Ok(Verdict::Unreached);
         }
         for (binary, millis, names) in batches {
-            let mut command = command(binary, &self.folder, &number.to_string());
+            let patience = GRACE + Duration::from_millis(millis) * FACTOR;
+            let mut command = command(binary, &self.folder, &number.to_string(), Some(patience));
             command.arg("--exact").args(&names).args(["--test-threads", "1"]);
-            match run(command, GRACE + Duration::from_millis(millis) * FACTOR)? {
+            match run(command, patience * WAIT_FACTOR)? {
                 End::Exit { success: true, .. } => {}
                 End::Exit { printed, .. } => {
                     let failed = printed
@@ -170,8 +174,8 @@ impl Tests {
 }
 
 /// Runs a binary with tests as cargo would, with a mutant.
-fn command(binary: &Path, folder: &Path, mutant: &str) -> Command {
-    let mut command = bounded(binary);
+fn command(binary: &Path, folder: &Path, mutant: &str, processor_max: Option<Duration>) -> Command {
+    let mut command = bounded(binary, processor_max);
     command
         .current_dir(folder)
         .env("CARGO_MANIFEST_DIR", folder)
