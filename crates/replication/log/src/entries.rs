@@ -306,13 +306,14 @@ mod tests {
     #[test]
     fn shapes_that_no_log_has_are_noticed() {
         let run = |view, first| Run { view: View(view), first: Position(first) };
-        let table: [(u64, &[Run], u64, bool); 13] = [
+        let table: [(u64, &[Run], u64, bool); 14] = [
             (0, &[], 0, true),
             (0, &[], 1, false),
             (0, &[run(1, 1)], 0, false),
             (0, &[run(1, 1)], 3, true),
             (0, &[run(1, 2)], 3, false),
             (0, &[run(1, 1), run(1, 2)], 3, false),
+            (0, &[run(1, 1), run(2, 1)], 3, false),
             (0, &[run(1, 1), run(2, 2)], 3, true),
             (0, &[run(1, 1), run(2, 4)], 3, false),
             (2, &[], 3, false),

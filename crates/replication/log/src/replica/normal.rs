@@ -455,7 +455,7 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         if view < self.view || from != self.leader(view) {
-            if self.status == Status::ViewChanging && self.recovery.is_none() {
+            if self.status == Status::ViewChanging {
                 // It does not know that somebody has gone on.
                 host.send(from, Message::StartViewChange { view: self.view, entered: true });
             }

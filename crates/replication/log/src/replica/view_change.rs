@@ -277,7 +277,7 @@ impl<P: Payload> Replica<P> {
             return host.ignored(reasons::LIFE);
         }
         if view > self.view {
-            if self.leading.is_none() && self.is_bound(host) {
+            if self.is_bound(host) {
                 return;
             }
             self.enter(view, host);

@@ -222,7 +222,7 @@ fn the_beginning_of_an_epoch_is_told_with_all_of_the_log_that_is_known() {
         alone.hears(1, Message::PrepareOk { view: second(), upto, beat: 1, clock: None });
         assert_eq!(alone.replica.stable(), upto);
         alone.steps(|replica, hands| assert!(replica.begin_snapshot(hands)));
-        while !alone.fires(Timer::Snapshot).contains(&Act::Truncate) {}
+        alone.writes_snapshot();
         alone.restarted()
     };
     let mut again = again;

@@ -3,6 +3,7 @@
 mod epochs;
 mod facts;
 mod states;
+mod views;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -239,6 +240,12 @@ impl Alone {
                 assert!(replica.append(Word::Own(word)).is_some(), "it leads");
             }
         })
+    }
+
+    /// Writes the snapshot that has begun to its end.
+    fn writes_snapshot(&mut self) {
+        let has_ended = (0..100).any(|_| self.fires(Timer::Snapshot).contains(&Act::Truncate));
+        assert!(has_ended, "a snapshot has an end");
     }
 
     /// What its log says, entry by entry, with the position of the first.

@@ -33,7 +33,7 @@ fn begins(alone: &mut Alone) -> (bool, Vec<Act>) {
 /// Begins a snapshot and writes it to its end.
 fn snapshot(alone: &mut Alone) {
     assert!(begins(alone).0);
-    while !alone.fires(Timer::Snapshot).contains(&Act::Truncate) {}
+    alone.writes_snapshot();
 }
 
 fn begun(base: u64) -> Fact<Word> {
@@ -90,7 +90,7 @@ fn unstable_entries_go_into_a_snapshot_as_many_at_once_as_a_message_has_room_for
         facts(&acts).into_iter().filter(|fact| matches!(fact, Fact::SnapshotEntries(_))).collect();
     let expected = [2..=6, 7..=11, 12..=12].map(|words| Fact::SnapshotEntries(entries(0, words)));
     assert_eq!(entry_facts, expected);
-    while !alone.fires(Timer::Snapshot).contains(&Act::Truncate) {}
+    alone.writes_snapshot();
     let (again, _) = alone.restarted();
     assert_eq!(again.log(), (2, (2..=12).map(Word::Own).collect()));
 }

@@ -1,0 +1,225 @@
+//! What a replica believes of leaders, wishes and offers.
+
+use std::collections::BTreeMap;
+
+use quorate_core::bound::reasons;
+
+use super::*;
+use crate::message::Offer;
+use crate::{Run, Shape, Status};
+
+fn prepare(after: u64, entries: Vec<Entry<Word>>, beat: u64) -> Message<Word> {
+    Message::Prepare {
+        view: View(0),
+        after: Position(after),
+        entries,
+        stable: Position::START,
+        beat,
+        clock: None,
+    }
+}
+
+fn wish(view: u64) -> Message<Word> {
+    Message::StartViewChange { view: View(view), entered: false }
+}
+
+/// A backup that nothing binds to its leader any more.
+fn unbound(me: u8, replicas: usize) -> Alone {
+    let mut alone = Alone::new(me, replicas);
+    alone.passes(2 * TIMING.lease);
+    alone
+}
+
+/// Those that had no patience may have it again by now.
+#[test]
+fn wishes_end_when_the_leader_is_heard() {
+    for is_heard in [false, true] {
+        let mut alone = unbound(4, 5);
+        alone.hears(2, wish(1));
+        assert_eq!(alone.replica.status(), Status::Normal, "two of five");
+        if is_heard {
+            alone.hears(0, prepare(0, Vec::new(), 2));
+            alone.passes(2 * TIMING.lease);
+        }
+        alone.hears(3, wish(1));
+        let has_left = alone.replica.view() == View(1);
+        assert_eq!(has_left, !is_heard, "three have wished, and the leader was heard meanwhile: {is_heard}");
+    }
+}
+
+#[test]
+fn a_wish_is_passed_on_once_and_does_not_wait_for_the_disk() {
+    let mut alone = unbound(4, 5);
+    let acts = alone.hears(2, wish(1));
+    assert_eq!(facts(&acts), []);
+    let expected: Vec<Act> = (0..4).map(|to| Act::SendAtOnce(to, wish(1))).collect();
+    let told: Vec<Act> = (0..4).map(|to| Act::Send(to, wish(1))).collect();
+    let sent: Vec<Act> =
+        acts.into_iter().filter(|act| matches!(act, Act::Send(..) | Act::SendAtOnce(..))).collect();
+    assert!(sent == told || sent == expected, "{sent:?}");
+    assert_eq!(said(&alone.hears(2, wish(1))), []);
+    // Its own, after a silence, does so as well: the disk may be why there is one.
+    let mut alone = unbound(4, 5);
+    let sent: Vec<Act> = alone
+        .fires(Timer::Silence)
+        .into_iter()
+        .filter(|act| matches!(act, Act::Send(..) | Act::SendAtOnce(..)))
+        .collect();
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn entries_that_no_leader_of_the_view_can_have_sent_are_not_taken() {
+    let entry = |view, word| Entry { view: View(view), payload: Word::Own(word) };
+    for (wrong, entries) in [
+        ("of a view to come", vec![entry(1, 7)]),
+        ("one of a view to come", vec![entry(0, 7), entry(1, 8)]),
+        ("views that descend", vec![entry(1, 7), entry(0, 8)]),
+    ] {
+        let mut alone = Alone::new(1, 3);
+        let acts = alone.hears(0, prepare(0, entries, 1));
+        assert!(acts.contains(&Act::Ignored("entries of views to come")), "{wrong}: {acts:?}");
+        assert_eq!(
+            (facts(&acts), said(&acts), alone.replica.last()),
+            (vec![], vec![], Position(0)),
+            "{wrong}"
+        );
+    }
+    let mut alone = Alone::new(1, 3);
+    let far = group(u32::MAX, &[0, 1, 2]);
+    let acts = alone.hears(0, prepare(0, vec![Entry { view: View(0), payload: Word::Next(far) }], 1));
+    assert!(acts.contains(&Act::Ignored(reasons::EPOCH)) && facts(&acts).is_empty(), "{acts:?}");
+    let acts = alone.hears(0, prepare(u64::MAX, vec![entry(0, 7)], 1));
+    assert!(acts.contains(&Act::Ignored(reasons::POSITION)) && facts(&acts).is_empty(), "{acts:?}");
+    // Entries of earlier views, which a leader has from these, are.
+    let acts = alone.hears(0, prepare(0, vec![entry(0, 7)], 1));
+    assert_eq!(facts(&acts), [Fact::Appended(vec![entry(0, 7)])]);
+}
+
+#[test]
+fn offers_that_cannot_be_are_not_counted() {
+    let offer = |offer| Message::DoViewChange { view: View(1), offer, clock: None };
+    let unsound = Shape {
+        runs: vec![Run { view: View(0), first: Position(2) }],
+        last: Position(3),
+        ..Shape::default()
+    };
+    let of_later_view = Offer { last_normal: View(1), ..Offer::default() };
+    let of_far_life = Offer { lives: BTreeMap::from([(ReplicaIndex(0), u64::MAX)]), ..Offer::default() };
+    for (wrong, reason) in [
+        (Offer { shape: unsound, ..Offer::default() }, "offer of a log that cannot be"),
+        (of_later_view, "offer of a log that cannot be"),
+        (of_far_life, reasons::LIFE),
+    ] {
+        let mut alone = unbound(1, 3);
+        let acts = alone.hears(2, offer(wrong.clone()));
+        assert_eq!(acts, [Act::Ignored(reason)], "{wrong:?}");
+        assert_eq!(alone.replica.view(), View(0));
+    }
+    let mut other = unbound(2, 3);
+    assert_eq!(other.hears(0, offer(Offer::default())), [Act::Ignored("offer to another leader")]);
+    // One that can be is, once nothing binds the replica to its leader any more.
+    let mut bound = Alone::new(1, 3);
+    bound.hears(0, prepare(0, Vec::new(), 1));
+    assert_eq!(bound.hears(2, offer(Offer::default())), []);
+    assert_eq!(bound.replica.status(), Status::Normal);
+    let mut alone = unbound(1, 3);
+    let acts = alone.hears(2, offer(Offer::default()));
+    assert!(acts.contains(&Act::Leading(View(1))), "{acts:?}");
+}
+
+#[test]
+fn only_a_leader_asks_whether_it_leads() {
+    let mut backup = Alone::new(1, 3);
+    backup.steps(|replica, _| assert_eq!(replica.confirm(), None));
+    let mut leader = Alone::new(0, 3);
+    let mut asked = None;
+    let acts = leader.steps(|replica, _| asked = replica.confirm());
+    let beats: Vec<u64> = said(&acts)
+        .into_iter()
+        .filter_map(|(_, message)| match message {
+            Message::Prepare { beat, .. } => Some(beat),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        beats.iter().copied().map(Some).collect::<Vec<_>>(),
+        [asked, asked],
+        "the next beat is the question"
+    );
+}
+
+/// What it was given before it had nothing to do does not count against it.
+#[test]
+fn a_disk_is_silent_from_when_it_was_given_something() {
+    let heard = |alone: &mut Alone| {
+        let beat = Message::PrepareOk { view: View(0), upto: Position(0), beat: 1, clock: None };
+        alone.hears(1, beat.clone());
+        alone.hears(2, beat);
+    };
+    let mut alone = Alone::built(0, first(3), Vec::new());
+    let began = alone.starts(Boot::Initialise);
+    alone.syncs(&began);
+    alone.fires(Timer::Beat);
+    alone.passes(TIMING.lease + TIMING.silence);
+    alone.appends([1]);
+    heard(&mut alone);
+    alone.fires(Timer::Beat);
+    assert!(alone.replica.is_leading(), "it was given the entry just now");
+    alone.passes(TIMING.lease + TIMING.silence);
+    heard(&mut alone);
+    alone.fires(Timer::Beat);
+    assert!(!alone.replica.is_leading(), "it has stood still since");
+}
+
+/// A replica that takes over the log of the leader of view 1, and has asked it for what it lacks.
+fn fetching() -> (Alone, Message<Word>) {
+    let mut alone = unbound(2, 3);
+    let shape = Shape {
+        runs: vec![Run { view: View(0), first: Position(1) }],
+        last: Position(4),
+        ..Shape::default()
+    };
+    let begins = Message::StartView { view: View(1), shape, stable: Position(0), beginning: beginning(3) };
+    let acts = alone.hears(1, begins);
+    let fetch = |after| Message::Fetch { view: View(1), after: Position(after), upto: Position(4) };
+    assert_eq!(said(&acts), [(1, fetch(0))]);
+    (alone, fetch(2))
+}
+
+fn fetched(view: u64, after: u64, entries: Vec<Entry<Word>>) -> Message<Word> {
+    Message::Fetched { view: View(view), after: Position(after), entries }
+}
+
+#[test]
+fn entries_are_taken_over_that_were_asked_for_and_are_those_of_the_view() {
+    let (mut alone, next) = fetching();
+    let nothing = |alone: &mut Alone, from, message| {
+        assert_eq!(alone.hears(from, message), [], "it is of no use");
+    };
+    // An answer without entries would be answered by the same question, for ever.
+    nothing(&mut alone, 1, fetched(1, 0, Vec::new()));
+    nothing(&mut alone, 0, fetched(1, 0, entries(0, 1..=2)));
+    nothing(&mut alone, 1, fetched(0, 0, entries(0, 1..=2)));
+    nothing(&mut alone, 1, fetched(1, 1, entries(0, 2..=3)));
+    nothing(&mut alone, 1, fetched(1, 0, entries(1, 1..=2)));
+    assert_eq!(said(&alone.hears(1, fetched(1, 0, entries(0, 1..=2)))), [(1, next)]);
+    let acts = alone.hears(1, fetched(1, 2, entries(0, 3..=4)));
+    assert_eq!(facts(&acts).len(), 2, "one page, and that the view is installed: {acts:?}");
+    assert_eq!((alone.replica.status(), alone.replica.last()), (Status::Normal, Position(4)));
+}
+
+#[test]
+fn a_state_for_another_view_is_not_wanted() {
+    let (mut alone, _) = fetching();
+    let page = |view| Message::FromState {
+        view: View(view),
+        base: Position(4),
+        base_view: View(0),
+        page: 0,
+        state: Some(vec![1, 2]),
+    };
+    assert_eq!(alone.hears(1, page(0)), [Act::Ignored("state that is not wanted")]);
+    assert_eq!(alone.hears(0, page(1)), [Act::Ignored("state that is not wanted")]);
+    assert_eq!(said(&alone.hears(1, page(1))).len(), 1);
+}
