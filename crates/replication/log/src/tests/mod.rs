@@ -4,6 +4,7 @@
 mod alone;
 mod clocks;
 mod extremes;
+mod guests;
 mod hand_back;
 mod leases;
 mod members;

@@ -13,7 +13,7 @@ const PAGE: usize = 16;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(in crate::tests) enum Ask {
     /// Put this value at the end. A multiple of seven has a successor, which follows by itself.
     Append(u64),
     /// Put these values there, one after the other.
@@ -25,7 +25,7 @@ pub(super) enum Ask {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(in crate::tests) enum Told {
     /// The value stands at this place, counted from zero.
     Appended { value: u64, place: u64 },
     /// The list is so long.
@@ -38,7 +38,7 @@ pub(super) enum Told {
 pub(super) const SUCCESSORS: u64 = 1 << 40;
 
 #[derive(Debug)]
-pub(super) struct List {
+pub(in crate::tests) struct List {
     values: Vec<u64>,
     /// Up to here everything has been applied.
     applied: Position,

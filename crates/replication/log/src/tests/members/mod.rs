@@ -3,7 +3,8 @@
 
 pub(super) mod arrivals;
 mod epochs;
-mod list;
+mod hosting;
+pub(super) mod list;
 mod losses;
 
 use std::collections::{BTreeMap, VecDeque};
