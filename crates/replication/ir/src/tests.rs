@@ -351,6 +351,12 @@ fn pages_are_split_by_size_and_keep_their_order() {
     let page = tail(&[(1, &[]), (2, &[]), (3, &[]), (4, &[]), (5, &[])]);
     let parts = split_page(page.clone(), 25, |_| 10);
     assert_eq!(parts.iter().map(sequences).collect::<Vec<_>>(), [vec![1, 2], vec![3, 4], vec![5]]);
+    let parts = split_page(page.clone(), 20, |_| 10);
+    assert_eq!(
+        parts.iter().map(sequences).collect::<Vec<_>>(),
+        [vec![1, 2], vec![3, 4], vec![5]],
+        "a page is filled"
+    );
     assert_eq!(split_page(page, 1, |_| 10).len(), 5, "an entry that is too large goes alone");
     assert_eq!(split_page(tail(&[]), 25, |_| 10).len(), 1, "an empty page is still sent");
 }

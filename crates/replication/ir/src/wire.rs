@@ -124,3 +124,33 @@ alternatives!(Message<O> where [O: WireOperations] of O::Supplement, "ir.Message
     16 StateWanted { 1 view: Varint, 2 series: Varint, 3 after: KeyBytes }
     17 StatePage { 1 view: Varint, 2 series: Varint, 3 after: KeyBytes, 4 state: Nested, 5 to: Optional<KeyBytes> }
 });
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, Timestamp, TransactionId};
+
+    use super::*;
+
+    #[test]
+    fn parts_and_ranges_that_cannot_be_are_refused() {
+        for (index, count, is_valid) in
+            [(0, 1, true), (1, 2, true), (0, 0, false), (1, 1, false), (2, 1, false)]
+        {
+            let part = Part { series: 7, index, count };
+            assert_eq!(validate_part(&part).is_ok(), is_valid, "{part:?}");
+        }
+        let place = |micros| {
+            let client = ClientId(1);
+            (Timestamp { micros, client }, TransactionId { client, sequence: 1, attempt: 0 })
+        };
+        for (first, last, is_valid) in [(1, 1, true), (1, 2, true), (2, 1, false)] {
+            assert_eq!(
+                validate_part_range(&PartRange { first, last }).is_ok(),
+                is_valid,
+                "{first} to {last}"
+            );
+            let range = CursorRange { first: place(first.into()), last: place(last.into()) };
+            assert_eq!(validate_cursor_range(&range).is_ok(), is_valid, "{range:?}");
+        }
+    }
+}

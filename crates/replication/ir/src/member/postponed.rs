@@ -113,5 +113,9 @@ mod tests {
         assert!(!postponed.push(from(), 1, BYTES_MAX + 1, now), "a large one may wait alone");
         assert!(postponed.push(from(), 2, 1, now));
         assert_eq!(taken(&mut postponed, now), [2]);
+        // Nothing is left of what has been answered.
+        for message in [1, 2] {
+            assert!(!postponed.push(from(), message, BYTES_MAX / 2, now));
+        }
     }
 }

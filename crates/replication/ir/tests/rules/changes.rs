@@ -175,3 +175,44 @@ fn a_replica_that_is_in_neither_group_retires() {
     assert_eq!((member.replica.status(), member.desk.is_retired), (Status::Retired, true));
     assert!(member.desk.sent.is_empty());
 }
+
+/// Those before the members may be gone, and would be followed by nobody.
+#[test]
+fn a_member_without_its_record_comes_back_in_a_view_that_a_member_leads() {
+    let lost = Replica::lost(followed_by(&[3, 4, 5]), ReplicaIndex(3), Duration::from_secs(1), 1 << 20);
+    let mut member = Member { replica: lost, desk: Desk::default() };
+    member.replica.start(&mut member.desk);
+    for life in [0, 1] {
+        let nonce = member.desk.sent.iter().rev().find_map(|(_, message)| match message {
+            Message::ViewQuery { nonce, life: asked } if *asked == life => Some(*nonce),
+            _ => None,
+        });
+        let nonce = nonce.expect("it asks where the others are");
+        for from in [4, 5] {
+            let (from, view) = (ReplicaIndex(from), View(second(0)));
+            member.replica.on_view_query_reply(from, nonce, view, false, life, &mut member.desk);
+        }
+    }
+    assert_eq!(member.replica.view(), View(second(4)), "it does not lead one itself either");
+}
+
+/// They tell of views and lives of a group that is no more.
+#[test]
+fn answers_to_what_was_asked_before_a_change_do_not_count_after_it() {
+    let mut member = Member::lost(0, 3);
+    let asked = |member: &Member| {
+        member.desk.sent.iter().rev().find_map(|(_, message)| match message {
+            Message::ViewQuery { nonce, life } => Some((*nonce, *life)),
+            _ => None,
+        })
+    };
+    let before = asked(&member).expect("it asks where the others are");
+    member.replica.enter_epoch(followed_by(&[0, 1, 3]), &mut member.desk);
+    let after = asked(&member).expect("it asks anew");
+    assert!(before.0 != after.0, "another question");
+    assert_eq!(told(&member, |message| matches!(message, Message::ViewQuery { .. })), [1, 2, 3]);
+    for from in [1, 3] {
+        member.replica.on_view_query_reply(ReplicaIndex(from), before.0, View(0), false, 0, &mut member.desk);
+    }
+    assert_eq!(asked(&member), Some(after));
+}

@@ -111,3 +111,54 @@ fn what_may_still_be_read_for_another_replica_is_not_collected() {
     while member.replica.collect(usize::MAX) {}
     assert_eq!(member.replica.record().len(), 0);
 }
+
+/// Nobody asks for them again, and the next view change would hand them over as if others lacked them.
+#[test]
+fn what_was_base_of_an_earlier_view_is_no_tail_of_a_later_one() {
+    let mut joiner = Member::new(2);
+    let page = decision(1, 50, true);
+    joiner.is_started(Start { view: 1, since: Some(0), page, floor: None, state: None });
+    joiner.decides(2, 900);
+    let outline = Outline { floor: at(0), stretches: vec![stretch_of(2, 900)] };
+    let part = Part { series: 7, index: 0, count: 2 };
+    let (view, since, page) = (View(2), Some(View(1)), RecordPage::default());
+    joiner.replica.on_start_view(view, since, part, page, outline, 0, None, None, &mut joiner.desk);
+    assert!(joiner.is_normal_in(2));
+    assert!(joiner.replica.record().tail().is_empty());
+    assert_eq!(joiner.replica.record().all_inconsistent().len(), 2);
+}
+
+#[test]
+fn parts_are_given_to_the_leader_of_the_view_that_they_were_cut_for() {
+    let mut member = Member::with_small_parts(0);
+    for sequence in 1..=3 {
+        member.proposes(sequence, 1, 50);
+    }
+    member.joins(1, 1);
+    let parts: Vec<Part> = member
+        .desk
+        .sent
+        .iter()
+        .filter_map(|(_, message)| match message {
+            Message::DoViewChange { part, .. } => Some(*part),
+            _ => None,
+        })
+        .collect();
+    let Part { series, count, .. } = parts[0];
+    assert_eq!((count, parts.len()), (3, 3), "few parts are sent unasked");
+    let mut asks = |from, view, series, first, last| -> Vec<u32> {
+        member.desk.sent.clear();
+        let missing = [PartRange { first, last }];
+        member.replica.on_parts_missing(ReplicaIndex(from), View(view), series, &missing, &mut member.desk);
+        let index = |(_, message): &(Address, Message<Times>)| match message {
+            Message::DoViewChange { part, .. } => Some(part.index),
+            _ => None,
+        };
+        member.desk.sent.iter().filter_map(index).collect()
+    };
+    assert_eq!(asks(1, 1, series, 1, 2), [1, 2]);
+    assert_eq!(asks(1, 1, series, 2, 9), [2], "there are no others");
+    assert!(asks(1, 0, series, 1, 2).is_empty() && asks(1, 2, series, 1, 2).is_empty(), "another view");
+    assert!(asks(2, 1, series, 1, 2).is_empty(), "it does not lead");
+    assert!(asks(1, 1, series + 1, 1, 2).is_empty(), "another message");
+}

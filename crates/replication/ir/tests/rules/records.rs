@@ -96,3 +96,21 @@ fn a_transaction_with_a_vote_above_the_floor_is_kept_whatever_lies_below() {
     assert_eq!((member.verdict(1, 1), member.verdict(1, 2)), (Some(false), Some(true)));
     assert_eq!(member.verdict(2, 1), None, "a verdict against what lies below says no more than the floor");
 }
+
+/// Of two proposals one may take effect still.
+#[test]
+fn a_transaction_is_settled_only_if_none_of_its_proposals_can_take_effect_below_the_floor() {
+    let mut member = Member::new(0);
+    member.proposes(1, 1, 5);
+    member.proposes(1, 2, 6);
+    let id = operation(1, 2);
+    member.replica.on_finalize_consensus(CLIENT, id, false, View(0), Ballot(0), &mut member.desk);
+    member.replica.raise_floor(at(10), &mut member.desk);
+    assert!(!member.replica.is_settled(transaction(1), at(5)), "the first can");
+    member.finalizes(1, false, 0, 0);
+    assert!(member.replica.is_settled(transaction(1), at(5)));
+    assert!(
+        !member.replica.is_settled(transaction(2), at(10))
+            && member.replica.is_settled(transaction(2), at(9))
+    );
+}
