@@ -11,4 +11,6 @@ mod readers;
 mod recovery;
 mod scripts;
 mod shortening;
+mod sweeping;
+mod telling;
 mod two_shards;

@@ -115,4 +115,28 @@ mod tests {
         currency.note_behind();
         assert!(currency.lags(&versions, at(8), seconds(80), timeout), "the others have collected it");
     }
+
+    #[test]
+    fn a_version_is_missing_if_it_is_not_below_the_floor_and_later_than_all_that_is_here() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let key = Key::from("k");
+        let now = Instant::START + Duration::from_secs(100);
+        let lags = |read: Timestamp, held: u64, floor: u64| {
+            let mut versions = Versions::new();
+            if held > 0 {
+                versions.install(&key, at(held), None);
+            }
+            let read = ReadVersion { key: key.clone(), version: read, deleted: false };
+            let transaction = Transaction { reads: vec![read], ..Transaction::default() };
+            let mut currency = Currency::default();
+            currency.note(&transaction, &versions, at(floor), now);
+            (currency.missing.len(), currency.lags(&versions, at(floor), now, Duration::ZERO))
+        };
+        assert_eq!(lags(at(7), 0, 7), (1, true), "at the floor nothing is collected");
+        assert_eq!(lags(at(7), 0, 8), (0, false));
+        assert_eq!(lags(at(7), 6, 0), (1, true));
+        assert_eq!(lags(at(7), 7, 0), (0, false), "it is here");
+        assert_eq!(lags(at(7), 8, 0), (0, false));
+        assert_eq!(lags(Timestamp::ZERO, 0, 0), (0, false), "what was absent cannot be missing");
+    }
 }

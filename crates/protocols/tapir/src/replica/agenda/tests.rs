@@ -254,6 +254,26 @@ fn no_more_wait_than_memory_allows() {
 }
 
 #[test]
+fn so_many_clients_are_remembered_and_those_that_are_silent_for_long_make_room() {
+    let mut agenda = Agenda::new(Duration::from_secs(1), Duration::from_secs(1));
+    let late = Instant::START + CLIENT_REMEMBERED;
+    for client in 0..CLIENTS_MAX as u64 {
+        let noted_at = if client < 10 { Instant::START } else { late };
+        agenda.note_client(ClientId(client), true, noted_at);
+    }
+    let is_known = |agenda: &Agenda, client| agenda.clients.contains_key(&ClientId(client));
+    let one_more = CLIENTS_MAX as u64;
+    agenda.note_client(ClientId(one_more), true, Instant::START + CLIENT_REMEMBERED / 2);
+    assert!(!is_known(&agenda, one_more), "there is no room");
+    agenda.note_client(ClientId(20), true, late);
+    agenda.note_client(ClientId(one_more), true, late);
+    assert!(is_known(&agenda, one_more) && !is_known(&agenda, 3) && is_known(&agenda, 20));
+    assert_eq!(agenda.clients.len(), CLIENTS_MAX - 9, "ten were silent for long");
+    agenda.note_client(ClientId(20), false, late);
+    assert!(!is_known(&agenda, 20), "its timestamps are no deadlines any more");
+}
+
+#[test]
 fn one_client_leaves_room_for_others() {
     let mut replica = Fixture::new(500, 100);
     for sequence in 0..WAITING_OF_CLIENT_MAX as u64 {
