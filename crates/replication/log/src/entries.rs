@@ -304,6 +304,24 @@ mod tests {
     }
 
     #[test]
+    fn as_many_entries_are_taken_as_there_is_room_for_and_one_at_least() {
+        let mut entries = Entries::<u64>::default();
+        for payload in 1..=4 {
+            entries.push(Entry { view: View(1), payload });
+        }
+        let taken = |after, upto, bytes_max| -> Vec<u64> {
+            let entries = entries.between(Position(after), Position(upto), bytes_max);
+            entries.into_iter().map(|entry| entry.payload).collect()
+        };
+        assert_eq!(taken(0, 4, 16), [1, 2], "each has eight bytes");
+        assert_eq!(taken(0, 4, 15), [1]);
+        assert_eq!(taken(1, 4, 1), [2], "one that is larger than that goes alone");
+        assert_eq!(taken(1, 3, 100), [2, 3]);
+        assert_eq!(taken(2, 9, 100), [3, 4], "there are no more");
+        assert!(taken(4, 4, 100).is_empty());
+    }
+
+    #[test]
     fn shapes_that_no_log_has_are_noticed() {
         let run = |view, first| Run { view: View(view), first: Position(first) };
         let table: [(u64, &[Run], u64, bool); 14] = [

@@ -116,8 +116,15 @@ fn offers_that_cannot_be_are_not_counted() {
         assert_eq!(acts, [Act::Ignored(reason)], "{wrong:?}");
         assert_eq!(alone.replica.view(), View(0));
     }
-    let mut other = unbound(2, 3);
-    assert_eq!(other.hears(0, offer(Offer::default())), [Act::Ignored("offer to another leader")]);
+    for me in [0, 2] {
+        let mut other = unbound(me, 3);
+        let from = 2 - me;
+        assert_eq!(
+            other.hears(from, offer(Offer::default())),
+            [Act::Ignored("offer to another leader")],
+            "{me}"
+        );
+    }
     // One that can be is, once nothing binds the replica to its leader any more.
     let mut bound = Alone::new(1, 3);
     bound.hears(0, prepare(0, Vec::new(), 1));
@@ -219,7 +226,99 @@ fn a_state_for_another_view_is_not_wanted() {
         page: 0,
         state: Some(vec![1, 2]),
     };
-    assert_eq!(alone.hears(1, page(0)), [Act::Ignored("state that is not wanted")]);
+    for other in [0, 2] {
+        assert_eq!(alone.hears(1, page(other)), [Act::Ignored("state that is not wanted")]);
+    }
     assert_eq!(alone.hears(0, page(1)), [Act::Ignored("state that is not wanted")]);
     assert_eq!(said(&alone.hears(1, page(1))).len(), 1);
+}
+
+/// Those that want to go further than a view that has been entered need not say so again.
+#[test]
+fn wishes_for_later_views_outlive_the_entering_of_one() {
+    let mut alone = unbound(4, 5);
+    alone.hears(1, wish(3));
+    alone.hears(2, wish(1));
+    assert_eq!(
+        (alone.replica.view(), alone.replica.status()),
+        (View(1), Status::ViewChanging),
+        "three want that"
+    );
+    alone.hears(2, wish(3));
+    assert_eq!(alone.replica.view(), View(3), "and now three want this");
+}
+
+#[test]
+fn a_leader_knows_all_once_what_its_view_began_with_is_stable() {
+    let mut alone = unbound(1, 3);
+    alone.hears(0, prepare(0, entries(0, [1, 2]), 9));
+    alone.passes(2 * TIMING.lease);
+    let began = alone.hears(2, Message::DoViewChange { view: View(1), offer: Offer::default(), clock: None });
+    assert!(
+        alone.replica.is_leading() && !alone.replica.knows_all(),
+        "an earlier leader may have made more stable"
+    );
+    let holds = |upto| Message::PrepareOk { view: View(1), upto: Position(upto), beat: 99, clock: None };
+    alone.hears(2, holds(2));
+    assert!(
+        !alone.replica.knows_all() && alone.replica.lease_until().is_none(),
+        "its own disk has not written it"
+    );
+    alone.syncs(&began);
+    assert!(alone.replica.knows_all());
+    assert_eq!(alone.replica.stable(), Position(2));
+}
+
+/// It may be about to say something that it has taken over, and has not heard the leader yet.
+#[test]
+fn a_leader_gives_way_to_a_replica_that_has_answered_it_and_not_to_one_that_has_only_joined() {
+    let ok = |beat| Message::PrepareOk { view: View(0), upto: Position(0), beat, clock: None };
+    for (beats, expected) in [([0, 1], Some(2)), ([1, 1], Some(1)), ([0, 0], None)] {
+        let mut leader = Alone::new(0, 3);
+        for (from, beat) in [1, 2].into_iter().zip(beats) {
+            leader.hears(from, ok(beat));
+        }
+        let acts = leader.steps(|replica, hands| replica.give_way(hands));
+        let entered = facts(&acts).into_iter().find_map(|fact| match fact {
+            Fact::ViewEntered(view) => Some(view.0),
+            _ => None,
+        });
+        assert_eq!(entered, expected, "{beats:?}");
+    }
+}
+
+/// The state may be older than that, and would take entries back.
+#[test]
+fn what_had_seemed_to_be_forgotten_may_come_late_and_then_no_state_is_wanted() {
+    let mut alone = Alone::new(1, 3);
+    let shape = Shape::forgotten(Position(3), View(0));
+    let begins = Message::StartView { view: View(0), shape, stable: Position(3), beginning: beginning(3) };
+    let fetch = Message::Fetch { view: View(0), after: Position(0), upto: Position(3) };
+    assert_eq!(said(&alone.hears(0, begins)), [(0, fetch)]);
+    alone.hears(0, prepare(0, entries(0, 1..=4), 2));
+    assert_eq!(alone.replica.last(), Position(4));
+    let page = |page, state| Message::FromState {
+        view: View(0),
+        base: Position(3),
+        base_view: View(0),
+        page,
+        state,
+    };
+    let acts = [alone.hears(0, page(0, Some(vec![1, 2, 3]))), alone.hears(0, page(1, None))].concat();
+    assert_eq!((facts(&acts), said(&acts), alone.replica.last()), (vec![], vec![], Position(4)));
+}
+
+/// An operator hears of how many have lost their disks, and not of those that have come back.
+#[test]
+fn a_replica_that_is_back_is_not_counted_among_those_that_have_lost_their_disks() {
+    let mut alone = Alone::built(0, first(5), Vec::new());
+    alone.starts(Boot::Recover);
+    assert_eq!(alone.replica.lost(), 1);
+    for from in [1, 2, 1] {
+        alone.hears(from, Message::WhichLife { nonce: 7 });
+    }
+    assert_eq!(alone.replica.lost(), 3, "each once");
+    alone.hears(2, Message::Join { view: View(0) });
+    assert_eq!(alone.replica.lost(), 2);
+    assert_eq!(Alone::new(0, 5).replica.lost(), 0);
 }
