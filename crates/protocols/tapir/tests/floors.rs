@@ -44,6 +44,7 @@ struct Leader {
     config: ReplicaConfig,
     replica: Replica,
     now: Instant,
+    clock_micros: u64,
     persisted: Vec<Record>,
 }
 
@@ -55,14 +56,15 @@ impl Leader {
             ..ReplicaConfig::new(member(1, 0), GroupSize::new(replicas).unwrap(), Boot::Initialise)
         };
         let replica = Replica::restore(config.clone(), []);
-        let mut leader = Leader { config, replica, now: Instant::START, persisted: Vec::new() };
+        let (now, clock_micros) = (Instant::START, CLOCK_MICROS);
+        let mut leader = Leader { config, replica, now, clock_micros, persisted: Vec::new() };
         leader.step(Input::Start);
         leader
     }
 
     fn step(&mut self, input: InputOf<Replica>) -> Vec<(Address, Message)> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
-        let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
+        let (clock, mut random) = (ClockTime::from_micros(self.clock_micros), Random::new(1));
         self.replica.step(&mut Context { now: self.now, clock, random: &mut random }, input, &mut outbox);
         let mut said = Vec::new();
         for effect in outbox.drain() {
@@ -353,4 +355,97 @@ fn a_floor_is_raised_to_what_was_chosen_and_to_nothing_else() {
     assert_eq!(leader.replica.floor(), Timestamp::ZERO);
     leader.hears(member(1, 1), Message::CompleteReply { view: View(0), below: BELOW });
     assert_eq!(leader.replica.floor(), BELOW);
+}
+
+/// The replicas that are asked when the leader sweeps, and below which timestamp.
+fn asked_at_sweep(leader: &mut Leader) -> Vec<(u8, u64)> {
+    let said = leader.step(Input::Timer(ReplicaTimer::Sweep));
+    let asked = |(to, message): &(Address, Message)| match (to, message) {
+        (Address::Replica(to), Message::Gather { below, .. }) => Some((to.index.0, below.micros)),
+        _ => None,
+    };
+    said.iter().filter_map(asked).collect()
+}
+
+/// One of another view has compared another record, and one that refuses below an earlier timestamp lets operations in that this floor
+/// would pass.
+#[test]
+fn an_answer_counts_for_the_view_and_the_floor_that_were_asked_about() {
+    let earlier = Timestamp { micros: BELOW.micros - 1, ..BELOW };
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    for (view, below) in [(1, BELOW), (0, earlier)] {
+        let reply = Message::GatherReply {
+            view: View(view),
+            below,
+            from: (Timestamp::ZERO, TransactionId::default()),
+            executed: Vec::new(),
+            open: Vec::new(),
+            next: None,
+        };
+        assert!(!has_chosen(&leader.hears(member(1, 2), reply)), "{view:?} {below:?}");
+    }
+    assert!(has_chosen(&leader.is_told(2, &[], &[])));
+}
+
+#[test]
+fn a_replica_that_has_been_compared_to_the_end_is_not_asked_again_and_others_are() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    assert_eq!(asked_at_sweep(&mut leader), [1, 2].map(|index| (index, BELOW.micros)));
+    leader.is_told(1, &[], &[]);
+    assert_eq!(asked_at_sweep(&mut leader), [(2, BELOW.micros)]);
+    leader.is_told(2, &[], &[5]);
+    assert_eq!(asked_at_sweep(&mut leader), [(2, BELOW.micros)], "what is open there may have ended by now");
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    leader.is_told(2, &[], &[]);
+    assert_eq!(asked_at_sweep(&mut leader), [], "the floor is chosen");
+}
+
+/// A search also tells a member that was away that it is behind.
+#[test]
+fn an_idle_leader_searches_until_every_member_is_complete_and_then_no_more() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    leader.is_told(2, &[], &[]);
+    leader.hears(member(1, 1), Message::CompleteReply { view: View(0), below: BELOW });
+    assert_eq!(leader.replica.floor(), BELOW);
+    let later = |leader: &mut Leader| {
+        leader.clock_micros += 1_000_000;
+        leader.now = leader.now + Duration::from_secs(2);
+        asked_at_sweep(leader)
+    };
+    let sought = later(&mut leader);
+    assert!(sought.is_empty() || sought.len() == 2, "{sought:?}");
+    assert_eq!(later(&mut leader).len(), 2, "replica 2 may be behind");
+
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    leader.is_told(2, &[], &[]);
+    for index in [1, 2] {
+        leader.hears(member(1, index), Message::CompleteReply { view: View(0), below: BELOW });
+    }
+    for _ in 0..5 {
+        assert_eq!(later(&mut leader), [], "there is nothing to be forgotten");
+    }
+    leader.commits(CLOCK_MICROS + 100, &[1]);
+    later(&mut leader);
+    assert_eq!(later(&mut leader).len(), 2);
+}
+
+#[test]
+fn a_search_that_takes_too_long_is_begun_anew_with_a_later_floor() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    leader.clock_micros += 500_000;
+    assert_eq!(asked_at_sweep(&mut leader), [(2, BELOW.micros)], "it has its time");
+    leader.now = leader.now + Duration::from_secs(3_600);
+    let again = asked_at_sweep(&mut leader);
+    assert_eq!(again, [1, 2].map(|index| (index, BELOW.micros + 500_000)));
 }
