@@ -838,6 +838,7 @@ fn a_record_that_builds_on_an_unknown_base_is_not_taken() {
         state: None,
     });
     assert!(!member.is_normal_in(8));
+    assert_eq!(member.desk.timer, Some(250), "it hands its record over again");
     member.is_started(Start {
         view: 8,
         since: Some(0),

@@ -296,3 +296,49 @@ fn a_start_of_a_view_is_taken_in_that_view_or_before_it() {
     member.is_started(start(6));
     assert!(member.is_normal_in(6));
 }
+
+/// It is there, and busy with what it has been sent.
+#[test]
+fn a_leader_that_asks_for_parts_is_given_its_time() {
+    for (asked, waits) in [(1, 4), (9, 1)] {
+        let mut member = Member::with_small_parts(0);
+        for sequence in 1..=3 {
+            member.proposes(sequence, 1, 50);
+        }
+        member.joins(1, 1);
+        let series = member.desk.sent.iter().find_map(|(_, message)| match message {
+            Message::DoViewChange { part, .. } => Some(part.series),
+            _ => None,
+        });
+        for _ in 0..3 {
+            member.waits_in_vain();
+        }
+        let missing = [PartRange { first: asked, last: asked }];
+        let Member { replica, desk } = &mut member;
+        replica.on_parts_missing(ReplicaIndex(1), View(1), series.unwrap(), &missing, desk);
+        let view = member.replica.view();
+        let waited = (1..100).find(|_| {
+            member.waits_in_vain();
+            member.replica.view() > view
+        });
+        assert_eq!(waited, Some(waits), "it asks for part {asked} of three");
+    }
+}
+
+/// What others say of it may be late, and would make it let nothing count that it says itself.
+#[test]
+fn a_replica_is_told_of_the_lives_of_others_and_not_of_its_own() {
+    let mut leader = Member::new(1);
+    let lives = BTreeMap::from([(ReplicaIndex(1), 3), (ReplicaIndex(2), 4)]);
+    leader.is_handed(Contribution { lives, ..Contribution::new(0, 1) });
+    let noted: Vec<(u8, u64)> = leader
+        .desk
+        .facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::LifeNoted { replica, life } => Some((replica.0, *life)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(noted, [(2, 4)]);
+}
