@@ -91,3 +91,34 @@ fn a_bound_far_ahead_is_believed_of_a_majority_only() {
     retry(&mut coordinator, 1, 1, FAR_MICROS + 7);
     assert_eq!(propose(&mut coordinator, 3), FAR_MICROS + 1, "one of two is right");
 }
+
+/// Else a client whose timestamps are always too low would go on for ever.
+#[test]
+fn a_transaction_is_proposed_again_only_so_often() {
+    let mut coordinator = coordinator();
+    propose(&mut coordinator, 1);
+    let transaction = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
+    let mut proposals = 1;
+    for number in 1..100 {
+        let mut again = false;
+        for replica in 0..3 {
+            let (id, view) = (OperationId { transaction, number }, View(0));
+            let verdict =
+                Vote::Retry(Timestamp { micros: CLOCK_MICROS + 100 * u64::from(number), ..Timestamp::ZERO });
+            let reply = quorate_ir::Message::ConsensusReply { id, view, verdict, finalized: false };
+            let from = ReplicaId { shard: ShardId(1), index: ReplicaIndex(replica) };
+            let message = Message::Ir(reply);
+            let said =
+                step(&mut coordinator, Input::Message { from: from.into(), epoch: Epoch::FIRST, message });
+            again |= said.effects().iter().any(|effect| {
+                let Effect::Send { message: Message::Ir(message), .. } = effect else { return false };
+                matches!(message, quorate_ir::Message::ProposeConsensus { id, .. } if id.number == number + 1)
+            });
+        }
+        if !again {
+            break;
+        }
+        proposals += 1;
+    }
+    assert_eq!(proposals, 1 + CoordinatorConfig::new(CLIENT).retries_max);
+}

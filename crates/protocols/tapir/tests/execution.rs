@@ -163,6 +163,17 @@ fn a_range_is_validated_in_every_shard_also_where_nothing_was_found() {
 }
 
 #[test]
+fn a_transaction_reads_what_it_has_written_itself() {
+    let (mut client, own, other) = (Client::new(), key(1, 0), key(2, 0));
+    client.puts(&own, "first");
+    client.puts(&own, "second");
+    client.gets(&own);
+    assert_eq!(client.got(), [b"second".as_slice()], "without asking anybody");
+    client.gets(&other);
+    assert_eq!(client.got().len(), 1, "that one is not its own");
+}
+
+#[test]
 fn a_scan_sees_what_the_transaction_has_written() {
     let (mut client, a, b) = (Client::new(), key(1, 0), key(2, 0));
     client.puts(&a, "own");

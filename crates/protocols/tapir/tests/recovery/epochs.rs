@@ -109,3 +109,18 @@ fn a_backup_coordinator_that_restarts_asks_the_members_that_its_disk_knows() {
     let expected = [member(0), other(3), other(4), other(5)].map(Address::from);
     assert_eq!(asked(&mut backup), expected);
 }
+
+/// A host may say twice what it knows, or say late what it knew.
+#[test]
+fn an_epoch_is_left_for_a_later_one_only() {
+    let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
+    let first = backup.replica.groups().clone();
+    change(&mut backup);
+    let present = backup.replica.groups().clone();
+    asked(&mut backup);
+    for groups in [present.clone(), first] {
+        assert!(backup.steps(Input::Command(ReplicaCommand::ChangeGroups(groups))).is_empty());
+        assert_eq!(backup.replica.recoveries(), 1, "what is under way goes on");
+        assert_eq!(backup.replica.groups(), &present);
+    }
+}

@@ -351,3 +351,18 @@ fn at_most_so_many_are_told_the_outcome() {
     let told = sent.iter().filter(|(_, message)| matches!(message, Message::RecoverReply { .. }));
     assert_eq!(told.count(), 16);
 }
+
+/// They have just been asked.
+#[test]
+fn an_election_that_is_held_because_of_what_was_answered_has_its_own_time() {
+    let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
+    let ballot = backup.ballot;
+    backup.now = backup.now + quarter();
+    let answers = [(member(0), false), (member(1), false), (other(0), true), (other(1), false)];
+    let said = answers.map(|(from, settled)| backup.promise(from, ballot, 0, None, settled)).concat();
+    assert!(said.iter().find_map(elected) > Some(ballot), "everybody is asked again: {said:?}");
+    let said = backup.looks_after(quarter());
+    assert_eq!(said.iter().find_map(elected), None, "{said:?}");
+    let said = backup.looks_after(quarter());
+    assert!(said.iter().find_map(elected).is_some(), "{said:?}");
+}
