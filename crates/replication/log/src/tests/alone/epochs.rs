@@ -479,3 +479,16 @@ fn a_member_that_is_given_the_state_of_a_later_view_takes_part_in_that() {
     );
     assert_eq!(said(&first).len(), 2);
 }
+
+/// It would begin the same view once more, and append something else in the same place.
+#[test]
+fn a_leader_of_a_new_epoch_says_nothing_before_its_disk_knows_of_it() {
+    let at_once = |acts: &[Act]| acts.iter().any(|act| matches!(act, Act::SendAtOnce(..)));
+    let (mut alone, _) = ended(0, &[0, 1, 3]);
+    let began = alone.fires(Timer::Epoch);
+    assert!(alone.replica.is_leading() && !at_once(&began), "{began:?}");
+    let appended = alone.appends([7]);
+    assert!(!said(&appended).is_empty() && !at_once(&appended), "{appended:?}");
+    alone.syncs(&began);
+    assert!(at_once(&alone.appends([8])));
+}

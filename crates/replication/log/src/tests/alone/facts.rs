@@ -109,10 +109,17 @@ fn a_restart_takes_the_entries_of_a_view_that_was_installed_and_no_others() {
         ),
         (
             "nor does what a view began with count for the next",
-            after(vec![changing(1), page(1, 3, [8]), installed(1, 3, 4), changing(2), installed(2, 1, 4)]),
+            after(vec![
+                changing(1),
+                page(1, 3, [8]),
+                installed(1, 3, 4),
+                changing(2),
+                page(2, 1, [5]),
+                installed(2, 1, 2),
+            ]),
             2,
             Status::Normal,
-            words([1]),
+            words([1, 5]),
         ),
     ];
     for (rule, facts, view, status, log) in table {

@@ -133,6 +133,11 @@ fn offers_that_cannot_be_are_not_counted() {
     let mut alone = unbound(1, 3);
     let acts = alone.hears(2, offer(Offer::default()));
     assert!(acts.contains(&Act::Leading(View(1))), "{acts:?}");
+    let begins = |(to, message): (u8, Message<Word>)| {
+        matches!(message, Message::StartView { view: View(1), .. }).then_some(to)
+    };
+    let told: Vec<u8> = said(&acts).into_iter().filter_map(begins).collect();
+    assert_eq!(told, [0, 2], "everybody is told with what the view begins");
 }
 
 #[test]
@@ -213,6 +218,10 @@ fn entries_are_taken_over_that_were_asked_for_and_are_those_of_the_view() {
     assert_eq!(said(&alone.hears(1, fetched(1, 0, entries(0, 1..=2)))), [(1, next)]);
     let acts = alone.hears(1, fetched(1, 2, entries(0, 3..=4)));
     assert_eq!(facts(&acts).len(), 2, "one page, and that the view is installed: {acts:?}");
+    assert_eq!(timer(&acts, Timer::Silence), Some(TIMING.silence), "from now on it listens");
+    let clock = Some(ClockTime::from_micros(alone.now.as_nanos() / 1_000));
+    let joined = Message::PrepareOk { view: View(1), upto: Position(4), beat: 0, clock };
+    assert_eq!(said(&acts), [(1, joined)]);
     assert_eq!((alone.replica.status(), alone.replica.last()), (Status::Normal, Position(4)));
 }
 
@@ -321,4 +330,52 @@ fn a_replica_that_is_back_is_not_counted_among_those_that_have_lost_their_disks(
     alone.hears(2, Message::Join { view: View(0) });
     assert_eq!(alone.replica.lost(), 2);
     assert_eq!(Alone::new(0, 5).replica.lost(), 0);
+}
+
+#[test]
+fn a_replica_that_hears_the_leader_of_a_later_view_asks_with_what_that_began() {
+    let later = |view| Message::Prepare {
+        view: View(view),
+        after: Position(0),
+        entries: entries(view, [1]),
+        stable: Position(1),
+        beat: 1,
+        clock: None,
+    };
+    let mut alone = Alone::new(1, 3);
+    assert_eq!(said(&alone.hears(2, later(2))), [(2, Message::Join { view: View(2) })]);
+    assert_eq!((alone.replica.last(), alone.replica.view()), (Position(0), View(0)), "it takes nothing yet");
+    assert_eq!(said(&alone.hears(0, later(2))), [], "that one does not lead it");
+}
+
+/// It may be the leader of a view that others have left without its knowing.
+#[test]
+fn a_leader_of_an_earlier_view_is_told_that_a_replica_has_gone_on() {
+    let mut alone = unbound(2, 3);
+    alone.hears(1, Message::StartViewChange { view: View(4), entered: true });
+    assert_eq!((alone.replica.view(), alone.replica.status()), (View(4), Status::ViewChanging));
+    let told = Message::StartViewChange { view: View(4), entered: true };
+    assert_eq!(said(&alone.hears(0, prepare(0, entries(0, [1]), 9))), [(0, told)]);
+    assert_eq!(alone.replica.last(), Position(0));
+}
+
+#[test]
+fn each_view_change_is_repeated_as_often_before_the_next_is_wished_for() {
+    let mut alone = unbound(4, 5);
+    let patience = |alone: &mut Alone| {
+        let view = alone.replica.view();
+        let wishes = |acts: &[Act]| {
+            said(acts).iter().any(|(_, message)| {
+                matches!(message, Message::StartViewChange { view: wished, entered: false } if *wished > view)
+            })
+        };
+        (1..100).find(|_| wishes(&alone.fires(Timer::Silence))).expect("it does not wait for ever")
+    };
+    for view in [1, 2] {
+        for from in [0, 1, 2] {
+            alone.hears(from, Message::StartViewChange { view: View(view), entered: true });
+        }
+        assert_eq!((alone.replica.view(), alone.replica.status()), (View(view), Status::ViewChanging));
+        assert_eq!(patience(&mut alone), 4);
+    }
 }
