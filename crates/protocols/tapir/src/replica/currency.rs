@@ -130,7 +130,8 @@ mod tests {
             let transaction = Transaction { reads: vec![read], ..Transaction::default() };
             let mut currency = Currency::default();
             currency.note(&transaction, &versions, at(floor), now);
-            (currency.missing.len(), currency.lags(&versions, at(floor), now, Duration::ZERO))
+            let second = Duration::from_secs(1);
+            (currency.missing.len(), currency.lags(&versions, at(floor), now + second, second))
         };
         assert_eq!(lags(at(7), 0, 7), (1, true), "at the floor nothing is collected");
         assert_eq!(lags(at(7), 0, 8), (0, false));

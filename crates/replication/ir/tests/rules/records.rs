@@ -105,6 +105,7 @@ fn a_transaction_is_settled_only_if_none_of_its_proposals_can_take_effect_below_
     member.proposes(1, 2, 6);
     let id = operation(1, 2);
     member.replica.on_finalize_consensus(CLIENT, id, false, View(0), Ballot(0), &mut member.desk);
+    member.replica.complete_below(at(10), &mut member.desk);
     member.replica.raise_floor(at(10), &mut member.desk);
     assert!(!member.replica.is_settled(transaction(1), at(5)), "the first can");
     member.finalizes(1, false, 0, 0);
