@@ -27,7 +27,13 @@ fn resized(replicas: usize) -> ReplicaChange {
 /// The nodes of each shard, as a keyspace is defined.
 fn nodes(keyspace: &Keyspace) -> Vec<Vec<u16>> {
     let definition = keyspace.definition();
-    definition.shards.iter().map(|shard| shard.replicas.iter().map(|node| node.0).collect()).collect()
+    let of_shard = |shard: &quorate::topology::Shard| {
+        // The first of them leads first, and differs from shard to shard.
+        let mut nodes: Vec<u16> = shard.replicas.iter().map(|node| node.0).collect();
+        nodes.sort_unstable();
+        nodes
+    };
+    definition.shards.iter().map(of_shard).collect()
 }
 
 /// How many replicas of the keyspace a node has.

@@ -89,8 +89,12 @@ impl Cluster {
 
     /// Removes the log of the replica of a shard on a node that does not run.
     pub(crate) fn lose_log(&self, node: usize, shard: u32) {
-        let replica = format!("node-{node}/replicas/shard-{shard}-r{node}/log");
-        std::fs::remove_dir_all(self.directory.path().join(replica)).unwrap();
+        let replicas = self.directory.path().join(format!("node-{node}/replicas"));
+        let is_of_shard = |name: &str| name.starts_with(&format!("shard-{shard}-r"));
+        let names = std::fs::read_dir(&replicas).unwrap().map(|entry| entry.unwrap().file_name());
+        let lost: Vec<_> = names.filter(|name| is_of_shard(&name.to_string_lossy())).collect();
+        assert_eq!(lost.len(), 1, "{lost:?}");
+        std::fs::remove_dir_all(replicas.join(&lost[0]).join("log")).unwrap();
     }
 
     /// True if a replica keeps a log on the disk of a node.
