@@ -93,7 +93,10 @@ async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
     other.put("key", "1").await.unwrap();
 
     let accept = async |node: u16, shard| {
-        let replica = ReplicaId { shard, index: ReplicaIndex(node as u8) };
+        let definition = accounts.definition();
+        let group = definition.shards.iter().find(|group| group.id == shard).unwrap();
+        let index = group.replicas.iter().position(|it| it.0 == node).unwrap();
+        let replica = ReplicaId { shard, index: ReplicaIndex(index as u8) };
         db.accept_loss(NodeId(node), replica, View(1_000)).await
     };
     let refused = accept(0, shards[0]).await.unwrap_err();
