@@ -147,9 +147,6 @@ impl Configuration {
     /// How old a prepared entry becomes before its transaction is recovered.
     pub const RECOVERY_TIMEOUT: Duration = Duration::from_millis(100);
 
-    /// In so long a backup coordinator's promise is durable.
-    const PROMISE_DURABLE: Duration = Duration::from_millis(5);
-
     /// How far ahead the clock of the first client is: whoever comes after it has to choose a higher timestamp.
     pub const FAST_CLOCK_MICROS: i64 = 20_000;
 
@@ -160,13 +157,13 @@ impl Configuration {
 
     /// Within so long after a crash, and after a server has come back, whatever a server holds is free again: two recovery time-outs; one more for each
     /// backup coordinator that is asked and cannot answer; and one for each node that is down, because without its vote it can take a view change to
-    /// tell whether a transaction may have committed. A backup coordinator makes its promise durable before it asks others. On replicated logs the next leader comes first, and then its questions to other groups.
+    /// tell whether a transaction may have committed. On replicated logs the next leader comes first, and then its questions to other groups.
     pub fn free_within(&self, dead_backups: usize) -> Duration {
         let time_outs = match self.has_backups() {
             true => 2 + dead_backups + self.nodes_lacking(),
             false => 10,
         };
-        Self::RECOVERY_TIMEOUT.saturating_mul(time_outs as u32) + Self::PROMISE_DURABLE
+        Self::RECOVERY_TIMEOUT.saturating_mul(time_outs as u32)
     }
 
     /// The cluster, its clients and what they run. All that is drawn in it is drawn from a fixed seed.
