@@ -76,7 +76,7 @@ quorate_core::plants! {
         "a COMMIT takes effect on arrival in groups of five and more";
     VoteBeforeSync = "T25", "6.4", Hunt::under(&["power-loss", "client-crashes", "slow-disks"]),
         "a vote leaves before it is on disk";
-    ForgottenPromises = "T26", "5.2.2", Hunt::under(&["buggify", "client-crashes", "late-messages", "recovery-duels", "view-changes"]),
+    ForgottenPromises = "T26", "5.2.2", Hunt::under(&["client-crashes", "recovery-duels", "view-changes"]),
         "promises to backup coordinators are lost in a view change";
     ShardsReadApart = "T27", "6.1", Hunt::ALL_FAULTS,
         "a strict read-only transaction reads its shards without holds";

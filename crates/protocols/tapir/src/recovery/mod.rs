@@ -3,15 +3,16 @@
 //! Every transaction has a *backup shard*, chosen by its id from its participants; the replicas of that shard are its
 //! backup coordinators. One of them, asked by whoever misses the outcome,
 //!
-//! 1. takes over: CoordinatorChange under its own ballot to every replica of every participant. f + 1 promises of a shard
-//!    fence earlier coordinators off there;
+//! 1. takes over: promises its own ballot itself, durably, and sends CoordinatorChange under that to every replica of every participant. f + 1
+//!    promises of a shard fence earlier coordinators off there;
 //! 2. decides from what the replicas know ([`decide`]);
 //! 3. to commit, makes the OK of every shard final at f + 1 replicas, so that no view change can turn it;
 //! 4. records the outcome at f + 1 replicas of the backup shard, from where a later backup coordinator learns it;
 //! 5. tells everybody, until f + 1 replicas of every shard have it.
 //!
 //! Ballots and promises make 1 and 4 a single-decree Paxos per transaction; within a shard, FINALIZE under a ballot is one
-//! per vote. So two recoveries at once, and an old coordinator that comes back, are harmless.
+//! per vote. So two recoveries at once, and an old coordinator that comes back, are harmless. A backup coordinator that restarts, or enters
+//! another epoch, forgets which recoveries it led, and not what it has promised: its next ballot is above its last, so it uses none twice.
 //!
 //! Records are collected, so a shard may have forgotten. It says so ("settled"), and then the transaction has not committed
 //! unless every other participant still holds the COMMIT, or has collected it as well. Those others may have answered just
@@ -102,6 +103,8 @@ pub(crate) struct Recoveries {
     pub(crate) clock: ClockTime,
     rules: Rules,
     active: BTreeMap<TransactionId, Recovery>,
+    /// The elections that are to be held, each once this replica has promised their ballots itself.
+    called: BTreeSet<TransactionId>,
 }
 
 #[derive(Debug)]
@@ -130,6 +133,8 @@ enum Phase {
         replies: BTreeMap<ShardId, ShardReplies>,
     },
     Finalizing {
+        /// A replica that answers late may know the outcome, and refuse to make its vote final for that.
+        replies: BTreeMap<ShardId, ShardReplies>,
         outcome: Outcome,
         shards: BTreeMap<ShardId, FinalizingShard>,
         contents: Contents,
@@ -156,6 +161,16 @@ struct FinalizingShard {
     view: View,
     /// Of each replica, by its place.
     confirmed: Vec<bool>,
+}
+
+impl Phase {
+    /// What replicas have told in the election, for as long as what they tell may decide.
+    fn replies(&mut self) -> Option<&mut BTreeMap<ShardId, ShardReplies>> {
+        match self {
+            Phase::Electing { replies } | Phase::Finalizing { replies, .. } => Some(replies),
+            Phase::Recording { .. } | Phase::Telling { .. } => None,
+        }
+    }
 }
 
 impl Recovery {
@@ -194,13 +209,23 @@ impl Recoveries {
         rules: Rules,
     ) -> Self {
         let clock = ClockTime::from_micros(0);
-        Recoveries { me, groups, timeout, proposals_ahead_max, clock, rules, active: BTreeMap::new() }
+        Recoveries {
+            me,
+            groups,
+            timeout,
+            proposals_ahead_max,
+            clock,
+            rules,
+            active: BTreeMap::new(),
+            called: BTreeSet::new(),
+        }
     }
 
     /// The groups have changed. Whatever was under way is given up: it is asked for again.
     pub(crate) fn enter_epoch(&mut self, groups: Groups) {
         self.groups = groups;
         self.active.clear();
+        self.called.clear();
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -272,7 +297,20 @@ impl Recoveries {
         };
         self.active.insert(id, recovery);
         assert!(self.active.len() <= RECOVERIES_MAX, "{} recoveries are under way", self.active.len());
-        self.send_coordinator_change(id, outbox);
+        self.called.insert(id);
+    }
+
+    /// Holds the elections that are called. `promise` makes this replica promise a ballot, durably before what is sent after that.
+    pub(crate) fn hold_elections(
+        &mut self,
+        mut promise: impl FnMut(TransactionId, Ballot, &mut ReplicaOutbox),
+        outbox: &mut ReplicaOutbox,
+    ) {
+        for id in std::mem::take(&mut self.called) {
+            let Some(recovery) = self.active.get(&id) else { continue };
+            promise(id, recovery.ballot, outbox);
+            self.send_coordinator_change(id, outbox);
+        }
     }
 
     fn send_coordinator_change(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
@@ -369,7 +407,7 @@ impl Recoveries {
         let Some(recovery) = self.active.get_mut(&id).filter(|recovery| recovery.ballot == ballot) else {
             return;
         };
-        let Phase::Electing { replies } = &mut recovery.phase else { return };
+        let Some(replies) = recovery.phase.replies() else { return };
         if !recovery.participants.contains(&from.shard) {
             return;
         }
@@ -386,18 +424,24 @@ impl Recoveries {
     /// Goes on as far as the replies to the election allow.
     fn decide(&mut self, id: TransactionId, now: Instant, outbox: &mut ReplicaOutbox) {
         let Some(recovery) = self.active.get_mut(&id) else { return };
-        let Phase::Electing { replies } = &recovery.phase else { return };
+        let (replies, is_electing) = match &recovery.phase {
+            Phase::Electing { replies } => (replies, true),
+            Phase::Finalizing { replies, .. } => (replies, false),
+            Phase::Recording { .. } | Phase::Telling { .. } => return,
+        };
         match decide_recovery(&recovery.case(), replies) {
+            Finding::Follow { outcome, contents } => self.enter_telling(id, outcome, contents, now, outbox),
+            // It is concluded already.
+            _ if !is_electing => {}
             Finding::Wait | Finding::Uncertain(_) => {}
             Finding::Elsewhere(participants) => {
                 self.pass_on(id, participants, self.me.into(), now, outbox);
             }
-            Finding::Follow { outcome, contents } => self.enter_telling(id, outcome, contents, now, outbox),
             Finding::Adopt { outcome, contents } => self.enter_recording(id, outcome, contents, now, outbox),
             Finding::Abort if !recovery.asked_again && replies.values().any(ShardReplies::is_settled) => {
                 recovery.asked_again = true;
                 recovery.since = now;
-                self.hold_new_election(id, outbox);
+                self.call_new_election(id);
             }
             Finding::Abort => self.enter_recording(id, Outcome::Aborted, BTreeMap::new(), now, outbox),
             Finding::Forgotten => {
@@ -421,8 +465,9 @@ impl Recoveries {
                         (shard, FinalizingShard { group, number, view, confirmed })
                     })
                     .collect();
-                recovery.phase =
-                    Phase::Finalizing { outcome: Outcome::Committed(timestamp), shards, contents };
+                let replies = recovery.phase.replies().map(std::mem::take).unwrap_or_default();
+                let outcome = Outcome::Committed(timestamp);
+                recovery.phase = Phase::Finalizing { replies, outcome, shards, contents };
                 recovery.since = now;
                 recovery.repeats = 0;
                 self.send_finalize(id, outbox);
@@ -476,14 +521,14 @@ impl Recoveries {
         outbox: &mut ReplicaOutbox,
     ) {
         let Some(recovery) = self.active.get_mut(&id.transaction) else { return };
-        let Phase::Finalizing { outcome, shards, contents } = &mut recovery.phase else { return };
+        let Phase::Finalizing { outcome, shards, contents, .. } = &mut recovery.phase else { return };
         let Some(shard) = shards.get_mut(&from.shard).filter(|shard| shard.number == id.number) else {
             return;
         };
         if view > shard.view {
             // The group has moved on to another view, where the votes are settled: look again.
             recovery.since = now;
-            return self.hold_new_election(id.transaction, outbox);
+            return self.call_new_election(id.transaction);
         }
         if shard.view != view || verdict != Some(Vote::Ok) {
             // It is late, or another verdict stands: the next sweep looks again.
@@ -672,14 +717,14 @@ impl Recoveries {
                 _ => {
                     // Not always at once, lest two backup coordinators keep overtaking each other.
                     if random.chance(0.5) {
-                        self.hold_new_election(id, outbox);
+                        self.call_new_election(id);
                     }
                 }
             }
         }
     }
 
-    fn hold_new_election(&mut self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+    fn call_new_election(&mut self, id: TransactionId) {
         let ballot = self.ballot_above(self.active[&id].ballot);
         let recovery = self.active.get_mut(&id).expect("its ballot was just read");
         assert!(ballot > recovery.ballot, "the election of {} in {id} is held as {ballot}", recovery.ballot);
@@ -687,7 +732,7 @@ impl Recoveries {
         recovery.phase = Phase::Electing { replies: BTreeMap::new() };
         recovery.repeats = 0;
         recovery.elections += 1;
-        self.send_coordinator_change(id, outbox);
+        self.called.insert(id);
     }
 
     /// Every replica that can answer has had the time to, and the votes still leave the outcome open.
@@ -744,11 +789,13 @@ mod tests {
         let asker = ReplicaId { index: ReplicaIndex(1), ..me }.into();
         let (participants, timestamp) = (vec![ShardId(1)], Timestamp::ZERO);
         recoveries.begin(id, participants, timestamp, asker, Ballot::ORIGINAL, Instant::START, &mut outbox);
+        recoveries.hold_elections(|_, _, _| {}, &mut outbox);
         let mut rounds = |from: u64, to: u64| {
             outbox.drain().for_each(drop);
             for tenths in 10 * from..10 * to {
                 let now = Instant::START + Duration::from_millis(100 * tenths);
                 recoveries.sweep(now, &mut random, &mut outbox);
+                recoveries.hold_elections(|_, _, _| {}, &mut outbox);
             }
             outbox.drain().count() / group.replicas()
         };

@@ -221,6 +221,7 @@ impl Machine for Replica {
         self.attend_postponed(context, outbox);
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);
+        self.hold_elections(outbox);
         self.count_records(&outbox.effects()[emitted_before..]);
         self.assert_parts_agree();
     }

@@ -82,6 +82,16 @@ impl Participant {
         self.promises.get(&transaction).map_or(Ballot::ORIGINAL, |promise| promise.ballot)
     }
 
+    /// Refuses coordinators of a transaction below this ballot from now on. Gives the promise if it is a new one, to be made durable.
+    pub(super) fn promise(&mut self, transaction: TransactionId, ballot: Ballot) -> Option<Promise> {
+        if ballot <= self.promised(transaction) {
+            return None;
+        }
+        let promise = self.promises.entry(transaction).or_default();
+        promise.ballot = ballot;
+        Some(*promise)
+    }
+
     /// Readers may have been promised in an earlier life that nothing is let in below this timestamp. Binds from the start
     /// of the next view, which every restart brings.
     pub(crate) fn take_over_promise(&mut self, until: Timestamp) {

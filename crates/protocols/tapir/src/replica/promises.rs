@@ -190,6 +190,21 @@ impl Replica {
         self.recoveries.begin(transaction, participants, timestamp, from, promised, context.now, outbox);
     }
 
+    /// Holds the elections that this replica has called as a backup coordinator. What has ended here needs no promise: whatever comes of
+    /// it, the outcome is what it is.
+    pub(super) fn hold_elections(&mut self, outbox: &mut OutboxOf<Self>) {
+        let (record, participant) = (self.ir.record(), &mut self.participant);
+        let has_ended = |id| record.inconsistent(id).is_some_and(|known| known.executed);
+        let promise = |transaction, ballot, outbox: &mut OutboxOf<Self>| {
+            if !has_ended(transaction)
+                && let Some(promise) = participant.promise(transaction, ballot)
+            {
+                outbox.persist(Record::Promised { transaction, promise });
+            }
+        };
+        self.recoveries.hold_elections(promise, outbox);
+    }
+
     /// True if a backup coordinator acts under a ballot that nothing promised here speaks against; else it is told so.
     fn follows(&self, from: Address, id: TransactionId, ballot: Ballot, outbox: &mut OutboxOf<Self>) -> bool {
         if self.ir.status() != Status::Normal || !matches!(from, Address::Replica(_)) {
@@ -226,10 +241,8 @@ impl Replica {
             Some(Decision::Abort { .. }) | None => None,
         };
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
-        if !settled && ballot > self.participant.promised(transaction) {
-            let promise = self.participant.promises.entry(transaction).or_default();
-            promise.ballot = ballot;
-            outbox.persist(Record::Promised { transaction, promise: *promise });
+        if !settled && let Some(promise) = self.participant.promise(transaction, ballot) {
+            outbox.persist(Record::Promised { transaction, promise });
         }
         let known = self.participant.promised(transaction);
         assert!(

@@ -124,3 +124,72 @@ fn an_epoch_is_left_for_a_later_one_only() {
         assert_eq!(backup.replica.groups(), &present);
     }
 }
+
+/// Replicas that have promised a ballot answer it once more, and what is still under way of the recovery before would be taken for what has
+/// come of this one: two outcomes under one ballot.
+#[test]
+fn a_backup_coordinator_uses_no_ballot_twice_whatever_it_has_heard_of_its_first_election() {
+    // In a group of one the replica serves at once, also after a restart.
+    let config = ReplicaConfig::new(member(0), GroupSize::ONE, Boot::Initialise);
+    let mut records: Vec<Record> = Vec::new();
+    let mut random = Random::new(1);
+    let mut ballots = Vec::new();
+    for restart in 0..3 {
+        let mut replica = Replica::restore(config.clone(), records.clone());
+        let recover = Input::Message {
+            from: member(1).into(),
+            epoch: Epoch::FIRST,
+            message: recover(&[1, 2], TIMESTAMP),
+        };
+        for input in [Input::Start, recover] {
+            let mut outbox: OutboxOf<Replica> = Outbox::new();
+            let clock = ClockTime::from_micros(CLOCK_MICROS);
+            let mut context = Context { now: Instant::START, clock, random: &mut random };
+            replica.step(&mut context, input, &mut outbox);
+            let mut promised = None;
+            for effect in outbox.drain() {
+                match effect {
+                    Effect::Persist { record, .. } => {
+                        if let Record::Promised { promise, .. } = &record {
+                            promised = Some(promise.ballot);
+                        }
+                        records.push(record);
+                    }
+                    // It leaves once everything before is durable.
+                    Effect::Send { message, .. } => {
+                        if let Some(ballot) = elected(&message) {
+                            assert_eq!(promised, Some(ballot), "restart {restart}");
+                            ballots.push(ballot);
+                        }
+                    }
+                    Effect::SendUnordered { message, .. } => assert_eq!(elected(&message), None),
+                    _ => {}
+                }
+            }
+        }
+    }
+    ballots.dedup();
+    assert!(ballots.len() == 3 && ballots.is_sorted(), "{ballots:?}");
+
+    // Nor does it in another epoch.
+    let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
+    let first = backup.ballot;
+    change(&mut backup);
+    asked(&mut backup);
+    assert!(backup.ballot > first, "{} again", backup.ballot);
+    let (second, mut above) = (backup.ballot, backup.ballot);
+    while above == second {
+        above = backup.looks_after(Duration::from_secs(60)).iter().find_map(elected).unwrap_or(second);
+    }
+    change_again(&mut backup);
+    asked(&mut backup);
+    assert!(backup.ballot > above, "nor one that it has taken since");
+}
+
+/// Another shard goes on with others.
+fn change_again(backup: &mut Backup) {
+    let groups = backup.replica.groups();
+    let groups = groups.next([(ShardId(3), Members::new([3, 4, 5].map(ReplicaIndex).to_vec()).unwrap())]);
+    backup.epoch = groups.epoch;
+    backup.steps(Input::Command(ReplicaCommand::ChangeGroups(groups)));
+}

@@ -366,3 +366,19 @@ fn an_election_that_is_held_because_of_what_was_answered_has_its_own_time() {
     let said = backup.looks_after(quarter());
     assert!(said.iter().find_map(elected).is_some(), "{said:?}");
 }
+
+/// A replica that has the outcome makes no vote final any more, and says so: without the others it would be asked for nothing else.
+#[test]
+fn a_replica_that_answers_late_and_knows_the_outcome_is_followed() {
+    for outcome in [Outcome::Committed(TIMESTAMP), Outcome::Aborted] {
+        let mut backup = finalizing();
+        assert!(tells(&backup.knows(member(0), outcome)).is_some(), "{outcome:?}");
+    }
+    let mut backup = finalizing();
+    let ballot = backup.ballot;
+    let said = backup.promise(member(0), ballot, 0, Some(Vote::Abort), false);
+    assert!(said.is_empty(), "a vote is concluded from already: {said:?}");
+    record(&mut backup);
+    let said = backup.knows(member(0), Outcome::Committed(TIMESTAMP));
+    assert!(said.is_empty(), "it is being recorded: {said:?}");
+}
