@@ -1,4 +1,4 @@
-//! What must hold between replicas and does not, as whoever sees all of them finds out.
+//! Properties between replicas that do not hold, as a witness that sees all replicas finds out.
 //!
 //! A machine asserts what it can know by itself. That no two of them contradict each other no single one can know; each protocol
 //! has a *witness* in its `invariants`, which is shown what every replica does and says, one after the other.
@@ -14,7 +14,7 @@ pub struct Violation {
     pub shard: ShardId,
     /// The transaction that it is about, if it is about one: a client that lies may break its own.
     pub transaction: Option<TransactionId>,
-    /// What was seen, with the values.
+    /// The values that contradict each other.
     pub explain: String,
 }
 

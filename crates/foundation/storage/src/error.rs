@@ -145,14 +145,14 @@ pub enum LogError {
         /// The directory.
         directory: PathBuf,
     },
-    /// What the journal of a node has kept of a log in a file of its own cannot be read.
+    /// The file in which the journal of a node keeps writes of a log cannot be read.
     #[error(
         "{file}, which keeps what a log has acknowledged, is {what}: bring it back and restart the node", file = .file.display()
     )]
     LostKept {
         /// The file.
         file: PathBuf,
-        /// What has become of it.
+        /// Whether the file is missing or damaged.
         what: &'static str,
     },
     /// A log lacks what it has acknowledged, and the journal of its node keeps that.
@@ -231,7 +231,7 @@ impl LogError {
         }
     }
 
-    /// What an operator can do if nothing is lost. None of that removes anything.
+    /// The remedy for an operator if nothing is lost. No remedy removes anything.
     pub fn remedy(&self) -> &'static str {
         match (self, self.shortage()) {
             (_, Some(Shortage::Space)) => "make room on its disk, and start the node again: nothing is lost",

@@ -33,7 +33,7 @@
 //! * *A journal belongs to a node.* The node remembers its incarnation and how often it was opened, so the journal of another node, or an older copy
 //!   of this one, is refused.
 //!
-//! A journal that is damaged, or lost, is refused: any log may lack what it held. What was not durable of it yet is cut off as in any log.
+//! A journal that is damaged, or lost, is refused: any log may lack what it held. Records that were not durable yet are cut off as in any log.
 
 mod kept;
 mod replay;
@@ -113,7 +113,7 @@ impl<D> Whereabouts<D> {
     }
 }
 
-/// What was written to several logs, until it is durable in their own files.
+/// The journal of a node: it holds the writes of several logs until they are durable in their own files.
 #[derive(Debug)]
 pub struct Journal<D: Directory = Files> {
     directory: D,
@@ -176,7 +176,7 @@ impl Journal {
     /// True if a directory has a journal, whatever its incarnation, with something that logs have acknowledged and may lack.
     ///
     /// # Errors
-    /// What is there cannot be read, is in use, or is of another cluster.
+    /// The journal cannot be read, is in use, or is of another cluster.
     pub fn is_needed(directory: &Path, cluster: u64) -> Result<bool, LogError> {
         let directory = Files::at(directory);
         if !kept::list(&directory)?.is_empty() {
@@ -391,7 +391,7 @@ impl<D: Directory> Journal<D> {
         if few.peek().is_none() {
             return 0;
         }
-        // Each log with something to be settled may fail, and its writes be kept. What is settled may be noted twice before the next record.
+        // Each log with something to be settled may fail, and its writes be kept. The journal may note twice how far it is settled before the next record.
         let logs = records.iter().map(|record| record.logs).sum::<usize>() + self.owed.len();
         let logs = logs + self.settling.as_ref().map_or(0, BTreeSet::len);
         let reserve = RESERVE + 2 * self.settled_record_bytes(logs);
@@ -537,7 +537,7 @@ impl<D: Directory> Journal<D> {
     /// Settles all that was written so far, and waits for that.
     ///
     /// # Errors
-    /// What is not needed any more cannot be removed.
+    /// A segment that is not needed any more cannot be removed.
     pub fn settle(&mut self) -> Result<(), LogError> {
         assert!(!self.is_settling(), "files are synced elsewhere");
         match self.begin_settling() {
