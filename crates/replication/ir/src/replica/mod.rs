@@ -15,6 +15,7 @@ mod operations;
 mod parts;
 mod recovery;
 pub mod snapshot;
+mod start_view;
 mod view_change;
 
 use std::collections::BTreeMap;

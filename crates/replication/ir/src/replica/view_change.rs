@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::bound::reasons;
-use quorate_core::{Key, ReplicaIndex, Timestamp, TransactionId, View};
+use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::change::Count;
-use super::parts::{Collected, Cut, Received, STATE_PAGES_AT_ONCE, StatePage, transfer_time, window};
+use super::parts::{Collected, Cut, Received, transfer_time, window};
 use super::recovery::Query;
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, Part, PartRange};
@@ -44,13 +44,6 @@ const SPREADING_VIEWS: u32 = 3;
 /// And after so many more nothing grows any longer: a view is then waited for 64 times as long as the first.
 const MULTIPLYING_VIEWS: u32 = 3;
 
-/// A leader keeps a START-VIEW in parts for so many view-change timeouts after it was last asked for some of them. That is
-/// several times the longest that a receiver waits between two questions.
-const TIMEOUTS_KEPT: u32 = 8;
-
-/// A page of state has roughly so many bytes at most.
-const STATE_BYTES_MAX: usize = 256 * 1024;
-
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
 pub(super) struct ViewChange<O: Operations> {
@@ -65,11 +58,11 @@ pub(super) struct ViewChange<O: Operations> {
     /// Who has been heard since this replica gave up a view, and who in the time from the one before until then.
     heard: [BTreeSet<ReplicaIndex>; 2],
     /// What this replica hands over to the leader of the view.
-    handed_over: Option<Cut<O>>,
+    pub(super) handed_over: Option<Cut<O>>,
     /// As the leader, for each replica, what it was sent of the record, if that did not fit into one part.
-    passed_on: BTreeMap<ReplicaIndex, PassedOn<O>>,
+    pub(super) passed_on: BTreeMap<ReplicaIndex, PassedOn<O>>,
     contributions: BTreeMap<ReplicaIndex, Contribution<O>>,
-    start_view: Option<Start<O>>,
+    pub(super) start_view: Option<Start<O>>,
     restored: Option<(View, Received<O>)>,
     pub(super) query: Option<Query>,
     /// The members that have said that they have the record of a view of the present epoch.
@@ -88,30 +81,30 @@ struct Contribution<O: Operations> {
 
 /// What has arrived of a START-VIEW, and what all of its parts say.
 #[derive(Debug)]
-struct Start<O: Operations> {
-    collected: Collected<O>,
-    since: Option<View>,
-    supplement: O::Supplement,
-    floor: Option<Timestamp>,
+pub(super) struct Start<O: Operations> {
+    pub(super) collected: Collected<O>,
+    pub(super) since: Option<View>,
+    pub(super) supplement: O::Supplement,
+    pub(super) floor: Option<Timestamp>,
 }
 
 /// A START-VIEW in parts, for whom it was made, and how long it is kept.
 #[derive(Debug)]
-struct PassedOn<O: Operations> {
-    receiver: Receiver,
-    cut: Cut<O>,
-    transfer: Duration,
+pub(super) struct PassedOn<O: Operations> {
+    pub(super) receiver: Receiver,
+    pub(super) cut: Cut<O>,
+    pub(super) transfer: Duration,
     /// True if it was asked for since it was last looked at.
-    is_asked_for: bool,
+    pub(super) is_asked_for: bool,
 }
 
 /// A replica that took part in a view change, and what it has.
 #[derive(Debug, PartialEq, Eq)]
-struct Receiver {
-    index: ReplicaIndex,
-    last_normal: Option<View>,
-    lineage: Vec<View>,
-    complete: Timestamp,
+pub(super) struct Receiver {
+    pub(super) index: ReplicaIndex,
+    pub(super) last_normal: Option<View>,
+    pub(super) lineage: Vec<View>,
+    pub(super) complete: Timestamp,
 }
 
 /// How many replicas have handed over their records to the leader of a view, itself among them.
@@ -273,7 +266,7 @@ impl<O: Operations> Replica<O> {
         self.send_do_view_change(host);
     }
 
-    fn leave_for<H: Host<O>>(&mut self, view: View, host: &mut H) {
+    pub(super) fn leave_for<H: Host<O>>(&mut self, view: View, host: &mut H) {
         assert!(view > self.view, "a view is left for a greater one");
         self.view = view;
         self.change.forget();
@@ -293,7 +286,7 @@ impl<O: Operations> Replica<O> {
 
     /// A part of a record has arrived, or was asked for: whatever is missing is on its way too. One that had arrived before
     /// only says that its sender is there.
-    fn on_transfer_progress<H: Host<O>>(&mut self, is_new: bool, host: &mut H) {
+    pub(super) fn on_transfer_progress<H: Host<O>>(&mut self, is_new: bool, host: &mut H) {
         self.change.attempts = 0;
         if is_new {
             self.change.stalls = 0;
@@ -364,7 +357,7 @@ impl<O: Operations> Replica<O> {
     }
 
     /// How many parts of a message are under way at once.
-    fn window(&self) -> u32 {
+    pub(super) fn window(&self) -> u32 {
         window(self.page_bytes_max)
     }
 
@@ -751,7 +744,7 @@ impl<O: Operations> Replica<O> {
     }
 
     /// Makes the installed record durable and serves.
-    fn become_normal<H: Host<O>>(
+    pub(super) fn become_normal<H: Host<O>>(
         &mut self,
         since: Option<View>,
         floor: Option<Timestamp>,
@@ -787,211 +780,5 @@ impl<O: Operations> Replica<O> {
         host.cancel_view_change_timer();
         // Last, so that nobody hears of it before it is durable.
         host.on_normal(view);
-    }
-
-    /// Sends a replica what it lacks of this view's record, and state in place of what has been collected of it.
-    fn send_start_view<H: Host<O>>(&mut self, to: Receiver, host: &mut H) {
-        let slot = to.index;
-        assert!(
-            self.has_started() && slot != self.me,
-            "{:?} is told to begin by a replica that has the record of {:?}",
-            self.view,
-            self.last_normal()
-        );
-        let passed_on = self.change.passed_on.get_mut(&slot);
-        if let Some(passed_on) = passed_on.filter(|known| known.receiver == to) {
-            // It is on its way, or some of it has been lost: then the receiver will say what.
-            passed_on.is_asked_for = true;
-            host.send_to_replica(to.index, passed_on.cut.first(&self.record));
-            return;
-        }
-        let (cut, transfer) = self.cut_start_view(&to, host);
-        for part in cut.unasked(&self.record) {
-            host.send_to_replica(to.index, part);
-        }
-        let passed_on = PassedOn { receiver: to, cut, transfer, is_asked_for: true };
-        if passed_on.cut.is_whole() {
-            self.change.passed_on.remove(&slot);
-        } else {
-            self.change.passed_on.insert(slot, passed_on);
-        }
-        self.set_passed_on_timer(host);
-    }
-
-    fn cut_start_view<H: Host<O>>(&self, to: &Receiver, host: &mut H) -> (Cut<O>, Duration) {
-        let floor = (to.complete < self.floor).then_some(self.floor);
-        let shares_base = to.last_normal.is_some() && floor.is_none();
-        let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
-        let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
-        let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max);
-        let pages = split_page(page, bytes_max, entry_bytes);
-        let state = floor.map(|_| host.protocol().state_after(None, None, self.state_bytes_max()));
-        let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
-        let stays_behind = joins && self.makes(Mistake::SupplementStaysBehind);
-        let supplement = if stays_behind { O::Supplement::default() } else { host.protocol().supplement() };
-        let message = Message::StartView {
-            view: self.view,
-            since,
-            part: Part::WHOLE,
-            page: RecordPage::default(),
-            outline: Outline::default(),
-            supplement,
-            floor,
-            state: None,
-            state_to: None,
-        };
-        let cut =
-            Cut::new(message, pages, state, (outline, Scope::Beyond(since)), self.window(), || host.nonce());
-        let transfer = transfer_time(cut.len(), bytes_max);
-        (cut, transfer)
-    }
-
-    /// True while another replica may ask for what this record holds of an outline, or for state: nothing of it is collected, and no floor raised.
-    pub fn is_read_from(&self) -> bool {
-        let cuts = self.change.handed_over.iter().chain(self.change.passed_on.values().map(|kept| &kept.cut));
-        cuts.into_iter().any(|cut| !cut.is_whole())
-    }
-
-    /// Drops what nobody asks for any more: its receiver has all of it, or has gone.
-    pub(super) fn forget_passed_on<H: Host<O>>(&mut self, host: &mut H) {
-        self.change.passed_on.retain(|_, known| std::mem::replace(&mut known.is_asked_for, false));
-        self.set_passed_on_timer(host);
-    }
-
-    fn set_passed_on_timer<H: Host<O>>(&self, host: &mut H) {
-        if let Some(transfer) = self.change.passed_on.values().map(|kept| kept.transfer).max() {
-            host.set_view_change_timer(self.view_change_timeout * TIMEOUTS_KEPT + transfer);
-        }
-    }
-
-    /// The leader has started the view: adopt its record and serve.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
-    pub fn on_start_view<H: Host<O>>(
-        &mut self,
-        view: View,
-        since: Option<View>,
-        part: Part,
-        page: RecordPage<O>,
-        outline: Outline,
-        supplement: O::Supplement,
-        floor: Option<Timestamp>,
-        state: Option<StatePage<O::State>>,
-        host: &mut H,
-    ) {
-        let is_late = view < self.view || (view == self.view && self.has_started());
-        if is_late || !self.is_member() || view > self.view && self.status == Status::Recovering {
-            return;
-        }
-        if !self.believes(view, host) {
-            return;
-        }
-        if view > self.view {
-            self.leave_for(view, host);
-        }
-        let unknown_base = since.is_some_and(|since| !self.record.lineage().contains(&since));
-        if unknown_base || floor.is_some_and(|floor| floor < self.floor) {
-            // It was made for an earlier life of this replica; DO-VIEW-CHANGE will be repeated.
-            return;
-        }
-        let known =
-            self.change.start_view.take().map(|start| start.collected).filter(|known| known.belongs(part));
-        let mut collected = known.unwrap_or_else(|| Collected::new(part, self.window()));
-        let asks_for_state = part.index == 0 && state.as_ref().is_some_and(|(_, to)| to.is_some());
-        // State takes the place of what is below a floor, so what this replica has of it counts for nothing.
-        let (record, is_shared) = (&self.record, floor.is_none());
-        let is_new = collected.add(part, page, state, &outline, |stretch| {
-            is_shared && record.holds_stretch(stretch, Scope::After(since), outline.floor)
-        });
-        let (leader, series, missing) = (self.leader_of(view), collected.series(), collected.next());
-        if !missing.is_empty() {
-            host.send_to_replica(leader, Message::PartsMissing { view, series, missing });
-        }
-        if is_new
-            && asks_for_state
-            && let Some(after) = collected.ask_for_state()
-        {
-            host.send_to_replica(leader, Message::StateWanted { view, series, after });
-        }
-        self.change.start_view = Some(Start { collected, since, supplement, floor });
-        self.go_on_with_start(is_new, host);
-    }
-
-    /// Installs what the leader has sent once it is complete.
-    fn go_on_with_start<H: Host<O>>(&mut self, is_new: bool, host: &mut H) {
-        let is_complete = self.change.start_view.as_ref().is_some_and(|start| start.collected.is_complete());
-        if !is_complete {
-            return self.on_transfer_progress(is_new, host);
-        }
-        if let Some(Start { collected, since, supplement, floor }) = self.change.start_view.take() {
-            assert!(floor.is_none_or(|floor| floor >= self.floor), "a silent replica raises no floor");
-            let was_in_parts = collected.series() != Part::WHOLE.series;
-            let received = collected.into_received();
-            host.protocol().adopt_supplement(&supplement);
-            let state = floor.map(|floor| (floor, received.states.iter().cloned()));
-            self.adopt(self.view, since, state, &received, host.protocol());
-            self.become_normal(since, floor, received, host);
-            if was_in_parts {
-                // The leader need not keep it any longer.
-                host.send_to_replica(self.leader_of(self.view), Message::Arrived);
-            }
-        }
-    }
-
-    /// How large a page of state is: small enough for the leader to do other things in between.
-    fn state_bytes_max(&self) -> usize {
-        self.page_bytes_max.min(STATE_BYTES_MAX)
-    }
-
-    /// A replica that was sent a START-VIEW with state wants more of the state.
-    pub fn on_state_wanted<H: Host<O>>(
-        &mut self,
-        from: ReplicaIndex,
-        view: View,
-        series: u64,
-        after: Key,
-        host: &mut H,
-    ) {
-        let passed_on = self.change.passed_on.get_mut(&from);
-        let is_kept =
-            view == self.view && passed_on.as_ref().is_some_and(|known| known.cut.has_state(series));
-        let Some(passed_on) = passed_on.filter(|_| is_kept) else {
-            return host.ignored("no state is kept for this replica");
-        };
-        passed_on.is_asked_for = true;
-        let mut after = Some(after);
-        for _ in 0..STATE_PAGES_AT_ONCE {
-            let Some(from_here) = after.take() else { return };
-            let (state, to) = host.protocol().state_after(Some(&from_here), None, self.state_bytes_max());
-            assert!(
-                to.as_ref().is_none_or(|to| *to > from_here),
-                "state goes on from {from_here:?} to {to:?}"
-            );
-            after.clone_from(&to);
-            host.send_to_replica(from, Message::StatePage { view, series, after: from_here, state, to });
-        }
-    }
-
-    /// The leader has sent a page of state.
-    pub fn on_state_page<H: Host<O>>(
-        &mut self,
-        view: View,
-        series: u64,
-        after: Key,
-        state: O::State,
-        to: Option<Key>,
-        host: &mut H,
-    ) {
-        let leader = self.leader_of(view);
-        let start = self.change.start_view.as_mut().filter(|_| view == self.view);
-        let Some(Start { collected, .. }) = start.filter(|start| start.collected.series() == series) else {
-            return host.ignored("state of a message that nothing is known of");
-        };
-        let is_new = collected.add_state(after, state, to);
-        if collected.has_state_asked_for()
-            && let Some(after) = collected.ask_for_state()
-        {
-            host.send_to_replica(leader, Message::StateWanted { view, series, after });
-        }
-        self.go_on_with_start(is_new, host);
     }
 }
