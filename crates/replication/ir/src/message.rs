@@ -128,7 +128,8 @@ pub enum Message<O: Operations> {
         /// True if that verdict is final: if it is not the one of the FINALIZE, the proposer must follow it.
         finalized: bool,
     },
-    /// Proposer → a replica that answered in a view below another's: join at least this view (T22).
+    /// Proposer → a replica that answered in a view below another's: join at least this view (T22). Leader → a replica that
+    /// still waits for its view: it has started.
     HigherView {
         /// The greatest view seen.
         view: View,
@@ -138,15 +139,15 @@ pub enum Message<O: Operations> {
         /// The new view.
         view: View,
     },
-    /// Replica → leader of `view` (replica `view mod n`), repeated until START-VIEW arrives: what I know. Of one in parts
-    /// only the first is repeated. The view is durable before this leaves, so the sender never again answers in a lower one.
+    /// Replica → leader of `view` (replica `view mod n`), repeated, ever more seldom, until START-VIEW arrives: what I know. Of one in
+    /// parts only the first is repeated. The view is durable before this leaves, so the sender never again answers in a lower one.
     DoViewChange {
         /// The new view.
         view: View,
         /// The last view in which the sender was normal; none if the sender lost its record, so that it must be told
         /// everything and must not count (T6).
         last_normal: Option<View>,
-        /// The views whose bases the sender's record is built from, ascending; ends with `last_normal`.
+        /// In the first part: the views whose bases the sender's record is built from, ascending; ends with `last_normal`.
         lineage: Vec<View>,
         /// Which part of the message this is.
         part: Part,
@@ -154,7 +155,7 @@ pub enum Message<O: Operations> {
         page: RecordPage<O>,
         /// In the first part: what the last parts hold, which the leader asks for only if it does not hold the same.
         outline: Outline,
-        /// What travels beside the record; the same in every part.
+        /// In the first part: what travels beside the record.
         supplement: O::Supplement,
         /// The sender's floor: its record no longer holds what ended below.
         floor: Timestamp,
@@ -176,7 +177,7 @@ pub enum Message<O: Operations> {
         page: RecordPage<O>,
         /// In the first part: what the last parts hold, which the receiver asks for only if it does not hold the same.
         outline: Outline,
-        /// The merged supplement; the same in every part.
+        /// In the first part: the merged supplement.
         supplement: O::Supplement,
         /// The leader's floor, if the receiver lacks something below it, so that it must be given state; the same in
         /// every part. What the receiver has below the floor is replaced.

@@ -237,6 +237,12 @@ impl<O: Operations> Replica<O> {
     /// A proposer has seen a greater view than this replica's. A replica is believed; a client is taken as a hint to
     /// ask the others, because a hostile one could name any number.
     pub fn on_higher_view<H: Host<O>>(&mut self, from: Address, view: View, host: &mut H) {
+        if let Address::Replica(replica) = from
+            && view == self.view
+        {
+            // The leader of the view has started it.
+            return self.hear_again(replica.index, host);
+        }
         if view <= self.view || self.status == Status::Retired || !self.believes(view, host) {
             return;
         }

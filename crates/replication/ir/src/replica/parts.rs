@@ -5,7 +5,7 @@
 //! same record a moment later. So parts that are put together always are those of one message.
 //!
 //! ```text
-//!   sender     the first parts, unasked     the first of all has the outline: what the last parts hold
+//!   sender     the first parts, unasked     the first of all has all that is no entry, and the outline: what the last parts hold
 //!   receiver   those next, please           one for each that has arrived, but none of an outline that it holds itself
 //!   receiver   those again, please          when nothing arrives any more
 //! ```
@@ -29,7 +29,8 @@ use crate::record::{CursorRange, Outline, Record, RecordPage, Scope, Stretch};
 /// So many bytes are under way at once, in parts of the usual size; with smaller ones as many as [`PARTS_UNDER_WAY`] allows.
 const BYTES_UNDER_WAY_MAX: usize = 32 * 1024 * 1024;
 
-/// At least and at most so many parts are under way at once.
+/// At least and at most so many parts are under way at once. The fewest are sent unasked: of a view that is given up soon
+/// nothing else is on its way, so views that fail do not fill a slow link.
 const PARTS_UNDER_WAY: RangeInclusive<u32> = 8..=64;
 
 /// So many pages of state are sent at once, after the first.
@@ -122,15 +123,20 @@ impl<O: Operations> Cut<O> {
         let this = Part { series: self.series, index: index as u32, count: self.contents.len() as u32 };
         let mut message = self.message.clone();
         match &mut message {
-            Message::DoViewChange { part, page, outline, .. } => {
+            Message::DoViewChange { part, page, outline, lineage, supplement, .. } => {
                 (*part, *page, *outline) = (this, content, told);
+                if !is_first {
+                    (*lineage, *supplement) = Default::default();
+                }
             }
-            Message::StartView { part, page, outline, state, state_to, .. } => {
+            Message::StartView { part, page, outline, supplement, state, state_to, .. } => {
                 (*part, *page, *outline) = (this, content, told);
-                (*state, *state_to) = match self.state.clone().filter(|_| is_first) {
-                    Some((state, to)) => (Some(state), to),
-                    None => (None, None),
-                };
+                if is_first {
+                    (*state, *state_to) =
+                        self.state.clone().map_or((None, None), |(state, to)| (Some(state), to));
+                } else {
+                    *supplement = O::Supplement::default();
+                }
             }
             other => unreachable!("{other:?} is never in parts"),
         }
@@ -139,7 +145,7 @@ impl<O: Operations> Cut<O> {
 
     /// What is sent unasked.
     pub(super) fn unasked(&self, record: &Record<O>) -> Vec<Message<O>> {
-        let count = unasked(self.contents.len() as u32, &self.outline, self.window);
+        let count = unasked(self.contents.len() as u32, &self.outline);
         (0..count as usize).map(|index| self.part(index, record)).collect()
     }
 
@@ -163,8 +169,8 @@ impl<O: Operations> Cut<O> {
 }
 
 /// How many parts of so many are sent unasked.
-fn unasked(count: u32, outline: &Outline, window: u32) -> u32 {
-    count.saturating_sub(outline.stretches.len() as u32).clamp(1, window)
+fn unasked(count: u32, outline: &Outline) -> u32 {
+    count.saturating_sub(outline.stretches.len() as u32).clamp(1, *PARTS_UNDER_WAY.start())
 }
 
 /// The parts of a message as they arrive.
@@ -250,7 +256,7 @@ impl<O: Operations> Collected<O> {
         self.parts.insert(part.index, page);
         if part.index == 0 {
             self.states = States::new(state);
-            self.asked = Some(unasked(self.count, outline, self.window));
+            self.asked = Some(unasked(self.count, outline));
             let first = self.count.saturating_sub(outline.stretches.len() as u32).max(1);
             let outlined = (first..self.count).zip(&outline.stretches);
             let held =
@@ -267,12 +273,17 @@ impl<O: Operations> Collected<O> {
         true
     }
 
+    /// True if the first part has arrived, which has all that is no entry.
+    pub(super) fn has_first(&self) -> bool {
+        self.parts.contains_key(&0)
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.has_parts() && self.states.to.is_none()
     }
 
     fn has_parts(&self) -> bool {
-        self.parts.contains_key(&0) && self.parts.len() + self.kept.len() == self.count as usize
+        self.has_first() && self.parts.len() + self.kept.len() == self.count as usize
     }
 
     /// The key behind which the state is to be asked for, if some of it is missing. From now on that is under way.
@@ -309,7 +320,7 @@ impl<O: Operations> Collected<O> {
     /// The parts to ask for because another has arrived: as many as may be under way besides those that were asked for.
     pub(super) fn next(&mut self) -> Vec<PartRange> {
         let Some(asked) = self.asked else { return Vec::new() };
-        let window = self.window as usize;
+        let window = self.window_now();
         let under_way = self.missing_in(0..asked).take(window).count();
         let next: Vec<u32> = self.missing_in(asked..self.count).take(window - under_way).collect();
         self.asked = next.last().map_or(self.asked, |last| Some(last + 1));
@@ -320,7 +331,13 @@ impl<O: Operations> Collected<O> {
     /// The parts that were asked for and have not arrived; not more than may be under way.
     pub(super) fn missing(&self) -> Vec<PartRange> {
         let asked = self.asked.unwrap_or(1);
-        ranges(self.missing_in(0..asked).take(self.window as usize))
+        ranges(self.missing_in(0..asked).take(self.window_now()))
+    }
+
+    /// How many parts may be under way by now: few at first, and as many again as have arrived.
+    fn window_now(&self) -> usize {
+        let least = *PARTS_UNDER_WAY.start() as usize;
+        (2 * self.parts.len()).max(least).min(self.window as usize)
     }
 
     fn missing_in(&self, parts: Range<u32>) -> impl Iterator<Item = u32> + '_ {
@@ -448,6 +465,23 @@ mod tests {
         assert!(parts.add(part(7, 5, 12), RecordPage::default(), None, &outline, |_| false));
         assert_eq!(parts.next(), [range(10, 10)]);
         assert_eq!(parts.missing(), [range(2, 4), range(6, 10)]);
+    }
+
+    #[test]
+    fn as_many_again_are_asked_for_as_have_arrived() {
+        let pages = (0..100).map(|_| RecordPage::default()).collect();
+        let cut = Cut::new(message(), pages, None, (outline(0), Scope::Tail), 64, || 7);
+        assert_eq!(indices(&cut.unasked(&Record::default())).len(), 8, "however many may be under way");
+        let mut parts = Collected::<Words>::new(part(7, 0, 100), 64);
+        let mut under_way = Vec::new();
+        for index in 0..50 {
+            let page = RecordPage::default();
+            assert!(parts.add(part(7, index, 100), page, None, &Outline::default(), |_| false));
+            parts.next();
+            under_way.push(parts.missing().iter().map(|range| range.last + 1 - range.first).sum::<u32>());
+        }
+        assert_eq!(under_way[..6], [8, 8, 8, 8, 10, 12]);
+        assert_eq!(under_way[30..34], [62, 64, 64, 64]);
     }
 
     #[test]

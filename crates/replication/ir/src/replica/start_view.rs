@@ -59,7 +59,7 @@ impl<O: Operations> Replica<O> {
         let shares_base = to.last_normal.is_some() && floor.is_none();
         let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
         let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
-        let (page, outline) = self.record.outlined_beyond(since, self.floor, bytes_max);
+        let (page, outline) = self.record.outlined_beyond(since, self.floor, self.stretch_bytes_max());
         let pages = split_page(page, bytes_max, entry_bytes);
         let state = floor.map(|_| host.protocol().state_after(None, None, self.state_bytes_max()));
         let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
@@ -129,9 +129,14 @@ impl<O: Operations> Replica<O> {
             // It was made for an earlier life of this replica; DO-VIEW-CHANGE will be repeated.
             return;
         }
-        let known =
-            self.change.start_view.take().map(|start| start.collected).filter(|known| known.belongs(part));
-        let mut collected = known.unwrap_or_else(|| Collected::new(part, self.window()));
+        let known = self.change.start_view.take().filter(|known| known.collected.belongs(part));
+        let Start { mut collected, supplement: known, .. } = known.unwrap_or_else(|| Start {
+            collected: Collected::new(part, self.window()),
+            since,
+            supplement: O::Supplement::default(),
+            floor,
+        });
+        let supplement = if part.index == 0 { supplement } else { known };
         let asks_for_state = part.index == 0 && state.as_ref().is_some_and(|(_, to)| to.is_some());
         // State takes the place of what is below a floor, so what this replica has of it counts for nothing.
         let (record, is_shared) = (&self.record, floor.is_none());

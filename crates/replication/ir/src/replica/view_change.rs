@@ -44,6 +44,9 @@ const SPREADING_VIEWS: u32 = 3;
 /// And after so many more nothing grows any longer: a view is then waited for 64 times as long as the first.
 const MULTIPLYING_VIEWS: u32 = 3;
 
+/// An outline names stretches of its record that have roughly so many bytes at least. Each takes some fifty bytes to name.
+const STRETCH_BYTES_MIN: usize = 1024;
+
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
 pub(super) struct ViewChange<O: Operations> {
@@ -182,6 +185,12 @@ impl<O: Operations> ViewChange<O> {
         ATTEMPTS_PER_VIEW << self.failed_views.saturating_sub(SPREADING_VIEWS).min(MULTIPLYING_VIEWS)
     }
 
+    /// True if the first part of what is handed over is due again. It may be large, and wait behind its own repetitions: so it is
+    /// repeated as often as before any view had failed, and then ever more seldom.
+    fn repeats_first_part(&self) -> bool {
+        self.stalls < ATTEMPTS_PER_VIEW || self.stalls.is_power_of_two()
+    }
+
     /// Nothing has come of a view.
     fn give_up_view(&mut self) {
         self.failed_views += 1;
@@ -189,12 +198,15 @@ impl<O: Operations> ViewChange<O> {
         self.heard[0].clear();
     }
 
-    /// Another replica has been heard. If it is back, the next view may well succeed.
-    fn note_heard(&mut self, from: ReplicaIndex) {
+    /// Another replica has been heard, in this replica's view or a later one: something earlier may have been on its way for
+    /// as long as all those views took. True if it is back; then the next view may well succeed.
+    fn note_heard(&mut self, from: ReplicaIndex) -> bool {
         let [now, before] = &mut self.heard;
-        if now.insert(from) && !before.contains(&from) {
+        let is_back = now.insert(from) && !before.contains(&from);
+        if is_back {
             self.failed_views = self.failed_views.min(SPREADING_VIEWS);
         }
+        is_back
     }
 
     /// What was read back of a view's record so far.
@@ -320,8 +332,10 @@ impl<O: Operations> Replica<O> {
             return;
         }
         if let Some(cut) = &self.change.handed_over {
-            // If something of it has been lost, the leader will say what.
-            host.send_to_replica(leader, cut.first(&self.record));
+            if self.change.repeats_first_part() {
+                // If something else of it has been lost, the leader will say what.
+                host.send_to_replica(leader, cut.first(&self.record));
+            }
         } else {
             let cut = self.cut_do_view_change(host);
             for part in cut.unasked(&self.record) {
@@ -334,7 +348,7 @@ impl<O: Operations> Replica<O> {
 
     fn cut_do_view_change<H: Host<O>>(&mut self, host: &mut H) -> Cut<O> {
         let (tail, outline) = match self.last_normal() {
-            Some(_) => self.record.outlined_tail(self.floor, self.page_bytes_max),
+            Some(_) => self.record.outlined_tail(self.floor, self.stretch_bytes_max()),
             // It has lost its record.
             None => Default::default(),
         };
@@ -354,6 +368,11 @@ impl<O: Operations> Replica<O> {
         let cut = Cut::new(message, pages, None, (outline, Scope::Tail), self.window(), || host.nonce());
         self.change.transfer = transfer_time(cut.len(), self.page_bytes_max);
         cut
+    }
+
+    /// How large a stretch of an outline is: as a part, but not so small that an outline is no shorter than what it tells of.
+    pub(super) fn stretch_bytes_max(&self) -> usize {
+        self.page_bytes_max.max(STRETCH_BYTES_MIN)
     }
 
     /// How many parts of a message are under way at once.
@@ -460,11 +479,28 @@ impl<O: Operations> Replica<O> {
         if !self.believes(view, host) {
             return;
         }
-        self.change.note_heard(from);
+        if view < self.view {
+            return self.send_higher_view(from, host);
+        }
         if view > self.view {
-            self.enter_useful(self.useful(view), host);
-        } else if view < self.view {
+            self.change.note_heard(from);
+            return self.enter_useful(self.useful(view), host);
+        }
+        if self.status == Status::Normal && self.leader_of(view) == self.me {
+            // Its record may be lost, or on its way, or due for a repetition only later.
             self.send_higher_view(from, host);
+        }
+        self.hear_again(from, host);
+    }
+
+    /// Another replica is in the view of this one. If it is the leader that this replica waits for, and has been silent so far, it can be
+    /// reached again, and has the record of this replica now.
+    pub(super) fn hear_again<H: Host<O>>(&mut self, from: ReplicaIndex, host: &mut H) {
+        let is_awaited = self.status == Status::ViewChanging && !self.has_started();
+        let is_back = self.change.note_heard(from);
+        if is_back && is_awaited && self.leader_of(self.view) == from && self.change.stalls > 0 {
+            self.change.stalls = 0;
+            self.send_do_view_change(host);
         }
     }
 
@@ -512,11 +548,11 @@ impl<O: Operations> Replica<O> {
         if !self.believes_lives(lives) {
             return host.ignored(reasons::LIFE);
         }
-        self.change.note_heard(from);
         if view < self.view {
             self.send_higher_view(from, host);
             return;
         }
+        self.change.note_heard(from);
         if view > self.view {
             self.enter_view_change(view, host);
         }
@@ -536,7 +572,10 @@ impl<O: Operations> Replica<O> {
             return;
         }
         let collected = Collected::new(part, self.window());
-        let news = Contribution { last_normal, lineage, supplement, collected, floor, complete };
+        // The first part has these, which need not be the first to arrive.
+        let none = (Vec::new(), O::Supplement::default());
+        let news =
+            Contribution { last_normal, lineage: none.0, supplement: none.1, collected, floor, complete };
         let contribution = match self.change.contributions.entry(from) {
             Entry::Vacant(slot) => slot.insert(news),
             Entry::Occupied(slot) => {
@@ -547,6 +586,9 @@ impl<O: Operations> Replica<O> {
                 known
             }
         };
+        if part.index == 0 && !contribution.collected.has_first() {
+            (contribution.lineage, contribution.supplement) = (lineage, supplement);
+        }
         // What counts is the tail of the view in which this replica was last normal; of any other nothing is merged.
         let (record, is_merged) =
             (&self.record, last_normal.is_some() && last_normal == self.record.last_normal());
@@ -636,7 +678,8 @@ impl<O: Operations> Replica<O> {
         let mut tails: Vec<RecordPage<O>> = Vec::new();
         let mut receivers = Vec::new();
         for (index, contribution) in contributions {
-            if index != self.me && self.group.contains(index) {
+            // One whose first part is on its way repeats it.
+            if index != self.me && self.group.contains(index) && contribution.collected.has_first() {
                 receivers.push(Receiver {
                     index,
                     last_normal: contribution.last_normal,

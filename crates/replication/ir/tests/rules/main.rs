@@ -194,7 +194,7 @@ impl Upcalls<Times> for Ledger {
     }
 
     fn entry_bytes(_: &OperationEntries<Times>) -> usize {
-        1
+        600
     }
 }
 

@@ -162,3 +162,110 @@ fn parts_are_given_to_the_leader_of_the_view_that_they_were_cut_for() {
     assert!(asks(2, 1, series, 1, 2).is_empty(), "it does not lead");
     assert!(asks(1, 1, series + 1, 1, 2).is_empty(), "another message");
 }
+
+/// Repeated in every part it would be most of what is sent, where parts are small and many.
+#[test]
+fn what_travels_beside_the_record_is_in_the_first_part() {
+    let mut member = Member::with_small_parts(0);
+    member.desk.ledger.promise = 77;
+    for sequence in 1..=3 {
+        member.proposes(sequence, 1, 50);
+    }
+    member.joins(1, 1);
+    let handed_over = |(_, message): &(Address, Message<Times>)| match message {
+        Message::DoViewChange { lineage, part, supplement, .. } => {
+            Some((part.index, lineage.clone(), *supplement))
+        }
+        _ => None,
+    };
+    let parts: Vec<_> = member.desk.sent.iter().filter_map(handed_over).collect();
+    assert_eq!(parts, [(0, vec![View(0)], 77), (1, vec![], 0), (2, vec![], 0)]);
+}
+
+/// A replica of three that is handed the votes on transactions 1 and 2 in two parts, in the order `arriving`.
+fn leads_after(arriving: [u32; 2]) -> Member {
+    let mut leader = Member::with_small_parts(1);
+    for index in arriving {
+        let (lineage, supplement) = if index == 0 { (vec![View(0)], 77) } else { (Vec::new(), 0) };
+        leader.replica.on_do_view_change(
+            ReplicaIndex(0),
+            View(1),
+            Some(View(0)),
+            lineage,
+            Part { series: 7, index, count: 2 },
+            votes(u64::from(index) + 1, vec![vote(1, 50, true, State::Tentative)]),
+            Outline::default(),
+            supplement,
+            at(0),
+            at(0),
+            &BTreeMap::new(),
+            &mut leader.desk,
+        );
+    }
+    leader
+}
+
+#[test]
+fn parts_arrive_in_any_order() {
+    for arriving in [[0, 1], [1, 0]] {
+        let mut leader = leads_after(arriving);
+        assert!(leader.is_normal_in(1));
+        assert_eq!(leader.desk.ledger.promise, 77);
+        // The follower shares the base, and so is sent what has come since.
+        let since = |(_, message): &(Address, Message<Times>)| match message {
+            Message::StartView { since, part, supplement, .. } => Some((*since, part.index, *supplement)),
+            _ => None,
+        };
+        let begun: Vec<_> = leader.desk.sent.iter().filter_map(since).collect();
+        assert_eq!(begun, [(Some(View(0)), 0, 77), (Some(View(0)), 1, 0)]);
+        let mut follower = Member::with_small_parts(0);
+        let mut parts: Vec<_> = leader.desk.sent.drain(..).map(|(_, message)| message).collect();
+        if arriving[0] == 1 {
+            parts.reverse();
+        }
+        for message in parts {
+            if let Message::StartView { view, since, part, page, outline, supplement, floor, .. } = message {
+                let desk = &mut follower.desk;
+                follower
+                    .replica
+                    .on_start_view(view, since, part, page, outline, supplement, floor, None, desk);
+            }
+        }
+        assert!(follower.is_normal_in(1));
+        assert_eq!(follower.desk.ledger.promise, 77, "whichever part came last");
+    }
+}
+
+/// It cannot be told from the first part how much it shares, and will repeat it.
+#[test]
+fn a_view_begins_without_a_word_to_a_replica_whose_first_part_is_on_its_way() {
+    let mut leader = Member::with_small_parts(1);
+    let mut hears = |from, series, index, count| {
+        let (lineage, supplement) = if index == 0 { (vec![View(0)], 77) } else { (Vec::new(), 0) };
+        leader.replica.on_do_view_change(
+            ReplicaIndex(from),
+            View(1),
+            Some(View(0)),
+            lineage,
+            Part { series, index, count },
+            RecordPage::default(),
+            Outline::default(),
+            supplement,
+            at(0),
+            at(0),
+            &BTreeMap::new(),
+            &mut leader.desk,
+        );
+        let begun = |(to, message): &(Address, Message<Times>)| {
+            let index = match to {
+                Address::Replica(to) => to.index.0,
+                other => unreachable!("{other:?} is told to begin"),
+            };
+            matches!(message, Message::StartView { .. }).then_some(index)
+        };
+        leader.desk.sent.drain(..).filter_map(|sent| begun(&sent)).collect::<Vec<_>>()
+    };
+    assert_eq!(hears(0, 7, 1, 2), []);
+    assert_eq!(hears(2, 8, 0, 1), [2], "two suffice");
+    assert_eq!(hears(0, 7, 0, 2), [0]);
+}

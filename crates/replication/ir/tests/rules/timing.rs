@@ -97,6 +97,78 @@ fn views_that_come_to_nothing_are_waited_for_ever_longer() {
     assert_eq!(member.replica.view(), View(10), "one view after the other");
 }
 
+/// A replica that has given up six views in vain, and waits for the next one as often as for any.
+fn tired() -> Member {
+    let mut member = Member::new(0);
+    member.joins(2, 1);
+    for _ in 0..6 {
+        member.gives_up_after();
+    }
+    member.says();
+    member
+}
+
+/// Where it is large and the network slow its repetitions would wait for each other.
+#[test]
+fn what_a_replica_knows_is_repeated_ever_more_seldom() {
+    let mut member = tired();
+    let view = member.replica.view().0;
+    let mut repeated = Vec::new();
+    for wait in 1..32 {
+        member.waits_in_vain();
+        let said = member.says();
+        assert_eq!(
+            said[..2],
+            [StartViewChange(1, view), StartViewChange(2, view)],
+            "short, and never seldom"
+        );
+        repeated.extend((said[2..] == [HandsOver(1, view)]).then_some(wait));
+    }
+    assert_eq!((repeated.as_slice(), member.replica.view().0), ([1, 2, 3, 4, 8, 16].as_slice(), view));
+}
+
+#[test]
+fn a_leader_that_can_be_reached_again_is_told_at_once() {
+    let leader = |member: &Member| (member.replica.view().0 % 3) as u8;
+    for is_told_that_it_has_started in [false, true] {
+        let mut member = tired();
+        let (view, from) = (member.replica.view().0, leader(&member));
+        let speaks = |member: &mut Member, from: u8| {
+            if is_told_that_it_has_started {
+                let from = crate::desk::member(ReplicaIndex(from));
+                member.replica.on_higher_view(from, View(view), &mut member.desk);
+            } else {
+                member.joins(from, view);
+            }
+        };
+        speaks(&mut member, from);
+        assert_eq!(member.says(), [], "it has not waited yet");
+        let mut member = tired();
+        member.waits_in_vain();
+        member.says();
+        speaks(&mut member, 3 - from);
+        assert_eq!(member.says(), [], "this one does not lead");
+        speaks(&mut member, from);
+        assert_eq!(member.says(), [HandsOver(from, view)]);
+        speaks(&mut member, from);
+        assert_eq!(member.says(), [], "it has been there all the time");
+    }
+}
+
+#[test]
+fn a_leader_says_that_it_has_started_to_a_replica_that_still_waits() {
+    let mut leader = Member::new(1);
+    leader.joins(0, 1);
+    leader.says();
+    leader.joins(0, 1);
+    assert_eq!(leader.says(), [], "it waits itself");
+    leader.is_handed(Contribution::new(0, 1));
+    assert!(leader.is_normal_in(1));
+    leader.says();
+    leader.joins(2, 1);
+    assert_eq!(leader.says(), [HigherView(2, 1)]);
+}
+
 #[test]
 fn a_view_that_begins_ends_the_waiting() {
     let mut member = Member::new(0);
@@ -115,14 +187,6 @@ fn a_view_that_begins_ends_the_waiting() {
 
 #[test]
 fn a_replica_that_is_heard_again_makes_the_next_views_be_tried_soon() {
-    let tired = || {
-        let mut member = Member::new(0);
-        member.joins(2, 1);
-        for _ in 0..7 {
-            member.gives_up_after();
-        }
-        member
-    };
     let often = |member: &mut Member| member.gives_up_after().0;
     assert_eq!(often(&mut tired()), 32);
     let mut member = tired();
@@ -140,6 +204,12 @@ fn a_replica_that_is_heard_again_makes_the_next_views_be_tried_soon() {
     let view = member.replica.view().0;
     member.joins(1, view);
     assert_eq!(often(&mut member), 4);
+    // Something that was on its way for some views says nothing about now.
+    let mut member = tired();
+    let earlier = member.replica.view().0 - 1;
+    member.joins(1, earlier);
+    member.is_handed(Contribution::new(2, earlier));
+    assert_eq!(often(&mut member), 32);
     // Its record is as good as its word.
     let mut member = tired();
     let view = member.replica.view().0;
