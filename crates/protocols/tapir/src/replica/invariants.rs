@@ -11,7 +11,7 @@
 //! | TAP7 | a commit was prepared at f + 1 replicas of every participant | 5.1.2 |
 //! | TAP8 | what a committed transaction has read is the newest below its timestamp | 5.1.2, I2 |
 //!
-//! What inconsistent replication promises comes first: see `IR1` to `IR7` in [`quorate_ir::replica::invariants`]. TAP1 is asserted after
+//! What inconsistent replication promises comes first: see `IR1` to `IR8` in [`quorate_ir::replica::invariants`]. TAP1 is asserted after
 //! every step, TAP2 and TAP3 after every so many, because they look at all that is held. The others a [`Witness`] finds out, to which
 //! all that replicas keep is shown: a decision is a fact wherever it is known, and a vote that is not durable counts for more than it
 //! is worth, which only makes the witness milder.
@@ -23,7 +23,7 @@ use quorate_core::command::Outcome;
 use quorate_core::hosted::Status;
 use quorate_core::invariant::Violation;
 use quorate_core::{Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId};
-use quorate_ir::{OperationEntries, OperationId, Operations, Word};
+use quorate_ir::{Fact, OperationEntries, OperationId, Operations, Word};
 
 use super::Replica;
 use super::participant::outcome_of;
@@ -136,6 +136,7 @@ impl Witness {
         let mut hear = |word| group.hear(from.index, word, found);
         match message {
             Message::Gather { floor, .. } | Message::RaiseFloor { floor } => hear(Word::RaisesFloor(*floor)),
+            Message::GatherReply { below, .. } => hear(Word::Refuses(*below)),
             // A member asks nobody to be complete before it is itself, durably.
             Message::Complete { below, .. } | Message::CompleteReply { below, .. } => {
                 hear(Word::Complete(*below));
@@ -158,8 +159,14 @@ impl Witness {
     pub fn keep(&mut self, from: ReplicaId, record: &Record, found: &mut Vec<Violation>) {
         match record {
             Record::Voted { id, prepare, vote } => {
+                let fact = Fact::ConsensusRecorded { id: *id, operation: prepare.clone(), verdict: *vote };
+                self.group(from.shard).keep(from.index, &fact, found);
                 self.proposed.insert((from.shard, *id), prepare.clone());
                 self.note_vote(from, id.transaction, prepare.timestamp, *vote);
+            }
+            Record::LifeNoted { replica, life } => {
+                let fact = Fact::LifeNoted { replica: *replica, life: *life };
+                self.group(from.shard).keep(from.index, &fact, found);
             }
             Record::VoteFinalized { id, vote, .. } => {
                 if let Some(prepare) = self.proposed.get(&(from.shard, *id)) {
@@ -372,8 +379,7 @@ mod tests {
                 assert!(replica.ir.status() == Status::Normal);
                 assert!(replica.participant.promises.insert(ID, Promise::default()).is_none());
                 let operation = Decision::Abort { last: at(1) };
-                let fact =
-                    quorate_ir::Fact::InconsistentRecorded { transaction: ID, operation, executed: true };
+                let fact = Fact::InconsistentRecorded { transaction: ID, operation, executed: true };
                 replica.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE));
             }),
         ];

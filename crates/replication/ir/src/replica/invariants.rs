@@ -9,6 +9,7 @@
 //! | IR5 | whatever is recorded is in the index, open or ended, and nothing else is | 3.2.1 |
 //! | IR6 | a view has one leader, and settles each operation once | 3.2.2 |
 //! | IR7 | a floor is raised where f + 1 replicas have said that they are complete | [`floor`](super::floor) |
+//! | IR8 | a replica lets nothing new take effect where it has said, in the same life, that it refuses | [`floor`](super::floor) |
 //!
 //! The first four are asserted after every step, the fifth after every so many, because it looks at the whole record. The others a
 //! [`Witness`] finds out, to which all that replicas say and keep is shown. What a replica *says* is durable, so that a crash takes
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use quorate_core::invariant::Violation;
 use quorate_core::{ReplicaIndex, ShardId, Timestamp, View};
 
-use super::{Replica, Status};
+use super::{Fact, Replica, Status};
 use crate::Operations;
 use crate::message::OperationId;
 use crate::record::RecordPage;
@@ -93,6 +94,8 @@ impl<O: Operations> Replica<O> {
 /// What a replica says that binds it, or others.
 #[derive(Debug)]
 pub enum Word<'a, O: Operations> {
+    /// It lets nothing new take effect below.
+    Refuses(Timestamp),
     /// It is complete below.
     Complete(Timestamp),
     /// Others are to raise their floors.
@@ -110,6 +113,7 @@ pub struct Witness<O: Operations> {
     leaders: BTreeMap<View, ReplicaIndex>,
     settled: BTreeMap<(View, OperationId), O::Verdict>,
     complete: BTreeMap<ReplicaIndex, Timestamp>,
+    refusing: BTreeMap<ReplicaIndex, Timestamp>,
 }
 
 impl<O: Operations> Witness<O> {
@@ -121,6 +125,7 @@ impl<O: Operations> Witness<O> {
             leaders: BTreeMap::new(),
             settled: BTreeMap::new(),
             complete: BTreeMap::new(),
+            refusing: BTreeMap::new(),
         }
     }
 
@@ -137,12 +142,35 @@ impl<O: Operations> Witness<O> {
     /// A replica says something.
     pub fn hear(&mut self, from: ReplicaIndex, word: Word<'_, O>, found: &mut Vec<Violation>) {
         match word {
+            Word::Refuses(below) => {
+                let known = self.refusing.entry(from).or_default();
+                *known = below.max(*known);
+            }
             Word::Complete(below) => {
                 let known = self.complete.entry(from).or_default();
                 *known = below.max(*known);
             }
             Word::RaisesFloor(floor) => self.raises_floor(from, floor, found),
             Word::StartsView(view, page) => self.starts_view(from, view, page, found),
+        }
+    }
+
+    /// A replica keeps a fact. With a new life begins one that has said nothing: it takes part in later views only, with what those
+    /// that were complete before have handed over, and a search for a floor ends with its view.
+    pub fn keep(&mut self, from: ReplicaIndex, fact: &Fact<O>, found: &mut Vec<Violation>) {
+        let (id, operation, verdict) = match fact {
+            Fact::ConsensusRecorded { id, operation, verdict } => (id, operation, verdict),
+            Fact::LifeNoted { replica, .. } if *replica == from => {
+                self.refusing.remove(&from);
+                return;
+            }
+            _ => return,
+        };
+        let (at, refused) = (O::consensus_timestamp(operation), self.refusing.get(&from));
+        if let Some(below) = refused.filter(|below| at < **below && O::is_favourable(verdict)) {
+            let explain =
+                format!("{from:?} gives {verdict:?} to {id} at {at}, and refuses what is below {below}");
+            found.push(Violation::new("IR8", self.shard, explain).of(id.transaction));
         }
     }
 
@@ -306,5 +334,33 @@ mod tests {
             witness.hear(ONE, Word::RaisesFloor(at(10)), &mut found);
             assert_eq!(properties(&found), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn what_is_let_in_below_what_is_refused_is_noticed() {
+        let fact = |verdict| Fact::ConsensusRecorded {
+            id: OperationId { transaction: ID, number: 1 },
+            operation: "x",
+            verdict,
+        };
+        let mut witness = Witness::<Words>::new(ShardId(1));
+        let mut found = Vec::new();
+        witness.keep(ONE, &fact('y'), &mut found);
+        witness.hear(ONE, Word::Refuses(at(1)), &mut found);
+        witness.keep(TWO, &fact('y'), &mut found);
+        witness.keep(ONE, &fact('n'), &mut found);
+        assert!(found.is_empty(), "{found:?}");
+        witness.keep(ONE, &fact('y'), &mut found);
+        assert_eq!(properties(&found), ["IR8"]);
+        assert_eq!(found[0].transaction, Some(ID));
+        // What another has lost does not release it, and what it has lost itself does.
+        found.clear();
+        witness.keep(ONE, &Fact::LifeNoted { replica: TWO, life: 1 }, &mut found);
+        witness.keep(ONE, &fact('y'), &mut found);
+        assert_eq!(properties(&found), ["IR8"]);
+        found.clear();
+        witness.keep(ONE, &Fact::LifeNoted { replica: ONE, life: 1 }, &mut found);
+        witness.keep(ONE, &fact('y'), &mut found);
+        assert!(found.is_empty(), "{found:?}");
     }
 }
