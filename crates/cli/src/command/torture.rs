@@ -28,6 +28,7 @@ Examples:
   quorate torture --seconds 600 --seed 7 --nodes 5
   quorate torture --faults node-crashes,partitions --workload retwis --json
   quorate torture --faults node-crashes --in-flight 64 --shards 1    how long a restart under load is without commits
+  quorate torture --rolling 5 --in-flight 16       rolling restarts, of which no client may notice anything
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --isolation serializable --seconds 30
   quorate torture --isolation snapshot --sites 1   three processes of one site, which share a home
@@ -50,6 +51,9 @@ pub(crate) struct TortureArguments {
     /// Which faults: `none`, `all`, or names with commas between them.
     #[arg(long, default_value = "all")]
     faults: Faults,
+    /// So many rolling restarts instead of faults: one node after the other is stopped and started again, and no transaction may be refused.
+    #[arg(long, value_name = "ROUNDS", value_parser = positive, conflicts_with_all = ["faults", "seconds"])]
+    rolling: Option<u64>,
     /// What decides which faults strike, whom and for how long.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -89,7 +93,7 @@ pub(crate) struct TortureArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
-    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "seconds", "workload", "in_flight", "nodes", "sites", "shards", "durability", "isolation",
+    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "seconds", "workload", "in_flight", "nodes", "sites", "shards", "durability", "isolation",
         "baseline", "namespaces", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
@@ -148,6 +152,7 @@ impl TortureArguments {
             in_flight: self.in_flight,
             time: Duration::from_secs(self.seconds),
             faults: self.faults.clone(),
+            rolling: self.rolling,
             workload: self.workload,
             nodes,
             shards: shards as usize,
@@ -201,7 +206,8 @@ impl TortureArguments {
         json!({
             "ok": tortured.is_ok(),
             "seed": self.seed,
-            "seconds": self.seconds,
+            "seconds": self.rolling.is_none().then_some(self.seconds),
+            "rolling": self.rolling,
             "nodes": self.nodes,
             "sites": self.sites,
             "shards": shards,
@@ -277,6 +283,9 @@ fn say(moment: Moment<'_>, progress: &Progress) {
         Moment::Strikes { fault, lasts, left: None } => progress.now(format!("{fault} for {lasts:?}")),
         Moment::Strikes { fault, lasts, left: Some(left) } => {
             progress.now(format!("{fault} for {lasts:?}, {} s left", left.as_secs()));
+        }
+        Moment::Rolls { node, round, rounds } => {
+            progress.now(format!("round {round} of {rounds}: node {node} restarts"));
         }
         Moment::Heals => progress.now("every fault ends"),
         Moment::Compares => progress.now("comparing what replicas hold"),

@@ -233,3 +233,16 @@ fn servers_do_not_outlive_whoever_tortures_them() {
     ends_without_a_trace(&tortures.directory);
     std::fs::remove_dir_all(&tortures.directory).unwrap();
 }
+
+#[test]
+fn nobody_notices_a_rolling_restart() {
+    let rolled = run(&["torture", "--rolling", "1", "--in-flight", "8", "--json"]);
+    let json = rolled.json();
+    assert_eq!(rolled.code, 0, "{json}");
+    assert_eq!(
+        (&json["refused"], &json["unknown"], &json["verdict"]),
+        (&0.into(), &0.into(), &"valid".into())
+    );
+    assert_eq!(json["faults"]["restarts"]["strikes"], 3, "each node once");
+    assert!(json["faults"].as_object().is_some_and(|faults| faults.len() == 1), "{json}");
+}

@@ -136,6 +136,11 @@ impl Arena {
         (self.replicas, self.is_changing) = (replicas, false);
     }
 
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// How often a fault struck.
     pub(crate) fn strikes(&self, fault: Fault) -> u64 {
         self.strikes.get(&fault).copied().unwrap_or_default()

@@ -53,7 +53,7 @@ pub use fault::{Fault, Faults};
 use network::{Namespaces, Network, Proxies, site_name};
 use operator::{Operator, SPARE_NODES};
 pub use recovery::{Recoveries, Spread};
-use schedule::Schedule;
+use schedule::{Schedule, Strike};
 
 /// The name of the keyspace.
 const KEYSPACE: &str = "torture";
@@ -108,6 +108,9 @@ pub struct Options {
     pub time: Duration,
     /// The faults that strike.
     pub faults: Faults,
+    /// Instead of faults, so many rolling restarts: in each, one node after the other is stopped in good order and started again, the next once
+    /// all serve. Then no transaction may be refused, nor its outcome unknown.
+    pub rolling: Option<u64>,
     /// The workload of the clients.
     pub workload: WorkloadKind,
     /// How many transactions the clients of each site have in flight.
@@ -153,6 +156,15 @@ pub enum Moment<'a> {
         lasts: Duration,
         /// For how long faults go on to strike together; none while they strike one after the other.
         left: Option<Duration>,
+    },
+    /// A rolling restart has come so far.
+    Rolls {
+        /// The node that is stopped.
+        node: usize,
+        /// Which round it is, from 1 on.
+        round: u64,
+        /// How many rounds there are.
+        rounds: u64,
     },
     /// Every fault ends.
     Heals,
@@ -240,6 +252,9 @@ impl Options {
             Fault::PowerLoss => self.durability == Durability::Sync,
             fault => self.is_possible(*fault),
         };
+        if self.rolling.is_some() {
+            return vec![Fault::Restarts];
+        }
         match &self.faults {
             Faults::All => Fault::ALL.into_iter().filter(is_survived_and_possible).collect(),
             Faults::These(faults) => faults.clone(),
@@ -347,12 +362,16 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let is_local = options.isolation.stands_in_sites();
     let mut torture = Torture { arena, clients, operator, schedule, recoveries, is_local, tell };
 
-    let mut troubles = Vec::new();
-    if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = torture.strike_all(options.time).await {
+    let (began, mut troubles) = (Instant::now(), Vec::new());
+    let struck = match options.rolling {
+        Some(rounds) => torture.roll(rounds).await,
+        None => torture.strike_all(options.time).await,
+    };
+    if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = struck {
         troubles.push(reason);
     } else {
         troubles.extend(torture.settle(keyspace).await);
-        troubles.extend(compare_replicas(&db, options, tell).await?);
+        troubles.extend(compare_replicas(&db, began.elapsed(), tell).await?);
     }
     let Torture { mut arena, mut clients, recoveries, .. } = torture;
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = clients.end() {
@@ -364,6 +383,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     troubles.extend(arena.stop());
 
     let tally = clients.tally().clone();
+    troubles.extend(options.rolling.and_then(|_| noticed(&tally)));
     tell(Moment::Judges { committed: tally.committed });
     let order = options.timestamping.unwrap_or_default().order;
     let level = quorate_workloads::level_in(options.isolation, order);
@@ -385,11 +405,11 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
 /// Compares what the replicas of each shard hold, and tells which differ or could not be compared.
 async fn compare_replicas(
     db: &quorate::Database,
-    options: &Options,
+    ran: Duration,
     tell: &Tell<'_>,
 ) -> Result<Vec<String>, Failure> {
     tell(Moment::Compares);
-    let is_fresh = options.time >= FRESH_AFTER;
+    let is_fresh = ran >= FRESH_AFTER;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let not_below = if is_fresh { since_1970.as_micros() as u64 } else { 0 };
     let how = VerifyOptions { patience: VERIFY_TIMEOUT, not_below };
@@ -407,6 +427,15 @@ async fn compare_replicas(
 fn write_history(path: &Path, history: &HistoryLog) -> Result<(), Failure> {
     let write = || history.write_json(std::fs::File::create(path)?);
     write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// The trouble with a rolling restart, if clients have noticed any.
+fn noticed(tally: &Tally) -> Option<String> {
+    (tally.refused + tally.unknown > 0).then(|| {
+        let latest = tally.trouble.as_deref().unwrap_or("nothing was said");
+        let Tally { refused, unknown, .. } = tally;
+        format!("{refused} transactions were refused and the outcomes of {unknown} are unknown: {latest}")
+    })
 }
 
 /// The trouble with final reads, if not as many have committed as there were to be.
@@ -446,9 +475,30 @@ impl Torture<'_> {
     /// Lets one fault strike, and waits until everything serves again. False if there are no faults.
     async fn strike_alone(&mut self) -> Result<bool, Failure> {
         let Some(strike) = self.schedule.draw() else { return Ok(false) };
+        let tell = self.tell;
+        let moment = Moment::Strikes { fault: strike.fault, lasts: strike.lasts, left: None };
+        self.strike_and_wait(&strike, &|| tell(moment)).await?;
+        Ok(true)
+    }
+
+    /// Restarts one node after the other, in so many rounds.
+    async fn roll(&mut self, rounds: u64) -> Result<(), Failure> {
+        self.wait_for_commits(Instant::now()).await?;
+        let tell = self.tell;
+        for round in 1..=rounds {
+            for node in 0..self.arena.nodes() {
+                let strike = Strike::restart(node);
+                self.strike_and_wait(&strike, &|| tell(Moment::Rolls { node, round, rounds })).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a fault strike, if it can, and waits until everything serves again and every site commits.
+    async fn strike_and_wait(&mut self, strike: &Strike, tell: &dyn Fn()) -> Result<(), Failure> {
         let began = Instant::now();
-        let Struck::Yes(request) = self.arena.strike(&strike)? else { return Ok(true) };
-        (self.tell)(Moment::Strikes { fault: strike.fault, lasts: strike.lasts, left: None });
+        let Struck::Yes(request) = self.arena.strike(strike)? else { return Ok(()) };
+        tell();
         self.fulfil(request)?;
         while let Some(end) = self.arena.next_ending() {
             tokio::time::sleep_until(end.into()).await;
@@ -462,7 +512,7 @@ impl Torture<'_> {
         self.wait_for_commits(recovered).await?;
         let gap = recovery::longest_gap(&self.clients.commits(), began, recovered);
         self.recoveries.add_gap(strike.fault, gap);
-        Ok(true)
+        Ok(())
     }
 
     /// Lets faults strike while others last.

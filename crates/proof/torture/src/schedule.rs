@@ -21,6 +21,14 @@ pub(crate) struct Strike {
     pub(crate) pause: Duration,
 }
 
+impl Strike {
+    /// A node is stopped in good order, and started again as soon as it has ended.
+    pub(crate) fn restart(node: usize) -> Self {
+        let (lasts, pause) = (Duration::ZERO, Duration::ZERO);
+        Strike { fault: Fault::Restarts, blow: Blow::Stop(node), lasts, pause }
+    }
+}
+
 /// What is done to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
