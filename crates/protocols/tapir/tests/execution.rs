@@ -24,6 +24,8 @@ const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, 
 /// A client with one transaction in a keyspace of two shards.
 struct Client {
     coordinator: Coordinator,
+    now: Instant,
+    timers: BTreeMap<<Coordinator as Machine>::Timer, Instant>,
     told: Vec<Event>,
     /// What was proposed to the replicas, by shard.
     prepared: BTreeMap<ShardId, Arc<Transaction>>,
@@ -43,7 +45,8 @@ impl Client {
         let config = CoordinatorConfig { deadlines: false, ..CoordinatorConfig::new(CLIENT) };
         let coordinator = Coordinator::restore(config, []);
         let (told, prepared) = (Vec::new(), BTreeMap::new());
-        let mut client = Client { coordinator, told, prepared, requests: 0 };
+        let (now, timers) = (Instant::START, BTreeMap::new());
+        let mut client = Client { coordinator, now, timers, told, prepared, requests: 0 };
         let patience = Duration::from_secs(60);
         client.does(Command::Route(routes(3)));
         client.does(Command::Begin { transaction: TRANSACTION, keyspace: KEYSPACE, patience });
@@ -52,7 +55,7 @@ impl Client {
 
     fn step(&mut self, input: InputOf<Coordinator>) {
         let mut outbox: OutboxOf<Coordinator> = Outbox::new();
-        let (now, clock, mut random) = (Instant::START, ClockTime::from_micros(1_000), Random::new(1));
+        let (now, clock, mut random) = (self.now, ClockTime::from_micros(1_000), Random::new(1));
         self.coordinator.step(&mut Context { now, clock, random: &mut random }, input, &mut outbox);
         for effect in outbox.drain() {
             match effect {
@@ -63,8 +66,28 @@ impl Client {
                 } => {
                     self.prepared.insert(to.shard, operation.transaction);
                 }
+                Effect::SetTimer { timer, after } => drop(self.timers.insert(timer, self.now + after)),
+                Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
                 _ => {}
             }
+        }
+    }
+
+    /// So much time passes.
+    fn passes(&mut self, time: Duration) {
+        self.now = self.now + time;
+        let due: Vec<_> =
+            self.timers.iter().filter(|(_, at)| **at <= self.now).map(|(timer, _)| *timer).collect();
+        for timer in due {
+            self.timers.remove(&timer);
+            self.step(Input::Timer(timer));
+        }
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        match self.told.last()? {
+            Event::Finished { result: Err(failure), .. } => Some(failure),
+            _ => None,
         }
     }
 
@@ -245,4 +268,24 @@ fn what_cannot_be_read_is_refused_at_once() {
     assert!(matches!(failure, Some(Failure::Invalid(Invalid::Limit(_)))), "{failure:?}");
     let failure = refused(vec![key(1, 0)], Freshness::ClockBound);
     assert!(matches!(failure, Some(Failure::Invalid(Invalid::NoClockBound(KEYSPACE)))), "{failure:?}");
+}
+
+/// It is told who does not answer only if nobody does.
+#[test]
+fn a_read_that_waits_for_its_turn_until_the_end_has_met_a_conflict() {
+    for waits in [false, true] {
+        let (mut client, a) = (Client::new(), key(1, 0));
+        client.gets(&a);
+        client.passes(Duration::from_secs(59));
+        assert_eq!(client.failure(), None);
+        if waits {
+            client.hears(1, 0, Message::ReadWaits { transaction: TRANSACTION, key: a });
+        }
+        client.passes(Duration::from_secs(1));
+        match client.failure() {
+            Some(Failure::Conflict) => assert!(waits),
+            Some(Failure::Unavailable { missing }) => assert!(!waits && !missing.is_empty()),
+            other => panic!("{other:?}"),
+        }
+    }
 }

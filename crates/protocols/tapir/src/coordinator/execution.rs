@@ -90,8 +90,16 @@ impl Execution {
         (bytes.iter().fold(self.attempt.wrapping_mul(0x9e37_79b9), mix) >> 16) as usize
     }
 
+    /// Why time ran out: others are before it, or replicas do not answer.
+    pub(super) fn failure(&self) -> Failure {
+        if self.pending_reads.iter().any(|read| read.waits_at.is_some()) {
+            return Failure::Conflict;
+        }
+        Failure::Unavailable { missing: self.unanswered() }
+    }
+
     /// The replicas that have been asked and have not answered.
-    pub(super) fn unanswered(&self) -> Vec<ReplicaId> {
+    fn unanswered(&self) -> Vec<ReplicaId> {
         let mut missing = Vec::new();
         let mut add = |shard: usize, first: usize, asked: usize| {
             for rank in 0..asked.min(self.routes.nearest[shard].len()) {

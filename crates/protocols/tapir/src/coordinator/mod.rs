@@ -298,8 +298,8 @@ impl Coordinates for Coordinator {
             let abandoned = context.now >= open.deadline + self.config.abandon_after;
             match &open.phase {
                 Phase::Executing(execution) => {
-                    let missing = execution.unanswered();
-                    self.fail(id, Failure::Unavailable { missing }, outbox);
+                    let failure = execution.failure();
+                    self.fail(id, failure, outbox);
                     return None;
                 }
                 Phase::Reading(reading) => {

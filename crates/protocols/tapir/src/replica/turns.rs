@@ -11,7 +11,8 @@
 //! commit that it hears of and the prepare that follows on its heels: it waits for a moment first.
 //!
 //! All of this only chooses when a read is answered, which is safe at any time. Nothing here is recorded; a line that is
-//! forgotten costs aborts. Whoever waits holds nothing, and turns are bounded, so that nobody waits for ever.
+//! forgotten costs aborts. Whoever waits holds nothing, and turns are bounded, and so is how long the outcome of one writer is waited
+//! for, so that nobody waits for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -37,6 +38,10 @@ const ELSEWHERE_REMEMBERED: Duration = Duration::from_secs(5);
 
 /// A prepare that follows a commit from elsewhere arrives within this time, if there is one.
 const HEELS: Duration = Duration::from_millis(10);
+
+/// A line waits no longer for the outcome of a writer. It may have been told to the others while this replica was away: then it comes
+/// here only when the transaction is recovered, and whoever reads had rather find out elsewhere.
+const HELD_MAX: Duration = Duration::from_millis(500);
 
 /// No turn takes longer.
 const TURN_MAX: Duration = Duration::from_millis(300);
@@ -70,6 +75,8 @@ struct Line {
     usual: Duration,
     /// Since when nobody is about to write the key here, as far as is known.
     free_since: Option<Instant>,
+    /// Since when somebody is, if nobody else has prepared to write it since.
+    held_since: Option<Instant>,
     /// The last writer whose turn it was here.
     own_writer: Option<TransactionId>,
     /// True if the last one that held the key had its turn here.
@@ -108,6 +115,7 @@ impl Line {
             last_client: None,
             usual: TURN_MAX / 4,
             free_since: None,
+            held_since: None,
             own_writer: None,
             last_was_own: false,
             prepared_at: now,
@@ -147,10 +155,19 @@ impl Line {
         Some(self.turn.map_or(free_at, |turn| turn.until.max(free_at)))
     }
 
-    /// When something happens to it by itself: a turn is over or begins, or no gaps are left any more.
+    /// When somebody in the line may be answered although nothing else happens.
+    fn answers_at(&self, now: Instant) -> Option<Instant> {
+        let stuck_at = self.held_since.map(|since| since + HELD_MAX);
+        self.next_turn_at(now).or(stuck_at).filter(|_| !self.waiting.is_empty())
+    }
+
+    /// When something happens to it by itself: a turn is over or begins, or no gaps are left any more, or it is stuck.
     fn changes_at(&self, now: Instant) -> Option<Instant> {
         if self.waiting.is_empty() && self.turn.is_none() {
             return None;
+        }
+        if self.free_since.is_none() {
+            return self.answers_at(now);
         }
         let gapless_at =
             self.elsewhere_at.filter(|_| self.leaves_gaps(now)).map(|at| at + ELSEWHERE_REMEMBERED);
@@ -163,12 +180,27 @@ impl Line {
         if self.free_since.is_none() { self.used_at.max(attended_at) } else { self.used_at }
     }
 
-    /// Takes out the next, if it may have its turn; `is_pending` tells whether somebody is about to write the key.
-    fn hand_out(&mut self, is_pending: bool, now: Instant, patience: Duration) -> Option<Waiter> {
+    /// True if the outcome of a writer has not come for so long that nobody waits for it any more.
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.held_since.is_some_and(|since| now - since >= HELD_MAX)
+    }
+
+    /// Takes out those that have their turn; `is_pending` tells whether somebody is about to write the key.
+    fn hand_out(&mut self, is_pending: bool, now: Instant, patience: Duration) -> Vec<Waiter> {
         if is_pending {
             self.free_since = None;
-            return None;
+            self.held_since.get_or_insert(now);
+            if self.is_stuck(now) {
+                return self.waiting.drain(..).collect();
+            }
+            return Vec::new();
         }
+        self.held_since = None;
+        self.next_turn(now, patience).into_iter().collect()
+    }
+
+    /// Takes out the next, if it may have its turn, of a key that nobody is about to write.
+    fn next_turn(&mut self, now: Instant, patience: Duration) -> Option<Waiter> {
         if self.free_since.is_none() {
             self.free_since = Some(now);
             self.outcome_took = now - self.prepared_at;
@@ -233,6 +265,12 @@ impl Turns {
         if !is_pending && line.free_since.is_none() {
             line.free_since = Some(now);
         }
+        if is_pending {
+            line.held_since.get_or_insert(now);
+            if line.is_stuck(now) {
+                return false;
+            }
+        }
         if let Some(waiter) = line.waiting.iter_mut().find(|waiter| waiter.transaction == transaction) {
             waiter.asked_at = now;
             return true;
@@ -269,7 +307,7 @@ impl Turns {
             line.streak = 0;
         }
         line.last_was_own = own;
-        line.free_since = None;
+        (line.free_since, line.held_since) = (None, Some(now));
     }
 
     /// A transaction is about to write these keys, or no longer is.
@@ -302,13 +340,10 @@ impl Turns {
             assert!(self.waiting >= gone, "{gone} reads wait no longer, of {}", self.waiting);
             self.waiting -= gone;
             self.coming.set(&key, line.changes_at(now));
-            let someone_waits = !line.waiting.is_empty();
-            self.next_turns.set(&key, line.next_turn_at(now).filter(|_| someone_waits));
-            answers.extend(next.map(|Waiter { from, transaction, .. }| Answer {
-                to: from,
-                transaction,
-                key,
-            }));
+            self.next_turns.set(&key, line.answers_at(now));
+            let answer =
+                |Waiter { from, transaction, .. }| Answer { to: from, transaction, key: key.clone() };
+            answers.extend(next.into_iter().map(answer));
         }
         self.attended_at = now;
         answers
@@ -399,6 +434,29 @@ mod tests {
         assert!(replica.turns.is_empty());
     }
 
+    /// The outcome was told while this replica was away, say: then it is known elsewhere, and clients that read again ask there.
+    #[test]
+    fn a_writer_whose_outcome_does_not_come_is_not_waited_for() {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 1) && replica.reads(100, 2));
+        assert!(replica.answered(499).is_empty());
+        assert_eq!(replica.turns.wakes_at(), Some(at(0) + HELD_MAX));
+        assert_eq!(replica.answered(500), [1, 2], "all of them: it is nobody's turn");
+        assert!(replica.turns.is_empty() && replica.turns.wakes_at().is_none());
+        assert!(!replica.reads(600, 3), "no more than the first is it waited for");
+        // Another writer is.
+        replica.prepares(700, 9);
+        assert!(replica.reads(701, 3) && replica.answered(1_199).is_empty());
+        replica.pending = false;
+        assert!(replica.answered(1_199).is_empty(), "a line that is free leaves a gap as ever");
+        assert_eq!(replica.answered(1_210), [3]);
+        // And how long others took is forgotten.
+        replica.pending = true;
+        assert!(replica.reads(1_300, 4) && replica.answered(1_799).is_empty());
+        assert_eq!(replica.answered(1_800), [4]);
+    }
+
     #[test]
     fn one_read_is_answered_after_each_outcome() {
         let mut replica = Fixture::new();
@@ -483,6 +541,7 @@ mod tests {
         let mut replica = Fixture::new();
         replica.pending = true;
         assert!(replica.reads(0, 1) && replica.reads(0, 2));
+        replica.prepares(1_499, 9);
         assert!(replica.reads(1_500, 2), "2 asks again");
         replica.pending = false;
         assert!(replica.answered(3_000).is_empty());
@@ -569,7 +628,7 @@ mod tests {
                 answered += expected.len();
                 assert_eq!(turns.take(is_pending, at(now), patience), expected, "seed {seed}");
                 let lines = naive.lines.values().filter(|line| !line.waiting.is_empty());
-                assert_eq!(turns.wakes_at(), lines.filter_map(|line| line.next_turn_at(at(now))).min());
+                assert_eq!(turns.wakes_at(), lines.filter_map(|line| line.answers_at(at(now))).min());
                 let state = |turns: &Turns| {
                     let mut lines = turns.lines.clone();
                     lines.values_mut().for_each(|line| line.used_at = line.last_used(turns.attended_at));
