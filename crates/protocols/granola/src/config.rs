@@ -20,7 +20,7 @@ pub struct ReplicaConfig {
     pub rules: Rules,
     /// Requests whose timestamps lie further ahead of the local clock than this are not accepted.
     pub timestamp_ahead_max: Duration,
-    /// How long the leader waits for a vote before it asks for it again.
+    /// How long the leader waits for a vote before it asks for it again, unless the votes of that shard are later than a quarter of this.
     pub vote_timeout: Duration,
     /// How long votes on a transaction are kept that nobody has asked this shard to execute: then its client has died.
     pub request_timeout: Duration,
@@ -66,12 +66,12 @@ impl ReplicaConfig {
             shards,
             rules: Rules::SOUND,
             timestamp_ahead_max: Duration::from_secs(60),
-            vote_timeout: Duration::from_secs(1),
+            vote_timeout: Duration::from_millis(300),
             request_timeout: Duration::from_secs(2),
             wait_timeout: Duration::from_secs(3),
             locking: Locking::WhereNeeded,
             hub: None,
-            attention_interval: Duration::from_millis(500),
+            attention_interval: Duration::from_millis(250),
             finals_delay: Duration::from_millis(10),
             vote_delay_max: Duration::from_millis(250),
             ceiling_ahead: Duration::from_millis(500),

@@ -39,6 +39,9 @@ const REDIRECTS_MAX: u32 = 4;
 const SOONER: u32 = 4;
 const REFUSALS_MAX: u32 = 4;
 
+/// A leader that is about to lead, or not known yet, is asked again after this part of the usual time.
+const SOON: u32 = 10;
+
 /// What a client wants.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -194,7 +197,7 @@ pub struct Open {
     redirects: u32,
     /// How often this attempt was refused because of what its client has seen.
     refusals: u32,
-    /// True if it was since it was last sent: whoever refuses leads.
+    /// True if it was since it was last sent, or a leader is not ready: then silence says nothing about any leader.
     is_refused: bool,
     deadline: Instant,
     next: Next,
@@ -266,7 +269,7 @@ impl Coordinates for Coordinator {
                 self.on_reply(from.shard, transaction, reply, context, outbox);
             }
             Message::NotLeading { transaction, leader } => {
-                self.on_not_leading(from, transaction, leader, outbox);
+                self.on_not_leading(from, transaction, leader, context, outbox);
             }
             Message::Gathered { transaction, timestamp, answers } => {
                 self.leaders.note_leading(from);
@@ -288,7 +291,9 @@ impl Coordinates for Coordinator {
         match command {
             Command::Route(routes) => self.learn(&routes),
             Command::Reachable { replica, reachable } => {
-                self.leaders.set_reachable(replica, reachable);
+                if self.leaders.set_reachable(replica, reachable) && !reachable {
+                    self.ask_others(replica, context, outbox);
+                }
             }
             Command::Observe { timestamp } => {
                 if !self.config.rules.has(Plant::ObservedIgnored) {
@@ -334,10 +339,12 @@ impl Coordinates for Coordinator {
                 let next = context.now + self.config.resend_timeout;
                 (open.next, open.redirects) = (Next::Resend(next), 0);
                 let is_refused = std::mem::take(&mut open.is_refused);
-                let missing = if is_refused { Vec::new() } else { open.missing() };
-                let through = self.config.hub.filter(|_| !is_refused);
-                for shard in through.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub]) {
-                    if let Some(index) = open.asked.get(&shard) {
+                let missing = open.missing();
+                for shard in self.config.hub.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub])
+                {
+                    if !self.leaders.is_reachable(self.leaders.leader(shard)) {
+                        self.leaders.suspect(shard);
+                    } else if let Some(index) = open.asked.get(&shard).filter(|_| !is_refused) {
                         self.leaders.suspect_asked(ReplicaId { shard, index: *index });
                     }
                 }
@@ -414,6 +421,42 @@ impl Coordinator {
         self.send(id, None, outbox);
     }
 
+    /// The connection to a replica has broken: others are asked at once for what it has not answered.
+    fn ask_others(&mut self, replica: ReplicaId, context: &mut Context<'_>, outbox: &mut Out) {
+        if self.leaders.leader(replica.shard) == replica {
+            self.leaders.suspect(replica.shard);
+        }
+        let next = context.now + self.config.resend_timeout;
+        for name in self.open.ids() {
+            let Some(open) = self.open.get_mut(&name) else { continue };
+            let is_asked = open.asked.get(&replica.shard) == Some(&replica.index);
+            let waits = matches!(open.next, Next::Resend(_)) && !open.is_refused;
+            if !is_asked || !waits || open.answers.contains_key(&replica.shard) {
+                continue;
+            }
+            let id = TransactionId { attempt: open.attempt, ..name };
+            if open.class == Class::ReadOnly && !open.is_inquiry && !open.answers.is_empty() {
+                // Another leader would wait in vain for the votes of those that have answered: they have forgotten it (section 5.2).
+                self.read_again(id, context, outbox);
+            } else {
+                open.next = Next::Resend(next);
+                self.wake_at(name, next);
+                self.send(id, Some(replica.shard), outbox);
+            }
+        }
+    }
+
+    /// Reads everything anew, at once: nobody is in its way.
+    fn read_again(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.open.get(&name(id)) else { return };
+        assert!(open.class == Class::ReadOnly, "{id} writes, and what it has written stays");
+        if !open.persists {
+            return self.finish(id, |_| Err(Failure::Conflict), outbox);
+        }
+        let first = self.clock(context.clock);
+        self.begin_attempt(TransactionId { attempt: id.attempt + 1, ..id }, first, context, outbox);
+    }
+
     /// What this client takes for the time.
     fn clock(&self, clock: ClockTime) -> ClockTime {
         clock.saturating_add(self.behind)
@@ -458,12 +501,21 @@ impl Coordinator {
 
     /// A replica has done nothing about a request, and names the leader. Others may have heard that before: then those that it was
     /// asked to are sent on as well.
-    fn on_not_leading(&mut self, from: ReplicaId, id: TransactionId, leader: ReplicaIndex, outbox: &mut Out) {
+    fn on_not_leading(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        leader: ReplicaIndex,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
         let is_news = self.leaders.redirect(from, leader);
         let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
-        let is_sent_on =
-            self.leaders.leader(from.shard) != from && open.asked.get(&from.shard) == Some(&from.index);
-        if !is_news && !is_sent_on {
+        let named = self.leaders.leader(from.shard);
+        let is_asked = open.asked.get(&from.shard) == Some(&from.index);
+        // One that names itself is about to lead, and one that names what is gone will soon name another.
+        let is_soon = is_asked && (named == from || !self.leaders.is_reachable(named));
+        if !is_news && !is_soon && (named == from || !is_asked) {
             return outbox.ignored(reasons::NO_NEWS);
         }
         if open.attempt != id.attempt {
@@ -473,6 +525,11 @@ impl Coordinator {
             return outbox.ignored(reasons::REDIRECTED_OFTEN);
         }
         open.redirects += 1;
+        if is_soon {
+            let at = context.now + self.config.resend_timeout / SOON;
+            (open.next, open.is_refused) = (Next::Resend(at), true);
+            return self.wake_at(name(id), at);
+        }
         self.send(id, Some(from.shard), outbox);
     }
 

@@ -14,6 +14,9 @@ use crate::place::Place;
 use crate::rules::Plant;
 use quorate_core::command::Class;
 
+/// A vote is late if it takes so many times as long as those of its shard usually do.
+const USUAL_TIMES: u32 = 4;
+
 /// Votes that do not come are asked for after a time that doubles so often.
 const DOUBLINGS_MAX: u32 = 4;
 
@@ -45,7 +48,9 @@ impl<A: Application> Replica<A> {
         let mut late: Vec<(TransactionId, bool)> = Vec::new();
         for (id, open) in &mut leader.open {
             let waits = open.is_stable() && open.timestamp.is_none();
-            let timeout = self.config.vote_timeout * 2_u32.pow(open.asks.min(DOUBLINGS_MAX));
+            let usual = leader.delays.longest(&open.participants);
+            let first = self.config.vote_timeout.max(usual * USUAL_TIMES);
+            let timeout = first * 2_u32.pow(open.asks.min(DOUBLINGS_MAX));
             if waits && context.now - open.asked >= timeout {
                 late.push((*id, open.class == Class::ReadOnly && open.asks > 0));
                 (open.asked, open.asks) = (context.now, open.asks + 1);

@@ -68,6 +68,10 @@ impl<A: Application> Replica<A> {
                 Vote::Conflict => self.drop_open(id, Ending::Conflict, outbox),
             };
         }
+        if ballot.wants && ballot.class == Class::ReadOnly {
+            // It has been read here, and left nothing behind; or its request is lost. Whoever asked may try again at once.
+            return outbox.send(from, Message::Resolved { transaction: id, ending: Ending::Conflict });
+        }
         if ballot.first < self.state.floor {
             // Nobody has asked, and nobody may any more. Or it is forgotten, and then it has ended at the sender's shard, too.
             return outbox.send(from, Message::Resolved { transaction: id, ending: Ending::Conflict });

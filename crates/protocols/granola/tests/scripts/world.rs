@@ -50,6 +50,8 @@ impl Play for Cluster {
             locking: self.locking,
             hub: self.hub,
             vote_delay_max: self.vote_delay_max,
+            vote_timeout: Duration::from_secs(1),
+            attention_interval: Duration::from_millis(500),
             ..ReplicaConfig::new(id, groups.size, Shards { first: ShardId(1), count: self.shards })
         })
     }
@@ -132,6 +134,12 @@ impl World {
                     let stage = self.stage();
                     let id = stage.replica(who);
                     stage.step_replica(id, Input::Command(command), &mut told);
+                }
+                ["disconnect", who, from] => {
+                    let client = self.client(who, &mut told);
+                    let stage = self.stage();
+                    let command = Command::Reachable { replica: stage.replica(from), reachable: false };
+                    stage.step_client(client, Input::Command(command), &mut told);
                 }
                 ["observe", who, micros] => {
                     let client = self.client(who, &mut told);
