@@ -227,13 +227,17 @@ impl Keyspace {
                         Some(Outcome::Aborted) => {}
                         None => return Err(Error::Unknown { token }),
                     },
-                    Err(error) => return Err(error),
+                    Err(error) if !retries.outlasts(&error).await => return Err(error),
+                    Err(_) => continue,
                 },
                 Err(error) => {
                     // The closure may have kept a handle: what it does with it must not count.
                     txn.abort().await?;
                     if !matches!(error, Error::Conflict) {
-                        return Err(error);
+                        if !retries.outlasts(&error).await {
+                            return Err(error);
+                        }
+                        continue;
                     }
                     place.note(Attempt::InVain);
                 }
@@ -361,7 +365,8 @@ impl Keyspace {
             match read(txn).await {
                 Ok(read) => return Ok((read, retries.attempts())),
                 Err(Error::Conflict) => {}
-                Err(error) => return Err(error),
+                Err(error) if !retries.outlasts(&error).await => return Err(error),
+                Err(_) => continue,
             }
             if !retries.pause().await {
                 return Err(Error::Conflict);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use quorate_core::Random;
 use tokio::time::Instant;
 
+use crate::{Error, MissingReplica};
+
 /// The first pause is drawn from up to this, if the attempt was even shorter.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 
@@ -17,6 +19,14 @@ const DOUBLINGS_MAX: u32 = 6;
 /// The part of the whole deadline that is kept for finding out what became of an attempt, as a divisor.
 const RESERVE_DIVISOR: u32 = 4;
 
+/// For so long too few replicas may be reached before a transaction is refused for it, and for this part of its deadline at most, as a divisor. Connections
+/// to a node that has restarted are back within that; in a rolling restart the next node may be gone before they are.
+const OUTAGE_MAX: Duration = Duration::from_secs(1);
+const OUTAGE_DIVISOR: u32 = 4;
+
+/// How long to wait before it is looked again whether enough can be reached.
+const OUTAGE_PAUSE: Duration = Duration::from_millis(20);
+
 /// The pauses between the attempts at one transaction.
 ///
 /// A pause is drawn evenly from zero up to the duration of the attempt, doubled with each further attempt: two
@@ -28,6 +38,8 @@ pub(crate) struct Retries {
     reserve: Duration,
     attempts: u32,
     attempt_began: Instant,
+    /// Up to when too few replicas may be reached, once that was so.
+    outage_until: Option<Instant>,
     random: Random,
 }
 
@@ -40,6 +52,7 @@ impl Retries {
             reserve: deadline / RESERVE_DIVISOR,
             attempts: 0,
             attempt_began: now,
+            outage_until: None,
             random: Random::new(seed),
         }
     }
@@ -65,12 +78,30 @@ impl Retries {
     /// Waits before the next attempt; false if there is not ample time for one: an attempt that
     /// ends for want of time would seem to say that replicas are missing.
     pub(crate) async fn pause(&mut self) -> bool {
+        // Enough have answered.
+        self.outage_until = None;
         let attempt_took = self.attempt_began.elapsed();
         let pause = self.draw(attempt_took);
         if self.remaining() <= pause + attempt_took * 2 + self.reserve {
             return false;
         }
         tokio::time::sleep(pause).await;
+        true
+    }
+
+    /// True, after a pause, if an attempt has failed because too few replicas could be reached, and no operator has to act
+    /// before they are back.
+    pub(crate) async fn outlasts(&mut self, error: &Error) -> bool {
+        let may_end = |missing: &[MissingReplica]| missing.iter().all(|replica| replica.problem.is_none());
+        if !matches!(error, Error::Unavailable { missing } if may_end(missing)) {
+            return false;
+        }
+        let (began, left) = (self.attempt_began, self.deadline.saturating_duration_since(self.attempt_began));
+        let until = self.outage_until.get_or_insert_with(|| began + OUTAGE_MAX.min(left / OUTAGE_DIVISOR));
+        if Instant::now() + OUTAGE_PAUSE >= *until {
+            return false;
+        }
+        tokio::time::sleep(OUTAGE_PAUSE.mul_f64(0.5 + 0.5 * self.random.unit())).await;
         true
     }
 
@@ -128,5 +159,31 @@ mod tests {
         retries.begin();
         tokio::time::advance(Duration::from_secs(3)).await;
         assert!(!retries.pause().await, "three more seconds and the reserve are all that is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn too_few_replicas_are_waited_for_a_moment() {
+        let gone = Error::Unavailable { missing: Vec::new() };
+        let outage = async |deadline: Duration| {
+            let mut retries = Retries::new(deadline, 5);
+            let began = Instant::now();
+            retries.begin();
+            while retries.outlasts(&gone).await {
+                retries.begin();
+            }
+            began.elapsed()
+        };
+        let ample = outage(Duration::from_secs(60)).await;
+        assert!(ample <= OUTAGE_MAX && ample > OUTAGE_MAX - 2 * OUTAGE_PAUSE, "{ample:?}");
+        let short = outage(Duration::from_secs(2)).await;
+        assert!(short <= Duration::from_millis(500) && short > Duration::from_millis(450), "{short:?}");
+        let mut retries = Retries::new(Duration::from_secs(60), 6);
+        retries.begin();
+        assert!(!retries.outlasts(&Error::Conflict).await, "that is something else");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(!retries.outlasts(&gone).await, "it has been waited for all the time that the attempt took");
+        retries.pause().await;
+        retries.begin();
+        assert!(retries.outlasts(&gone).await, "enough had answered in between");
     }
 }

@@ -54,15 +54,22 @@ async fn conflicts_are_not_tried_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_conflicts_are_tried_again() {
+async fn only_conflicts_and_short_outages_are_tried_again() {
     let fake = Fake::default();
     let accounts = fake.keyspace(Options::default());
-    fake.next_ends([End::Fail(Failure::Unavailable { missing: Vec::new() })]);
+    let gone = || End::Fail(Failure::Unavailable { missing: Vec::new() });
+    fake.next_ends([gone(), gone()]);
+    accounts.put("a", "1").await.unwrap();
+    assert_eq!(fake.heard().len(), 6, "a begin and a commit each");
+    let before = tokio::time::Instant::now();
+    fake.next_ends(std::iter::repeat_with(gone).take(1_000));
     assert!(matches!(accounts.put("a", "1").await, Err(Error::Unavailable { .. })));
+    assert!(before.elapsed() <= Duration::from_secs(1), "{:?}", before.elapsed());
+    let heard = fake.heard().len();
     let result: crate::Result<()> =
         accounts.transact(async |_| Err(Error::application("not enough money"))).await;
     assert_eq!(result.unwrap_err().to_string(), "not enough money");
-    assert_eq!(fake.heard().len(), 2, "one begin and one commit in all");
+    assert_eq!(fake.heard().len(), heard, "it was not begun, and not again");
 }
 
 #[tokio::test(start_paused = true)]
