@@ -62,7 +62,10 @@ impl Session {
     /// Carries out one statement.
     pub(crate) async fn execute(&mut self, statement: Statement) -> Result<Reply, Error> {
         let text = match statement {
-            Statement::Get { key } => show_value(self.get(&key).await?.as_ref()),
+            Statement::Get { keys } => match keys.as_slice() {
+                [key] => show_value(self.get(key).await?.as_ref()),
+                keys => show_values(keys, &self.get_many(keys).await?),
+            },
             Statement::Read { keys } => {
                 self.refuse_inside_transaction()?;
                 show_values(&keys, &self.in_use().await?.read_only(&keys).await?)
@@ -125,6 +128,13 @@ impl Session {
         match &self.transaction {
             Some(txn) => txn.get(key).await,
             None => self.in_use().await?.get(key).await,
+        }
+    }
+
+    async fn get_many(&mut self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
+        match &self.transaction {
+            Some(txn) => txn.get_many(keys).await,
+            None => self.in_use().await?.read_only(keys).await,
         }
     }
 

@@ -15,11 +15,12 @@ use crate::command::{CreateArguments, DropArguments, UndropArguments};
     after_help = "Quote keys and values with ' or \" where they hold spaces or semicolons."
 )]
 pub(crate) enum Statement {
-    /// Read a key.
+    /// Read a key, or several at once.
     #[command(allow_hyphen_values = true)]
     Get {
-        /// The key.
-        key: String,
+        /// The keys.
+        #[arg(required = true)]
+        keys: Vec<String>,
     },
     /// Read keys at once, in a read-only transaction of its own: strict, in one round trip.
     #[command(allow_hyphen_values = true)]
@@ -220,7 +221,10 @@ mod tests {
 
     #[test]
     fn statements_are_read() {
-        assert!(matches!(parse("get a"), Parsed::Statement(Statement::Get { key }) if key == "a"));
+        assert!(matches!(parse("get a"), Parsed::Statement(Statement::Get { keys }) if keys == ["a"]));
+        assert!(
+            matches!(parse("get a -b"), Parsed::Statement(Statement::Get { keys }) if keys == ["a", "-b"])
+        );
         let negative = parse("put balance -5");
         assert!(matches!(negative, Parsed::Statement(Statement::Put { value, .. }) if value == "-5"));
         let down = parse("increment stock -3");

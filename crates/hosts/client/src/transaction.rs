@@ -288,19 +288,17 @@ impl Transaction {
         inner.answer(asked.ok_or_else(|| inner.ended())?).await
     }
 
-    /// Reads several keys at once, in one round trip; the values are in the order of the keys.
+    /// Reads several keys at once, in one round trip; the values are in the order of the keys. A replica is sent one request for all of them
+    /// that it is asked for, so this takes less than as many [`Transaction::get`]s. (The comparison systems are asked for each key.)
     ///
     /// # Errors
-    /// As [`Transaction::get`].
+    /// As [`Transaction::get`]; [`Invalid`] if there are more keys than a transaction may read, and then nobody is asked.
     pub async fn get_many(
         &self,
         keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Result<Vec<Option<Value>>> {
         let keys: Vec<Key> = keys.into_iter().map(|key| Key::copy_from_slice(key.as_ref())).collect();
-        let reads = match self.inner.home {
-            Some(home) => self.inner.ask_for_all(&keys, home)?,
-            None => keys.into_iter().map(|key| self.inner.ask_for(key)).collect::<Result<_>>()?,
-        };
+        let reads = self.inner.ask_for_all(&keys)?;
         let mut values = Vec::with_capacity(reads.len());
         for read in reads {
             values.push(self.inner.read(read).await?);
@@ -454,11 +452,11 @@ impl Inner {
         asked.map(Read::Asked).ok_or_else(|| self.ended())
     }
 
-    /// Asks for keys of which one shard has all, at once.
-    fn ask_for_all(&self, keys: &[Key], home: ShardId) -> Result<Vec<Read>> {
-        self.require_served(std::iter::once(home))?;
+    /// Asks for keys at once.
+    fn ask_for_all(&self, keys: &[Key]) -> Result<Vec<Read>> {
+        self.require_served(keys.iter().map(|key| self.shard_of(key)))?;
         let mut progress =
-            self.access(|footprint| keys.iter().try_for_each(|key| footprint.read(key, home)))?;
+            self.access(|footprint| keys.iter().try_for_each(|key| footprint.read(key, self.shard_of(key))))?;
         if self.shared.session.is_closed() {
             return Err(Error::Closed);
         }

@@ -33,6 +33,7 @@ fn the_rules_survive_all_faults() {
         "replicas of a shard compared",
         "session changed site with its token",
         "set was read with the objects that it names",
+        "several keys were read at once",
         "shares of counters were given to another site",
         "sites had objects that another site had not",
         "transaction came after a commit under way",

@@ -35,6 +35,7 @@ fn the_rules_survive_all_faults() {
         "independent batch of several shards",
         "replicas of a shard compared",
         "session moved",
+        "several keys were read at once",
         "shard began to lock",
         "shard went back to timestamps",
         "transaction of TPC-C",

@@ -69,6 +69,7 @@ impl HostedReplica for Replica {
     fn admission(message: &Message) -> Admission {
         match message {
             Message::Read { .. }
+            | Message::ReadMany { .. }
             | Message::ReadInTurn { .. }
             | Message::ReadValidated { .. }
             | Message::Scan { .. }
@@ -152,6 +153,7 @@ mod tests {
         let table = [
             (Message::Read { transaction, key: "k".into() }, Urgency::Early),
             (Message::ReadInTurn { transaction, key: "k".into() }, Urgency::Early),
+            (Message::ReadMany { transaction, request: 1, keys: vec![], in_turn: false }, Urgency::Early),
             (Message::ReadValidated { transaction, keys: vec![] }, Urgency::Early),
             (Message::Scan { transaction, request: 1, range: range.clone(), limit: 1 }, Urgency::Early),
             (

@@ -289,6 +289,30 @@ pub enum Message {
         /// The value; none if the key is absent or deleted.
         value: Option<Value>,
     },
+    /// Coordinator → one replica, the nearest first: READ, or READ-IN-TURN, of several keys at once. Keys that are not answered are
+    /// asked for one by one, since a replica of an earlier version passes this over.
+    ReadMany {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// Counts the requests for several keys of the transaction.
+        request: u32,
+        /// The keys.
+        keys: Vec<Key>,
+        /// True if they are read as by READ-IN-TURN.
+        in_turn: bool,
+    },
+    /// Replica → coordinator: the newest versions that I have, as many as fit into a message. The keys of the request that are
+    /// not mentioned are to be asked for again.
+    ReadManyReply {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The request.
+        request: u32,
+        /// The versions: [`Timestamp::ZERO`] where I know no version.
+        found: Vec<KeyVersion>,
+        /// The keys that wait for their turn, as with [`Message::ReadWaits`]. Each is answered by a [`Message::ReadReply`].
+        waiting: Vec<Key>,
+    },
     /// Coordinator → one replica: the keys of your shard in a range.
     Scan {
         /// The transaction that scans.

@@ -147,6 +147,13 @@ alternatives!(Message, "tapir.Message",
         46 ClockProbeReply { 1 sent: Varint, 2 arrived: Varint }
         47 ReadInTurn { 1 transaction: Nested, 2 key: KeyBytes }
         48 ReadWaits { 1 transaction: Nested, 2 key: KeyBytes }
+        49 ReadMany { 1 transaction: Nested, 2 request: Varint, 3 keys: Repeated<KeyBytes>, 4 in_turn: Varint }
+        50 ReadManyReply {
+            1 transaction: Nested,
+            2 request: Varint,
+            3 found: Repeated<Nested>,
+            4 waiting: Repeated<KeyBytes>,
+        }
         60 Outdated {}
     },
     fields {

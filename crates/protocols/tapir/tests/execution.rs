@@ -30,6 +30,8 @@ struct Client {
     /// What was proposed to the replicas, by shard.
     prepared: BTreeMap<ShardId, Arc<Transaction>>,
     requests: u32,
+    /// The requests for several keys that were sent: to which shard, with which number, for which keys.
+    asked: Vec<(u32, u32, Vec<Key>)>,
 }
 
 fn version(micros: u64) -> Timestamp {
@@ -46,7 +48,8 @@ impl Client {
         let coordinator = Coordinator::restore(config, []);
         let (told, prepared) = (Vec::new(), BTreeMap::new());
         let (now, timers) = (Instant::START, BTreeMap::new());
-        let mut client = Client { coordinator, now, timers, told, prepared, requests: 0 };
+        let asked = Vec::new();
+        let mut client = Client { coordinator, now, timers, told, prepared, requests: 0, asked };
         let patience = Duration::from_secs(60);
         client.does(Command::Route(routes(3)));
         client.does(Command::Begin { transaction: TRANSACTION, keyspace: KEYSPACE, patience });
@@ -68,6 +71,10 @@ impl Client {
                 }
                 Effect::SetTimer { timer, after } => drop(self.timers.insert(timer, self.now + after)),
                 Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
+                Effect::Send {
+                    to: Address::Replica(to),
+                    message: Message::ReadMany { request, keys, .. },
+                } => self.asked.push((to.shard.0, request, keys)),
                 _ => {}
             }
         }
@@ -154,6 +161,48 @@ impl Client {
         let reads = &self.prepared[&ShardId(shard)].reads;
         reads.iter().map(|read| (read.key.clone(), read.version.micros)).collect()
     }
+}
+
+/// A reply has room for so much, and no more.
+#[test]
+fn keys_that_a_reply_leaves_out_are_asked_for_at_once() {
+    let mut client = Client::new();
+    let mut keys: Vec<Key> = (0..3).map(|nth| key(1, nth)).collect();
+    keys.sort();
+    client.does(Command::GetMany { transaction: TRANSACTION, keys: keys.clone() });
+    assert_eq!(client.asked, [(1, 1, keys.clone())]);
+    let reply = |request, found: &[&Key], waiting: &[&Key]| {
+        let found = found.iter().map(|key| KeyVersion {
+            key: Key::clone(key),
+            version: version(5),
+            value: value("x"),
+        });
+        let waiting = waiting.iter().map(|key| Key::clone(key)).collect();
+        Message::ReadManyReply { transaction: TRANSACTION, request, found: found.collect(), waiting }
+    };
+    client.hears(1, 0, reply(1, &[], &[]));
+    client.hears(2, 0, reply(1, &[&keys[0]], &[]));
+    client.hears(1, 1, reply(1, &[], &[&key(2, 0)]));
+    assert_eq!((client.asked.len(), client.got().len()), (1, 0), "nothing of that answers anything");
+    client.hears(1, 0, reply(1, &[&keys[0]], &[]));
+    assert_eq!(client.asked[1..], [(1, 2, keys[1..].to_vec())]);
+    client.hears(1, 0, reply(1, &[&keys[0]], &[]));
+    client.hears(1, 0, reply(2, &[&keys[2]], &[&keys[1]]));
+    assert_eq!((client.asked.len(), client.got().len()), (2, 2), "the last one waits for its turn");
+    client.is_answered(1, &keys[1], 6, "y");
+    assert_eq!(client.got(), [b"x", b"x", b"y"]);
+}
+
+#[test]
+fn a_key_that_is_named_twice_is_told_twice_and_asked_for_once() {
+    let (mut client, a, b) = (Client::new(), key(1, 0), key(1, 1));
+    let keys = vec![a.clone(), b.clone(), a.clone()];
+    client.does(Command::GetMany { transaction: TRANSACTION, keys });
+    assert_eq!(client.asked, [(1, 1, vec![a.clone(), b.clone()])]);
+    client.gets(&b);
+    client.is_answered(1, &a, 5, "x");
+    client.is_answered(1, &b, 5, "y");
+    assert_eq!(client.got(), [b"x", b"x", b"y", b"y"]);
 }
 
 /// Else it could see one key at two times, and be validated for one of them.

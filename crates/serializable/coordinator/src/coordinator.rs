@@ -17,7 +17,7 @@ use quorate_core::{
 use quorate_granola::coordinator::{Command as Order, Event as Told};
 use quorate_granola::{Coordinator, CoordinatorConfig, CoordinatorTimer, Executed, Failure as Refused};
 
-use crate::execution::{Execution, Scanning};
+use crate::execution::{Execution, KeysOfShards, Scanning};
 use crate::read_only::{Reading, Wanted};
 use crate::resolve::on_resolved;
 
@@ -45,8 +45,8 @@ pub struct Interactive {
 /// What a one-round transaction is for. All but the first kinds bear the name of the transaction.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// To read a key, for a transaction.
-    Get(TransactionId, quorate_core::Key),
+    /// To read keys, for a transaction.
+    Get(TransactionId, KeysOfShards),
     /// To read a range, for a transaction.
     Scan(TransactionId, Box<Scanning>),
     /// To commit what writes.
@@ -131,7 +131,8 @@ impl Interactive {
             Command::Begin { transaction, keyspace, patience } => {
                 self.on_begin(transaction, keyspace, patience, context, outbox);
             }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Get { transaction, key } => self.on_get(transaction, vec![key], context, outbox),
+            Command::GetMany { transaction, keys } => self.on_get(transaction, keys, context, outbox),
             Command::Scan { transaction, range, limit } => {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
@@ -160,7 +161,6 @@ impl Interactive {
                 self.on_recall(transaction, participants, not_before, patience, context, outbox);
             }
             command @ (Command::Container { .. }
-            | Command::GetMany { .. }
             | Command::GetMarked { .. }
             | Command::CatchUp { .. }
             | Command::After { .. }
@@ -264,7 +264,7 @@ impl Interactive {
         let is_own = transaction.sequence >= OWN_NAMES;
         let name = if is_own { TransactionId { attempt: 0, ..transaction } } else { transaction };
         match self.asked.remove(&name) {
-            Some(Asked::Get(id, key)) => self.on_got(id, key, result, outbox),
+            Some(Asked::Get(id, keys)) => self.on_got(id, keys, result, outbox),
             Some(Asked::Scan(id, scanning)) => self.on_scanned(id, *scanning, result, outbox),
             Some(Asked::Write(participants)) => self.on_written(name, participants, result, outbox),
             Some(Asked::Validate(shards)) => self.on_validated(name, &shards, result, outbox),

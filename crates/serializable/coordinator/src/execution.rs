@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_coordinator::{Buffer, Scan};
+use quorate_coordinator::{Buffer, Scan, tell_known};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
 use quorate_core::transaction::{LimitExceeded, validate_key};
 use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ShardId, Timestamp, TransactionId, Value};
 use quorate_granola::{Class, Place};
+use quorate_serializable_shard::answer::Found;
 
 use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, finish, patience};
 use crate::language;
@@ -44,6 +45,9 @@ pub(crate) struct Scanned {
     pub(crate) keys: u64,
 }
 
+/// Keys that are being read, by shard.
+pub(crate) type KeysOfShards = BTreeMap<ShardId, Vec<Key>>;
+
 /// A range that is being read.
 #[derive(Debug)]
 pub(crate) struct Scanning {
@@ -71,6 +75,19 @@ impl Execution {
         self.is_confused |= known.is_some_and(|known| known != place);
     }
 
+    /// Notes what a shard holds of a key; gives what the transaction is told of it.
+    fn take(&mut self, key: &Key, found: Found) -> Result<Option<Value>, LimitExceeded> {
+        let (short, value) = match language::held(found) {
+            Some(held) => {
+                let place = language::place_of(&held);
+                self.note_place(key, place);
+                (language::in_short(place), Some(held.value))
+            }
+            None => (language::ABSENT, None),
+        };
+        self.buffer.read(key, short, value)
+    }
+
     /// Somebody was asked.
     fn note_read(&mut self, timestamp: ClockTime) {
         self.reads += 1;
@@ -79,56 +96,64 @@ impl Execution {
 }
 
 impl Interactive {
+    /// Reads keys at all of their shards, at one timestamp.
     pub(crate) fn on_get(
         &mut self,
         id: TransactionId,
-        key: Key,
+        keys: Vec<Key>,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(execution) = self.executing.get(&id) else { return not_open(id, outbox) };
-        if let Err(limit) = validate_key(&key) {
+        if let Err(limit) = keys.iter().try_for_each(|key| validate_key(key)) {
             return self.exceed(id, limit, outbox);
         }
-        if let Some(value) = execution.buffer.value(&key) {
-            return outbox.emit(Event::Got { transaction: id, key, value });
+        let unknown = tell_known(outbox, id, &execution.buffer, keys);
+        if unknown.is_empty() {
+            return;
         }
-        let shard = execution.routes.keyspace.shard_of(&key).id;
+        let mut keys = KeysOfShards::new();
+        for key in unknown {
+            keys.entry(execution.routes.keyspace.shard_of(&key).id).or_default().push(key);
+        }
         let patience = patience(execution.deadline, context.now);
-        let parts = BTreeMap::from([(shard, language::gets([&key]))]);
+        let parts = keys.iter().map(|(shard, keys)| (*shard, language::gets(keys))).collect();
         let order = OneRound { parts, class: Class::ReadOnly, patience };
         let name = self.own_name();
-        self.execute(name, Asked::Get(id, key), order, context, outbox);
+        self.execute(name, Asked::Get(id, keys), order, context, outbox);
     }
 
-    pub(crate) fn on_got(&mut self, id: TransactionId, key: Key, result: OneRoundResult, outbox: &mut Out) {
+    pub(crate) fn on_got(
+        &mut self,
+        id: TransactionId,
+        keys: KeysOfShards,
+        result: OneRoundResult,
+        outbox: &mut Out,
+    ) {
         let Some(execution) = self.executing.get_mut(&id) else { return outbox.ignored(OVER) };
-        let shard = execution.routes.keyspace.shard_of(&key).id;
         let executed = match result {
             Ok(executed) => executed,
             Err(refused) => {
-                let failure = self.failure_of_read(refused, &[shard]);
+                let shards: Vec<ShardId> = keys.keys().copied().collect();
+                let failure = self.failure_of_read(refused, &shards);
                 return self.fail(id, failure, outbox);
             }
         };
-        let found = executed.answers.get(&shard).map(|answer| language::found(answer, 1));
-        let held = match found {
-            Some(Ok(found)) => found.into_iter().next().and_then(language::held),
-            Some(Err(failure)) => return self.fail(id, failure, outbox),
-            None => return self.fail(id, Failure::Conflict, outbox),
-        };
         execution.note_read(executed.timestamp);
-        let (short, value) = match held {
-            Some(held) => {
-                let place = language::place_of(&held);
-                execution.note_place(&key, place);
-                (language::in_short(place), Some(held.value))
+        for (shard, keys) in keys {
+            let found = executed.answers.get(&shard).map(|answer| language::found(answer, keys.len()));
+            let found = match found {
+                Some(Ok(found)) => found,
+                Some(Err(failure)) => return self.fail(id, failure, outbox),
+                None => return self.fail(id, Failure::Conflict, outbox),
+            };
+            for (key, found) in keys.into_iter().zip(found) {
+                let Some(execution) = self.executing.get_mut(&id) else { return };
+                match execution.take(&key, found) {
+                    Ok(value) => outbox.emit(Event::Got { transaction: id, key, value }),
+                    Err(limit) => return self.exceed(id, limit, outbox),
+                }
             }
-            None => (language::ABSENT, None),
-        };
-        match execution.buffer.read(&key, short, value) {
-            Ok(value) => outbox.emit(Event::Got { transaction: id, key, value }),
-            Err(limit) => self.exceed(id, limit, outbox),
         }
     }
 

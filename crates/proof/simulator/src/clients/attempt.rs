@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     pub(super) one_round: Option<Box<OneRound>>,
     /// What it has put, where that is kept.
     pub(super) puts: BTreeMap<Key, Option<Value>>,
+    /// How many of the keys have not been answered that it reads at once before anything else.
+    pub(super) awaited: usize,
 }
 
 impl Attempt {

@@ -14,6 +14,7 @@ pub(crate) mod placing;
 mod promise;
 mod puts;
 mod read_only;
+mod reads;
 pub mod script;
 mod speculation;
 mod tally;
@@ -158,6 +159,8 @@ pub struct Clients {
     /// The transactions that come after others of their clients.
     pipelines: Pipelines,
     speculation: Speculation,
+    /// Draws which attempts read several keys at once before anything else.
+    reads_at_once: Random,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
     /// What has become of promises that were broken.
@@ -199,6 +202,7 @@ impl Clients {
             moves: Moves::new(cluster.scenario.seed),
             pipelines: Pipelines::new(cluster.scenario.seed),
             speculation: Speculation::new(cluster.scenario.seed),
+            reads_at_once: reads::stream(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
@@ -503,7 +507,7 @@ impl Clients {
         };
         let manner = self.sessions[session].manner;
         let (commit_asked, resolving, thinks) = (false, false, false);
-        let puts = BTreeMap::new();
+        let (puts, awaited) = (BTreeMap::new(), 0);
         let mut attempt = Attempt {
             id,
             began,
@@ -518,6 +522,7 @@ impl Clients {
             read_only,
             one_round,
             puts,
+            awaited,
         };
         if attempt.one_round.is_some() {
             self.sessions[session].attempt = Some(attempt);
@@ -534,7 +539,9 @@ impl Clients {
         cluster.world.command(client, Command::Begin { transaction: id, keyspace: KEYSPACE, patience });
         self.follow_perhaps(session, cluster);
         self.follow_what_was_shown(session, cluster);
-        self.drive(session, cluster);
+        if !self.read_at_once_perhaps(session, cluster) {
+            self.drive(session, cluster);
+        }
     }
 
     /// How long a client waits until so many operations, one after the other, have led to an answer. Of the round trips that it
@@ -614,28 +621,7 @@ impl Clients {
     /// A coordinator has answered.
     pub fn on_event<S: System>(&mut self, event: Event, cluster: &mut Cluster<S>) {
         match event {
-            Event::Got { transaction, key, value } => {
-                let Some(session) = self.session_of(transaction) else { return };
-                self.nonsense.extend(self.puts.nonsense(transaction, &key, value.as_ref()));
-                let Some(attempt) = &mut self.sessions[session].attempt else { return };
-                if let Some(read_only) = &mut attempt.read_only {
-                    read_only.got.insert(key, value);
-                    return;
-                }
-                if attempt.execution.reads_many() {
-                    if attempt.execution.got_one(key, value) {
-                        self.drive(session, cluster);
-                    }
-                    return;
-                }
-                if let Err(error) = attempt.execution.got(value) {
-                    self.nonsense.push(format!("{transaction} read {key:?}: {error}"));
-                    let client = self.slots[self.sessions[session].slot].client;
-                    cluster.world.command(client, Command::Abort { transaction });
-                    return;
-                }
-                self.drive(session, cluster);
-            }
+            Event::Got { transaction, key, value } => self.on_got(transaction, key, value, cluster),
             Event::Marked { transaction, .. } => {
                 self.nonsense.push(format!("{transaction} was told how far a key has come, unasked"));
             }

@@ -1,10 +1,12 @@
 //! The execution phase: reads at the nearest replica, writes buffered until commit (TAPIR paper, section 5.1.1).
 
+mod reads;
+
 use std::sync::Arc;
 
 use quorate_coordinator::{Buffer, Page, Scan, scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
-use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
+use quorate_core::transaction::{KeyVersion, LimitExceeded};
 use quorate_core::{
     Context, Instant, Key, KeyRange, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, Value,
 };
@@ -12,6 +14,7 @@ use quorate_core::{
 use super::{Coordinator, Out, Phase, finish};
 use crate::message::Message;
 use crate::rules::{Plant, Rules};
+use reads::PendingReads;
 
 /// What a transaction has read and wants to write.
 #[derive(Debug)]
@@ -20,22 +23,11 @@ pub(super) struct Execution {
     /// Which attempt at the transaction this is: later ones read elsewhere, in case the nearest replica is stale.
     attempt: u32,
     buffer: Buffer,
-    pending_reads: Vec<PendingRead>,
+    pending_reads: PendingReads,
     pending_scans: Vec<PendingScan>,
     scans: u32,
     /// True if it is a read-only transaction that commits by itself once everything is read.
     commits_when_read: bool,
-}
-
-#[derive(Debug)]
-struct PendingRead {
-    key: Key,
-    shard: usize,
-    /// How many replicas have been asked.
-    asked: usize,
-    asked_at: Instant,
-    /// The replica that has said, since it was asked last, that the read waits for its turn.
-    waits_at: Option<ReplicaId>,
 }
 
 #[derive(Debug)]
@@ -52,7 +44,7 @@ impl Execution {
             routes,
             attempt,
             buffer: Buffer::default(),
-            pending_reads: Vec::new(),
+            pending_reads: PendingReads::default(),
             pending_scans: Vec::new(),
             scans: 0,
             commits_when_read: false,
@@ -92,7 +84,7 @@ impl Execution {
 
     /// Why time ran out: others are before it, or replicas do not answer.
     pub(super) fn failure(&self) -> Failure {
-        if self.pending_reads.iter().any(|read| read.waits_at.is_some()) {
+        if self.pending_reads.some_wait() {
             return Failure::Conflict;
         }
         Failure::Unavailable { missing: self.unanswered() }
@@ -106,8 +98,8 @@ impl Execution {
                 missing.push(self.replica(shard, first + rank));
             }
         };
-        for read in &self.pending_reads {
-            add(read.shard, self.first_rank(&read.key), read.asked);
+        for (key, shard, asked) in self.pending_reads.asked() {
+            add(shard, self.first_rank(key), asked);
         }
         for scan in &self.pending_scans {
             for shard in scan.scan.missing() {
@@ -157,64 +149,6 @@ impl Coordinator {
         self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
     }
 
-    pub(super) fn on_get(&mut self, id: TransactionId, key: Key, context: &Context<'_>, outbox: &mut Out) {
-        let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
-        if let Err(limit) = validate_key(&key) {
-            return self.fail_limit(id, limit, outbox);
-        }
-        if let Some(value) = execution.buffer.value(&key) {
-            outbox.emit(Event::Got { transaction: id, key, value });
-            return;
-        }
-        let shard = quorate_core::topology::shard_position(&key, execution.routes.keyspace.shards.len());
-        execution.pending_reads.push(PendingRead {
-            key: key.clone(),
-            shard,
-            asked: 0,
-            asked_at: context.now,
-            waits_at: None,
-        });
-        self.ask_to_read(id, &key, context.now, outbox);
-        self.transactions.wake_at(id, context.now + self.config.read_timeout);
-    }
-
-    /// Asks the next replica that may answer for a key that is still wanted.
-    fn ask_to_read(&mut self, id: TransactionId, key: &Key, now: Instant, outbox: &mut Out) {
-        let unreachable = std::mem::take(&mut self.unreachable);
-        if let Some(execution) = self.execution(id)
-            && let Some(at) = execution.pending_reads.iter().position(|read| read.key == *key)
-        {
-            let (shard, mut asked) = (execution.pending_reads[at].shard, execution.pending_reads[at].asked);
-            let replicas = execution.routes.nearest[shard].len();
-            let first = execution.first_rank(key);
-            let reachable = |asked: usize| !unreachable.contains(&execution.replica(shard, first + asked));
-            let skip = (asked..asked + replicas).find(|asked| reachable(*asked)).unwrap_or(asked);
-            let mut replica = execution.replica(shard, first + skip);
-            let read = &mut execution.pending_reads[at];
-            match read.waits_at.take() {
-                // It only wants to know that somebody still waits.
-                Some(waits_at) if !unreachable.contains(&waits_at) => replica = waits_at,
-                _ => asked = skip + 1,
-            }
-            assert!(
-                asked >= read.asked,
-                "{key:?} was asked for at {} replicas, and is at {asked}",
-                read.asked
-            );
-            read.asked = asked;
-            read.asked_at = now;
-            let key = key.clone();
-            outbox.send(
-                replica,
-                match self.reads_in_turn(replica.shard) {
-                    true => Message::ReadInTurn { transaction: id, key },
-                    false => Message::Read { transaction: id, key },
-                },
-            );
-        }
-        self.unreachable = unreachable;
-    }
-
     /// Others hold what this transaction has asked for: they are asked.
     pub(super) fn execute_elsewhere(
         &mut self,
@@ -228,57 +162,13 @@ impl Coordinator {
             return;
         }
         execution.routes = routes.clone();
-        for read in &mut execution.pending_reads {
-            (read.asked, read.waits_at) = (0, None);
-        }
         for scan in &mut execution.pending_scans {
             scan.asked = 0;
         }
-        let keys: Vec<Key> = execution.pending_reads.iter().map(|read| read.key.clone()).collect();
         let requests: Vec<u32> = execution.pending_scans.iter().map(|scan| scan.request).collect();
-        for key in keys {
-            self.ask_to_read(id, &key, now, outbox);
-        }
+        self.read_keys_elsewhere(id, now, outbox);
         for request in requests {
             self.ask_to_scan(id, request, now, outbox);
-        }
-    }
-
-    /// A replica lets a read wait for its turn.
-    pub(super) fn on_read_waits(&mut self, from: ReplicaId, id: TransactionId, key: &Key, now: Instant) {
-        let Some(execution) = self.execution(id) else { return };
-        if let Some(read) = execution.pending_reads.iter_mut().find(|read| read.key == *key) {
-            read.waits_at = Some(from);
-            read.asked_at = now;
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
-    pub(super) fn on_read_reply(
-        &mut self,
-        from: ReplicaId,
-        id: TransactionId,
-        key: Key,
-        version: Timestamp,
-        value: Option<Value>,
-        context: &mut Context<'_>,
-        outbox: &mut Out,
-    ) {
-        let Some(execution) = self.execution(id) else { return };
-        let Some(at) = execution.pending_reads.iter().position(|read| {
-            read.key == key && execution.routes.keyspace.shards[read.shard].id == from.shard
-        }) else {
-            return;
-        };
-        execution.pending_reads.swap_remove(at);
-        let value = match execution.buffer.read(&key, version, value) {
-            Ok(value) => value,
-            Err(limit) => return self.fail_limit(id, limit, outbox),
-        };
-        let commits = execution.commits_when_read && execution.pending_reads.is_empty();
-        outbox.emit(Event::Got { transaction: id, key, value });
-        if commits {
-            self.on_commit(id, context, outbox);
         }
     }
 
@@ -375,6 +265,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) -> Option<Instant> {
         let (now, timeout) = (context.now, self.config.read_timeout);
+        self.attend_reads(id, now, outbox);
         let unreachable = std::mem::take(&mut self.unreachable);
         let execution = self.execution(id)?;
         let overdue = |asked_at: Instant, replica: ReplicaId| {
@@ -383,15 +274,6 @@ impl Coordinator {
         let last_asked = |shard: usize, first: usize, asked: usize| {
             execution.replica(shard, first + asked.saturating_sub(1))
         };
-        let reads: Vec<Key> = execution
-            .pending_reads
-            .iter()
-            .filter(|read| {
-                let first = execution.first_rank(&read.key);
-                overdue(read.asked_at, last_asked(read.shard, first, read.asked))
-            })
-            .map(|read| read.key.clone())
-            .collect();
         let is_late = |scan: &&PendingScan| {
             scan.scan.missing().any(|shard| {
                 let first = execution.first_rank_of_scan(shard);
@@ -401,9 +283,6 @@ impl Coordinator {
         let scans: Vec<u32> =
             execution.pending_scans.iter().filter(is_late).map(|scan| scan.request).collect();
         self.unreachable = unreachable;
-        for key in reads {
-            self.ask_to_read(id, &key, now, outbox);
-        }
         for request in scans {
             self.ask_to_scan(id, request, now, outbox);
         }

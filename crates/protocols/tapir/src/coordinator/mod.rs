@@ -40,6 +40,7 @@ use std::sync::Arc;
 use quorate_coordinator::{Coordinates, Transactions, Wants, finish};
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedSet;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     ClockTime, Context, Epoch, GroupSize, Instant, KeyspaceId, Members, ReplicaId, ShardId, Timestamp,
     TransactionId,
@@ -74,6 +75,8 @@ pub struct Coordinator {
     unreachable: FixedSet<ReplicaId>,
     /// Replicas that made a fast quorum wait in vain; whatever they send clears them.
     silent: FixedSet<ReplicaId>,
+    /// Replicas that have left a request for several keys unanswered, and until when they are asked for each key by itself.
+    reads_apart: BTreeMap<ReplicaId, Instant>,
     deadlines: Deadlines,
     commit_waits: CommitWaits,
 }
@@ -133,6 +136,7 @@ impl Coordinates for Coordinator {
             last_timestamp: Timestamp::ZERO,
             unreachable: FixedSet::default(),
             silent: FixedSet::default(),
+            reads_apart: BTreeMap::new(),
             deadlines: Deadlines::default(),
             commit_waits: CommitWaits::default(),
         }
@@ -167,7 +171,11 @@ impl Coordinates for Coordinator {
         }
         match message {
             Message::ReadReply { transaction, key, version, value } => {
-                self.on_read_reply(from, transaction, key, version, value, context, outbox);
+                let found = KeyVersion { key, version, value };
+                self.on_read_reply(from, transaction, found, context, outbox);
+            }
+            Message::ReadManyReply { transaction, request, found, waiting } => {
+                self.on_read_many_reply(from, transaction, request, found, &waiting, context, outbox);
             }
             Message::ScanReply { transaction, request, keys, next } => {
                 self.on_scan_reply(from, transaction, request, keys, next, context, outbox);
@@ -229,6 +237,7 @@ impl Coordinates for Coordinator {
             | Message::CompleteReply { .. }
             | Message::RaiseFloor { .. }
             | Message::Read { .. }
+            | Message::ReadMany { .. }
             | Message::ReadInTurn { .. }
             | Message::ClockProbe { .. }
             | Message::Scan { .. }
@@ -253,7 +262,8 @@ impl Coordinates for Coordinator {
             Command::Begin { transaction, keyspace, patience } => {
                 self.on_begin(transaction, keyspace, context.now + patience, context, outbox);
             }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Get { transaction, key } => self.on_get(transaction, vec![key], context, outbox),
+            Command::GetMany { transaction, keys } => self.on_get(transaction, keys, context, outbox),
             Command::Scan { transaction, range, limit } => {
                 self.on_scan(transaction, range, limit, context, outbox)
             }
@@ -277,7 +287,6 @@ impl Coordinates for Coordinator {
                 self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
             }
             command @ (Command::Container { .. }
-            | Command::GetMany { .. }
             | Command::GetMarked { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }
@@ -346,6 +355,8 @@ quorate_coordinator::coordinator!(Coordinator);
 impl Coordinator {
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &mut Context<'_>) {
         if reachable {
+            // It may have come back with another version.
+            self.reads_apart.remove(&replica);
             self.unreachable.remove(&replica);
             return;
         }

@@ -182,7 +182,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         match wanted {
-            Wanted::Keys(keys) => keys.into_iter().for_each(|key| self.on_get(id, key, context, outbox)),
+            Wanted::Keys(keys) => self.on_get(id, keys.into_iter().collect(), context, outbox),
             Wanted::Range(Scan { range, limit }) => self.on_scan(id, range, limit, context, outbox),
         }
     }

@@ -266,6 +266,9 @@ impl Replica {
             Message::ReadInTurn { transaction, key } => {
                 self.on_read_in_turn(from, transaction, key, context, outbox);
             }
+            Message::ReadMany { transaction, request, keys, in_turn } => {
+                self.on_read_many(from, transaction, request, keys, in_turn, context, outbox);
+            }
             Message::Scan { transaction, request, range, limit } => {
                 self.on_scan(from, transaction, request, range, limit, outbox);
             }
@@ -336,6 +339,7 @@ impl Replica {
             // Answers that only coordinators in clients ask for; and a replica of this membership is not outdated by another.
             Message::Outdated
             | Message::ReadReply { .. }
+            | Message::ReadManyReply { .. }
             | Message::ReadWaits { .. }
             | Message::ClockProbeReply { .. }
             | Message::ScanReply { .. }

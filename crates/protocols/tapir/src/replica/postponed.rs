@@ -51,6 +51,7 @@ impl Replica {
 fn needs_a_view(message: &Message) -> bool {
     match message {
         Message::Read { .. }
+        | Message::ReadMany { .. }
         | Message::ReadInTurn { .. }
         | Message::Scan { .. }
         | Message::QuorumRead { .. }
@@ -76,7 +77,9 @@ fn bytes_of(message: &Message) -> usize {
         Message::Ir(Ir::ProposeInconsistent { operation: Decision::Commit { transaction, .. }, .. }) => {
             transaction.bytes()
         }
-        Message::QuorumRead { keys, .. } | Message::ReadValidated { keys, .. } => {
+        Message::ReadMany { keys, .. }
+        | Message::QuorumRead { keys, .. }
+        | Message::ReadValidated { keys, .. } => {
             keys.iter().map(|key| key.len()).sum()
         }
         _ => 0,

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Context, Key, KeyRange, TransactionId};
+use quorate_core::transaction::KeyVersion;
+use quorate_core::{Address, Context, Instant, Key, KeyRange, TransactionId};
 use quorate_ir::Status;
 use quorate_store::{PageLimits, PreparedSet};
 
@@ -41,12 +42,56 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        let is_pending = is_about_to_be_written(&key, &self.participant.prepared, self.agenda.keys());
-        if self.turns.join(from, transaction, &key, is_pending, context.now) {
+        if self.waits_for_its_turn(from, transaction, &key, context.now) {
             outbox.send_unordered(from, Message::ReadWaits { transaction, key });
         } else {
             self.on_read(from, transaction, key, outbox);
         }
+    }
+
+    /// True if a read joins the line of its key.
+    fn waits_for_its_turn(&mut self, from: Address, id: TransactionId, key: &Key, now: Instant) -> bool {
+        let is_pending = is_about_to_be_written(key, &self.participant.prepared, self.agenda.keys());
+        self.turns.join(from, id, key, is_pending, now)
+    }
+
+    /// Reads of several keys, as many of them as fit into the reply.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_read_many(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        request: u32,
+        keys: Vec<Key>,
+        in_turn: bool,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if self.ir.status() != Status::Normal {
+            return;
+        }
+        // Keys that are absent count: a message must not keep the replica busy.
+        let mut reply = self.page_limits(u32::MAX).begin();
+        let (mut found, mut waiting) = (Vec::new(), Vec::new());
+        for key in keys {
+            if reply.is_full() {
+                break;
+            }
+            if in_turn && self.waits_for_its_turn(from, transaction, &key, context.now) {
+                reply.add(&key, None);
+                waiting.push(key);
+                continue;
+            }
+            let (version, value) = self.participant.versions.held(&key);
+            reply.add(&key, value.as_ref());
+            found.push(KeyVersion { key, version, value });
+        }
+        let answered = found.len() + waiting.len();
+        assert!(
+            answered <= self.config.scan_page_max,
+            "{transaction} is told of {answered} keys in one message"
+        );
+        outbox.send_unordered(from, Message::ReadManyReply { transaction, request, found, waiting });
     }
 
     /// Answers the reads whose turn it is, and asks to be woken for the others.

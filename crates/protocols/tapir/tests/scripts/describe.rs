@@ -192,6 +192,17 @@ pub(super) fn message(message: &Message) -> String {
         Message::ReadReply { transaction: id, key, version, value: v } => {
             format!("{} {} is {} @{}", transaction(*id), text(key), value(v.as_ref()), at(*version))
         }
+        Message::ReadMany { transaction: id, request, keys, in_turn } => {
+            let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
+            let read = if *in_turn { "READ IN TURN" } else { "READ" };
+            format!("{read} {}~{request} {}", transaction(*id), keys.join(" "))
+        }
+        Message::ReadManyReply { transaction: id, request, found, waiting } => {
+            let found: Vec<String> = found.iter().map(version).collect();
+            let waiting: Vec<String> = waiting.iter().map(|key| text(key)).collect();
+            let wait = if waiting.is_empty() { "" } else { " wait for their turn: " };
+            format!("{}~{request} [{}]{wait}{}", transaction(*id), found.join(" "), waiting.join(" "))
+        }
         Message::Scan { transaction: id, range, limit, .. } => {
             format!("SCAN {} {range:?} ≤{limit}", transaction(*id))
         }

@@ -133,6 +133,7 @@ fn may_be_forgotten(message: &Message) -> bool {
         Message::Outdated
             | Message::ClockProbeReply { .. }
             | Message::ReadReply { .. }
+            | Message::ReadManyReply { .. }
             | Message::ReadWaits { .. }
             | Message::ScanReply { .. }
             | Message::SnapshotTooOld { .. }
@@ -455,6 +456,9 @@ impl World {
                 Command::Begin { transaction, keyspace: KeyspaceId(1), patience: Duration::from_secs(5) }
             }
             ("get", [word]) => Command::Get { transaction, key: key(word, shards) },
+            ("get", words) => {
+                Command::GetMany { transaction, keys: words.iter().map(|word| key(word, shards)).collect() }
+            }
             ("put", [word, value]) => Command::Put {
                 transaction,
                 key: key(word, shards),

@@ -197,6 +197,9 @@ impl Coordinates for Coordinator {
                 self.open(transaction, keyspace, context.now + patience, context, outbox);
             }
             Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::GetMany { transaction, keys } => {
+                keys.into_iter().for_each(|key| self.on_get(transaction, key, context, outbox));
+            }
             Command::Scan { transaction, range, limit } => {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
@@ -219,7 +222,6 @@ impl Coordinates for Coordinator {
                 self.end_open(transaction, Failure::Invalid(Invalid::Unsupported), outbox);
             }
             command @ (Command::Container { .. }
-            | Command::GetMany { .. }
             | Command::GetMarked { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }

@@ -248,6 +248,32 @@ fn what_is_sent_is_the_cheapest_that_will_do() {
     assert!(stage.client.is_idle() && stage.client.disagreements() == 0);
 }
 
+/// Of each shard at one timestamp, so that nothing has to be asked again of a transaction that reads nothing else.
+#[test]
+fn keys_that_are_named_together_are_read_in_one_round() {
+    let mut stage = Stage::new();
+    stage.write(1, &KEYS);
+    stage.asked.clear();
+    let transaction = stage.begin(2);
+    let get_many = |keys: &[&str]| {
+        let keys = keys.iter().map(|key| Key::from(*key)).collect();
+        Command::GetMany { transaction, keys }
+    };
+    let told = stage.tell(get_many(&[&KEYS[..], &["absent", "a"]].concat()));
+    let got = told.iter().filter(|event| matches!(event, Event::Got { value: Some(_), .. })).count();
+    assert_eq!((told.len(), got), (KEYS.len() + 2, KEYS.len() + 1), "{told:?}");
+    assert_eq!(stage.asked, [(Class::ReadOnly, 3)]);
+    let told = stage.tell(get_many(&KEYS));
+    assert_eq!((told.len(), stage.asked.len()), (KEYS.len(), 1), "that is known: {told:?}");
+    stage.commit(transaction).expect("it has read at one time");
+    assert_eq!(stage.asked.len(), 1, "nothing more is asked");
+    let (changes, reads) = (stage.begin(3), KEYS.map(Key::from).to_vec());
+    stage.tell(Command::GetMany { transaction: changes, keys: reads });
+    stage.write(4, &KEYS[..1]);
+    stage.put(changes, KEYS[5], "late");
+    assert_eq!(stage.commit(changes), Err(Failure::Conflict));
+}
+
 #[test]
 fn what_has_changed_since_it_was_read_is_a_conflict() {
     for (reads, writes) in [(&KEYS[..1], true), (&KEYS[..], true), (&KEYS[..], false)] {

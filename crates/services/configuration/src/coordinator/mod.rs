@@ -162,6 +162,9 @@ impl Coordinates for Coordinator {
                 self.open(transaction, keyspace, context.now + patience, context, outbox);
             }
             Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::GetMany { transaction, keys } => {
+                keys.into_iter().for_each(|key| self.on_get(transaction, key, context, outbox));
+            }
             Command::Scan { transaction, range, limit } => {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
@@ -184,7 +187,6 @@ impl Coordinates for Coordinator {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
             }
             command @ (Command::Container { .. }
-            | Command::GetMany { .. }
             | Command::GetMarked { .. }
             | Command::Execute { .. }
             | Command::Recall { .. }

@@ -61,7 +61,9 @@ fn keys_of(operation: &Value) -> usize {
 /// What a coordinator does for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
-        Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
+        Command::ReadOnly { keys, .. } | Command::GetMany { keys, .. } => {
+            Work::new(Operation::Command, keys.len())
+        }
         Command::Route(_) | Command::Reachable { .. } | Command::Observe { .. } => {
             Work::new(Operation::Control, 0)
         }

@@ -411,6 +411,15 @@ impl Hostile {
             let key = key.clone();
             self.send_each(shard, cluster, |_, _| Message::ReadInTurn { transaction, key: key.clone() });
         }
+        let (transaction, keys) = (self.next_id(), reads.iter().map(|read| read.key.clone()));
+        let keys: Vec<Key> = keys.chain([key.clone(), key]).collect();
+        for in_turn in [true, false] {
+            let keys = keys.clone();
+            self.send_each(shard, cluster, |_, _| {
+                let keys = keys.clone();
+                Message::ReadMany { transaction, request: u32::MAX, keys, in_turn }
+            });
+        }
     }
 
     /// Asks for what is not there, in transactions that do not exist.

@@ -8,13 +8,14 @@ use quorate_tapir::{Message, Replica};
 
 use crate::world::costs::{Operation, Work};
 
-/// No replica looks at more keys for one page of a scan, whatever it is asked for.
+/// No replica looks at more keys for one page of a scan, or one reply to a read, whatever it is asked for.
 const SCANNED_MAX: usize = 1_000;
 
 /// What its receiver does for a message.
 pub(crate) fn of_message(receiver: Option<&Replica>, message: &Message) -> Work {
     match message {
         Message::Read { .. } | Message::ReadInTurn { .. } => Work::new(Operation::Read, 1),
+        Message::ReadMany { keys, .. } => Work::new(Operation::Read, keys.len().min(SCANNED_MAX)),
         Message::Scan { limit, .. } | Message::QuorumScan { limit, .. } => {
             Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX))
         }
@@ -27,6 +28,7 @@ pub(crate) fn of_message(receiver: Option<&Replica>, message: &Message) -> Work 
             Work::new(Operation::Commit, prepared.map_or(0, |prepared| keys_of(&prepared.transaction)))
         }
         Message::ReadReply { .. } => Work::new(Operation::Reply, 1),
+        Message::ReadManyReply { found, .. } => Work::new(Operation::Reply, found.len()),
         Message::ScanReply { keys, .. } => Work::new(Operation::Reply, keys.len()),
         Message::HeldReads { found, .. } => Work::new(Operation::Reply, found.len()),
         Message::QuorumReadReply { found, .. } => Work::new(Operation::Reply, found.len()),
@@ -70,7 +72,9 @@ fn keys_of(transaction: &Transaction) -> usize {
 /// What a coordinator does for a command.
 pub(crate) fn of_command(command: &Command) -> Work {
     match command {
-        Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
+        Command::ReadOnly { keys, .. } | Command::GetMany { keys, .. } => {
+            Work::new(Operation::Command, keys.len())
+        }
         Command::Route(_) | Command::Reachable { .. } => Work::new(Operation::Control, 0),
         _ => Work::new(Operation::Command, 1),
     }
