@@ -123,6 +123,9 @@ pub(crate) struct BenchArguments {
     /// Run transactions that only read, and know their keys beforehand, like any other: key by key, and then a prepare.
     #[arg(long)]
     no_read_only: bool,
+    /// Let transactions that only read, and know their keys beforehand, read what there was no longer ago than that.
+    #[arg(long, value_name = "MS", conflicts_with_all = ["no_read_only", "history"])]
+    stale: Option<u64>,
     /// Take timestamps from the clock, and do not let reads of contended keys take turns: plain TAPIR, for comparison.
     #[arg(long)]
     no_deadline_ordering: bool,
@@ -611,6 +614,7 @@ impl BenchArguments {
             generations: 0,
             commits: None,
             reads_at_once: !self.no_read_only,
+            stale: self.stale.map(Duration::from_millis),
             speculates: self.speculative,
         })
     }

@@ -170,6 +170,7 @@ async fn run(
                 generations: 0,
                 commits: None,
                 reads_at_once: false,
+                stale: None,
                 speculates: false,
             };
             running.push(load.start());

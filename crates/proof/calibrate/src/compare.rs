@@ -113,6 +113,7 @@ pub(super) async fn really(program: &Path, case: Case) -> Result<Went, Failure> 
         round_trip: None,
         history: None,
         reads_at_once: true,
+        stale: None,
         speculates: false,
         seed: 1,
         drawn: 0,

@@ -173,7 +173,7 @@ impl<'a> Client<'a> {
         let attempts = Attempts { shared, plan, process: self.process, state: Mutex::new(state) };
         let mut execution = attempts.begin();
         let began = Instant::now();
-        let read = read_all(&mut execution, &shared.load.keyspace).await;
+        let read = read_all(&mut execution, &shared.load.keyspace, shared.load.stale).await;
         let took = began.elapsed();
         let mut state = attempts.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let result = read.map(|attempts| {
@@ -308,9 +308,16 @@ impl Attempts<'_> {
 }
 
 /// Reads the keys that a plan names, or the first page of its scan, which is strict by itself; gives how many attempts it took.
-async fn read_all(execution: &mut Execution, keyspace: &Keyspace) -> quorate::Result<u32> {
+async fn read_all(
+    execution: &mut Execution,
+    keyspace: &Keyspace,
+    stale: Option<Duration>,
+) -> quorate::Result<u32> {
     if let Some(keys) = execution.plan().keys_read() {
-        let snapshot = keyspace.read_only_with_snapshot(&keys).await?;
+        let snapshot = match stale {
+            Some(staleness) => keyspace.read_stale(staleness, &keys).await?,
+            None => keyspace.read_only_with_snapshot(&keys).await?,
+        };
         let values: BTreeMap<Key, Option<Value>> = keys.into_iter().zip(snapshot.values).collect();
         execution.got_all(&values).map_err(Error::application)?;
         return Ok(snapshot.attempts);

@@ -68,6 +68,8 @@ pub struct Load {
     pub commits: Option<Commits>,
     /// True if transactions that only read keys, which are known beforehand, and those of `hotspot` read them all at once.
     pub reads_at_once: bool,
+    /// How far back transactions may read that only read keys, which are known beforehand; none if they are strict.
+    pub stale: Option<Duration>,
     /// True if clients go on once a result is shown, before it is final, in a `snapshot` keyspace that shows results. Such loads have no history.
     pub speculates: bool,
 }

@@ -185,6 +185,7 @@ fn load(
         generations,
         commits: Some(commits),
         reads_at_once: false,
+        stale: None,
         speculates: false,
     }
 }

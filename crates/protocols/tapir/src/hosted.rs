@@ -154,7 +154,10 @@ mod tests {
             (Message::Read { transaction, key: "k".into() }, Urgency::Early),
             (Message::ReadInTurn { transaction, key: "k".into() }, Urgency::Early),
             (Message::ReadMany { transaction, request: 1, keys: vec![], in_turn: false }, Urgency::Early),
-            (Message::ReadValidated { transaction, keys: vec![] }, Urgency::Early),
+            (
+                Message::ReadValidated { transaction, keys: vec![], otherwise: None, validated: vec![] },
+                Urgency::Early,
+            ),
             (Message::Scan { transaction, request: 1, range: range.clone(), limit: 1 }, Urgency::Early),
             (
                 Message::QuorumRead { transaction, round: 1, timestamp, keys: vec![], in_turn: false },

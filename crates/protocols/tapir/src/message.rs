@@ -267,6 +267,27 @@ pub struct ValidatedVersion {
     pub until: Timestamp,
 }
 
+/// What the coordinator of a [`Message::ReadValidated`] wants of a replica that has not validated all keys recently enough: the answer to a
+/// [`Message::QuorumRead`], which is the first of a quorum then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Otherwise {
+    /// All keys must have been validated at this timestamp at least.
+    pub oldest: Timestamp,
+    /// As in the quorum read.
+    pub round: u32,
+    /// As in the quorum read: the timestamp of the snapshot.
+    pub timestamp: Timestamp,
+}
+
+/// At a timestamp, these were the versions: a quorum read has found that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validation {
+    /// The timestamp.
+    pub timestamp: Timestamp,
+    /// The keys and their versions.
+    pub reads: Vec<ReadVersion>,
+}
+
 /// What coordinators and replicas say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -623,6 +644,11 @@ pub enum Message {
         transaction: TransactionId,
         /// The keys.
         keys: Vec<Key>,
+        /// What the coordinator wants if that is not recent enough. A replica of an earlier version passes it over, and answers in any
+        /// case.
+        otherwise: Option<Otherwise>,
+        /// What earlier reads have validated, as with [`Message::Validated`].
+        validated: Vec<Validation>,
     },
     /// Replica → coordinator: these. True whatever I have missed, so one replica is enough.
     ReadValidatedReply {

@@ -11,8 +11,8 @@ use quorate_ir::wire::WireOperations;
 
 use self::shared::{SharedCoordinatorChangeReply, SharedEntries};
 use crate::message::{
-    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, SnapshotVersion, StatePage, Supplement,
-    ValidatedVersion, Vote,
+    Decision, FoundKey, FoundPage, FoundVersion, Otherwise, Prepare, Promise, SnapshotVersion, StatePage,
+    Supplement, ValidatedVersion, Validation, Vote,
 };
 use crate::{Message, Record, Tapir};
 
@@ -92,6 +92,17 @@ message!(ValidatedVersion, "tapir.ValidatedVersion", {
     2 until: Nested,
 });
 
+message!(Otherwise, "tapir.Otherwise", {
+    1 oldest: Nested,
+    2 round: Varint,
+    3 timestamp: Nested,
+});
+
+message!(Validation, "tapir.Validation", {
+    1 timestamp: Nested,
+    2 reads: Repeated<Nested>,
+});
+
 alternatives!(Message, "tapir.Message",
     messages {
         1 Read { 1 transaction: Nested, 2 key: KeyBytes }
@@ -132,7 +143,12 @@ alternatives!(Message, "tapir.Message",
         31 QuorumRead { 1 transaction: Nested, 2 round: Varint, 3 timestamp: Nested, 4 keys: Repeated<KeyBytes>, 5 in_turn: Varint }
         32 QuorumReadReply { 1 transaction: Nested, 2 round: Varint, 3 view: Varint, 4 found: Repeated<Nested> }
         33 SnapshotTooOld { 1 transaction: Nested, 2 oldest: Nested }
-        34 ReadValidated { 1 transaction: Nested, 2 keys: Repeated<KeyBytes> }
+        34 ReadValidated {
+            1 transaction: Nested,
+            2 keys: Repeated<KeyBytes>,
+            3 otherwise: Optional<Nested>,
+            4 validated: Repeated<Nested>,
+        }
         35 ReadValidatedReply { 1 transaction: Nested, 2 found: Repeated<Nested> }
         36 Validated { 1 timestamp: Nested, 2 reads: Repeated<Nested> }
         37 QuorumScan {

@@ -10,7 +10,7 @@ use quorate_core::{
     View, Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
-use quorate_tapir::message::Decision;
+use quorate_tapir::message::{Decision, Otherwise};
 use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig};
 
 const CLIENT: ClientId = ClientId(7);
@@ -76,10 +76,14 @@ fn an_answer_waits_for_the_record_of_its_promise_and_later_ones_for_nothing() {
     assert!(!waits(&hears(&mut replica, quorum_read(1_003))));
 }
 
+fn read_validated(keys: Vec<Key>, otherwise: Option<Otherwise>) -> Message {
+    Message::ReadValidated { transaction: TRANSACTION, keys, otherwise, validated: Vec::new() }
+}
+
 /// What the replica says the key holds, and until when.
 fn validated(replica: &mut Replica) -> Vec<(u64, u64)> {
     let keys = vec![Key::from("a")];
-    let told = hears(replica, Message::ReadValidated { transaction: TRANSACTION, keys });
+    let told = hears(replica, read_validated(keys, None));
     match &told[..] {
         [Effect::SendUnordered { message: Message::ReadValidatedReply { found, .. }, .. }] => {
             found.iter().map(|known| (known.found.version.micros, known.until.micros)).collect()
@@ -117,6 +121,65 @@ fn a_version_that_was_missed_is_not_served_as_another() {
     assert_eq!(validated(&mut replica), [(500, 900)]);
 }
 
+/// One message can name more than a replica can answer at once, in keys or in bytes.
+#[test]
+fn as_many_keys_are_answered_as_fit_into_a_reply() {
+    let config = ReplicaConfig { scan_page_max: 8, ..replica_config() };
+    let mut replica = Replica::restore(config, []);
+    let key = |nth: usize| Key::from(format!("k{nth}"));
+    let writes = (0..6).map(|nth| Write { key: key(nth), value: Some(vec![0; 1_000_000].into()) });
+    let (participants, writes) = (vec![ShardId(1)], writes.collect());
+    let transaction = Arc::new(Transaction { participants, writes, ..Transaction::default() });
+    let timestamp = Timestamp { micros: 100, client: CLIENT };
+    let id = OperationId { transaction: TRANSACTION, number: OperationId::INCONSISTENT };
+    let operation = Decision::Commit { transaction, timestamp, last: timestamp };
+    hears(&mut replica, Message::Ir(Ir::ProposeInconsistent { id, operation }));
+    let mut answered = |keys: Vec<Key>| {
+        let read = Message::ReadMany { transaction: TRANSACTION, request: 1, keys, in_turn: false };
+        match &hears(&mut replica, read)[..] {
+            [
+                Effect::SendUnordered {
+                    message: Message::ReadManyReply { request: 1, found, waiting, .. },
+                    ..
+                },
+            ] if waiting.is_empty() => found.iter().map(|found| found.key.clone()).collect::<Vec<_>>(),
+            told => panic!("{told:?}"),
+        }
+    };
+    let keys = |range: std::ops::Range<usize>| range.map(key).collect::<Vec<Key>>();
+    assert_eq!(answered(keys(0..6)), keys(0..5), "that is more than four MiB");
+    assert_eq!(answered(keys(5..20)), keys(5..13));
+    assert_eq!(answered(vec![key(9), key(9)]), [key(9), key(9)]);
+    assert!(answered(vec![]).is_empty());
+}
+
+/// The answer is the first of a quorum then, and promises what any of them does.
+#[test]
+fn what_is_not_validated_recently_enough_is_read_as_by_a_quorum() {
+    let mut replica = replica();
+    commits(&mut replica, 100);
+    hears_validated(&mut replica, 100, 500);
+    let at = |micros| Timestamp { micros, client: CLIENT };
+    let mut asked = |oldest| {
+        let otherwise = Otherwise { oldest: at(oldest), round: 3, timestamp: at(900) };
+        hears(&mut replica, read_validated(vec![Key::from("a")], Some(otherwise)))
+    };
+    let told = asked(500);
+    assert!(
+        matches!(&told[..], [Effect::SendUnordered { message: Message::ReadValidatedReply { .. }, .. }]),
+        "{told:?}"
+    );
+    let told = asked(501);
+    let [
+        Effect::Persist { .. },
+        Effect::Send { message: Message::QuorumReadReply { round: 3, found, .. }, .. },
+    ] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!((found[0].found.version, found[0].pending), (at(100), None));
+}
+
 /// Whoever says so may be wrong about the time, or lie; what was read far in the future would hold for ages.
 #[test]
 fn what_was_validated_far_ahead_of_the_clock_is_not_believed() {
@@ -136,7 +199,7 @@ fn a_replica_that_changes_views_answers_no_reader() {
     let range = KeyRange { from: Key::from("a"), to: None };
     let reads = [
         Message::Read { transaction: TRANSACTION, key: Key::from("a") },
-        Message::ReadValidated { transaction: TRANSACTION, keys: vec![Key::from("a")] },
+        read_validated(vec![Key::from("a")], None),
         quorum_read(1_000),
         Message::Scan { transaction: TRANSACTION, request: 1, range, limit: 9 },
     ];

@@ -44,6 +44,7 @@ impl Coordinator {
         self.unreachable.retain(is_member);
         self.silent.retain(is_member);
         self.reads_apart.retain(|replica, _| is_member(replica));
+        self.notices.retain(is_member);
         let open = self.transactions.ids();
         for id in open {
             let Some(known) = self.transactions.get(&id) else { continue };

@@ -22,12 +22,14 @@
 //! | `read_only` | read-only transactions: which way each goes |
 //! | `reading` | quorum reads and reads of validated versions |
 //! | `agreement` | what the replies to a quorum read amount to |
+//! | `notices` | what stale reads have found out, for the nearest replicas |
 
 mod agreement;
 mod commit_wait;
 mod deadline;
 mod epochs;
 mod execution;
+mod notices;
 mod prepare;
 mod read_only;
 mod reading;
@@ -51,6 +53,7 @@ use crate::message::{Message, Tapir};
 use commit_wait::{CommitWaits, Report};
 use deadline::Deadlines;
 use execution::Execution;
+use notices::Notices;
 use prepare::Preparing;
 pub(crate) use prepare::decide_vote;
 use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
@@ -77,6 +80,7 @@ pub struct Coordinator {
     silent: FixedSet<ReplicaId>,
     /// Replicas that have left a request for several keys unanswered, and until when they are asked for each key by itself.
     reads_apart: BTreeMap<ReplicaId, Instant>,
+    notices: Notices,
     deadlines: Deadlines,
     commit_waits: CommitWaits,
 }
@@ -137,6 +141,7 @@ impl Coordinates for Coordinator {
             unreachable: FixedSet::default(),
             silent: FixedSet::default(),
             reads_apart: BTreeMap::new(),
+            notices: Notices::default(),
             deadlines: Deadlines::default(),
             commit_waits: CommitWaits::default(),
         }
@@ -210,7 +215,7 @@ impl Coordinates for Coordinator {
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros } => {
                 let invalid = Invalid::ClockAhead { ahead_micros, ahead_max_micros };
                 if self.is_reading(transaction) {
-                    return self.on_reading_clock_ahead(from, transaction, invalid, outbox);
+                    return self.on_reading_clock_ahead(from, transaction, invalid, context, outbox);
                 }
                 self.on_clock_ahead(from, transaction, invalid, context, outbox);
             }

@@ -6,7 +6,7 @@
 //! | strict | one shard | a quorum read that agrees, see `reading` | 1 |
 //! | strict | several shards | a prepare that reads and holds, see `prepare` | 1 |
 //! | at a timestamp | any | a quorum read | 1 |
-//! | stale within a bound | any | what the nearest replicas have validated, else a quorum read | 1, or 2 |
+//! | stale within a bound | any | what the nearest replicas have validated, else a quorum read that begins there | 1, or 2 |
 //! | strict within a bound of clocks | any | a quorum read, reported after the bound | 1, or the bound |
 //!
 //! Ranges go the same ways, but for two. Over several shards a strict scan is run like any other transaction: holds would
@@ -156,7 +156,10 @@ impl Coordinator {
                 let micros = context.clock.as_micros().saturating_sub(bound.as_micros() as u64);
                 let oldest = Timestamp { micros, ..Timestamp::ZERO };
                 let snapshot = match wanted {
-                    Wanted::Keys(_) => Snapshot::Validated { oldest },
+                    Wanted::Keys(_) => {
+                        let otherwise = self.next_timestamp(context.clock, Timestamp::ZERO);
+                        Snapshot::Validated { oldest, otherwise }
+                    }
                     // No replica knows for how long nothing has appeared in a range.
                     Wanted::Range(_) => Snapshot::At(oldest),
                 };

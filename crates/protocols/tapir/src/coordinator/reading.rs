@@ -17,9 +17,12 @@ use quorate_core::{
 };
 
 use super::agreement::{self, Progress};
+use super::notices::Notices;
 use super::read_only::Wanted;
 use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
-use crate::message::{FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
+use crate::message::{
+    FoundPage, FoundVersion, Message, Otherwise, SnapshotVersion, ValidatedVersion, Validation,
+};
 use crate::rules::{Plant, Rules};
 
 /// Writes that are in the way of a snapshot are asked after again so soon at first.
@@ -34,8 +37,9 @@ pub(super) enum Snapshot {
     At(Timestamp),
     /// The same, at what the clock showed when it was asked for; strict once that has passed on all clocks.
     Now(Timestamp),
-    /// The versions at some timestamp, no less than this, at which one replica of each shard has validated them all.
-    Validated { oldest: Timestamp },
+    /// The versions at some timestamp, no less than `oldest`, at which one replica of each shard has validated them all; if one has not,
+    /// those at the timestamp `otherwise`.
+    Validated { oldest: Timestamp, otherwise: Timestamp },
 }
 
 /// A range that is read, and how many live keys of it at most.
@@ -65,6 +69,8 @@ pub(super) struct Reading {
     obstructed: bool,
     /// True if replicas answer when it is its turn among the prepares.
     in_turn: bool,
+    /// True if the nearest replicas were asked what they have validated.
+    is_stale: bool,
 }
 
 /// One shard's share.
@@ -135,6 +141,7 @@ impl Reading {
             pause: OBSTRUCTED_PAUSE,
             obstructed: false,
             in_turn: false,
+            is_stale: matches!(snapshot, Snapshot::Validated { .. }),
         }
     }
 
@@ -162,7 +169,7 @@ impl Reading {
     fn timestamp(&self) -> Timestamp {
         match self.snapshot {
             Snapshot::Newest(timestamp) | Snapshot::At(timestamp) | Snapshot::Now(timestamp) => timestamp,
-            Snapshot::Validated { oldest } => oldest,
+            Snapshot::Validated { oldest, .. } => oldest,
         }
     }
 
@@ -189,7 +196,10 @@ impl Reading {
                 let in_turn = self.in_turn;
                 Message::QuorumRead { transaction: id, round, timestamp, keys, in_turn }
             }
-            Snapshot::Validated { .. } => Message::ReadValidated { transaction: id, keys },
+            Snapshot::Validated { oldest, otherwise } => {
+                let otherwise = Some(Otherwise { oldest, round, timestamp: otherwise });
+                Message::ReadValidated { transaction: id, keys, otherwise, validated: Vec::new() }
+            }
         }
     }
 
@@ -388,8 +398,10 @@ impl Coordinator {
     /// Asks a quorum of every shard that is not read yet, or everybody there.
     fn ask(&mut self, id: TransactionId, everybody: bool, outbox: &mut Out) {
         let unexpected = (std::mem::take(&mut self.unreachable), std::mem::take(&mut self.silent));
-        self.ask_expected(id, everybody, &unexpected, outbox);
+        let mut notices = std::mem::take(&mut self.notices);
+        self.ask_expected(id, everybody, &unexpected, &mut notices, outbox);
         (self.unreachable, self.silent) = unexpected;
+        self.notices = notices;
     }
 
     fn ask_expected(
@@ -397,6 +409,7 @@ impl Coordinator {
         id: TransactionId,
         everybody: bool,
         (unreachable, silent): &(FixedSet<ReplicaId>, FixedSet<ReplicaId>),
+        notices: &mut Notices,
         outbox: &mut Out,
     ) {
         let Some(reading) = self.reading(id) else { return };
@@ -411,7 +424,12 @@ impl Coordinator {
             };
             let next = part.next_to_ask(wanted, is_expected);
             for index in &next {
-                outbox.send(ReplicaId { shard: part.shard, index: *index }, reading.message(id, part));
+                let replica = ReplicaId { shard: part.shard, index: *index };
+                let mut message = reading.message(id, part);
+                if let Message::ReadValidated { validated, .. } = &mut message {
+                    *validated = notices.take(replica);
+                }
+                outbox.send(replica, message);
             }
             let part = &mut reading.parts[at];
             part.asked.extend(next);
@@ -439,7 +457,10 @@ impl Coordinator {
         let Some(group) = self.groups.get(&from.shard).map(|group| group.members) else { return };
         let down: Vec<ReplicaId> =
             replicas(from.shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
-        let Some(reading) = self.reading(id).filter(|reading| reading.round == round) else { return };
+        if !self.read_otherwise_than_validated(id, round, context, outbox) {
+            return;
+        }
+        let Some(reading) = self.reading(id) else { return };
         let snapshot = reading.snapshot;
         let Some(at) = reading.parts.iter().position(|part| part.shard == from.shard) else { return };
         if reading.parts[at].read.is_some() || !reading.is_answered_by(&reading.parts[at], &reply) {
@@ -539,7 +560,14 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(reading) = self.reading(id) else { return };
-        let Snapshot::Validated { oldest } = reading.snapshot else { return };
+        let is_of_quorum = matches!(reading.snapshot, Snapshot::At(_)) && reading.is_stale;
+        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        if is_of_quorum && part.read.is_none() && !part.replies.contains_key(&from.index) {
+            // Another shard had not validated its keys, so that this one is asked for a quorum, too.
+            part.asked.retain(|index| *index != from.index);
+            return self.ask(id, false, outbox);
+        }
+        let Snapshot::Validated { oldest, .. } = reading.snapshot else { return };
         let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         if found.len() == part.keys.len() {
             part.validated = Some(found);
@@ -556,7 +584,7 @@ impl Coordinator {
             let validated = part.validated.take().unwrap_or_default();
             part.read = Some(validated.into_iter().map(|version| version.found).collect());
         }
-        reading.snapshot = Snapshot::Validated { oldest: timestamp };
+        reading.snapshot = Snapshot::Validated { oldest: timestamp, otherwise: timestamp };
         self.finish_reading(id, context, outbox);
     }
 
@@ -568,15 +596,42 @@ impl Coordinator {
         self.begin_round(id, context, outbox);
     }
 
+    /// A replica has answered to the round of a read. If it was asked what it has validated, and that did not do, its answer is the first
+    /// of a quorum, which the others of its shard and those of other shards are asked for now. False if the answer counts no more.
+    fn read_otherwise_than_validated(
+        &mut self,
+        id: TransactionId,
+        round: u32,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> bool {
+        let Some(reading) = self.reading(id).filter(|reading| reading.round == round) else { return false };
+        let Snapshot::Validated { otherwise, .. } = reading.snapshot else { return true };
+        reading.snapshot = Snapshot::At(otherwise);
+        reading.sent_at = context.now;
+        for part in reading.parts.iter_mut().filter(|part| part.validated.is_some()) {
+            part.reset();
+        }
+        if self.lacks_quorum(id, context, outbox) {
+            return false;
+        }
+        self.ask(id, false, outbox);
+        true
+    }
+
     /// A replica finds the timestamp too far ahead of its clock. As long as the others make a quorum, it is asked too much.
     pub(super) fn on_reading_clock_ahead(
         &mut self,
         from: ReplicaId,
         id: TransactionId,
         invalid: Invalid,
+        context: &Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(reading) = self.reading(id) else { return };
+        if matches!(reading.snapshot, Snapshot::Validated { .. }) {
+            return self.read_at_clock(id, context, outbox);
+        }
         let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         if !part.behind.contains(&from.index) {
             part.behind.push(from.index);
@@ -607,6 +662,7 @@ impl Coordinator {
             Snapshot::At(timestamp) | Snapshot::Now(timestamp) if timestamp < oldest => {
                 self.fail(id, Failure::TooOld { oldest }, outbox);
             }
+            Snapshot::Validated { .. } => self.read_at_clock(id, context, outbox),
             // It is late, and was said of an earlier round.
             _ => {}
         }
@@ -623,9 +679,19 @@ impl Coordinator {
             reading.unanswered()
         );
         let participants = reading.parts.iter().map(|part| part.shard).collect();
+        let is_stale = reading.is_stale;
         match reading.scan {
             Some(scan) => outbox.emit(scanned(id, &scan, reading.parts)),
-            None => tell_keys(id, reading.snapshot, timestamp, reading.parts, outbox),
+            None => {
+                for (replica, validation) in tell_keys(id, reading.snapshot, timestamp, reading.parts, outbox)
+                {
+                    let Validation { timestamp, reads } = validation;
+                    match is_stale {
+                        true => self.notices.note(replica, Validation { timestamp, reads }),
+                        false => outbox.send(replica, Message::Validated { timestamp, reads }),
+                    }
+                }
+            }
         }
         let retries = reading.round.saturating_sub(1);
         let committed = Committed { retries, ..Committed::at(timestamp) };
@@ -687,14 +753,15 @@ impl Coordinator {
     }
 }
 
-/// Tells the client what the keys hold, and after a quorum read the nearest replicas for how long.
+/// Tells the client what the keys hold; gives what the nearest replicas may be told after a quorum read.
 fn tell_keys(
     id: TransactionId,
     snapshot: Snapshot,
     timestamp: Timestamp,
     parts: Vec<Part>,
     outbox: &mut Out,
-) {
+) -> Vec<(ReplicaId, Validation)> {
+    let mut validated = Vec::new();
     for Part { shard, keys, nearest, read, .. } in parts {
         let mut reads = Vec::new();
         for (key, FoundVersion { version, value, .. }) in keys.into_iter().zip(read.unwrap_or_default()) {
@@ -704,9 +771,10 @@ fn tell_keys(
             outbox.emit(Event::Got { transaction: id, key, value });
         }
         if let Some(index) = nearest.first().filter(|_| !reads.is_empty()) {
-            outbox.send(ReplicaId { shard, index: *index }, Message::Validated { timestamp, reads });
+            validated.push((ReplicaId { shard, index: *index }, Validation { timestamp, reads }));
         }
     }
+    validated
 }
 
 /// What the range holds, of all its shards. No replica is told: that would cost as much as the scan.

@@ -59,7 +59,7 @@ use quorate_ir::{FloorMessage, Member, MemberEvent, MemberState, OperationId, Po
 use quorate_store::{PreparedSet, Versions, WalkBelow};
 
 use crate::config::ReplicaConfig;
-use crate::message::{Decision, Message, Prepare, Tapir};
+use crate::message::{Decision, Message, Prepare, Tapir, Validation};
 use crate::record::Record;
 use crate::recovery::Recoveries;
 use crate::rules::Plant;
@@ -281,8 +281,11 @@ impl Replica {
             Message::QuorumScan { transaction, round, timestamp, range, limit } => {
                 self.on_quorum_scan(from, transaction, round, timestamp, &range, limit, context, outbox);
             }
-            Message::ReadValidated { transaction, keys } => {
-                self.on_read_validated(from, transaction, &keys, outbox);
+            Message::ReadValidated { transaction, keys, otherwise, validated } => {
+                for Validation { timestamp, reads } in validated {
+                    self.on_validated(timestamp, &reads, context.clock);
+                }
+                self.on_read_validated(from, transaction, keys, otherwise, context, outbox);
             }
             Message::Validated { timestamp, reads } => self.on_validated(timestamp, &reads, context.clock),
             Message::Ir(message) => self.on_ir(from, message, context, outbox),

@@ -77,9 +77,11 @@ fn bytes_of(message: &Message) -> usize {
         Message::Ir(Ir::ProposeInconsistent { operation: Decision::Commit { transaction, .. }, .. }) => {
             transaction.bytes()
         }
-        Message::ReadMany { keys, .. }
-        | Message::QuorumRead { keys, .. }
-        | Message::ReadValidated { keys, .. } => {
+        Message::ReadValidated { keys, validated, .. } => {
+            let told = validated.iter().flat_map(|validation| &validation.reads).map(|read| &read.key);
+            keys.iter().chain(told).map(|key| key.len()).sum()
+        }
+        Message::ReadMany { keys, .. } | Message::QuorumRead { keys, .. } => {
             keys.iter().map(|key| key.len()).sum()
         }
         _ => 0,

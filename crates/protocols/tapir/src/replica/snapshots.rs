@@ -48,7 +48,8 @@
 //! Who knows that a version was the newest up to t needs no quorum. A replica learns it from the COMMIT of a transaction
 //! that read the version, and from coordinators after a quorum read. A read timestamp without the version that was read
 //! proves nothing, because this replica may lack that version (T16). One replica that has validated every key at a common
-//! timestamp serves a snapshot at it, serializable as above.
+//! timestamp serves a snapshot at it, serializable as above. One that has not answers as to a quorum read, so that its answer is the first
+//! of a quorum.
 //!
 //! Below its floor a replica has collected versions and serves no snapshots. Deletions that may have been collected
 //! elsewhere count as absence where replicas must agree. And absence is told with the floor: a replica that is complete
@@ -73,7 +74,7 @@ use super::agenda::{Request, Wants};
 use super::participant::Participant;
 use crate::config::READ_PROMISE_AHEAD;
 use crate::message::{
-    FoundKey, FoundPage, FoundVersion, Message, Prepare, SnapshotVersion, ValidatedVersion,
+    FoundKey, FoundPage, FoundVersion, Message, Otherwise, Prepare, SnapshotVersion, ValidatedVersion,
 };
 use crate::record::Record;
 use crate::rules::Plant;
@@ -365,13 +366,21 @@ impl Replica {
         &mut self,
         from: Address,
         transaction: TransactionId,
-        keys: &[Key],
+        keys: Vec<Key>,
+        otherwise: Option<Otherwise>,
+        context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
         if self.ir.status() != Status::Normal || !self.are_own_keys(keys.iter()) {
             return;
         }
         let found = keys.iter().map(|key| self.participant.read_validated(key)).collect::<Option<Vec<_>>>();
+        let is_recent = |oldest| found.iter().flatten().all(|version| version.until >= oldest);
+        if let Some(Otherwise { oldest, round, timestamp }) = otherwise
+            && (found.is_none() || !is_recent(oldest))
+        {
+            return self.on_quorum_read(from, transaction, round, timestamp, keys, context, outbox);
+        }
         let found = found.unwrap_or_default();
         outbox.send_unordered(from, Message::ReadValidatedReply { transaction, found });
     }

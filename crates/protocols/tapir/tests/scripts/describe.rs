@@ -6,7 +6,8 @@ use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId}
 use quorate_ir::{Cursor, Message as Ir, OperationEntries, Outline, Part, PartRange, Stretch};
 use quorate_tapir::Message;
 use quorate_tapir::message::{
-    Decision, FoundKey, FoundVersion, Prepare, SnapshotVersion, Tapir, ValidatedVersion, Vote,
+    Decision, FoundKey, FoundVersion, Otherwise, Prepare, SnapshotVersion, Tapir, ValidatedVersion,
+    Validation, Vote,
 };
 
 pub(super) fn client(id: ClientId) -> String {
@@ -180,6 +181,12 @@ fn snapshot(version: &SnapshotVersion) -> String {
     format!("{}{newer}{pending}", found(&version.found))
 }
 
+fn validation(reads: &[ReadVersion], timestamp: Timestamp) -> String {
+    let reads: Vec<String> =
+        reads.iter().map(|read| format!("{}@{}", text(&read.key), at(read.version))).collect();
+    format!("VALIDATED {} at {}", reads.join(" "), at(timestamp))
+}
+
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::ReadInTurn { transaction: id, key } => {
@@ -325,9 +332,15 @@ pub(super) fn message(message: &Message) -> String {
         Message::SnapshotTooOld { transaction: id, oldest } => {
             format!("{} reads below {}", transaction(*id), at(*oldest))
         }
-        Message::ReadValidated { transaction: id, keys } => {
+        Message::ReadValidated { transaction: id, keys, otherwise, validated } => {
             let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
-            format!("READ {} {}, if validated", transaction(*id), keys.join(" "))
+            let otherwise = otherwise.map_or(String::new(), |otherwise| {
+                let Otherwise { oldest, round, timestamp } = otherwise;
+                format!(" since {}, else QUORUM-READ ~{round} at {}", at(oldest), at(timestamp))
+            });
+            let told = |told: &Validation| format!("; {}", validation(&told.reads, told.timestamp));
+            let told: String = validated.iter().map(told).collect();
+            format!("READ {} {}, if validated{otherwise}{told}", transaction(*id), keys.join(" "))
         }
         Message::ReadValidatedReply { transaction: id, found: versions } => {
             let version =
@@ -335,11 +348,7 @@ pub(super) fn message(message: &Message) -> String {
             let versions: Vec<String> = versions.iter().map(version).collect();
             format!("{} [{}]", transaction(*id), versions.join(" "))
         }
-        Message::Validated { timestamp, reads } => {
-            let reads: Vec<String> =
-                reads.iter().map(|read| format!("{}@{}", text(&read.key), at(read.version))).collect();
-            format!("VALIDATED {} at {}", reads.join(" "), at(*timestamp))
-        }
+        Message::Validated { timestamp, reads } => validation(reads, *timestamp),
     }
 }
 

@@ -15,7 +15,7 @@ use quorate_core::{
     ShardId, Timestamp, Transaction, TransactionId, Value, View, Write,
 };
 use quorate_ir::{OperationId, Outline, Part, PartRange, RecordPage};
-use quorate_tapir::message::{Decision, Prepare, Vote};
+use quorate_tapir::message::{Decision, Otherwise, Prepare, Validation, Vote};
 use quorate_tapir::{Message, Tapir};
 
 use super::Strict;
@@ -354,7 +354,13 @@ impl Hostile {
         self.send_each(shard, cluster, |this, _| {
             let timestamp = ahead[this.random.index(ahead.len())];
             match this.random.below(5) {
-                0 => Message::ReadValidated { transaction, keys: keys.clone() },
+                0 => Message::ReadValidated {
+                    transaction,
+                    keys: keys.clone(),
+                    otherwise: Some(Otherwise { oldest: ahead[4], round: 1, timestamp }),
+                    // As below.
+                    validated: vec![Validation { timestamp: ahead[4], reads: reads.clone() }],
+                },
                 // What it says of keys of others would be believed if they could be so.
                 1 => Message::Validated { timestamp: ahead[4], reads: reads.clone() },
                 2 => {
