@@ -59,11 +59,17 @@ const COUNTER: u8 = b'c';
 /// How often a client works on the generation after its current one, so that generations overlap and first writes race.
 const AHEAD_PROBABILITY: f64 = 0.05;
 
-/// The fewest lists of a generation that transactions need to tell apart.
+/// The fewest lists of a generation that transactions of every kind need to tell apart.
 pub const LISTS_MIN: u64 = 5;
 
-/// The fewest registers of a generation that transactions need to tell apart.
+/// The fewest registers of a generation that transactions of every kind need to tell apart.
 pub const REGISTERS_MIN: u64 = 3;
+
+/// The fewest keys of a generation: two lists and a register, with which transactions have fewer operations.
+pub const KEYS_MIN: u64 = 3;
+
+/// The kinds of transactions of [`Mix::Broad`].
+pub const KINDS: [&str; 8] = ["append", "read", "skew", "transfer", "blind", "scan", "count", "own"];
 
 /// How often there is which transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,21 +93,35 @@ pub struct Lists {
     /// After so many transactions of one client the next generation begins.
     generation_transactions: u64,
     mix: Mix,
+    /// The kinds of transactions that are drawn; all of them if none is named.
+    only: Vec<&'static str>,
     drawn: u64,
 }
 
 impl Lists {
     /// Generations of `keys` keys (raised to the fewest that are needed), two thirds of them lists.
     pub fn new(keys: u64, popularity: Popularity, generation_transactions: u64, mix: Mix) -> Self {
-        let registers = (keys / 3).max(REGISTERS_MIN);
-        let lists = keys.saturating_sub(registers).max(LISTS_MIN);
+        let suffice = keys >= LISTS_MIN + REGISTERS_MIN;
+        let registers = (keys / 3).max(if suffice { REGISTERS_MIN } else { 1 });
+        let lists = keys.max(KEYS_MIN) - registers;
         Lists {
             lists: Distribution::new(lists, popularity),
             registers: Distribution::new(registers, popularity),
             generation_transactions: generation_transactions.max(1),
             mix,
+            only: Vec::new(),
             drawn: 0,
         }
+    }
+
+    /// The same, but of these kinds of transactions alone; all of them if none is named.
+    ///
+    /// # Panics
+    /// If [`Mix::Broad`] has no transactions of such a kind.
+    pub fn of_kinds(mut self, only: Vec<&'static str>) -> Self {
+        assert!(only.iter().all(|kind| KINDS.contains(kind)), "{only:?}: choose among {KINDS:?}");
+        self.only = only;
+        self
     }
 
     /// The generation that the next transaction works on, give or take one.
@@ -150,16 +170,29 @@ struct Draw<'a> {
 
 impl Draw<'_> {
     fn of_everything(&self, drawn: u64, random: &mut Random) -> (&'static str, Vec<Operation>) {
-        match drawn {
-            0..18 => ("append", self.appends(1, 3, random)),
-            18..42 => ("read", self.read(random)),
-            42..56 => ("skew", self.skew(random)),
-            56..66 => ("transfer", self.transfer(random)),
-            66..78 => ("blind", self.blind(random)),
-            78..86 => ("scan", vec![self.scan(random)]),
-            86..94 => ("count", self.count(random)),
-            _ => ("own", self.own(random)),
-        }
+        let only = &self.lists.only;
+        let kind = match drawn {
+            _ if !only.is_empty() => only[random.index(only.len())],
+            0..18 => "append",
+            18..42 => "read",
+            42..56 => "skew",
+            56..66 => "transfer",
+            66..78 => "blind",
+            78..86 => "scan",
+            86..94 => "count",
+            _ => "own",
+        };
+        let operations = match kind {
+            "append" => self.appends(1, 3, random),
+            "read" => self.read(random),
+            "skew" => self.skew(random),
+            "transfer" => self.transfer(random),
+            "blind" => self.blind(random),
+            "scan" => vec![self.scan(random)],
+            "count" => self.count(random),
+            _ => self.own(random),
+        };
+        (kind, operations)
     }
 
     fn of_sets(&self, random: &mut Random) -> (&'static str, Vec<Operation>) {
@@ -194,8 +227,7 @@ impl Draw<'_> {
 
     /// Counters that do not fall below zero. Only few of their changes, so that it can be told which of them a reader has seen.
     fn of_counters(&self, random: &mut Random) -> (&'static str, Vec<Operation>) {
-        let slots =
-            |wanted: u64, random: &mut Random| self.lists.registers.draw_distinct(random, wanted as usize);
+        let slots = |wanted: u64, random: &mut Random| self.some_slots(wanted, random);
         let change = |slot, by| {
             let set = counter(self.generation, slot);
             Operation::Change { set, element: Element::Value, by }
@@ -223,7 +255,7 @@ impl Draw<'_> {
 
     /// There are as many sets as registers.
     fn some_sets(&self, wanted: u64, random: &mut Random) -> Vec<Key> {
-        let slots = self.lists.registers.draw_distinct(random, wanted as usize);
+        let slots = self.some_slots(wanted, random);
         slots.into_iter().map(|slot| slotted(SET, self.generation, slot)).collect()
     }
 
@@ -236,14 +268,19 @@ impl Draw<'_> {
     }
 
     fn some_lists(&self, low: u64, high: u64, random: &mut Random) -> Vec<Key> {
-        let wanted = random.between(low, high) as usize;
+        let wanted = random.between(low, high).min(self.lists.lists.count()) as usize;
         let slots = self.lists.lists.draw_distinct(random, wanted);
         slots.into_iter().map(|slot| self.list(slot)).collect()
     }
 
     fn some_registers(&self, wanted: u64, random: &mut Random) -> Vec<Key> {
-        let slots = self.lists.registers.draw_distinct(random, wanted as usize);
-        slots.into_iter().map(|slot| self.register(slot)).collect()
+        self.some_slots(wanted, random).into_iter().map(|slot| self.register(slot)).collect()
+    }
+
+    /// Registers, or fewer of them if there are not as many.
+    fn some_slots(&self, wanted: u64, random: &mut Random) -> Vec<u64> {
+        let registers = &self.lists.registers;
+        registers.draw_distinct(random, wanted.min(registers.count()) as usize)
     }
 
     fn appends(&self, low: u64, high: u64, random: &mut Random) -> Vec<Operation> {
@@ -270,7 +307,7 @@ impl Draw<'_> {
 
     fn transfer(&self, random: &mut Random) -> Vec<Operation> {
         let mut keys = self.some_registers(3, random);
-        let read = keys.pop().map(Operation::Get);
+        let read = if keys.len() > 1 { keys.pop().map(Operation::Get) } else { None };
         keys.into_iter().map(Operation::Update).chain(read).collect()
     }
 
@@ -347,6 +384,20 @@ mod tests {
             }
             assert_eq!(kinds.len(), shapes, "{kinds:?}");
             assert!(plans.iter().filter(|plan| plan.is_read_only()).count() > 100);
+        }
+    }
+
+    #[test]
+    fn few_keys_are_enough_for_every_kind() {
+        for (keys, only) in [(0, vec![]), (3, vec!["skew", "transfer"]), (5, vec![]), (8, vec!["scan"])] {
+            let mut lists = Lists::new(keys, Popularity::Uniform, 50, Mix::Broad).of_kinds(only.clone());
+            assert_eq!(lists.universe(0).len() as u64, keys.max(KEYS_MIN));
+            let mut random = Random::new(5);
+            let plans: Vec<Plan> = (0..300).map(|_| lists.draw(&mut random)).collect();
+            let kinds: BTreeSet<&str> = plans.iter().map(|plan| plan.kind).collect();
+            let expected = if only.is_empty() { KINDS.into() } else { only.into_iter().collect() };
+            assert_eq!(kinds, expected, "{keys} keys");
+            assert!(plans.iter().all(|plan| plan.is_judgeable() && !plan.operations.is_empty()));
         }
     }
 

@@ -130,6 +130,8 @@ pub struct Parameters {
     pub generation_transactions: u64,
     /// `lists` only: how often there is which transaction.
     pub mix: Mix,
+    /// `lists` only: of which kinds transactions are, see [`KINDS`](crate::lists::KINDS); of all if none is named.
+    pub only: Vec<&'static str>,
     /// `counters` only: so many of a hundred transactions are about two counters.
     pub two_percent: u64,
     /// `hotspot` only: how many keys a transaction has, and where.
@@ -163,6 +165,7 @@ impl Parameters {
             judged: false,
             generation_transactions: 50,
             mix: Mix::Broad,
+            only: Vec::new(),
             two_percent: 0,
             hotspot: Hotspot::default(),
             shares: kind.mixes().first().copied().unwrap_or_default(),
@@ -248,12 +251,11 @@ impl Workload {
                 parameters.keys,
                 parameters.shares,
             )),
-            WorkloadKind::Lists => Shape::Lists(Lists::new(
-                parameters.keys,
-                parameters.popularity,
-                parameters.generation_transactions,
-                parameters.mix,
-            )),
+            WorkloadKind::Lists => {
+                let Parameters { keys, popularity, generation_transactions, mix, .. } = parameters;
+                let lists = Lists::new(keys, popularity, generation_transactions, mix);
+                Shape::Lists(lists.of_kinds(parameters.only.clone()))
+            }
         };
         Workload { parameters, shape }
     }
