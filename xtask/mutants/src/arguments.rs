@@ -18,6 +18,7 @@ Changes protocol crates, one line at a time, and counts which changes the tests 
   --changed [BASE]      mutants on lines that differ from BASE (default main); exit code 1 if one survives
   --only ID             one mutant, as reports name it; may be repeated; exit code 1 if one survives
   --seeds A..B          seeds of each system, both ends included (default 1..100)
+  --faults NAMES        the faults of these seeds, as quorate sim reads them (default all)
   --budget MINUTES      begin no further mutant after this time; what is known is kept, and the next run goes on
   --jobs N              programs at the same time (default: all processors)
   --fresh               forget what earlier runs have found
@@ -28,6 +29,7 @@ Examples:
   cargo xtask mutants --crate tapir --sample 150
   cargo xtask mutants --changed main
   cargo xtask mutants --only 3fa9c2d1b7 --seeds 1..1000
+  cargo xtask mutants --crate tapir --sample 60 --by simulator --faults swarm
 
 Exit codes: 0 done, 1 a mutant survives with --changed or --only, 2 wrong use, or nothing could be run.";
 
@@ -61,6 +63,8 @@ pub(crate) struct Arguments {
     pub(crate) changed: Option<String>,
     pub(crate) only: Vec<String>,
     pub(crate) seeds: RangeInclusive<u64>,
+    /// The faults of seeds, by name.
+    pub(crate) faults: String,
     pub(crate) budget: Option<Duration>,
     pub(crate) jobs: usize,
     pub(crate) fresh: bool,
@@ -81,6 +85,7 @@ impl Arguments {
             changed: None,
             only: Vec::new(),
             seeds: 1..=100,
+            faults: "all".to_owned(),
             budget: None,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             fresh: false,
@@ -103,6 +108,7 @@ impl Arguments {
                 "--seed" => arguments.seed = number(option, value()?)?,
                 "--only" => arguments.only.push(value()?.to_owned()),
                 "--seeds" => arguments.seeds = range(value()?)?,
+                "--faults" => arguments.faults = value()?.to_owned(),
                 "--budget" => arguments.budget = Some(Duration::from_secs(60 * number(option, value()?)?)),
                 "--jobs" => arguments.jobs = number(option, value()?)?.clamp(1, 256) as usize,
                 "--fresh" => arguments.fresh = true,
@@ -158,6 +164,10 @@ mod tests {
         assert_eq!(arguments.crates.iter().map(|target| target.name).collect::<Vec<_>>(), ["ir", "log"]);
         assert_eq!((arguments.by, arguments.sample, arguments.seeds), (By::Tests, Some(150), 5..=9));
         assert_eq!(arguments.budget, Some(Duration::from_secs(120)));
+        assert_eq!(
+            (arguments.faults.as_str(), parsed("--faults swarm").unwrap().faults),
+            ("all", "swarm".to_owned())
+        );
         assert_eq!(parsed("").unwrap().crates.len(), TARGETS.len());
     }
 

@@ -200,9 +200,9 @@ impl<'a> Run<'a> {
             if mutants.is_empty() || self.is_over() {
                 break;
             }
-            let seeds =
-                Seeds::noted(self.workspace, program, system, &self.arguments.seeds, self.arguments.jobs)?;
-            let verdicts = self.judged(target.name, system, &seeds.stamp, &mutants, &|mutant| {
+            let seeds = Seeds::noted(self.workspace, program, system, self.arguments)?;
+            let by = seeds.by();
+            let verdicts = self.judged(target.name, &by, &seeds.stamp, &mutants, &|mutant| {
                 seeds.judge(mutant.number, self.catalogue.first(mutant))
             })?;
             for (mutant, verdict) in verdicts {

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,14 +13,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arguments::Arguments;
 use crate::drive::in_parallel;
 use crate::process::{End, bounded, kill, run};
 use crate::results::Verdict;
 use crate::tests::stamp;
 use crate::workspace::{Workspace, known};
 
-/// The faults of a seed.
-const FAULTS: &str = "all";
+/// The faults that are not named where it is said what has noticed a mutant.
+const USUAL: &str = "all";
 
 /// A seed may take this much longer than without a mutant, and this time beside that.
 const FACTOR: u32 = 20;
@@ -52,6 +52,7 @@ pub(crate) struct Seeds {
     pub(crate) stamp: String,
     program: PathBuf,
     system: String,
+    faults: String,
     /// Shortest first.
     seeds: Vec<Seed>,
 }
@@ -65,10 +66,10 @@ impl Seeds {
         workspace: &Workspace,
         program: &Path,
         system: &str,
-        range: &RangeInclusive<u64>,
-        jobs: usize,
+        arguments: &Arguments,
     ) -> Result<Self, String> {
-        let file = format!("seeds-{system}.json");
+        let Arguments { seeds: range, faults, jobs, .. } = arguments;
+        let file = format!("seeds-{system}-{faults}.json");
         let stamp = format!("{} {}..{}", stamp(&[program.to_owned()]), range.start(), range.end());
         if let Ok(before) = serde_json::from_str::<Seeds>(&known(workspace, &file))
             && before.stamp == stamp
@@ -78,8 +79,9 @@ impl Seeds {
         let numbers: Vec<u64> = range.clone().collect();
         eprintln!("{system}: noting what {} seeds reach", numbers.len());
         let chunks: Vec<&[u64]> = numbers.chunks(TOGETHER).collect();
-        let ends =
-            in_parallel(&chunks, jobs, |chunk| run(command(program, system, "note", chunk), FIRST_MAX));
+        let ends = in_parallel(&chunks, *jobs, |chunk| {
+            run(command(program, system, faults, "note", chunk), FIRST_MAX)
+        });
         let mut seeds = Vec::new();
         for end in ends {
             let End::Exit { success: true, printed } = end? else {
@@ -97,10 +99,22 @@ impl Seeds {
             }
         }
         seeds.sort_by_key(|seed| (seed.millis, seed.number));
-        let seeds = Seeds { stamp, program: program.to_owned(), system: system.to_owned(), seeds };
+        let taken: u64 = seeds.iter().map(|seed| seed.millis).sum();
+        eprintln!("{system}: {} seeds under {faults} take {:.1} s", seeds.len(), taken as f64 / 1e3);
+        let (program, system, faults) = (program.to_owned(), system.to_owned(), faults.clone());
+        let seeds = Seeds { stamp, program, system, faults, seeds };
         let text = serde_json::to_string(&seeds).map_err(|error| error.to_string())?;
         fs::write(workspace.known.join(&file), text).map_err(|error| format!("{file}: {error}"))?;
         Ok(seeds)
+    }
+
+    /// The name of these seeds as judges, whichever of them there are.
+    pub(crate) fn by(&self) -> String {
+        if self.faults == USUAL {
+            self.system.clone()
+        } else {
+            format!("{} under {}", self.system, self.faults)
+        }
     }
 
     /// Puts a mutant before the seeds that reach its site.
@@ -113,7 +127,7 @@ impl Seeds {
             return Ok(Verdict::Unreached);
         }
         let numbers: Vec<u64> = reaching.iter().map(|seed| seed.number).collect();
-        let mut command = command(&self.program, &self.system, "judge", &numbers);
+        let mut command = command(&self.program, &self.system, &self.faults, "judge", &numbers);
         command.env("QUORATE_MUTANT", number.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", self.program.display()))?;
@@ -152,9 +166,9 @@ impl Seeds {
     }
 }
 
-fn command(program: &Path, system: &str, what: &str, seeds: &[u64]) -> Command {
+fn command(program: &Path, system: &str, faults: &str, what: &str, seeds: &[u64]) -> Command {
     let mut command = bounded(program, None);
-    command.args([system, what, FAULTS]).args(seeds.iter().map(u64::to_string)).env_remove("QUORATE_MUTANT");
+    command.args([system, what, faults]).args(seeds.iter().map(u64::to_string)).env_remove("QUORATE_MUTANT");
     command
 }
 
