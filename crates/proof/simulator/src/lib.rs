@@ -8,6 +8,7 @@
 //! | file | role |
 //! |---|---|
 //! | [`options`], [`scenario`] | what to simulate, and what a seed makes of it |
+//! | [`swarm`] | few features in each seed, and those frequent |
 //! | `modes` | limits that are as small as can be, and load without measure |
 //! | [`world`] | virtual time, network, clocks, processors, disks: knows no protocol |
 //! | [`calibrated`] | what work costs, as measured on real servers |
@@ -49,6 +50,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 mod site_loss;
+pub mod swarm;
 pub mod system;
 pub mod world;
 
@@ -57,7 +59,7 @@ pub use hunt::{Hunt, hunt};
 pub use invariants::Invariant;
 pub use listing::{Listed, ListedSystem, list_faults, list_plants, list_systems};
 pub use options::{Faults, Options, baseline_named, plant_named};
-pub use report::{Happened, Report, Sample, SeedReport, Violation};
+pub use report::{Configured, Happened, Report, Sample, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};
 pub use system::{Planted, SystemKind};
 pub use world::trace::TraceText;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::fault::Fault;
+use crate::options::Faults;
 use crate::system::{Planted, SystemKind};
 
 /// Something that can be named on the command line.
@@ -36,11 +37,13 @@ pub fn list_systems() -> Vec<ListedSystem> {
     SystemKind::all().map(listed).collect()
 }
 
-/// Every fault.
+/// Every fault, and the choice of a configuration, which stands for a few of them.
 pub fn list_faults() -> Vec<Listed> {
-    let listed =
-        |fault: Fault| Listed { id: fault.name(), isolation: "any", what: fault.what(), section: "" };
-    Fault::ALL.into_iter().map(listed).collect()
+    const SWARM: &str = "each seed draws a configuration: a few of these faults, each several times as frequent, a few kinds of transactions, \
+                         small worlds and limits, faults that wait for a moment, links that are starved";
+    let listed = |id, what| Listed { id, isolation: "any", what, section: "" };
+    let faults = Fault::ALL.into_iter().map(|fault| listed(fault.name(), fault.what()));
+    faults.chain([listed(Faults::SWARM, SWARM)]).collect()
 }
 
 /// Every bug that can be planted, each with the system whose seeds are hunted for it, or the first that can have it.
@@ -85,7 +88,8 @@ mod tests {
         assert_eq!(plants[0]["id"], "T1");
         assert_eq!(plants[0]["isolation"], "strict");
         assert!(plants[0]["section"].as_str().unwrap().starts_with("5."));
-        assert_eq!(list_faults().len(), Fault::ALL.len());
+        assert_eq!(list_faults().len(), Fault::ALL.len() + 1);
+        assert!(list_faults().iter().all(|listed| listed.id.parse::<Faults>().is_ok()));
         for listed in list_faults().into_iter().chain(list_plants()) {
             assert!(!listed.what.is_empty(), "{}", listed.id);
         }

@@ -17,8 +17,15 @@ pub enum Faults {
     None,
     /// Each seed draws some of all.
     All,
+    /// Each seed draws a configuration: few features, and those frequent (see [`swarm`](crate::swarm)).
+    Swarm,
     /// Each seed injects exactly these.
     Named(Vec<Fault>),
+}
+
+impl Faults {
+    /// The name of [`Faults::Swarm`].
+    pub const SWARM: &'static str = "swarm";
 }
 
 impl fmt::Display for Faults {
@@ -26,6 +33,7 @@ impl fmt::Display for Faults {
         match self {
             Faults::None => formatter.write_str("none"),
             Faults::All => formatter.write_str("all"),
+            Faults::Swarm => formatter.write_str(Faults::SWARM),
             Faults::Named(faults) => {
                 let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
                 formatter.write_str(&names.join(","))
@@ -37,11 +45,12 @@ impl fmt::Display for Faults {
 impl FromStr for Faults {
     type Err = UnknownName;
 
-    /// Reads `none`, `all` or names with commas between them.
+    /// Reads `none`, `all`, `swarm` or names with commas between them.
     fn from_str(names: &str) -> Result<Self, UnknownName> {
         match names {
             "none" => Ok(Faults::None),
             "all" => Ok(Faults::All),
+            Faults::SWARM => Ok(Faults::Swarm),
             _ => {
                 let mut faults: Vec<Fault> = names.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 faults.sort_unstable();
@@ -109,7 +118,7 @@ impl Options {
         let is_possible = |fault: &Fault| self.system.can_strike(*fault);
         match &self.faults {
             Faults::None => Vec::new(),
-            Faults::All => Fault::ALL.into_iter().filter(is_possible).collect(),
+            Faults::All | Faults::Swarm => Fault::ALL.into_iter().filter(is_possible).collect(),
             Faults::Named(faults) => faults.clone(),
         }
     }
@@ -171,9 +180,10 @@ mod tests {
     fn faults_are_read_as_users_write_them() {
         assert_eq!("none".parse(), Ok(Faults::None));
         assert_eq!("all".parse(), Ok(Faults::All));
+        assert_eq!("swarm".parse(), Ok(Faults::Swarm));
         let named = Faults::Named(vec![Fault::Loss, Fault::ClockSkew]);
         assert_eq!("clock-skew,loss,loss".parse(), Ok(named));
-        for names in ["none", "all", "loss,clock-skew"] {
+        for names in ["none", "all", "swarm", "loss,clock-skew"] {
             assert_eq!(names.parse::<Faults>().map(|faults| faults.to_string()), Ok(names.to_owned()));
         }
         assert!("loss,flood".parse::<Faults>().unwrap_err().to_string().contains("flood"));

@@ -59,6 +59,8 @@ pub struct Sample {
 pub struct SeedReport {
     /// The seed.
     pub seed: u64,
+    /// What it has drawn, in one line, where that is told of each seed.
+    pub configuration: Option<String>,
     /// What does not hold.
     pub broken: Vec<Broken>,
     /// Why its history shows too little, if it does.
@@ -129,6 +131,9 @@ pub struct Report {
     /// was found; under `valid` in how many there was none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub permitted: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What each seed has drawn, where that is told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub configurations: Vec<Configured>,
     /// What happened while faults struck and sessions ran that shows how much the system was put to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub happened: BTreeMap<String, Happened>,
@@ -136,6 +141,15 @@ pub struct Report {
     pub trace_hash: String,
     #[serde(skip)]
     hash: TraceHash,
+}
+
+/// What a seed has drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Configured {
+    /// The seed.
+    pub seed: u64,
+    /// The configuration, in one line.
+    pub configuration: String,
 }
 
 /// How often something has happened.
@@ -177,6 +191,11 @@ impl Report {
     /// Adds the next seed; `repeat` are the arguments that repeat it. Seeds are added in their order.
     pub fn add(&mut self, seed: &SeedReport, repeat: &str) {
         self.seeds += 1;
+        self.configurations.extend(
+            seed.configuration
+                .iter()
+                .map(|configuration| Configured { seed: seed.seed, configuration: configuration.clone() }),
+        );
         self.violations.extend(seed.broken.iter().map(|broken| Violation {
             seed: seed.seed,
             invariant: broken.invariant.id().to_owned(),
@@ -228,6 +247,12 @@ impl Report {
         self.trace_hash = self.hash.to_string();
     }
 
+    /// What a seed has drawn, where that is told.
+    pub fn configuration(&self, seed: u64) -> Option<&str> {
+        let configured = self.configurations.iter().find(|configured| configured.seed == seed);
+        configured.map(|configured| configured.configuration.as_str())
+    }
+
     /// True if every invariant holds for every seed, and enough of them show that.
     pub fn is_ok(&self) -> bool {
         self.violations.is_empty() && !self.shows_too_little()
@@ -259,6 +284,7 @@ mod tests {
         trace_hash.fold(seed);
         SeedReport {
             seed,
+            configuration: None,
             broken: Vec::new(),
             vacuous: None,
             evaluated: vec![Invariant::Isolation, Invariant::Liveness],

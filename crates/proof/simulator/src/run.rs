@@ -92,7 +92,8 @@ fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
 /// Runs a scenario that may be like that of no seed.
 pub fn run_scenario<S: System>(scenario: Scenario<S>, trace: Option<TraceText>) -> SeedRun {
     let seed = scenario.seed;
-    match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace, None).run())) {
+    let configuration = scenario.configuration();
+    let mut run = match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace, None).run())) {
         Ok(run) => run,
         Err(panic) => {
             let message = panic_message(panic.as_ref());
@@ -100,7 +101,9 @@ pub fn run_scenario<S: System>(scenario: Scenario<S>, trace: Option<TraceText>) 
             note(&mut report, Invariant::Sanity, invariants::machine_panicked(&message));
             SeedRun { report, history: Recorder::new() }
         }
-    }
+    };
+    run.report.configuration = configuration;
+    run
 }
 
 /// What a machine said when it panicked.
@@ -113,6 +116,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
 pub(crate) fn empty_report(seed: u64) -> SeedReport {
     SeedReport {
         seed,
+        configuration: None,
         broken: Vec::new(),
         vacuous: None,
         evaluated: Vec::new(),

@@ -17,6 +17,7 @@ use crate::clients::script::Scripted;
 use crate::fault::Fault;
 use crate::modes;
 use crate::options::{Faults, Options};
+use crate::swarm::Swarm;
 use crate::system::{SettingsOf, Sketch, System, can_strike};
 use crate::world::costs::{Batching, Costs, SyncTime};
 use crate::world::network::Misfortunes;
@@ -94,6 +95,8 @@ pub struct Scenario<S: System> {
     pub misfortunes: Misfortunes,
     /// The mean time between two strikes of one fault.
     pub strike_interval: Duration,
+    /// What makes few features frequent, if that is how the seed is run.
+    pub swarm: Option<Swarm>,
     /// True if clients are told which replicas are down.
     pub hints: bool,
     /// How long a server takes for each message and timer.
@@ -168,7 +171,8 @@ impl<S: System> Scenario<S> {
         if relays {
             set_apart(&mut site_delays);
         }
-        let faults = draw_faults::<S>(seed, &options.faults);
+        let swarm = (options.faults == Faults::Swarm).then(|| Swarm::draw::<S>(seed));
+        let faults = swarm.as_ref().map_or_else(|| draw_faults::<S>(seed, &options.faults), Swarm::faults);
         let has_spare = S::ISOLATION.has_homes() && faults.contains(&Fault::Membership);
         let server_nodes = server_nodes + if has_spare { sites } else { 0 };
         // The crash of the only replica loses its memory, and no keyspace promises otherwise.
@@ -220,6 +224,7 @@ impl<S: System> Scenario<S> {
             faults,
             misfortunes,
             strike_interval: Duration::from_millis(stream("strikes").between(600, 4_000)),
+            swarm: None,
             hints: stream("hints").chance(0.5),
             service_time: Duration::ZERO,
             settings,
@@ -237,6 +242,10 @@ impl<S: System> Scenario<S> {
         let is_asked = options.workload.is_some_and(WorkloadKind::needs_sets);
         if S::ISOLATION.stands_in_sites() && (may_draw || is_asked) {
             draw_network(options.workload, &mut scenario.workload, &mut stream("network"));
+        }
+        if let Some(swarm) = swarm {
+            swarm.apply(&mut scenario, &mut stream("swarm limits"));
+            scenario.swarm = Some(swarm);
         }
         modes::apply(&mut scenario, &mut stream("mode limits"));
         scenario
@@ -426,7 +435,7 @@ fn draw_site_delays(distance: Distance, sites: usize, random: &mut Random) -> Ve
     delays
 }
 
-/// Swarm testing: few faults at a time leave each room to show, and many together reach what none reaches alone.
+/// Few faults at a time leave each room to show, and many together reach what none reaches alone.
 fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
     let mut faults = draw_strikes::<S>(choice, &mut Random::stream(seed, "faults"));
     if *choice == Faults::All {
@@ -452,7 +461,8 @@ fn draw_strikes<S: System>(choice: &Faults, random: &mut Random) -> Vec<Fault> {
     };
     let striking = || Fault::ALL.into_iter().filter(is_drawn);
     match choice {
-        Faults::None => Vec::new(),
+        // A configuration names its own.
+        Faults::None | Faults::Swarm => Vec::new(),
         Faults::Named(faults) => faults.clone(),
         Faults::All if random.chance(0.3) => draw_conspiracy(random),
         Faults::All if random.chance(0.5) => {

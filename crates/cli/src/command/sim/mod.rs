@@ -34,6 +34,7 @@ use pins::Pins;
 #[command(after_help = "\
 Examples:
   quorate sim --seeds 1..2000 --faults all
+  quorate sim --seeds 1..2000 --faults swarm       few features in each seed, and those frequent
   quorate sim --seed 42 --trace trace.txt --history history.jsonl
   quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
   quorate sim --baseline txn-occ --seeds 1..200      a comparison system, under the same faults
@@ -65,7 +66,7 @@ pub(crate) struct SimArguments {
     /// Seeds A..B, both ends included.
     #[arg(long, value_name = "A..B", value_parser = inclusive_range, default_value = "1..20")]
     seeds: RangeInclusive<u64>,
-    /// Which faults: `none`, `all`, or names with commas between them. By default all; with --plants, those under which
+    /// Which faults: `none`, `all`, `swarm`, or names with commas between them. By default all; with --plants, those under which
     /// each bug shows soonest.
     #[arg(long)]
     faults: Option<Faults>,
@@ -289,6 +290,9 @@ fn summary(report: &Report) -> String {
             report.faults.iter().map(|(name, count)| format!("{name} {}", thousands(*count))).collect();
         text.push_str(&format!("\nfaults injected: {}", faults.join(", ")));
     }
+    if let ([configured], 1) = (&report.configurations[..], report.seeds) {
+        text.push_str(&format!("\nconfiguration: {}", configured.configuration));
+    }
     if !report.happened.is_empty() {
         let happened = |(what, happened): (&String, &Happened)| {
             format!("{what} {} times in {} seeds", thousands(happened.times), thousands(happened.seeds))
@@ -306,18 +310,22 @@ fn summary(report: &Report) -> String {
     }
     for violation in &report.violations {
         text.push_str(&format!(
-            "\n\nseed {} violates {}: {}\n  {}\n  repeat: quorate {}",
+            "\n\nseed {} violates {}: {}\n  {}{}\n  repeat: quorate {}",
             violation.seed,
             violation.invariant,
             violation.anomaly,
             violation.explain.replace('\n', "\n  "),
+            configuration(report, violation.seed),
             violation.repeat
         ));
     }
     for vacuous in &report.vacuous {
         text.push_str(&format!(
-            "\n\nseed {} shows too little: {}\n  repeat: quorate {}",
-            vacuous.seed, vacuous.explain, vacuous.repeat
+            "\n\nseed {} shows too little: {}{}\n  repeat: quorate {}",
+            vacuous.seed,
+            vacuous.explain,
+            configuration(report, vacuous.seed),
+            vacuous.repeat
         ));
     }
     if report.shows_too_little() {
@@ -327,6 +335,12 @@ fn summary(report: &Report) -> String {
         text.push_str("\nno invariant is violated");
     }
     text
+}
+
+/// A line about what a seed of several has drawn, where that is told.
+fn configuration(report: &Report, seed: u64) -> String {
+    let configuration = report.configuration(seed).filter(|_| report.seeds > 1);
+    configuration.map_or(String::new(), |configuration| format!("\n  configuration: {configuration}"))
 }
 
 /// In how many seeds each fault met each invariant that must hold under it.

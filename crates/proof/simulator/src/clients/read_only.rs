@@ -78,7 +78,8 @@ impl Clients {
             return is_read_only.then(|| ReadOnly::new(Freshness::Strict, true, false));
         }
         let inclination = if reads_keys { READ_ONLY_PROBABILITY } else { READ_ONLY_SCAN_PROBABILITY };
-        let is_inclined = self.random.chance(inclination);
+        let swarm = cluster.scenario.swarm.as_ref().and_then(|swarm| swarm.read_only);
+        let is_inclined = self.random.chance(swarm.unwrap_or(inclination));
         if audits || !is_inclined || !is_read_only {
             return None;
         }

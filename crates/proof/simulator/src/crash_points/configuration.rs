@@ -216,6 +216,7 @@ impl Configuration {
             faults: Vec::new(),
             misfortunes: Misfortunes::default(),
             strike_interval: Duration::from_secs(3_600),
+            swarm: None,
             hints: false,
             service_time: Duration::ZERO,
             settings: S::settings_for_crashes(&sketch, self.collects),

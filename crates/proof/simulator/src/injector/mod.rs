@@ -10,7 +10,9 @@
 //! | `processes` | crashes, restarts, pauses |
 //! | `disks` | what goes wrong with disks |
 //! | `recoveries` | what goes wrong while others settle a transaction; view changes for no reason |
+//! | `aims` | which node a fault strikes that waits for a moment; which links are starved |
 
+mod aims;
 mod clocks;
 mod disks;
 mod links;
@@ -84,6 +86,18 @@ pub enum Step {
         /// How often one is looked for.
         left: u32,
     },
+    /// A node that is at what faults are aimed at is looked for.
+    Aim {
+        /// What is to strike it.
+        fault: Fault,
+        /// How often one is looked for.
+        left: u32,
+    },
+    /// Other links are starved than before.
+    Starve {
+        /// How often they still change.
+        left: u32,
+    },
 }
 
 /// How an effect of a fault ends.
@@ -134,6 +148,8 @@ pub struct Injector<S: System> {
     far: Vec<(usize, i64)>,
     /// Before that no further clock leaps: what the last one has read may still be on its way.
     next_leap: Instant,
+    /// How long outages last, as a share of the usual.
+    brevity: f64,
     hostile: S::Hostile,
 }
 
@@ -151,7 +167,9 @@ impl<S: System> Injector<S> {
             overlapped: [false; Fault::ALL.len()],
             far: Vec::new(),
             next_leap: Instant::START,
+            brevity: cluster.scenario.swarm.as_ref().map_or(1.0, |swarm| swarm.brevity),
         };
+        injector.begin_to_starve(cluster);
         cluster.world.network().misfortunes = cluster.scenario.misfortunes;
         for fault in cluster.scenario.faults.clone() {
             match fault {
@@ -207,6 +225,9 @@ impl<S: System> Injector<S> {
             _ => 1.0,
         };
         let interval = cluster.scenario.strike_interval.mul_f64(share * (0.1 + 1.9 * self.random.unit()));
+        let swarm = cluster.scenario.swarm.as_ref();
+        let interval =
+            swarm.map_or(interval, |swarm| swarm.interval(fault, interval, cluster.scenario.round_trip()));
         cluster.world.set_alarm(not_before + interval, Alarm::Strike(Strike::Hit(fault)));
     }
 
@@ -216,9 +237,19 @@ impl<S: System> Injector<S> {
             Strike::Hit(_) | Strike::Follow(_) | Strike::Next(_) if !self.active => None,
             Strike::Hit(fault) => {
                 self.schedule(cluster, fault, Duration::ZERO);
+                if self.waits_for_its_moment(fault, cluster) {
+                    return None;
+                }
                 self.hit_and_note(fault, cluster, open)
             }
             Strike::Follow(fault) => self.hit_and_note(fault, cluster, open),
+            Strike::Next(Step::Aim { fault, left }) => {
+                if self.aims(fault, left, cluster) {
+                    self.hit_and_note(fault, cluster, open)
+                } else {
+                    None
+                }
+            }
             Strike::Next(step) => self.step(step, cluster, open),
             Strike::End(ending) => self.end(ending, cluster),
         }
@@ -244,6 +275,7 @@ impl<S: System> Injector<S> {
         let clients = cluster.scenario.clients;
         let node = self.random.index(servers + clients);
         let server = self.random.index(servers);
+        let (node, server) = self.aimed_at(cluster).map_or((node, server), |aimed| (aimed, aimed));
         let struck = match fault {
             Fault::DelaySpikes => self.spike(cluster, node),
             Fault::Partitions => self.partition(cluster, node),
@@ -282,7 +314,11 @@ impl<S: System> Injector<S> {
             }
             Fault::RecoveryCrashes => return (false, Some(self.begin_hunt(cluster))),
             Fault::RecoveryDuels => self.await_duel(cluster, 40),
-            Fault::Pauses => self.pause(cluster, node, Duration::from_millis(20), Duration::from_secs(4)),
+            Fault::Pauses => {
+                let [low, high] =
+                    [20, 4_000].map(|millis| Duration::from_millis(millis).mul_f64(self.brevity));
+                self.pause(cluster, node, low, high)
+            }
             Fault::LongPauses => {
                 let timeout = S::recovery_timeout(&cluster.scenario.settings);
                 self.pause(cluster, node, timeout, 3 * timeout)
@@ -333,6 +369,11 @@ impl<S: System> Injector<S> {
             Step::StopInTurn(node) => self.stop_in_turn(cluster, node).then_some(Fault::RollingRestarts),
             Step::Hunt { left } => self.hunt(cluster, left).then_some(Fault::RecoveryCrashes),
             Step::Duel { left } => self.await_duel(cluster, left).then_some(Fault::RecoveryDuels),
+            Step::Starve { left } => {
+                self.go_on_starving(cluster, left);
+                None
+            }
+            Step::Aim { .. } => None,
         };
         if let Some(fault) = struck {
             self.note(fault, open);
@@ -380,6 +421,7 @@ impl<S: System> Injector<S> {
         ending: Ending,
     ) -> bool {
         let after = self.duration(Duration::from_millis(low_millis), Duration::from_millis(high_millis));
+        let after = if self.brevity < 1.0 { after.mul_f64(self.brevity) } else { after };
         cluster.world.set_alarm(after, Alarm::Strike(Strike::End(ending)));
         true
     }

@@ -52,6 +52,8 @@ pub struct Network {
     cuts: Vec<u32>,
     /// By how much what a node sends is delayed.
     spikes: Vec<Duration>,
+    /// By how much each link is delayed that others are preferred to, by sender and receiver.
+    starved: Vec<Duration>,
     /// True if nothing is lost or overtaken between machines of one node.
     keeps_order_within_nodes: bool,
     random: Random,
@@ -78,6 +80,7 @@ impl Network {
             misfortunes: Misfortunes::default(),
             cuts: vec![0; nodes * nodes],
             spikes: vec![Duration::ZERO; nodes],
+            starved: vec![Duration::ZERO; nodes * nodes],
             keeps_order_within_nodes: false,
             random,
             injected: FaultCounts::default(),
@@ -145,11 +148,20 @@ impl Network {
         self.spikes[node] = extra;
     }
 
+    /// From now on these links take so much longer, each from a sender to a receiver, and no others do.
+    pub fn starve(&mut self, links: impl IntoIterator<Item = (usize, usize)>, extra: Duration) {
+        self.starved.fill(Duration::ZERO);
+        for (from, to) in links {
+            self.starved[from * self.nodes + to] = extra;
+        }
+    }
+
     /// From now on nothing goes wrong. What is late already stays late.
     pub fn heal(&mut self) {
         self.misfortunes = Misfortunes::default();
         self.cuts.fill(0);
         self.spikes.fill(Duration::ZERO);
+        self.starved.fill(Duration::ZERO);
     }
 
     /// Draws the fate of one message.
@@ -195,7 +207,7 @@ impl Network {
     }
 
     fn draw_delay(&mut self, from: usize, to: usize) -> Duration {
-        let delay = self.delay(from, to) + self.spikes[from];
+        let delay = self.delay(from, to) + self.spikes[from] + self.starved[from * self.nodes + to];
         delay.mul_f64(1.0 + self.jitter * self.random.unit()) + Duration::from_nanos(self.random.below(1_000))
     }
 }
@@ -289,6 +301,19 @@ mod tests {
         network.set_spike(0, Duration::from_secs(1));
         assert!(network.route(0, 1).first.unwrap() > Duration::from_secs(1));
         assert!(network.route(1, 0).first.unwrap() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn starved_links_are_slow_until_others_are_starved() {
+        let mut network = network(Misfortunes::default());
+        let is_slow =
+            |network: &mut Network, from, to| network.route(from, to).first.unwrap() > Duration::from_secs(1);
+        network.starve([(0, 1), (2, 1)], Duration::from_secs(1));
+        assert!(is_slow(&mut network, 0, 1) && is_slow(&mut network, 2, 1) && !is_slow(&mut network, 1, 0));
+        network.starve([(1, 0)], Duration::from_secs(1));
+        assert!(!is_slow(&mut network, 0, 1) && is_slow(&mut network, 1, 0));
+        network.heal();
+        assert!(!is_slow(&mut network, 1, 0));
     }
 
     #[test]
