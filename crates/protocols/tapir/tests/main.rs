@@ -8,6 +8,7 @@ mod held_reads;
 mod late_recovery;
 mod paper;
 mod readers;
+mod reading;
 mod recovery;
 mod scripts;
 mod shortening;

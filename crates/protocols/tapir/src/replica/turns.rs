@@ -581,6 +581,184 @@ mod tests {
         assert!(replica.turns.lines.is_empty());
     }
 
+    /// For each client, the time until which it is its turn, if it prepares after so many milliseconds and writes nothing.
+    fn limits(turns_took: &[u64]) -> Vec<Duration> {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        for client in 0..=turns_took.len() as u64 {
+            assert!(replica.reads(0, client));
+        }
+        replica.pending = false;
+        assert!(replica.answered(0).is_empty());
+        let (mut now, mut limits) = (10, Vec::new());
+        for (client, took) in turns_took.iter().enumerate() {
+            let client = client as u64;
+            assert_eq!(replica.answered(now), [client]);
+            limits.push(replica.turns.wakes_at().expect("another waits") - at(now));
+            now += took;
+            if at(now) < at(now - took) + limits[limits.len() - 1] {
+                replica.turns.on_prepare(transaction(client), &key(), false, at(now));
+            }
+        }
+        limits
+    }
+
+    #[test]
+    fn a_turn_may_take_four_times_as_long_as_the_last_ones_within_bounds() {
+        let micros = |limits: Vec<Duration>| limits.iter().map(Duration::as_micros).collect::<Vec<_>>();
+        assert_eq!(micros(limits(&[8, 8, 8, 8])), [300_000, 266_500, 237_187, 211_539]);
+        assert_eq!(*limits(&[0; 40]).last().unwrap(), TURN_MIN);
+        let with_slow_ones: Vec<u64> = [0; 40].into_iter().chain([5, 5, 5]).collect();
+        let grown = limits(&with_slow_ones);
+        assert_eq!(micros(grown[40..].to_vec())[0], 5_000);
+        assert!(grown[42] > TURN_MIN, "turns that nobody used have taken time too: {:?}", &grown[40..]);
+        assert_eq!(micros(limits(&[300, 300, 0])), [300_000, 300_000, 300_000], "none takes longer");
+    }
+
+    #[test]
+    fn a_gap_is_as_long_as_an_outcome_takes_while_writers_come_from_elsewhere() {
+        const TOOK: u64 = 20;
+        /// After a writer from elsewhere at 0, and turns from `start` on that all lead to writes: when the last ended.
+        fn after_a_streak(start: u64) -> (Fixture, u64) {
+            let mut replica = Fixture::new();
+            replica.pending = true;
+            assert!(replica.reads(0, 99));
+            replica.prepares(0, 98);
+            for client in 1..=20 {
+                assert!(replica.reads(start, client));
+            }
+            replica.pending = false;
+            assert!(replica.answered(start).is_empty());
+            let mut now = start + 10;
+            for client in 1..=u64::from(STREAK_MAX) {
+                assert_eq!(replica.answered(now), [client]);
+                replica.prepares(now + 1, client);
+                assert!(replica.answered(now + 1).is_empty());
+                now += 1 + TOOK;
+                replica.pending = false;
+            }
+            (replica, now)
+        }
+        let next = u64::from(STREAK_MAX) + 1;
+        let (mut replica, ended) = after_a_streak(3_000);
+        assert!(replica.answered(ended).is_empty());
+        assert_eq!(replica.turns.wakes_at(), Some(at(ended + TOOK)));
+        assert!(replica.answered(ended + TOOK - 1).is_empty());
+        assert_eq!(replica.answered(ended + TOOK), [next]);
+        replica.prepares(ended + TOOK, next);
+        assert!(replica.answered(ended + TOOK).is_empty());
+        replica.pending = false;
+        assert_eq!(replica.answered(ended + 3 * TOOK), [next + 1], "another streak begins");
+
+        let remembered = ELSEWHERE_REMEMBERED.as_millis() as u64;
+        let (mut replica, ended) = after_a_streak(remembered);
+        assert_eq!(replica.answered(ended), [next], "no writer has come from elsewhere for long");
+
+        let (mut replica, ended) = after_a_streak(remembered - 10 - 8 * (1 + TOOK) - 5);
+        assert!(ended < remembered && replica.answered(ended).is_empty());
+        let looked_at =
+            |replica: &mut Fixture, now| replica.turns.take(|_| false, at(now), Duration::from_secs(2)).len();
+        assert_eq!(looked_at(&mut replica, remembered - 1), 0);
+        assert_eq!(
+            looked_at(&mut replica, remembered),
+            1,
+            "the last from elsewhere is forgotten within the gap"
+        );
+    }
+
+    /// Reads of further keys, and further reads of a key, are answered at once.
+    #[test]
+    fn there_are_so_many_lines_and_each_is_so_long() {
+        let mut turns = Turns::default();
+        let from = Address::Client(ClientId(1));
+        let mut joins = |name: String, client: u64, now| {
+            let waits = turns.join(from, transaction(client), &Key::from(name), true, at(now));
+            (waits, turns.waiting, turns.len())
+        };
+        for client in 1..=WAITING_MAX as u64 {
+            assert_eq!(joins("long".to_owned(), client, 0), (true, client as usize, 1));
+        }
+        assert_eq!(joins("long".to_owned(), 0, 0), (false, WAITING_MAX, 1));
+        assert_eq!(joins("long".to_owned(), 5, 0), (true, WAITING_MAX, 1), "it waits already");
+        for line in 2..=LINES_MAX {
+            assert_eq!(joins(format!("k{line}"), 1, 0), (true, WAITING_MAX + line - 1, line));
+        }
+        let all = WAITING_MAX + LINES_MAX - 1;
+        assert_eq!(joins("one more".to_owned(), 1, 0), (false, all, LINES_MAX));
+        assert_eq!(joins("k9".to_owned(), 2, 0), (true, all + 1, LINES_MAX));
+        assert!(!turns.is_empty());
+        turns.clear();
+        assert!(turns.is_empty() && turns.len() == 0);
+    }
+
+    #[test]
+    fn a_key_stays_contended_for_a_while_after_it_was_used() {
+        let remembered = REMEMBERED.as_millis() as u64;
+        /// A line of which the last read was answered at 110.
+        fn used() -> Fixture {
+            let mut replica = Fixture::new();
+            replica.pending = true;
+            assert!(replica.reads(0, 1));
+            replica.pending = false;
+            assert!(replica.answered(100).is_empty());
+            assert_eq!(replica.answered(110), [1]);
+            replica
+        }
+        assert!(used().reads(110 + remembered - 1, 2));
+        assert!(!used().reads(110 + remembered, 2));
+        let mut replica = used();
+        replica.prepares(500, 9);
+        assert!(replica.answered(700).is_empty(), "somebody is about to write it");
+        replica.pending = false;
+        assert!(replica.reads(700 + remembered - 1, 2));
+        let mut replica = used();
+        replica.turns.on_prepare(transaction(1), &key(), false, at(200));
+        assert!(replica.reads(200 + remembered - 1, 2), "a prepare that only reads uses it too");
+    }
+
+    #[test]
+    fn a_line_is_kept_while_somebody_waits_and_as_long_as_others_may_come() {
+        let kept = ELSEWHERE_REMEMBERED.as_millis() as u64;
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 1));
+        replica.turns.sweep(at(60_000));
+        assert_eq!(replica.turns.len(), 1);
+        assert!(replica.reads(60_000, 1));
+        replica.pending = false;
+        assert!(replica.answered(60_000).is_empty());
+        assert_eq!(replica.answered(60_010), [1]);
+        replica.turns.sweep(at(60_010 + kept - 1));
+        assert_eq!(replica.turns.len(), 1);
+        replica.turns.sweep(at(60_010 + kept));
+        assert_eq!(replica.turns.len(), 0);
+    }
+
+    /// It may have missed when the write ended, between two looks at the line.
+    #[test]
+    fn the_heels_begin_when_a_read_finds_the_key_free() {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 1));
+        replica.pending = false;
+        assert!(replica.reads(50, 2));
+        assert!(replica.answered(55).is_empty());
+        assert_eq!(replica.turns.wakes_at(), Some(at(60)));
+        assert_eq!(replica.answered(60), [1]);
+    }
+
+    #[test]
+    fn only_writes_of_keys_with_a_line_are_looked_at() {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 1));
+        assert!(replica.answered(0).is_empty());
+        replica.turns.note_change(&writes(&Key::from("other")));
+        assert!(replica.turns.stirred.is_empty());
+        replica.turns.on_prepare(transaction(9), &Key::from("other"), true, at(0));
+        assert!(replica.turns.stirred.is_empty() && replica.turns.len() == 1);
+    }
+
     /// Joins, prepares, outcomes and sweeps at random: who is answered and when the next is, is what it would be if every
     /// line were looked at every time.
     #[test]
