@@ -6,12 +6,12 @@ use quorate_granola::{
     ReplicaEvent, Reply, Request, Vote,
 };
 
-pub(super) fn transaction(id: TransactionId) -> String {
+pub(crate) fn transaction(id: TransactionId) -> String {
     let attempt = if id.attempt > 0 { format!("/{}", id.attempt) } else { String::new() };
     format!("c{}.{}{attempt}", id.client.0, id.sequence)
 }
 
-pub(super) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
@@ -50,7 +50,7 @@ fn ending(ending: &Ending) -> String {
     }
 }
 
-pub(super) fn outcome(outcome: &Outcome) -> String {
+pub(crate) fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Committed { timestamp, answer: told } => {
             format!("committed at {}: {}", at(*timestamp), answer(told))
@@ -60,7 +60,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
     }
 }
 
-pub(super) fn entry(entry: &Entry) -> String {
+pub(crate) fn entry(entry: &Entry) -> String {
     let mut words = Vec::new();
     for Final { transaction: id, ending: fate } in &entry.finals {
         words.push(format!("{} {}", transaction(*id), ending(fate)));
@@ -83,7 +83,7 @@ pub(super) fn entry(entry: &Entry) -> String {
     words.join(", ")
 }
 
-pub(super) fn message(message: &Message) -> String {
+pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Request(Request { transaction: id, participants, operation, class, high, .. }) => {
             let verb = match class {
@@ -148,14 +148,14 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
-pub(super) fn replica_event(event: &ReplicaEvent) -> String {
+pub(crate) fn replica_event(event: &ReplicaEvent) -> String {
     match event {
         ReplicaEvent::Leading { view } => format!("leads {view}"),
         ReplicaEvent::Deposed => "is deposed".to_owned(),
     }
 }
 
-pub(super) fn event(event: &Event) -> String {
+pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Outdated { keyspace } => format!("{keyspace} has changed"),
         Event::Finished { transaction: id, result: Ok(executed) } => {
@@ -189,7 +189,7 @@ pub(super) fn event(event: &Event) -> String {
     }
 }
 
-pub(super) fn pending(pending: &Pending) -> String {
+pub(crate) fn pending(pending: &Pending) -> String {
     let is_final = if pending.is_final { "final" } else { "proposed" };
     format!(
         "pending {} {is_final} at {}",
@@ -198,6 +198,6 @@ pub(super) fn pending(pending: &Pending) -> String {
     )
 }
 
-pub(super) fn ended(id: TransactionId, ended: &Ended) -> String {
+pub(crate) fn ended(id: TransactionId, ended: &Ended) -> String {
     format!("{} {}", transaction(id), outcome(&ended.outcome))
 }

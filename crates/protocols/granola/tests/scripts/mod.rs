@@ -20,7 +20,7 @@
 //! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
 //! | `show WHO`, `waiting WHO`, `reads WHO` | what a replica holds; how many requests wait there; how often it has executed reads |
 
-mod describe;
+pub(crate) mod describe;
 pub(crate) mod world;
 
 use quorate_granola::{Plant, Rules};
