@@ -2,7 +2,9 @@
 //!
 //! Scripts tell what a cluster does, where a question that is asked once too often is answered all the same. Here it is one line more.
 
+mod held;
 mod hub;
+mod shard;
 mod strangers;
 
 use std::collections::BTreeMap;
