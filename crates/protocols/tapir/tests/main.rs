@@ -11,6 +11,7 @@ mod readers;
 mod reading;
 mod recovery;
 mod scripts;
+mod searching;
 mod shortening;
 mod sweeping;
 mod telling;
