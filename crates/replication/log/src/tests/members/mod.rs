@@ -6,6 +6,7 @@ mod epochs;
 mod hosting;
 pub(super) mod list;
 mod losses;
+mod verifying;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
