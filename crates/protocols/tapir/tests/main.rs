@@ -5,6 +5,7 @@ mod epochs;
 mod execution;
 mod floors;
 mod held_reads;
+mod hosting;
 mod late_recovery;
 mod paper;
 mod readers;
