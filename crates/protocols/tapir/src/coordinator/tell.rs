@@ -234,7 +234,6 @@ impl Coordinator {
             telling.resend_after = (telling.resend_after * 2).min(resend_timeout * 8);
             telling.repeat(id, outbox);
         }
-        let next = telling.sent_at + telling.resend_after;
-        Some(if context.now < abandon_at { next.min(abandon_at) } else { next })
+        Some((telling.sent_at + telling.resend_after).min(abandon_at))
     }
 }
