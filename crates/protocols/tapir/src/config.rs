@@ -158,3 +158,46 @@ impl CoordinatorConfig {
 /// By default the same at replicas and clients: far more than clocks differ, so that it is not met, and short enough for
 /// outcomes to be kept for as long.
 const RETRY_SPAN: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ReplicaIndex, ShardId};
+
+    use super::*;
+
+    /// Operators plan by them, and the two sides go by some of them together.
+    #[test]
+    fn defaults_change_knowingly() {
+        let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        let config = ReplicaConfig::new(replica, GroupSize::new(3).unwrap(), Boot::Initialise);
+        let millis = [
+            (config.timestamp_ahead_max, 60_000),
+            (config.retry_span, 120_000),
+            (config.recovery_timeout, 2_000),
+            (config.view_change_timeout, 1_000),
+            (config.checkpoint_interval, 5_000),
+            (config.checkpoint_lag, 10_000),
+            (config.checkpoint_lag_min, 1_000),
+            (config.deadline_ahead_max, 500),
+            (config.prepare_wait_max, 1_000),
+        ];
+        assert_eq!(millis.map(|(time, _)| time.as_millis()), millis.map(|(_, millis)| millis));
+        assert_eq!((config.page_bytes_max, config.checkpoint_bytes_max), (4 << 20, 32 << 20));
+        assert_eq!((config.scan_page_max, config.checkpoint_page_max), (1_000, 4_096));
+        assert_eq!(config.snapshot_records_min, 100_000);
+        let config = CoordinatorConfig::new(ClientId(1));
+        let millis = [
+            (config.retry_ahead, 0),
+            (config.read_timeout, 500),
+            (config.fast_path_timeout, 500),
+            (config.resend_timeout, 1_000),
+            (config.abandon_after, 10_000),
+            (config.retry_span, 120_000),
+            (config.far_round_trip, 5),
+        ];
+        assert_eq!(millis.map(|(time, _)| time.as_millis()), millis.map(|(_, millis)| millis));
+        assert_eq!((config.decision_resends_max, config.retries_max, config.scan_page_max), (4, 10, 1_000));
+        assert_eq!((config.read_only_attempts_max, config.deadlines, config.reads_in_turn), (3, true, true));
+        assert_eq!((READ_PROMISE_AHEAD.as_millis(), RETRY_AHEAD_MAX.as_millis()), (50, 10_000));
+    }
+}

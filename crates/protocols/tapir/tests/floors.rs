@@ -449,3 +449,91 @@ fn a_search_that_takes_too_long_is_begun_anew_with_a_later_floor() {
     let again = asked_at_sweep(&mut leader);
     assert_eq!(again, [1, 2].map(|index| (index, BELOW.micros + 500_000)));
 }
+
+/// The replicas of the other participant that are asked, and how many others are asked to recover something.
+fn asked_elsewhere(said: &[(Address, Message)]) -> (Vec<u8>, usize) {
+    let asked = |(to, message): &(Address, Message)| match (to, message) {
+        (Address::Replica(to), Message::AreDecided { .. }) if to.shard == ShardId(2) => Some(to.index.0),
+        _ => None,
+    };
+    let recovers = said.iter().filter(|(_, message)| matches!(message, Message::Recover { .. })).count();
+    (said.iter().filter_map(asked).collect(), recovers)
+}
+
+fn nonce_of(said: &[(Address, Message)]) -> Option<u64> {
+    said.iter().find_map(|(_, message)| match message {
+        Message::AreDecided { nonce, .. } => Some(*nonce),
+        _ => None,
+    })
+}
+
+/// A leader that asks the other participant whether it knows a commit.
+fn asking() -> (Leader, u64) {
+    let mut leader = Leader::new(3);
+    leader.commits(5, &[1, 2]);
+    leader.looks();
+    leader.is_told(1, &[5], &[]);
+    let said = leader.is_told(2, &[5], &[]);
+    assert_eq!(asked_elsewhere(&said).0, [0, 1, 2]);
+    let nonce = nonce_of(&said).unwrap();
+    (leader, nonce)
+}
+
+#[test]
+fn another_participant_is_asked_again_as_far_as_it_has_not_answered_for_all() {
+    let (mut leader, nonce) = asking();
+    let sweep = |leader: &mut Leader| asked_elsewhere(&leader.step(Input::Timer(ReplicaTimer::Sweep)));
+    assert_eq!(sweep(&mut leader), (vec![0, 1, 2], 0), "nobody has answered");
+    leader.is_answered(0, nonce, 0);
+    assert_eq!(sweep(&mut leader), (vec![1, 2], 0));
+    let lacking = Message::AreDecidedReply { nonce, view: View(0), missing: vec![id(5)] };
+    leader.hears(member(2, 1), lacking);
+    assert_eq!(sweep(&mut leader), (vec![1, 2], 1), "a majority has answered, and does not know it");
+    assert!(!has_chosen(&leader.is_answered(1, nonce + 1, 0)), "another question");
+    assert!(!has_chosen(&leader.is_answered(7, nonce, 0)), "no member");
+    assert!(has_chosen(&leader.is_answered(1, nonce, 0)), "now it does");
+    assert_eq!(sweep(&mut leader), (vec![], 0));
+}
+
+/// What was confirmed of the others stays; what came late is asked about.
+#[test]
+fn a_commit_that_comes_late_is_asked_about_in_another_question() {
+    let (mut leader, nonce) = asking();
+    leader.commits(3, &[1, 2]);
+    for index in [1, 2] {
+        let reply = Message::GatherReply {
+            view: View(0),
+            below: BELOW,
+            from: (cursor(3).0, TransactionId::default()),
+            executed: vec![cursor(3), cursor(5)],
+            open: Vec::new(),
+            next: None,
+        };
+        leader.step(Input::Timer(ReplicaTimer::Sweep));
+        let said = leader.hears(member(1, index), reply);
+        assert!(!has_chosen(&said));
+        if index == 2 {
+            let later = nonce_of(&said).expect("the other participant is asked anew");
+            assert!(later > nonce);
+            assert!(!has_chosen(&leader.is_answered(0, nonce, 0)), "an answer to the question before");
+            leader.is_answered(1, later, 0);
+            assert!(has_chosen(&leader.is_answered(2, later, 0)));
+        }
+    }
+}
+
+/// It has missed how the transaction ended, and comes back current by a view change.
+#[test]
+fn a_replica_that_holds_what_everybody_has_forgotten_is_behind() {
+    let leaves = |prepares: bool| {
+        let mut replica = Leader::new(3);
+        if prepares {
+            replica.prepares(5);
+        }
+        replica.hears(member(1, 1), Message::Forgotten { transaction: id(5) });
+        replica.now = replica.now + Duration::from_secs(100);
+        let said = replica.step(Input::Timer(ReplicaTimer::Sweep));
+        said.iter().any(|(_, message)| matches!(message, Message::Ir(Ir::StartViewChange { .. })))
+    };
+    assert_eq!([true, false].map(leaves), [true, false]);
+}

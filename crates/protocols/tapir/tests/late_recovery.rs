@@ -403,6 +403,7 @@ fn a_client_is_believed_about_its_own_transactions_and_not_about_the_future() {
         (own, abort(far), false),
         (stranger, abort(TIMESTAMP), false),
         (own, commit(TIMESTAMP, TIMESTAMP), true),
+        (own, commit(TIMESTAMP, at(1_000 + ahead)), true),
         (own, commit(far, far), false),
         (own, commit(TIMESTAMP, far), false),
         (own, commit(elses, elses), false),

@@ -1,6 +1,7 @@
 //! Golden scripts: the protocol as stories, message by message, and the claims of the paper one by one.
 
 mod bounds;
+mod client;
 mod epochs;
 mod execution;
 mod floors;
@@ -9,7 +10,6 @@ mod hosting;
 mod late_recovery;
 mod paper;
 mod readers;
-mod reading;
 mod recovery;
 mod scripts;
 mod searching;

@@ -236,3 +236,35 @@ fn nobody_waits_for_a_time_that_half_a_recovery_is_shorter_than() {
     assert!(!waits(CLIENT, 2, 51), "what another client says in its name is in nobody's way");
     assert!(waits(CLIENT, 3, 50));
 }
+
+/// Its answer would be a promise about keys that others hold.
+#[test]
+fn a_replica_reads_only_keys_of_its_own_shard() {
+    let shards = quorate_core::hosted::Shards { first: ShardId(1), count: 2 };
+    let mut replica = Replica::restore(ReplicaConfig { shards: Some(shards), ..replica_config() }, []);
+    let of = |shard: u32| {
+        let name = (0..100)
+            .map(|number| format!("k{number}"))
+            .find(|name| shards.holds(ShardId(shard), name.as_bytes()));
+        Key::from(name.unwrap())
+    };
+    let reads = |keys: Vec<Key>| {
+        let (transaction, in_turn) = (TRANSACTION, false);
+        let timestamp = Timestamp { micros: 900, client: CLIENT };
+        let validated = Message::ReadValidated { transaction, keys: keys.clone() };
+        [Message::QuorumRead { transaction, round: 1, timestamp, keys, in_turn }, validated]
+    };
+    for (keys, answers) in [
+        (vec![of(1)], true),
+        (vec![of(2)], false),
+        (vec![of(1), of(2)], false),
+        (vec![of(2), of(1)], false),
+        (vec![of(1); quorate_core::transaction::TRANSACTION_ENTRIES_MAX], true),
+        (vec![of(1); quorate_core::transaction::TRANSACTION_ENTRIES_MAX + 1], false),
+    ] {
+        for read in reads(keys.clone()) {
+            let told = hears(&mut replica, read);
+            assert_eq!(!told.is_empty(), answers, "{} keys: {told:?}", keys.len());
+        }
+    }
+}

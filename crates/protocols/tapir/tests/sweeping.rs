@@ -153,3 +153,37 @@ fn only_requests_that_need_a_view_wait_for_one() {
     let read = Message::Read { transaction: transaction(1), key: Key::from("k") };
     assert_eq!(answers(sweeper.hears(CLIENT, read)), 0, "it may have missed a write");
 }
+
+/// It was asked under the membership before, by a client that has asked others since.
+#[test]
+fn what_waits_for_a_view_is_forgotten_with_the_epoch() {
+    let mut sweeper = Sweeper::new();
+    sweeper.hears(replica_id(1), Message::Ir(Ir::StartViewChange { view: View(1) }));
+    let read = Message::Read { transaction: transaction(1), key: Key::from("k") };
+    sweeper.hears(CLIENT, read);
+    assert_eq!(sweeper.replica.status(), Status::ViewChanging);
+    let groups = quorate_core::Groups::new(GroupSize::new(3).unwrap());
+    let other = quorate_core::Members::new([0, 1, 3].map(ReplicaIndex).to_vec()).unwrap();
+    let next = groups.next([(ShardId(2), other)]);
+    let epoch = next.epoch;
+    sweeper.steps(Input::Command(quorate_tapir::ReplicaCommand::ChangeGroups(next)));
+    let start = Ir::StartView {
+        view: View(1),
+        since: None,
+        part: quorate_ir::Part::WHOLE,
+        page: quorate_ir::RecordPage::default(),
+        outline: quorate_ir::Outline::default(),
+        supplement: Default::default(),
+        floor: None,
+        state: None,
+        state_to: None,
+    };
+    let input = Input::Message { from: replica_id(1).into(), epoch, message: Message::Ir(start) };
+    let mut outbox = sweeper.steps(input);
+    assert_eq!(sweeper.replica.status(), Status::Normal);
+    let answered = outbox.drain().any(|effect| match effect {
+        Effect::Send { to, .. } | Effect::SendUnordered { to, .. } => to == Address::Client(CLIENT),
+        _ => false,
+    });
+    assert!(!answered);
+}

@@ -117,6 +117,17 @@ mod tests {
     }
 
     #[test]
+    fn only_so_many_missing_versions_are_noted() {
+        let version = Timestamp { micros: 7, client: ClientId(1) };
+        let read = |key: usize| ReadVersion { key: Key::from(format!("k{key}")), version, deleted: false };
+        let reads = (0..=MISSING_MAX).map(read).collect();
+        let transaction = Transaction { reads, ..Transaction::default() };
+        let mut currency = Currency::default();
+        currency.note(&transaction, &Versions::new(), Timestamp::ZERO, Instant::START);
+        assert_eq!(currency.missing.len(), MISSING_MAX);
+    }
+
+    #[test]
     fn a_version_is_missing_if_it_is_not_below_the_floor_and_later_than_all_that_is_here() {
         let at = |micros| Timestamp { micros, client: ClientId(1) };
         let key = Key::from("k");

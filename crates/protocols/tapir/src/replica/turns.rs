@@ -651,6 +651,16 @@ mod tests {
         assert_eq!(replica.answered(ended + 3 * TOOK), [next + 1], "another streak begins");
 
         let remembered = ELSEWHERE_REMEMBERED.as_millis() as u64;
+        // A writer from elsewhere ends a streak.
+        let (mut replica, ended) = after_a_streak(3_000);
+        replica.prepares(ended, 97);
+        replica.pending = false;
+        assert!(replica.answered(ended + TOOK).is_empty(), "another may be on its heels");
+        assert_eq!(replica.answered(ended + TOOK + 10), [next]);
+        replica.prepares(ended + TOOK + 10, next);
+        replica.pending = false;
+        assert_eq!(replica.answered(ended + 2 * TOOK + 10), [next + 1], "the streak is a short one");
+
         let (mut replica, ended) = after_a_streak(remembered);
         assert_eq!(replica.answered(ended), [next], "no writer has come from elsewhere for long");
 

@@ -123,6 +123,7 @@ fn a_third_attempt_reads_elsewhere_and_each_key_at_another_place() {
             assert_eq!(first_asked(attempt, name), nearest);
         }
     }
+    assert!(KEYS.iter().any(|(name, ..)| !first_asked(2, name).ends_with("/r0")));
     let places = |name: &str| (2..40).map(|attempt| first_asked(attempt, name)).collect::<BTreeSet<_>>();
     assert_eq!((places("a").len(), places("x").len()), (5, 5));
     let apart = (2..40).filter(|attempt| first_asked(*attempt, "a") != first_asked(*attempt, "b")).count();

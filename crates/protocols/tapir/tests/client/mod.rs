@@ -1,8 +1,10 @@
-//! What a client reads: which replicas it asks, in which order and after how long, and what it makes of what they say.
+//! A client by itself: which replicas it asks, in which order and after how long, and what it makes of what they say.
 //!
 //! Each step is told line by line, with everything that it leads to, so that a test states what happens and that nothing else does.
 
+mod ending;
 mod execution;
+mod preparing;
 mod quorum;
 
 use std::collections::BTreeSet;
@@ -17,8 +19,8 @@ use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyRange, Machine, NodeId,
     Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
 };
-use quorate_ir::Message as Ir;
-use quorate_tapir::message::{FoundPage, FoundVersion, SnapshotVersion, ValidatedVersion};
+use quorate_ir::{Message as Ir, OperationId};
+use quorate_tapir::message::{Decision, FoundPage, FoundVersion, SnapshotVersion, ValidatedVersion, Vote};
 use quorate_tapir::{Coordinator, CoordinatorConfig, CoordinatorTimer, Message};
 
 use crate::two_shards::{KEYSPACE, key};
@@ -70,6 +72,13 @@ fn found(word: &str) -> SnapshotVersion {
     }
 }
 
+fn vote(vote: &Vote) -> String {
+    match vote {
+        Vote::Retry(above) => format!("RETRY above {}", above.micros),
+        vote => format!("{vote:?}").to_uppercase(),
+    }
+}
+
 /// Replicas 0 and so on of each of two shards, of one epoch; the client has them the nearer the earlier they stand here.
 fn routes(epoch: Epoch, nearest: &[u8], clock_bound: Option<Duration>) -> Arc<Routes> {
     let nodes: Vec<NodeId> = nearest.iter().map(|index| NodeId(u16::from(*index))).collect();
@@ -95,6 +104,8 @@ struct Client {
     round: u32,
     /// The view of the replicas that answer.
     view: u64,
+    /// What its clock showed in its last probe.
+    probed: ClockTime,
 }
 
 impl Client {
@@ -120,6 +131,7 @@ impl Client {
             epoch: Epoch::FIRST,
             round: 0,
             view: 0,
+            probed: ClockTime::default(),
         };
         let nearest: Vec<u8> = (0..replicas).collect();
         client.learns_of(Epoch::FIRST, &nearest);
@@ -183,12 +195,30 @@ impl Client {
                 format!("scan {request} of {limit}")
             }
             Message::Ir(Ir::ProposeConsensus { id, operation }) => {
+                self.round = id.number;
                 let timestamp = operation.timestamp.micros;
                 let keys = names_of(operation.transaction.reads.iter().map(|read| &read.key));
-                format!("prepare {} of {keys} at {timestamp}", id.number)
+                let first =
+                    operation.first.map_or(String::new(), |first| format!(", first {}", first.micros));
+                format!("prepare {} of {keys} at {timestamp}{first}", id.number)
             }
+            Message::Ir(Ir::FinalizeConsensus { id, verdict, view, .. }) => {
+                format!("finalize {} as {} in {view}", id.number, vote(verdict))
+            }
+            Message::CommitPrepared { id, timestamp } => {
+                format!("commit {} at {}", id.number, timestamp.micros)
+            }
+            Message::Ir(Ir::ProposeInconsistent { operation, .. }) => match operation {
+                Decision::Commit { timestamp, .. } => format!("commit all at {}", timestamp.micros),
+                Decision::Abort { last } => format!("abort, last at {}", last.micros),
+            },
+            Message::Ir(Ir::FinalizeInconsistent { .. }) => "carry it out".to_owned(),
+            Message::Recover { timestamp, .. } => format!("recover what was at {}", timestamp.micros),
             Message::Ir(Ir::HigherView { view }) => format!("higher view {}", view.0),
-            Message::ClockProbe { .. } => return None,
+            Message::ClockProbe { sent, .. } => {
+                self.probed = *sent;
+                return None;
+            }
             other => format!("{other:?}"),
         })
     }
@@ -220,6 +250,37 @@ impl Client {
     fn gets(&mut self, name: &str) -> Vec<String> {
         let (transaction, key) = (self.transaction, named(name));
         self.does(Command::Get { transaction, key })
+    }
+
+    /// Begins a transaction that writes these keys, and is asked to commit.
+    fn writes(&mut self, names: &[&str]) -> Vec<String> {
+        self.begins();
+        let transaction = self.transaction;
+        for name in names {
+            let put = Command::Put { transaction, key: named(name), value: value(1) };
+            assert!(self.does(put).is_empty());
+        }
+        self.does(Command::Commit { transaction })
+    }
+
+    /// A replica votes on the latest prepare.
+    fn hears_vote(&mut self, from: &str, verdict: Vote) -> Vec<String> {
+        let id = OperationId { transaction: self.transaction, number: self.round };
+        let view = View(self.view);
+        self.hears(from, Message::Ir(Ir::ConsensusReply { id, view, verdict, finalized: false }))
+    }
+
+    /// A replica has made a vote final.
+    fn hears_confirmed(&mut self, from: &str, verdict: Vote) -> Vec<String> {
+        let id = OperationId { transaction: self.transaction, number: self.round };
+        let (view, verdict) = (View(self.view), Some(verdict));
+        self.hears(from, Message::Ir(Ir::Confirm { id, view, verdict, finalized: true }))
+    }
+
+    /// A replica holds the outcome.
+    fn hears_told(&mut self, from: &str) -> Vec<String> {
+        let id = OperationId { transaction: self.transaction, number: OperationId::INCONSISTENT };
+        self.hears(from, Message::Ir(Ir::InconsistentReply { id, view: View(self.view) }))
     }
 
     fn scans(&mut self, limit: u32) -> Vec<String> {
@@ -302,9 +363,12 @@ fn describe_event(event: &Event) -> String {
             let next = next.as_ref().map_or("", |_| " and more");
             format!("scanned {}{next}", names_of(entries.iter().map(|(key, _)| key)))
         }
-        Event::Finished { result: Ok(Committed { timestamp, retries, .. }), .. } => {
-            format!("committed at {}, {retries} retries", timestamp.micros)
+        Event::Finished { result: Ok(Committed { timestamp, retries, fast, .. }), .. } => {
+            let slowly = if *fast { "" } else { ", slowly" };
+            format!("committed at {}, {retries} retries{slowly}", timestamp.micros)
         }
+        Event::Resolved { outcome, .. } => format!("resolved: {outcome:?}"),
+        Event::Forgotten { .. } => "forgotten".to_owned(),
         Event::Finished { result: Err(Failure::Unavailable { missing }), .. } => {
             let missing: Vec<String> = missing.iter().copied().map(replica_name).collect();
             format!("unavailable: {}", missing.join(" "))

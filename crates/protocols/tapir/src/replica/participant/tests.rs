@@ -304,3 +304,67 @@ fn a_view_change_spares_what_has_read_a_deletion_that_is_collected_meanwhile() {
         assert_eq!(participant.merge(&[tentative(2, prepare(&transaction, 30))], &[]), [verdict]);
     }
 }
+
+/// Recovery must not wait anew with each view; but what a later prepare holds is as old as that.
+#[test]
+fn a_hold_that_a_view_change_gives_back_is_as_old_as_it_was_and_no_other() {
+    let transaction = update("a", 0);
+    let since = |participant: &Participant| participant.prepared.entry(id(1)).map(|held| held.since);
+    let later = Instant::from_nanos(1_000);
+    for starts in [false, true] {
+        let mut participant = participant();
+        assert_eq!(participant.execute_consensus(operation(1), &prepare(&transaction, 10)), Vote::Ok);
+        participant.forget_consensus(operation(1), &prepare(&transaction, 10));
+        participant.now = later;
+        if starts {
+            participant.enter_view();
+        }
+        participant.finalize_consensus(operation(1), &prepare(&transaction, 10), &Vote::Ok, true);
+        assert_eq!(since(&participant), Some(if starts { later } else { Instant::START }));
+    }
+}
+
+#[test]
+fn of_several_prepares_each_ends_for_itself() {
+    let transaction = update("a", 0);
+    let mut participant = participant();
+    for micros in [10, 20, 30] {
+        assert_eq!(participant.execute_consensus(operation(1), &prepare(&transaction, micros)), Vote::Ok);
+    }
+    assert_eq!(participant.first_hold(id(1)), Some(at(10)));
+    participant.forget_consensus(operation(1), &prepare(&transaction, 10));
+    assert_eq!((held_at(&participant, 1), participant.first_hold(id(1))), (Some(at(30)), Some(at(20))));
+    participant.forget_consensus(operation(1), &prepare(&transaction, 30));
+    assert_eq!((held_at(&participant, 1), participant.first_hold(id(1))), (Some(at(20)), Some(at(20))));
+    participant.forget_consensus(operation(1), &prepare(&transaction, 20));
+    assert_eq!((held_at(&participant, 1), participant.displaced.len()), (None, 0));
+}
+
+#[test]
+fn a_commit_at_the_floor_takes_effect_and_one_below_does_not() {
+    let versions = |micros| {
+        let mut participant = participant();
+        participant.bounds.raise_floor(at(20));
+        participant.execute_inconsistent(id(1), &commit(&update("a", 0), micros));
+        (participant.versions.iter().count(), participant.committed)
+    };
+    assert_eq!([19, 20].map(versions), [(0, 0), (1, 1)]);
+}
+
+#[test]
+fn what_a_committed_transaction_has_read_keeps_later_writers_above() {
+    let range = quorate_core::KeyRange { from: Key::from("a"), to: Some(Key::from("c")) };
+    let scan = Arc::new(Transaction { ranges: vec![range], ..Transaction::default() });
+    for (transaction, key, vote) in [
+        (scan.clone(), "b", Vote::Retry(at(30))),
+        (scan, "c", Vote::Ok),
+        (read("b"), "b", Vote::Retry(at(30))),
+        (read("a"), "b", Vote::Ok),
+    ] {
+        let mut participant = participant();
+        participant.execute_inconsistent(id(1), &commit(&transaction, 30));
+        let writes = vec![Write { key: Key::from(key.to_owned()), value: None }];
+        let writer = Arc::new(Transaction { writes, ..Transaction::default() });
+        assert_eq!(participant.execute_consensus(operation(2), &prepare(&writer, 20)), vote, "{key}");
+    }
+}
