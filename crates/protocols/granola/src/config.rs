@@ -147,3 +147,50 @@ impl CoordinatorConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ReplicaIndex;
+
+    use super::*;
+
+    /// Operators plan by them.
+    #[test]
+    fn defaults_change_knowingly() {
+        let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        let shards = Shards { first: ShardId(1), count: 4 };
+        let config = ReplicaConfig::new(replica, GroupSize::new(3).unwrap(), shards);
+        let millis = [
+            (config.timestamp_ahead_max, 60_000),
+            (config.vote_timeout, 1_000),
+            (config.request_timeout, 2_000),
+            (config.wait_timeout, 3_000),
+            (config.attention_interval, 500),
+            (config.finals_delay, 10),
+            (config.vote_delay_max, 250),
+            (config.ceiling_ahead, 500),
+            (config.floor_interval, 5_000),
+            (config.floor_lag, 10_000),
+        ];
+        assert_eq!(millis.map(|(time, _)| time.as_millis()), millis.map(|(_, millis)| millis));
+        assert_eq!((config.strangers_max, config.page_bytes_max), (100_000, 1 << 20));
+        assert_eq!((config.work_long, config.own_work_per_second()), (2_000_000, 5_000_000));
+        assert_eq!((config.locking, config.is_hub(), config.is_sound()), (Locking::WhereNeeded, false, true));
+        let config = CoordinatorConfig::new(ClientId(1));
+        assert_eq!((config.resend_timeout.as_millis(), config.back_off.as_millis()), (1_000, 5));
+    }
+
+    #[test]
+    fn participants_are_sorted_shards_of_the_keyspace_and_the_own_is_one_of_them() {
+        let replica = ReplicaId { shard: ShardId(2), index: ReplicaIndex(0) };
+        let shards = Shards { first: ShardId(1), count: 3 };
+        let config = ReplicaConfig::new(replica, GroupSize::new(3).unwrap(), shards);
+        let are = |numbers: &[u32]| {
+            config.are_participants(&numbers.iter().copied().map(ShardId).collect::<Vec<_>>())
+        };
+        assert!(are(&[2]) && are(&[1, 2, 3]));
+        for numbers in [&[][..], &[1], &[2, 1], &[2, 2], &[2, 4], &[0, 2]] {
+            assert!(!are(numbers), "{numbers:?}");
+        }
+    }
+}
