@@ -63,6 +63,8 @@ mod tests {
         assert_eq!((debts.total(), debts.has(ClientId(2)), debts.has(ClientId(3))), (60, true, false));
         debts.pay(40, Duration::from_millis(500));
         assert_eq!((debts.total(), debts.has(ClientId(2))), (40, false), "ten each");
+        debts.pay(39, Duration::from_secs(1));
+        assert_eq!((debts.total(), debts.debtors().count()), (1, 1), "the least debt is one");
         debts.pay(40, Duration::from_secs(1));
         assert_eq!(debts.debtors().count(), 0, "one pays alone");
         debts.pay(40, Duration::from_secs(1));

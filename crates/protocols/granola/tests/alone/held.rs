@@ -128,6 +128,7 @@ fn what_may_be_forgotten_is_known_to_be_left_until_it_is() {
     shard.clock = 10_000_901;
     shard.attends(5_000);
     shard.logs();
+    assert_eq!(shard.replica.left(), []);
     assert_eq!(Holdings::floor(&shard.replica), timestamp(901, 0));
     assert!(shard.replica.has_collected(at(901)) && !shard.replica.has_collected(at(902)));
     shard.attends(5_000);

@@ -35,6 +35,9 @@ struct OwnLog {
     waiting: Vec<Entry>,
     told: Vec<String>,
     position: u64,
+    /// How many confirmations were asked for, and how many are there.
+    asked: u64,
+    confirmed: u64,
 }
 
 impl Log<Entry> for OwnLog {
@@ -59,11 +62,13 @@ impl Log<Entry> for OwnLog {
     }
 
     fn confirm(&mut self) -> Option<Confirmation> {
-        self.leads.map(|_| Confirmation(1))
+        self.leads?;
+        self.asked += 1;
+        Some(Confirmation(self.asked))
     }
 
-    fn has_confirmed(&self, _: Confirmation) -> bool {
-        false
+    fn has_confirmed(&self, Confirmation(number): Confirmation) -> bool {
+        number <= self.confirmed
     }
 }
 
@@ -123,7 +128,8 @@ impl Alone {
         let mut config = ReplicaConfig::new(id, GroupSize::new(3).unwrap(), keyspace);
         change(&mut config);
         let (told, waiting) = (Vec::new(), Vec::new());
-        let log = OwnLog { leads: None, lease_until: None, waiting, told, position: 0 };
+        let log =
+            OwnLog { leads: None, lease_until: None, waiting, told, position: 0, asked: 0, confirmed: 0 };
         Alone { replica: Replica::new(config), log, now: Instant::START, clock: 1_000 }
     }
 
@@ -178,6 +184,11 @@ impl Alone {
             }));
         }
         told
+    }
+
+    /// The log has moved on.
+    fn progresses(&mut self) -> Vec<String> {
+        self.step(|replica, context, log, outbox| replica.on_progress(context, log, outbox))
     }
 
     fn hears(&mut self, from: &str, message: Message) -> Vec<String> {

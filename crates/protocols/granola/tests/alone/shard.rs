@@ -370,3 +370,127 @@ fn a_shard_that_remembers_nothing_leaves_its_floor_where_it_is() {
     forgotten.clock = 20 * SECOND;
     assert_eq!(forgotten.attends(30_000), NOTHING, "nobody has asked for long");
 }
+
+#[test]
+fn what_the_log_does_not_take_is_not_accepted() {
+    let mut shard = shard();
+    // The log knows already that another leads, and the machine does not.
+    shard.log.leads = None;
+    assert_eq!(shard.asks(request(1, &[1], "put a x")), NOTHING);
+    assert_eq!(shard.asks(Request { class: Class::Coordinated, ..request(2, &[1, 2], "put a x") }), NOTHING);
+    shard.log.leads = Some(View(0));
+    assert_eq!(shard.asks(request(1, &[1], "put a x")).len(), 1, "nothing is left of it");
+    let agreed = Request { class: Class::Coordinated, ..request(2, &[1, 2], "put b x") };
+    assert_eq!(shard.asks(agreed).len(), 1, "and nothing is locked");
+}
+
+/// A group that coordinates has told the client of what it coordinates, and of nothing else.
+#[test]
+fn a_refusal_of_what_one_shard_decides_is_told_to_its_client_also_where_a_group_coordinates() {
+    let mut shard = Alone::leading(1, |config| config.hub = Some(ShardId(3)));
+    for (sequence, of, told) in [
+        (1, &[1][..], &["3/r0 ← PREPARED c1.1 CONFLICT at 0", "c1 ← REPLY c1.1 conflict"][..]),
+        (2, &[1, 2], &["3/r0 ← PREPARED c1.2 CONFLICT at 0"]),
+    ] {
+        assert_eq!(shard.inquires(of, sequence, 0).len(), 1);
+        let mut logged = shard.logs();
+        logged.sort();
+        assert_eq!(logged, told);
+    }
+}
+
+#[test]
+fn only_a_leader_locks() {
+    let mut shard = Alone::leading(1, |config| config.locking = quorate_granola::Locking::Always);
+    assert!(shard.replica.is_locking());
+    // While it locks, what one shard decides is executed before it is logged, and told when it is.
+    assert_eq!(shard.asks(request(1, &[1], "put a x")).len(), 1);
+    assert_eq!(shard.asks(request(1, &[1], "put a x")), ["✗ under way already"]);
+    assert_eq!(shard.logs(), ["c1 ← REPLY c1.1 committed at 1001: nothing"]);
+    shard.is_deposed();
+    assert!(!shard.replica.is_locking());
+    assert!(!Alone::following(1, |_| {}).replica.is_locking());
+}
+
+/// Each answer leaves with its own confirmation, in order.
+#[test]
+fn answers_to_reads_without_a_lease_leave_in_the_order_of_their_confirmations() {
+    let mut shard = shard();
+    let reads = |sequence: u64| Request { class: Class::ReadOnly, ..request(sequence, &[1], "get a") };
+    for sequence in 1..=3 {
+        assert_eq!(shard.asks(reads(sequence)), NOTHING, "it may lead no longer");
+    }
+    shard.log.confirmed = 2;
+    let told = shard.progresses();
+    let expected = [1, 2].map(|sequence| format!("c1 ← REPLY c1.{sequence} committed at 0: nothing"));
+    assert_eq!(told, expected);
+    shard.log.confirmed = 3;
+    assert_eq!(shard.progresses().len(), 1);
+    assert_eq!(shard.progresses(), NOTHING);
+    shard.log.lease_until = Some(shard.now + Duration::from_millis(1));
+    assert_eq!(shard.asks(reads(4)).len(), 1, "nobody else can lead before");
+}
+
+/// A read may be as of the last timestamp that its client has seen, beneath all that is pending.
+#[test]
+fn a_read_passes_beneath_what_is_pending_if_its_client_has_seen_no_more() {
+    let mut shard = shard();
+    shard.log.lease_until = Some(shard.now + Duration::from_secs(9));
+    shard.asks(request(1, &[1, 2], "put a x"));
+    shard.logs();
+    let reads = |sequence: u64, high: u64| Request {
+        class: Class::ReadOnly,
+        high: at(high),
+        ..request(sequence, &[1], "get a")
+    };
+    for high in [0, 999, 1_000] {
+        let sequence = 10 + high;
+        let told = shard.asks(reads(sequence, high));
+        assert_eq!(told, [format!("c1 ← REPLY c1.{sequence} committed at {high}: nothing")]);
+    }
+    assert_eq!(shard.asks(reads(2, 1_001)), NOTHING, "that one has seen what is pending");
+    let told = shard.is_voted("2/r0", 1, Vote::Commit, 1_001, false);
+    assert!(told.contains(&"c1 ← REPLY c1.2 committed at 1001: x".to_owned()), "{told:?}");
+}
+
+#[test]
+fn what_lacks_votes_for_long_is_locked_until_it_has_ended() {
+    let mut shard = shard();
+    shard.asks(request(1, &[1, 2], "put a x"));
+    shard.logs();
+    shard.attends(1_000);
+    assert!(!shard.replica.is_locking(), "votes were asked for once");
+    shard.attends(2_000);
+    assert!(shard.replica.is_locking());
+    let told = shard.asks(request(2, &[1], "put a y"));
+    assert_eq!(told, ["appends VOTED c1.2 CONFLICT at 1001, ceiling 501001"], "what is locked is refused");
+    assert_eq!(shard.logs(), ["c1 ← REPLY c1.2 conflict"]);
+    assert_eq!(shard.asks(request(3, &[1], "put b y")).len(), 1);
+    assert_eq!(shard.logs(), ["c1 ← REPLY c1.3 committed at 1002: nothing"], "what is not is executed");
+    let told = shard.is_voted("2/r0", 1, Vote::Conflict, 0, false);
+    assert_eq!(told, ["c1 ← REPLY c1.1 conflict"]);
+    shard.attends(500);
+    assert!(!shard.replica.is_locking(), "it goes back to timestamps");
+    assert_eq!(shard.replica.mode_changes(), (1, 1));
+}
+
+/// What stands before it cannot end, so its client may as well try again. What takes part elsewhere is not for this shard to give up.
+#[test]
+fn what_has_waited_for_long_behind_what_is_locked_is_given_up_if_no_other_shard_takes_part_in_it() {
+    let mut shard = Alone::leading(1, |config| config.wait_timeout = Duration::from_secs(5));
+    shard.asks(request(1, &[1, 2], "put a x"));
+    shard.asks(request(2, &[1], "put a y"));
+    shard.asks(request(3, &[1, 3], "put a z"));
+    assert!(shard.logs().iter().all(|line| !line.contains("REPLY")), "they wait for the first");
+    shard.attends(1_000);
+    shard.attends(2_000);
+    assert!(shard.replica.is_locking());
+    let appended =
+        |told: Vec<String>| told.into_iter().filter(|line| line.starts_with("appends")).collect::<Vec<_>>();
+    assert_eq!(appended(shard.attends(1_999)), NOTHING);
+    assert_eq!(appended(shard.attends(1)), ["appends c1.2 dropped, ceiling 501002"]);
+    assert_eq!(appended(shard.attends(4_000)), NOTHING, "once");
+    assert_eq!(shard.logs(), ["c1 ← REPLY c1.2 conflict"]);
+    let told = shard.is_voted("2/r0", 1, Vote::Commit, 1_001, false);
+    assert!(told.contains(&"c1 ← REPLY c1.1 committed at 1001: nothing".to_owned()), "{told:?}");
+}
