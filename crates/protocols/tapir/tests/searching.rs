@@ -446,3 +446,46 @@ fn what_runs_here_late_is_compared_once_more_with_everybody() {
     let lacks = leader.is_told(1, (cursor(3).0, TransactionId::default()), &[5], &[], None);
     assert_eq!(lacks, ["r1 ← decisions 3"]);
 }
+
+#[test]
+fn a_search_ends_with_the_epoch_in_which_it_was_begun() {
+    let mut leader = Searcher::new(0, 3, |_| {});
+    leader.commits([5]);
+    leader.searches();
+    let groups = quorate_core::Groups::new(GroupSize::new(3).unwrap());
+    let others = quorate_core::Members::new([0, 1, 3].map(ReplicaIndex).to_vec()).unwrap();
+    let next = groups.next([(ShardId(2), others)]);
+    leader.step(Input::Command(quorate_tapir::ReplicaCommand::ChangeGroups(next)));
+    assert_eq!(leader.sweeps_after(1).len(), 2, "it is begun anew");
+}
+
+#[test]
+fn as_many_operations_are_told_as_fit_into_a_message() {
+    let Decision::Commit { transaction, .. } = commit(1) else { panic!("it is a commit") };
+    let two = 2 * transaction.bytes();
+    for (bytes_max, expected) in [(two, "r1 ← decisions 1 2"), (two - 1, "r1 ← decisions 1")] {
+        let mut leader = Searcher::new(0, 3, |config| config.page_bytes_max = bytes_max);
+        leader.commits([1, 2, 3]);
+        let wanted = [1, 2, 3].map(id).to_vec();
+        assert_eq!(leader.hears(1, Message::FetchDecisions { transactions: wanted }), [expected]);
+    }
+}
+
+/// With f > 1 it had recorded the decision, and nobody has told it since that it takes effect.
+#[test]
+fn what_was_recorded_and_is_learned_has_run() {
+    let mut replica = Searcher::new(1, 5, |_| {});
+    let id_of = OperationId { transaction: id(5), number: OperationId::INCONSISTENT };
+    let proposed = Message::Ir(Ir::ProposeInconsistent { id: id_of, operation: commit(5) });
+    replica.step(Input::Message { from: Address::Client(CLIENT), epoch: Epoch::FIRST, message: proposed });
+    let told = replica.is_asked(0, 0, 900, start(0));
+    assert_eq!(told.last().unwrap(), "r0 ← below 900 from 0: executed , open 5");
+    replica.hears(0, Message::Decisions { decisions: vec![(id(5), commit(5))] });
+    assert_eq!(replica.is_asked(0, 0, 900, start(0)), ["r0 ← below 900 from 0: executed 5, open "]);
+    assert_eq!(replica.replica.committed(), 1);
+    replica.hears(0, Message::Decisions { decisions: vec![(id(5), commit(5))] });
+    assert_eq!(replica.replica.committed(), 1, "once");
+    let finalize = Message::Ir(Ir::FinalizeInconsistent { id: id_of });
+    replica.step(Input::Message { from: Address::Client(CLIENT), epoch: Epoch::FIRST, message: finalize });
+    assert_eq!(replica.replica.committed(), 1, "and no more");
+}

@@ -160,6 +160,20 @@ fn replicas_that_contradict_each_other_do_not_keep_the_slow_path_going_round() {
     assert!(rounds <= 3, "each is followed once at most: {rounds}");
 }
 
+/// It has lost the operation, or is new: it has to be proposed to it again.
+#[test]
+fn a_replica_that_confirms_nothing_has_not_voted_in_that_view() {
+    let missing = |call: &ConsensusCall<Words>| call.missing().map(|index| index.0).collect::<Vec<_>>();
+    for (view, expected) in [(0, vec![2]), (1, vec![1, 2]), (2, vec![1, 2])] {
+        let mut call = call("1y 1y .");
+        call.start_finalizing('y', View(1));
+        call.on_confirm(ReplicaIndex(1), View(view), None, false);
+        assert_eq!(missing(&call), expected, "in view {view}");
+        call.on_confirm(ReplicaIndex(9), View(view), None, false);
+        assert_eq!(missing(&call), expected, "no member");
+    }
+}
+
 #[test]
 fn a_greater_view_ends_the_slow_path() {
     let mut call = call("y y n");

@@ -512,6 +512,64 @@ mod tests {
         assert!(outlined > 1_000, "{outlined}");
     }
 
+    /// The first and last operation of each stretch, and which are spelled out, of those that have ended at these times.
+    fn outlined(times: &[u64], bytes_max: usize) -> (Vec<(u64, u64)>, Vec<u64>) {
+        let mut record = Record::<Times>::default();
+        for time in times {
+            record.record_inconsistent(id(*time), *time, true);
+        }
+        let (page, outline) = record.outlined_tail(at(0), bytes_max);
+        let range = |stretch: &Stretch| {
+            let within = |time: &&u64| {
+                let cursor = (at(**time), id(**time));
+                stretch.range.first <= cursor && cursor <= stretch.range.last
+            };
+            let mut within = times.iter().filter(within);
+            let first = *within.next().expect("no stretch is empty");
+            (first, within.next_back().copied().unwrap_or(first))
+        };
+        let spelled_out = page.entries.iter().map(|(id, _)| id.sequence).collect();
+        (outline.stretches.iter().map(range).collect(), spelled_out)
+    }
+
+    /// Slices of time are put together as long as they fit, and what is larger is divided.
+    #[test]
+    fn what_has_ended_is_divided_into_stretches_of_the_size_that_is_wanted() {
+        // Each in a slice of its own, and of one size.
+        let apart: Vec<u64> = (1..=8).map(|slice| slice * 7_000_000).collect();
+        let mut record = Record::<Times>::default();
+        record.record_inconsistent(id(apart[0]), apart[0], true);
+        let bytes = record.slots.get(id(apart[0])).and_then(|slot| slot.mark).map_or(0, |mark| mark.bytes());
+        assert!(bytes > 0);
+        let [a, b, c, d, e, f, g, h] = apart[..] else { panic!("{apart:?}") };
+        assert_eq!(outlined(&apart, 64 * bytes), (vec![], apart.clone()), "an eighth of that is all");
+        let of_seven = outlined(&apart, 64 * bytes - 1);
+        assert_eq!(of_seven.1, [b, c, d, e, f, g, h], "what ended last is spelled out");
+        assert_eq!(of_seven.0, [(a, a)]);
+        let (stretches, spelled_out) = outlined(&apart, 8 * bytes);
+        assert_eq!((stretches, spelled_out), (vec![(a, f), (g, g)], vec![h]), "the last is divided");
+        let (stretches, spelled_out) = outlined(&apart, 4 * bytes);
+        assert_eq!((stretches, spelled_out), (vec![(a, d), (e, g), (h, h)], vec![]));
+        let (stretches, _) = outlined(&apart, 4 * bytes - 1);
+        assert_eq!(stretches, [(a, c), (d, f), (g, g), (h, h)], "a fourth would be too much");
+        let single: Vec<(u64, u64)> = apart.iter().map(|time| (*time, *time)).collect();
+        assert_eq!(outlined(&apart, bytes).0, single);
+        // All in one slice.
+        let together: Vec<u64> = (1..=8).map(|number| number * 7).collect();
+        let (stretches, spelled_out) = outlined(&together, 8 * bytes);
+        assert_eq!((stretches.as_slice(), spelled_out.as_slice()), (&[(7, 49)][..], &[56][..]));
+        let (stretches, spelled_out) = outlined(&together, 3 * bytes);
+        assert_eq!((stretches, spelled_out), (vec![(7, 21), (28, 42), (49, 56)], vec![]));
+    }
+
+    #[test]
+    #[should_panic(expected = "ends as")]
+    fn one_transaction_never_ends_in_two_ways() {
+        let mut record = Record::<Times>::default();
+        record.record_inconsistent(id(1), 100, true);
+        record.record_inconsistent(id(1), 101, true);
+    }
+
     #[test]
     fn a_stretch_is_held_only_if_nothing_more_and_nothing_less_has_ended_in_it() {
         let record_of = |times: &[u64]| {

@@ -250,3 +250,18 @@ impl<O: Operations> Replica<O> {
         host.on_retired();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_and_those_before_them_are_counted_apart() {
+        let count = |members, previous| Count { members, previous };
+        let table = [((0, 0), false), ((1, 0), true), ((0, 1), true), ((1, 1), true), ((1, 2), true)];
+        for ((members, previous), anybody) in table {
+            assert_eq!(count(members, previous).anybody(), anybody, "{members} and {previous}");
+        }
+        assert_eq!(count(1, 2).with(count(3, 5)), count(4, 7));
+    }
+}

@@ -540,7 +540,7 @@ mod tests {
         let pages = vec![RecordPage::default()];
         let state = Some(((), Some(key("c"))));
         let cut = Cut::<Words>::new(message(), pages, state, (Outline::default(), Scope::Tail), 8, || 7);
-        assert!(!cut.is_whole() && cut.has_state(7) && !cut.has_state(8));
+        assert!(!cut.is_whole() && cut.has_state(7) && !cut.has_state(8) && !cut.has_state(6));
         let pages = vec![RecordPage::default()];
         let cut =
             Cut::<Words>::new(message(), pages, Some(((), None)), (Outline::default(), Scope::Tail), 8, || 7);
@@ -553,6 +553,8 @@ mod tests {
         assert_eq!(parts.next(), [range(8, 9)]);
         let mut parts = collected(3, 100, &[], &[0]);
         assert_eq!(parts.next(), [range(1, 2)], "an outline of more parts than there are");
+        let mut parts = collected(3, 100, &[0], &[0]);
+        assert_eq!(parts.next(), [range(2, 2)], "the first part is never one of the outline");
     }
 
     #[test]
