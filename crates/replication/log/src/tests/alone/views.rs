@@ -379,3 +379,31 @@ fn each_view_change_is_repeated_as_often_before_the_next_is_wished_for() {
         assert_eq!(patience(&mut alone), 4);
     }
 }
+
+/// It would take over, or wait for, what nobody has.
+#[test]
+fn a_view_begins_only_as_its_leader_can_have_begun_it() {
+    let shape = |last| Shape {
+        runs: vec![Run { view: View(0), first: Position(1) }],
+        last: Position(last),
+        ..Shape::default()
+    };
+    let begins = |view, last, stable, beginning: Beginning| {
+        let (view, stable) = (View(view), Position(stable));
+        Message::StartView { view, shape: shape(last), stable, beginning }
+    };
+    let other_group = Beginning { membership: group(0, &[0, 1, 3]), ..beginning(3) };
+    let beyond = Beginning { base: Position(5), ..beginning(3) };
+    for (from, message, counts) in [
+        (1, begins(1, 4, 4, beginning(3)), true),
+        (1, begins(1, 4, 5, beginning(3)), false),
+        (1, begins(1, 4, 0, other_group), false),
+        (1, begins(1, 4, 0, beyond), false),
+        (0, begins(1, 4, 0, beginning(3)), false),
+        (1, begins(0, 4, 0, beginning(3)), false),
+    ] {
+        let mut alone = unbound(2, 3);
+        let acts = alone.hears(from, message.clone());
+        assert_eq!(!said(&acts).is_empty(), counts, "from r{from}: {message:?}");
+    }
+}

@@ -2,6 +2,7 @@
 //! and answer.
 
 pub(super) mod arrivals;
+mod clocks;
 mod epochs;
 mod hosting;
 pub(super) mod list;
@@ -45,6 +46,8 @@ struct Process {
     is_stopped: bool,
     /// The latest membership that its host has written down.
     known: Option<Membership>,
+    /// By how many microseconds its clock is ahead.
+    clock_ahead: u64,
 }
 
 struct Flying {
@@ -222,7 +225,7 @@ impl World {
         let process = &mut self.processes[index];
         let Some(member) = &mut process.member else { return };
         let mut outbox = Outbox::new();
-        let clock = ClockTime::from_micros(true_now);
+        let clock = ClockTime::from_micros(true_now + process.clock_ahead);
         member.step(&mut Context { now, clock, random: &mut self.random }, input, &mut outbox);
         let epoch = member.epoch(id(ReplicaIndex(0)).into());
         for effect in outbox.drain() {
