@@ -698,7 +698,7 @@ mod tests {
         assert_eq!(joins("k9".to_owned(), 2, 0), (true, all + 1, LINES_MAX));
         assert!(!turns.is_empty());
         turns.clear();
-        assert!(turns.is_empty() && turns.len() == 0);
+        assert_eq!((turns.is_empty(), turns.len()), (true, 0));
     }
 
     #[test]

@@ -267,12 +267,12 @@ fn a_name_that_is_in_use_is_not_taken_again() {
     client.begins();
     let (transaction, patience) = (client.transaction, Duration::from_secs(1));
     let begin = || Command::Begin { transaction, keyspace: KEYSPACE, patience };
-    let in_use = format!("Invalid({:?})", Invalid::NotOpen(transaction));
-    assert_eq!(client.does(begin()), [in_use.clone()]);
+    let in_use = [format!("Invalid({:?})", Invalid::NotOpen(transaction))];
+    assert_eq!(client.does(begin()), in_use);
     let keys = vec![named("a")];
     let freshness = Freshness::Strict;
     let read = Command::ReadOnly { transaction, keyspace: KEYSPACE, keys, freshness, patience };
-    assert_eq!(client.does(read), [in_use]);
+    assert_eq!(client.does(read), in_use);
     assert_eq!(client.gets("a"), ["1/r0 ← read a"], "the first goes on");
 }
 

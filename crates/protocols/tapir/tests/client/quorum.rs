@@ -12,6 +12,9 @@ const IN_THE_PAST: Freshness = Freshness::At(Timestamp { micros: 900, client: CL
 
 const NOTHING: [&str; 0] = [];
 
+/// The version of each key, and up to when it is the newest.
+type Versions<'a> = &'a [(u64, u64)];
+
 impl Client {
     fn is_ahead(&mut self, from: &str) -> Vec<String> {
         let (transaction, ahead_micros, ahead_max_micros) = (self.transaction, 70, 60);
@@ -336,7 +339,7 @@ fn a_stale_read_asks_the_nearest_replica_of_each_shard() {
 #[test]
 fn a_stale_read_asks_a_quorum_if_the_nearest_do_not_know_enough() {
     let stale = Freshness::Stale(Duration::from_micros(100));
-    let answers: [(&[(u64, u64)], &[(u64, u64)], &str); 4] = [
+    let answers: [(Versions, Versions, &str); 4] = [
         (&[(5, 899)], &[(7, 940)], "too long ago"),
         (&[(5, 920)], &[(930, 940)], "at no time were both the newest"),
         (&[(5, 920)], &[], "nothing is validated"),
