@@ -162,10 +162,10 @@ mod tests {
         let config = ReplicaConfig::new(replica, GroupSize::new(3).unwrap(), shards);
         let millis = [
             (config.timestamp_ahead_max, 60_000),
-            (config.vote_timeout, 1_000),
+            (config.vote_timeout, 300),
             (config.request_timeout, 2_000),
             (config.wait_timeout, 3_000),
-            (config.attention_interval, 500),
+            (config.attention_interval, 250),
             (config.finals_delay, 10),
             (config.vote_delay_max, 250),
             (config.ceiling_ahead, 500),

@@ -126,6 +126,8 @@ impl Alone {
         let id = ReplicaId { shard: ShardId(shard), index: ReplicaIndex(0) };
         let keyspace = Shards { first: ShardId(1), count: 4 };
         let mut config = ReplicaConfig::new(id, GroupSize::new(3).unwrap(), keyspace);
+        (config.vote_timeout, config.attention_interval) =
+            (Duration::from_secs(1), Duration::from_millis(500));
         change(&mut config);
         let (told, waiting) = (Vec::new(), Vec::new());
         let log =

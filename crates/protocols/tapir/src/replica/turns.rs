@@ -624,6 +624,7 @@ mod tests {
             replica.pending = true;
             assert!(replica.reads(0, 99));
             replica.prepares(0, 98);
+            replica.turns.lines.values_mut().for_each(|line| line.held_since = Some(at(start)));
             for client in 1..=20 {
                 assert!(replica.reads(start, client));
             }
@@ -734,6 +735,7 @@ mod tests {
         assert!(replica.reads(0, 1));
         replica.turns.sweep(at(60_000));
         assert_eq!(replica.turns.len(), 1);
+        replica.prepares(60_000, 9);
         assert!(replica.reads(60_000, 1));
         replica.pending = false;
         assert!(replica.answered(60_000).is_empty());
