@@ -251,7 +251,9 @@ fn a_replica_reads_only_keys_of_its_own_shard() {
     let reads = |keys: Vec<Key>| {
         let (transaction, in_turn) = (TRANSACTION, false);
         let timestamp = Timestamp { micros: 900, client: CLIENT };
-        let validated = Message::ReadValidated { transaction, keys: keys.clone() };
+        let (otherwise, told) = (None, Vec::new());
+        let validated =
+            Message::ReadValidated { transaction, keys: keys.clone(), otherwise, validated: told };
         [Message::QuorumRead { transaction, round: 1, timestamp, keys, in_turn }, validated]
     };
     for (keys, answers) in [

@@ -180,13 +180,22 @@ impl Client {
                 self.round = *round;
                 format!("quorum scan {round} of {limit} at {}", timestamp.micros)
             }
-            Message::ReadValidated { keys, .. } => format!("read validated {}", names_of(keys)),
+            Message::ReadValidated { keys, validated, otherwise, .. } => {
+                self.round = otherwise.as_ref().map_or(self.round, |otherwise| otherwise.round);
+                let told = if validated.is_empty() { "" } else { ", and is told" };
+                format!("read validated {}{told}", names_of(keys))
+            }
             Message::Validated { timestamp, reads } => {
                 let read = |read: &quorate_core::ReadVersion| {
                     format!(" {}@{}", name_of(&read.key), read.version.micros)
                 };
                 let reads: String = reads.iter().map(read).collect();
                 format!("validated at {}:{reads}", timestamp.micros)
+            }
+            Message::ReadMany { request, keys, in_turn, .. } => {
+                self.round = *request;
+                let in_turn = if *in_turn { " in turn" } else { "" };
+                format!("read {}{in_turn}", names_of(keys))
             }
             Message::Read { key, .. } => format!("read {}", name_of(key)),
             Message::ReadInTurn { key, .. } => format!("read {} in turn", name_of(key)),
