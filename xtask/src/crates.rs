@@ -316,6 +316,7 @@ pub(crate) const CRATES: [Crate; 38] = [
             BASELINES,
             QWSTORE,
             CONFIGURATION,
+            PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,
             WIRE,

@@ -28,7 +28,7 @@
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
 //! | say where containers are written first, and name new objects | [`Keyspace::container`], [`Container::new_id`] |
 //! | let a session go on at another client or site | [`Database::seen`], [`Database::observe`] |
-//! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
+//! | run code at the shards, or the same code as a transaction of any isolation | [`Keyspace::deploy`], [`Keyspace::call`], [`Keyspace::transact_procedure`] |
 //! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
@@ -92,7 +92,7 @@ pub use joining::SiteJoin;
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::{ChangeProgress, Changed, ReplicaChange};
 pub use options::Options;
-pub use procedures::{Answers, Call, InvalidProcedure, ProcedureVersion};
+pub use procedures::{Answers, Call, Concluded, InvalidProcedure, ProcedureVersion, Transacted};
 pub use quorate_core::command::{Member, Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::seen::{InvalidSeen, Seen};

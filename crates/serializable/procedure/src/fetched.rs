@@ -74,6 +74,8 @@ pub struct Fetched {
     keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Ranges of which every key that is there is known, by their first key up to the first one behind them. They neither touch nor overlap.
     ranges: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What calls are told of time.
+    timestamp: Option<u64>,
 }
 
 impl Fetched {
@@ -177,6 +179,12 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// An attempt whose calls are told this timestamp, as [`Store::timestamp`]. An interactive transaction gets its own when it commits; so
+    /// this is a reading of a clock, which the caller answers for.
+    pub fn at(timestamp: u64) -> Self {
+        Attempt { fetched: Fetched { timestamp: Some(timestamp), ..Fetched::default() }, has_begun: false }
+    }
+
     /// What to fetch next, or what has come of it. What the arguments name comes first.
     pub fn next(&mut self, procedure: &dyn Procedure, arguments: &[u8]) -> Called {
         if !core::mem::replace(&mut self.has_begun, true) {
@@ -299,6 +307,10 @@ impl Store for View<'_> {
         };
         self.misses.range(rest, limit - found.len(), direction);
         Err(MISSED)
+    }
+
+    fn timestamp(&self) -> Option<u64> {
+        self.fetched.timestamp
     }
 }
 

@@ -12,6 +12,8 @@ use crate::{Answer, Procedure};
 pub struct Memory {
     /// The keys and values.
     pub pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The timestamp of transactions, as [`Store::timestamp`].
+    pub timestamp: Option<u64>,
 }
 
 impl Memory {
@@ -81,6 +83,10 @@ impl Store for Memory {
             Direction::Descending => range.rev().take(limit).collect(),
         })
     }
+
+    fn timestamp(&self) -> Option<u64> {
+        self.timestamp
+    }
 }
 
 /// The keys during a call, the writes of which are counted.
@@ -122,5 +128,9 @@ impl Store for Watched<'_> {
         direction: Direction,
     ) -> Result<Vec<Pair>, Stop> {
         self.memory.scan(from, to, limit, direction)
+    }
+
+    fn timestamp(&self) -> Option<u64> {
+        self.memory.timestamp
     }
 }

@@ -33,6 +33,13 @@ pub trait Store {
     /// See [`Stop`].
     fn scan(&mut self, from: &[u8], to: &[u8], limit: usize, direction: Direction)
     -> Result<Vec<Pair>, Stop>;
+
+    /// The timestamp of the transaction, in microseconds since the Unix epoch: the same at all its shards and at every replica, and not below
+    /// those of the transactions before it in the serial order. None where it has none yet (a coordinated transaction runs before its
+    /// shards have agreed on one) and in the sandbox.
+    fn timestamp(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// From which end a range is read.

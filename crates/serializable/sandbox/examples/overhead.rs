@@ -36,7 +36,7 @@ fn measure(mut call: impl FnMut(u32)) -> Duration {
 
 fn measure_procedure(procedure: &dyn Procedure) -> Duration {
     let account = |at: u64| (at.to_le_bytes().to_vec(), (1u64 << 40).to_le_bytes().to_vec());
-    let mut store = Memory { pairs: (0..1_000).map(account).collect() };
+    let mut store = Memory { pairs: (0..1_000).map(account).collect(), ..Memory::default() };
     let mut arguments = [&[8u8][..], &[0; 8], &[8], &[0; 8], &1u64.to_le_bytes()].concat();
     measure(|call| {
         let (from, to) = (u64::from(call * 7 % 1_000), u64::from(call * 13 % 999 + 1));

@@ -10,6 +10,7 @@
 
 mod call;
 mod error;
+mod interactive;
 pub(crate) mod records;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::one_round::Ended;
 
 pub use call::{Answers, Call};
 pub use error::InvalidProcedure;
+pub use interactive::{Concluded, Transacted};
 use records::Begun;
 
 /// A version of a procedure that a keyspace has, or had.

@@ -15,7 +15,7 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(pairs: &[(&str, &[u8])]) -> Self {
         let pairs = pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.to_vec())).collect();
-        Shard { memory: Memory { pairs }, ..Shard::default() }
+        Shard { memory: Memory { pairs, ..Memory::default() }, ..Shard::default() }
     }
 
     fn touch(&mut self, key: &[u8]) -> Result<&mut Memory, Stop> {

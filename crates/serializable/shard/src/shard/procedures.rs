@@ -390,6 +390,10 @@ impl Store for Caller<'_, '_> {
             Err(halt) => Err(self.stop(halt)),
         }
     }
+
+    fn timestamp(&self) -> Option<u64> {
+        self.work.place().map(|place| place.timestamp.as_micros())
+    }
 }
 
 /// True if every key of one range lies in another.

@@ -193,6 +193,14 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The place where it runs, if that is known yet.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match self.mode {
+            Mode::Run(place) | Mode::RunAnyway(place) | Mode::Read(place) => Some(place),
+            Mode::Prepare => None,
+        }
+    }
+
     fn count(&mut self, bytes: usize) -> Result<(), Halt> {
         self.bytes += ENTRY_BYTES + bytes;
         self.entries += 1;
