@@ -63,6 +63,7 @@ const SERIALIZABLE_COORDINATOR: &str = "quorate-serializable-coordinator";
 const SERIALIZABLE_SANDBOX: &str = "quorate-serializable-sandbox";
 const TPCC: &str = "quorate-tpcc";
 const RUBIS: &str = "quorate-rubis";
+const REDIS_COMMANDS: &str = "quorate-redis-commands";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
@@ -118,7 +119,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 38] = [
+pub(crate) const CRATES: [Crate; 39] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -268,10 +269,17 @@ pub(crate) const CRATES: [Crate; 38] = [
         kind: Kind::Machine,
     },
     Crate {
+        package: REDIS_COMMANDS,
+        folder: "crates/serializable/redis",
+        what: "the commands of Redis as one procedure, and how their keys lie in records ([ADR 0059](adr/0059-doors.md))",
+        may_import: &[PROCEDURE],
+        kind: Kind::Machine,
+    },
+    Crate {
         package: SERIALIZABLE_LIBRARY,
         folder: "crates/serializable/library",
         what: "the procedures of servers: linked ones, and deployed ones in the sandbox",
-        may_import: &[PROCEDURE, SERIALIZABLE_SHARD, SERIALIZABLE_SANDBOX, TPCC, RUBIS],
+        may_import: &[PROCEDURE, SERIALIZABLE_SHARD, SERIALIZABLE_SANDBOX, TPCC, RUBIS, REDIS_COMMANDS],
         kind: Kind::Pure,
     },
     Crate {

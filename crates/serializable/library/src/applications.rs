@@ -120,7 +120,7 @@ mod tests {
         for name in ["", "a/b", "a b"] {
             assert_eq!(named(name), Err(LinkError::Name { name }));
         }
-        for name in ["tpcc", "rubis"] {
+        for name in ["tpcc", "rubis", "redis"] {
             assert_eq!(named(name), Err(LinkError::Taken { name }));
         }
     }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
 //! | `rubis/interaction` | linked: the interactions of RUBiS |
+//! | `redis/commands` | linked: the commands of Redis |
 //! | `APPLICATION/…` | [linked](link) by the program that starts the server, in keyspaces that name the application |
 //! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
 //!
@@ -31,13 +32,14 @@ use recent::Recent;
 pub enum Hosted {}
 
 /// The procedures that are linked with servers, by name.
-pub const LINKED: [(&str, &(dyn Procedure + Sync)); 6] = [
+pub const LINKED: [(&str, &(dyn Procedure + Sync)); 7] = [
     ("tpcc/new-order", &NewOrder),
     ("tpcc/payment", &Payment),
     ("tpcc/order-status", &OrderStatus),
     ("tpcc/delivery", &Delivery),
     ("tpcc/stock-level", &StockLevel),
     ("rubis/interaction", &Rubis),
+    (quorate_redis_commands::PROCEDURE, &quorate_redis_commands::Commands),
 ];
 
 /// What was loaded lately, or why it could not be.
