@@ -64,6 +64,8 @@ const SERIALIZABLE_SANDBOX: &str = "quorate-serializable-sandbox";
 const TPCC: &str = "quorate-tpcc";
 const RUBIS: &str = "quorate-rubis";
 const REDIS_COMMANDS: &str = "quorate-redis-commands";
+const GATEWAY: &str = "quorate-gateway";
+const REDIS: &str = "quorate-redis";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
@@ -91,7 +93,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, each after those that it may import.
-pub(crate) const LAYERS: [Layer; 10] = [
+pub(crate) const LAYERS: [Layer; 11] = [
     Layer { name: "foundation", what: "machines, their drivers, memory and disks" },
     Layer { name: "replication", what: "how a group of replicas agrees" },
     Layer { name: "protocols", what: "one folder for each isolation" },
@@ -99,6 +101,7 @@ pub(crate) const LAYERS: [Layer; 10] = [
     Layer { name: "services", what: "the configuration of a cluster" },
     Layer { name: "serializable", what: "the operations of one-round transactions" },
     Layer { name: "hosts", what: "sockets, disks, processes" },
+    Layer { name: "doors", what: "how programs come in that are no clients of the cluster" },
     Layer { name: "proof", what: "simulation, judgement, measurement" },
     Layer { name: "cli", what: "the binary" },
     Layer { name: "xtask", what: "the checks, which import nothing" },
@@ -119,7 +122,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 39] = [
+pub(crate) const CRATES: [Crate; 41] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -357,6 +360,20 @@ pub(crate) const CRATES: [Crate; 39] = [
         kind: Kind::Host,
     },
     Crate {
+        package: GATEWAY,
+        folder: "crates/doors/gateway",
+        what: "what all doors have in common: threads beside those of the node, sessions, rights, bounded memory, deadlines ([ADR 0059](adr/0059-doors.md))",
+        may_import: &[CLIENT],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: REDIS,
+        folder: "crates/doors/redis",
+        what: "the Redis protocol ([doors/redis.md](doors/redis.md)): codec, connections, transactions, commands divided by shards",
+        may_import: &[CLIENT, PROCEDURE, REDIS_COMMANDS, GATEWAY],
+        kind: Kind::Host,
+    },
+    Crate {
         package: TESTSCRIPTS,
         folder: "crates/proof/testscripts",
         what: "golden scripts: stories about machines, compared with what happens, and a stage for those that stand on logs; for tests alone",
@@ -480,6 +497,8 @@ pub(crate) const CRATES: [Crate; 39] = [
             RUBIS,
             CLIENT,
             SERVER,
+            GATEWAY,
+            REDIS,
             CHECKER,
             WORKLOADS,
             SIMULATOR,

@@ -1,0 +1,175 @@
+//! A connection of a client of a door: its socket, and the bytes that wait on it.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::Limits;
+use crate::memory::Share;
+
+/// What is read at once, in bytes, into one buffer that all connections of a thread use in turn: idle ones have none.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A buffer with more room than this is given back once it is empty, in bytes.
+const KEPT_BYTES: usize = 16 * 1024;
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The client has gone, or the socket failed.
+    #[error("the socket: {0}")]
+    Socket(#[from] io::Error),
+    /// It has stopped in the middle of a request, or does not take its replies.
+    #[error("the client neither sends nor takes anything")]
+    Stalled,
+    /// A request, or what waits for the client, is larger than one connection may hold.
+    #[error("more waits than a connection may hold")]
+    TooMuch,
+    /// All connections together hold as much as they may.
+    #[error("the gateway has no memory left for it")]
+    NoMemory,
+}
+
+/// The buffer that the connections of a thread read into.
+pub(crate) type ReadBuffer = Rc<RefCell<Vec<u8>>>;
+
+pub(crate) fn read_buffer() -> ReadBuffer {
+    Rc::new(RefCell::new(vec![0; READ_BYTES]))
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    local: SocketAddr,
+    buffer: ReadBuffer,
+    share: Share,
+    bytes_max: usize,
+    stall_timeout: Duration,
+    /// What the client has sent and was not taken yet. Whoever takes a part of it says so with [`Connection::set_aside`] if it keeps that.
+    pub input: BytesMut,
+    /// What waits for the client.
+    pub output: Vec<u8>,
+    /// What a door keeps of a request that is not whole, in bytes,
+    of_request: usize,
+    /// and in all.
+    aside: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        buffer: ReadBuffer,
+        share: Share,
+        limits: &Limits,
+    ) -> io::Result<Self> {
+        Ok(Connection {
+            local: stream.local_addr()?,
+            stream,
+            peer,
+            buffer,
+            share,
+            bytes_max: limits.connection_bytes_max,
+            stall_timeout: limits.stall_timeout,
+            input: BytesMut::new(),
+            output: Vec::new(),
+            of_request: 0,
+            aside: 0,
+        })
+    }
+
+    /// Where the client is.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Where it has come in.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Says how much the door keeps, in bytes: of a request that is not whole, and beside.
+    pub fn set_aside(&mut self, of_request: usize, beside: usize) {
+        (self.of_request, self.aside) = (of_request, of_request + beside);
+    }
+
+    /// Counts what is held; [`Ended::TooMuch`] and [`Ended::NoMemory`] if that is more than may be.
+    fn count(&mut self) -> Result<(), Ended> {
+        let bytes = self.input.len() + self.output.len() + self.aside;
+        if bytes > self.bytes_max {
+            return Err(Ended::TooMuch);
+        }
+        if self.share.hold(bytes) { Ok(()) } else { Err(Ended::NoMemory) }
+    }
+
+    /// Waits for more of what the client sends; false if it sends no more. Between requests it may take its time, within one it may not.
+    ///
+    /// # Errors
+    /// The connection is to end.
+    pub async fn receive(&mut self) -> Result<bool, Ended> {
+        let is_between = self.input.is_empty() && self.of_request == 0;
+        if is_between && self.input.capacity() > KEPT_BYTES {
+            self.input = BytesMut::new();
+        }
+        if is_between && self.output.capacity() > KEPT_BYTES {
+            self.output = Vec::new();
+        }
+        self.count()?;
+        let count = loop {
+            if is_between {
+                self.stream.readable().await?;
+            } else {
+                timeout(self.stall_timeout, self.stream.readable()).await.map_err(|_| Ended::Stalled)??;
+            }
+            let mut buffer = self.buffer.borrow_mut();
+            match self.stream.try_read(&mut buffer) {
+                Ok(count) => {
+                    self.input.extend_from_slice(&buffer[..count]);
+                    break count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.count()?;
+        Ok(count > 0)
+    }
+
+    /// Writes all that waits for the client, before anything more of it is read. A client that takes nothing for too long is cut off.
+    ///
+    /// # Errors
+    /// The connection is to end.
+    pub async fn send(&mut self) -> Result<(), Ended> {
+        self.count()?;
+        let mut sent = 0;
+        while sent < self.output.len() {
+            match self.stream.try_write(&self.output[sent..]) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let writable = timeout(self.stall_timeout, self.stream.writable());
+                    writable.await.map_err(|_| Ended::Stalled)??;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.output.clear();
+        Ok(())
+    }
+
+    /// Tells the client why it is cut off, as far as the buffer of its socket has room: nothing is waited for.
+    pub fn last_words(&mut self, words: &[u8]) {
+        self.output.extend_from_slice(words);
+        // It is cut off either way.
+        let _ = self.stream.try_write(&self.output);
+        self.output = Vec::new();
+    }
+}

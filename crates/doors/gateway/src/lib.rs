@@ -1,0 +1,84 @@
+//! The gateway: what all doors have in common.
+//!
+//! A door speaks somebody else's language and coordinates for those who do. It knows that language and nothing of protocols; the gateway knows neither. It
+//! stands on the public client, as any program could.
+//!
+//! ```text
+//!   listener ─► a thread of the gateway: accepts, counts, bounds ─► Door::serve(Connection, Session) ─► quorate::Keyspace
+//! ```
+//!
+//! - Threads of its own: what a door does, however long, delays no vote of the node beside it. Each thread has a [`Database`](quorate::Database), which is the
+//!   session of all its connections: what one of them has seen, what it does next comes after.
+//! - Memory is bounded, per connection and in all ([`Limits`]). Who goes beyond is told, and cut off; a client that does not read its replies is not read
+//!   from either.
+//! - Rights are asked in one place, [`Session::require`].
+//!
+//! | file | role |
+//! |---|---|
+//! | `connection` | a socket, and the bytes that wait on it |
+//! | `memory` | how much all connections hold |
+//! | `session` | what a connection may do, and the keyspaces that it uses |
+//! | `threads` | listeners and threads, from start to stop |
+
+mod connection;
+mod memory;
+mod session;
+mod threads;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+pub use connection::{Connection, Ended};
+pub use memory::Memory;
+pub use session::{Denied, Everything, Right, Rights, Session};
+pub use threads::{Gateway, Options};
+
+/// A language.
+pub trait Door: Send + Sync + 'static {
+    /// What it is called, for logs.
+    fn name(&self) -> &'static str;
+
+    /// Serves a connection to its end.
+    fn serve<'a>(
+        &'a self,
+        connection: Connection,
+        session: Session,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+    /// What it does beside serving clients, on one thread, as long as it is open.
+    fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        drop(session);
+        Box::pin(std::future::ready(()))
+    }
+
+    /// What a client is told before it is cut off, because there are too many.
+    fn too_many(&self) -> Vec<u8>;
+}
+
+/// The bounds within which the gateway works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that are open at a time, over all doors.
+    pub connections_max: usize,
+    /// What one connection may hold of requests and replies, in bytes.
+    pub connection_bytes_max: usize,
+    /// What all connections may hold together, in bytes.
+    pub bytes_max: usize,
+    /// How long a request may take in all.
+    pub deadline: Duration,
+    /// How long a request may take to arrive once it has begun, and a client to take some of what waits for it.
+    pub stall_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 10_000,
+            connection_bytes_max: 64 * 1024 * 1024,
+            bytes_max: 512 * 1024 * 1024,
+            deadline: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
+        }
+    }
+}

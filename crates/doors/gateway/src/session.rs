@@ -1,0 +1,126 @@
+//! What a connection may do, and the keyspaces that it uses.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate::{Database, Keyspace};
+use tokio::sync::OnceCell;
+
+use crate::Limits;
+
+/// Something that a session may be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right<'a> {
+    /// To read a keyspace.
+    Read {
+        /// Its name.
+        keyspace: &'a str,
+    },
+    /// To write to a keyspace.
+    Write {
+        /// Its name.
+        keyspace: &'a str,
+    },
+}
+
+/// Who may do what: asked for every request.
+pub trait Rights: Send + Sync + 'static {
+    /// True if whoever has no name may do this.
+    fn allows(&self, right: Right<'_>) -> bool;
+}
+
+/// Whoever reaches the listener may do everything, which is why it is on loopback unless an operator says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Everything;
+
+impl Rights for Everything {
+    fn allows(&self, _: Right<'_>) -> bool {
+        true
+    }
+}
+
+/// A session may not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this needs the right to {what}, and nothing was done")]
+pub struct Denied {
+    what: String,
+}
+
+/// What the connections of a thread share.
+pub(crate) struct Shared {
+    pub(crate) addresses: Vec<String>,
+    pub(crate) client: quorate::Options,
+    pub(crate) rights: Arc<dyn Rights>,
+    pub(crate) limits: Limits,
+    pub(crate) database: OnceCell<Database>,
+    pub(crate) keyspaces: RefCell<BTreeMap<String, Keyspace>>,
+}
+
+/// The session of a connection. What is done in it comes after what it has seen before, whatever the isolation.
+#[derive(Clone)]
+pub struct Session {
+    shared: Rc<Shared>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(shared: Rc<Shared>) -> Self {
+        Session { shared }
+    }
+
+    /// The one place where a right is asked.
+    ///
+    /// # Errors
+    /// The session does not have it.
+    pub fn require(&self, right: Right<'_>) -> Result<(), Denied> {
+        if self.shared.rights.allows(right) {
+            return Ok(());
+        }
+        let what = match right {
+            Right::Read { keyspace } => format!("read {keyspace:?}"),
+            Right::Write { keyspace } => format!("write to {keyspace:?}"),
+        };
+        Err(Denied { what })
+    }
+
+    /// How long a request may take in all.
+    pub fn deadline(&self) -> Duration {
+        self.shared.limits.deadline
+    }
+
+    /// The connection to the cluster.
+    ///
+    /// # Errors
+    /// No node of the cluster can be reached.
+    pub async fn database(&self) -> quorate::Result<&Database> {
+        let Shared { addresses, client, database, .. } = &*self.shared;
+        database.get_or_try_init(|| quorate::connect_with(addresses.as_slice(), client.clone())).await
+    }
+
+    /// A keyspace, whose transactions have the deadline of requests.
+    ///
+    /// # Errors
+    /// There is none of this name, or whatever a transaction may end with.
+    pub async fn keyspace(&self, name: &str) -> quorate::Result<Keyspace> {
+        if let Some(known) = self.shared.keyspaces.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let keyspace = self.database().await?.keyspace(name).await?.with_deadline(self.deadline());
+        self.shared.keyspaces.borrow_mut().insert(name.to_owned(), keyspace.clone());
+        Ok(keyspace)
+    }
+
+    /// Looks a keyspace up anew when it is used next: it may have been dropped.
+    pub fn forget(&self, name: &str) {
+        self.shared.keyspaces.borrow_mut().remove(name);
+    }
+}

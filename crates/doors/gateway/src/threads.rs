@@ -1,0 +1,239 @@
+//! Listeners and threads, from start to stop.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::sync::{OnceCell, watch};
+use tokio::task::LocalSet;
+
+use crate::connection::{Connection, ReadBuffer, read_buffer};
+use crate::memory::Memory;
+use crate::session::{Everything, Rights, Session, Shared};
+use crate::{Door, Limits};
+
+/// What a gateway is told.
+#[derive(Clone)]
+pub struct Options {
+    /// Where nodes of the cluster are found.
+    pub addresses: Vec<String>,
+    /// How it connects to them.
+    pub client: quorate::Options,
+    /// How many threads it has.
+    pub threads: usize,
+    /// Who may do what.
+    pub rights: Arc<dyn Rights>,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Options").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// One thread, which finds the cluster at these addresses; whoever reaches a door may do everything.
+    pub fn new(addresses: Vec<String>) -> Self {
+        Options {
+            addresses,
+            client: quorate::Options::default(),
+            threads: 1,
+            rights: Arc::new(Everything),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The doors of a node, open until this is dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+    memory: Memory,
+    connections: Arc<AtomicUsize>,
+}
+
+/// A door with its listener.
+type Open = (TcpListener, Arc<dyn Door>);
+
+impl Gateway {
+    /// Opens doors. Connections to the cluster are made when they are first needed.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread or a listener.
+    pub fn start(options: Options, doors: Vec<Open>) -> io::Result<Gateway> {
+        let (stop, stopped) = watch::channel(false);
+        let memory = Memory::new(options.limits.bytes_max);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let mut gateway = Gateway { stop, threads: Vec::new(), memory, connections };
+        for (listener, door) in &doors {
+            listener.set_nonblocking(true)?;
+            tracing::info!(door = door.name(), address = %listener.local_addr()?, "open");
+        }
+        for number in 0..options.threads.max(1) {
+            let doors = doors
+                .iter()
+                .map(|(listener, door)| Ok((listener.try_clone()?, Arc::clone(door))))
+                .collect::<io::Result<Vec<Open>>>()?;
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let (options, stopped) = (options.clone(), stopped.clone());
+            let (memory, connections) = (gateway.memory.clone(), Arc::clone(&gateway.connections));
+            let run = move || {
+                let serving = serve(number == 0, options, doors, stopped, memory, connections);
+                LocalSet::new().block_on(&runtime, serving);
+            };
+            let thread = std::thread::Builder::new().name(format!("gateway-{number}")).spawn(run)?;
+            gateway.threads.push(thread);
+        }
+        Ok(gateway)
+    }
+
+    /// What all connections hold.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Closes all doors. What is under way is cut off: its clients do not know what has come of it, as after any broken connection.
+    pub fn shutdown(mut self) {
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.stop.send_replace(true);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the gateway had failed");
+            }
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The life of a thread. One of them also tends the doors.
+async fn serve(
+    tends: bool,
+    options: Options,
+    doors: Vec<Open>,
+    mut stopped: watch::Receiver<bool>,
+    memory: Memory,
+    connections: Arc<AtomicUsize>,
+) {
+    let Options { addresses, client, rights, limits, .. } = options;
+    let shared = Rc::new(Shared {
+        addresses,
+        client,
+        rights,
+        limits,
+        database: OnceCell::new(),
+        keyspaces: RefCell::new(BTreeMap::new()),
+    });
+    let buffer = read_buffer();
+    for (listener, door) in doors {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, door = door.name(), "cannot listen");
+                continue;
+            }
+        };
+        let accepting = Accepting {
+            door,
+            shared: Rc::clone(&shared),
+            buffer: Rc::clone(&buffer),
+            memory: memory.clone(),
+            connections: Arc::clone(&connections),
+        };
+        if tends {
+            let (door, session) = (Arc::clone(&accepting.door), Session::new(Rc::clone(&shared)));
+            tokio::task::spawn_local(async move { door.tend(session).await });
+        }
+        tokio::task::spawn_local(accepting.run(listener));
+    }
+    // An error means that the gateway is gone, which is as good. Tasks end with the set that they run in.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// A door on one thread.
+struct Accepting {
+    door: Arc<dyn Door>,
+    shared: Rc<Shared>,
+    buffer: ReadBuffer,
+    memory: Memory,
+    connections: Arc<AtomicUsize>,
+}
+
+/// One of the connections that are counted.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Accepting {
+    async fn run(self, listener: tokio::net::TcpListener) {
+        /// How long to wait where the system has no descriptor for a connection.
+        const PAUSE: Duration = Duration::from_millis(50);
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.accept(stream, peer),
+                Err(error) => {
+                    tracing::warn!(%error, door = self.door.name(), "cannot accept");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn accept(&self, stream: TcpStream, peer: SocketAddr) {
+        /// After so long without a word a client is asked whether it is still there.
+        const KEEPALIVE: Duration = Duration::from_secs(300);
+        let limits = &self.shared.limits;
+        let counted = Counted(Arc::clone(&self.connections));
+        if self.connections.fetch_add(1, Ordering::Relaxed) >= limits.connections_max {
+            // What fits into the buffer of the socket is told; nothing is waited for.
+            let _ = stream.try_write(&self.door.too_many());
+            return;
+        }
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+        if stream
+            .set_nodelay(true)
+            .and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive))
+            .is_err()
+        {
+            // It has gone already.
+            return;
+        }
+        let share = self.memory.share();
+        let Ok(connection) = Connection::new(stream, peer, Rc::clone(&self.buffer), share, limits) else {
+            return;
+        };
+        let (door, session) = (Arc::clone(&self.door), Session::new(Rc::clone(&self.shared)));
+        tokio::task::spawn_local(async move {
+            door.serve(connection, session).await;
+            drop(counted);
+        });
+    }
+}

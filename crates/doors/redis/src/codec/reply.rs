@@ -1,0 +1,117 @@
+//! Replies, in the version of the protocol that a client has chosen.
+
+use quorate_redis_commands::{Reply, print_double};
+
+/// A version of the Redis protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// RESP2, which every client speaks until it says otherwise.
+    #[default]
+    Two,
+    /// RESP3.
+    Three,
+}
+
+impl Version {
+    /// Its number.
+    pub fn number(self) -> i64 {
+        match self {
+            Version::Two => 2,
+            Version::Three => 3,
+        }
+    }
+}
+
+fn line(output: &mut Vec<u8>, kind: u8, text: &[u8]) {
+    output.push(kind);
+    // A line ends where it says: what would end it sooner becomes a space.
+    output.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+    output.extend_from_slice(b"\r\n");
+}
+
+fn number(output: &mut Vec<u8>, kind: u8, number: i64) {
+    output.push(kind);
+    if (0..10).contains(&number) {
+        output.push(b'0' + number as u8);
+    } else {
+        output.extend_from_slice(number.to_string().as_bytes());
+    }
+    output.extend_from_slice(b"\r\n");
+}
+
+fn bulk(output: &mut Vec<u8>, bytes: &[u8]) {
+    number(output, b'$', bytes.len() as i64);
+    output.extend_from_slice(bytes);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Writes a reply.
+pub fn write_reply(output: &mut Vec<u8>, reply: &Reply, version: Version) {
+    let is_three = version == Version::Three;
+    match reply {
+        Reply::Simple(text) => line(output, b'+', text.as_bytes()),
+        // As Redis does, which ends lines itself.
+        Reply::Error(text) => line(output, b'-', text.trim_matches(['\r', '\n']).as_bytes()),
+        Reply::Integer(value) => number(output, b':', *value),
+        Reply::Bulk(bytes) => bulk(output, bytes),
+        Reply::Verbatim(text) if is_three => {
+            number(output, b'=', text.len() as i64 + 4);
+            output.extend_from_slice(b"txt:");
+            output.extend_from_slice(text);
+            output.extend_from_slice(b"\r\n");
+        }
+        Reply::Verbatim(text) => bulk(output, text),
+        Reply::Null | Reply::NullArray if is_three => output.extend_from_slice(b"_\r\n"),
+        Reply::Null => output.extend_from_slice(b"$-1\r\n"),
+        Reply::NullArray => output.extend_from_slice(b"*-1\r\n"),
+        Reply::Double(value) if is_three => line(output, b',', print_double(*value).as_bytes()),
+        Reply::Double(value) => bulk(output, print_double(*value).as_bytes()),
+        Reply::Array(replies) | Reply::Set(replies) => {
+            let kind = if is_three && matches!(reply, Reply::Set(_)) { b'~' } else { b'*' };
+            number(output, kind, replies.len() as i64);
+            replies.iter().for_each(|reply| write_reply(output, reply, version));
+        }
+        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+            let is_map = matches!(reply, Reply::Map(_));
+            match is_three {
+                true => number(output, if is_map { b'%' } else { b'*' }, pairs.len() as i64),
+                false => number(output, b'*', pairs.len() as i64 * 2),
+            }
+            for (key, value) in pairs {
+                if is_three && !is_map {
+                    number(output, b'*', 2);
+                }
+                write_reply(output, key, version);
+                write_reply(output, value, version);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_written_in_both_versions() {
+        let pair = || vec![(Reply::bulk("f"), Reply::Integer(12))];
+        for (reply, two, three) in [
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::error("ERR a\r\nb\n"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (Reply::bulk("a\r\n"), "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n"),
+            (Reply::Null, "$-1\r\n", "_\r\n"),
+            (Reply::NullArray, "*-1\r\n", "_\r\n"),
+            (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Reply::Verbatim(b"x".to_vec()), "$1\r\nx\r\n", "=5\r\ntxt:x\r\n"),
+            (Reply::Set(vec![Reply::Integer(1)]), "*1\r\n:1\r\n", "~1\r\n:1\r\n"),
+            (Reply::Map(pair()), "*2\r\n$1\r\nf\r\n:12\r\n", "%1\r\n$1\r\nf\r\n:12\r\n"),
+            (Reply::Pairs(pair()), "*2\r\n$1\r\nf\r\n:12\r\n", "*1\r\n*2\r\n$1\r\nf\r\n:12\r\n"),
+        ] {
+            for (version, expected) in [(Version::Two, two), (Version::Three, three)] {
+                let mut output = Vec::new();
+                write_reply(&mut output, &reply, version);
+                assert_eq!(String::from_utf8(output).unwrap(), expected);
+            }
+        }
+    }
+}

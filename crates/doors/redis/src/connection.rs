@@ -1,0 +1,401 @@
+//! One client, from its first byte to its last.
+//!
+//! Commands are carried out in the order in which they come. Those of a pipeline that touch keys go together, as many as have come; others end what
+//! has been gathered so far. Replies are written before anything more is read: a client that does not take them is not read from.
+
+use bytes::Bytes;
+use quorate_gateway::{Connection, Ended};
+use quorate_redis_commands::{MARK, Mark, Reply, check, find, unknown_command};
+
+use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
+use crate::databases::Databases;
+use crate::execute::Executor;
+use crate::local::{self, Facts, Local};
+use crate::plan::{Asked, Watched};
+
+/// So many commands are gathered from a pipeline before they are carried out.
+const GATHERED_MAX: usize = 1_024;
+
+/// Replies are sent once there are so many bytes of them, even if more commands have come.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a client has chosen and begun.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Tells it from other clients of this process.
+    pub(crate) id: u64,
+    pub(crate) version: Version,
+    /// Its database.
+    pub(crate) number: usize,
+    pub(crate) name: Vec<u8>,
+    /// The transaction that it has begun with `MULTI`.
+    multi: Option<Multi>,
+    /// What it watches, each key with its database.
+    watched: Vec<(usize, Watched)>,
+    pub(crate) replies: Replies,
+    /// The connection ends once the replies so far are sent.
+    pub(crate) is_over: bool,
+}
+
+/// Whether a client wants replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Replies {
+    #[default]
+    On,
+    Off,
+    /// Not to the next command.
+    Skip,
+}
+
+/// A transaction while its commands are told.
+#[derive(Debug, Default)]
+struct Multi {
+    queued: Vec<Queued>,
+    /// One of its commands makes no sense.
+    is_aborted: bool,
+    /// What the words of its commands count for, in bytes.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Queued {
+    Keys(Asked),
+    Local(Local, Vec<Bytes>),
+}
+
+/// The most that the commands of one `MULTI` may take, in bytes: more is more than a transaction.
+const MULTI_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What each queued word counts for beside its bytes.
+const WORD_BYTES: usize = 32;
+
+/// Serves a client to its end.
+pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &Facts) {
+    let seed = getrandom::u64().unwrap_or_default();
+    let state = State {
+        id: facts.next_id(),
+        version: Version::default(),
+        number: 0,
+        name: Vec::new(),
+        multi: None,
+        watched: Vec::new(),
+        replies: Replies::default(),
+        is_over: false,
+    };
+    facts.opened();
+    let mut client = Client { connection, databases, facts, state, gathered: Vec::new(), seed };
+    if let Err(ended) = client.run().await {
+        let words = match &ended {
+            Ended::Socket(_) | Ended::Stalled => None,
+            Ended::TooMuch => Some("-ERR a connection may not hold so much: send less at once\r\n"),
+            Ended::NoMemory => Some("-OVERLOADED the door holds as much as it may: try again later\r\n"),
+        };
+        if let Some(words) = words {
+            client.connection.last_words(words.as_bytes());
+        }
+        tracing::debug!(peer = %client.connection.peer(), %ended, "a connection has ended");
+    }
+    facts.closed();
+}
+
+struct Client<'a, D> {
+    connection: Connection,
+    databases: D,
+    facts: &'a Facts,
+    state: State,
+    /// Commands of a pipeline that have not been carried out yet.
+    gathered: Vec<Asked>,
+    seed: u64,
+}
+
+impl<D: Databases> Client<'_, D> {
+    async fn run(&mut self) -> Result<(), Ended> {
+        let mut parser = Parser::new(Limits::default());
+        while !self.state.is_over {
+            match parser.next(&mut self.connection.input) {
+                Ok(Some(words)) => {
+                    self.take(words).await?;
+                    if self.gathered.len() >= GATHERED_MAX {
+                        self.carry_out().await?;
+                    }
+                    if self.connection.output.len() >= OUTPUT_BYTES_MAX {
+                        self.connection.send().await?;
+                    }
+                }
+                Ok(None) => {
+                    self.carry_out().await?;
+                    self.connection.send().await?;
+                    let queued = self.state.multi.as_ref().map_or(0, |multi| multi.bytes);
+                    self.connection.set_aside(parser.kept(), queued);
+                    if !self.connection.receive().await? {
+                        return Ok(());
+                    }
+                }
+                Err(Invalid(text)) => {
+                    self.carry_out().await?;
+                    self.reply(&Reply::error(text));
+                    self.state.is_over = true;
+                }
+            }
+        }
+        self.carry_out().await?;
+        self.connection.send().await
+    }
+
+    /// Writes a reply, if the client wants it.
+    fn reply(&mut self, reply: &Reply) {
+        let is_wanted = match self.state.replies {
+            Replies::On => true,
+            Replies::Off => false,
+            Replies::Skip => {
+                self.state.replies = Replies::On;
+                false
+            }
+        };
+        if is_wanted {
+            write_reply(&mut self.connection.output, reply, self.state.version);
+        }
+    }
+
+    fn executor(&self, number: usize) -> Executor<'_, D> {
+        Executor { databases: &self.databases, number, seed: self.seed }
+    }
+
+    /// Carries out what has been gathered. Replies are sent on the way once there are many.
+    async fn carry_out(&mut self) -> Result<(), Ended> {
+        let asked = std::mem::take(&mut self.gathered);
+        self.facts.count(asked.len());
+        let mut rest = asked.as_slice();
+        while !rest.is_empty() {
+            let mut executor = self.executor(self.state.number);
+            let replies = executor.run_some(rest).await;
+            self.seed = executor.seed;
+            replies.iter().for_each(|reply| self.reply(reply));
+            rest = &rest[replies.len()..];
+            if self.connection.output.len() >= OUTPUT_BYTES_MAX {
+                self.connection.send().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next command.
+    async fn take(&mut self, words: Vec<Bytes>) -> Result<(), Ended> {
+        if let Some(command) = find(&words[0]).filter(|command| !command.is_internal()) {
+            match check(&command, &words) {
+                Ok(()) if self.state.multi.is_none() => self.gathered.push(Asked { command, words }),
+                Ok(()) => self.queue(Queued::Keys(Asked { command, words })),
+                Err(reply) => self.refuse(reply).await?,
+            }
+            return Ok(());
+        }
+        let Some(local) = local::find(&words[0]) else { return self.refuse(unknown_command(&words)).await };
+        match local.check(&words) {
+            Ok(()) => {}
+            Err(Reply::Error(text)) if local.name == "exec" => {
+                self.carry_out().await?;
+                self.state.multi = None;
+                self.state.watched.clear();
+                let reason = text.strip_prefix("ERR ").unwrap_or(&text);
+                let text = format!("EXECABORT Transaction discarded because of: {reason}");
+                self.reply(&Reply::Error(text));
+                return Ok(());
+            }
+            Err(reply) => return self.refuse(reply).await,
+        }
+        self.carry_out().await?;
+        self.facts.count(1);
+        match local.name {
+            "multi" => self.begin(),
+            "exec" => self.execute().await,
+            "discard" => self.discard(),
+            "watch" => self.watch(&words[1..]).await,
+            "quit" | "reset" => self.run_local(local, &words).await,
+            _ if self.state.multi.is_some() => self.queue(Queued::Local(local, words)),
+            _ => self.run_local(local, &words).await,
+        }
+        Ok(())
+    }
+
+    /// Replies what is wrong with a command before it is carried out; a transaction that it would be part of is not carried out.
+    async fn refuse(&mut self, reply: Reply) -> Result<(), Ended> {
+        self.carry_out().await?;
+        if let Some(multi) = &mut self.state.multi {
+            multi.is_aborted = true;
+        }
+        self.reply(&reply);
+        Ok(())
+    }
+
+    fn queue(&mut self, queued: Queued) {
+        let Some(multi) = &mut self.state.multi else { return };
+        let words = match &queued {
+            Queued::Keys(asked) => &asked.words,
+            Queued::Local(_, words) => words,
+        };
+        multi.bytes += words.iter().map(|word| word.len() + WORD_BYTES).sum::<usize>();
+        if multi.bytes > MULTI_BYTES_MAX {
+            multi.is_aborted = true;
+            multi.queued = Vec::new();
+            let text =
+                format!("ERR a transaction may not have more than {MULTI_BYTES_MAX} bytes of commands");
+            return self.reply(&Reply::error(text));
+        }
+        if !multi.is_aborted {
+            multi.queued.push(queued);
+        }
+        self.reply(&Reply::Simple("QUEUED".into()));
+    }
+
+    fn begin(&mut self) {
+        if self.state.multi.is_some() {
+            return self.reply(&Reply::error("ERR MULTI calls can not be nested"));
+        }
+        self.state.multi = Some(Multi::default());
+        self.reply(&Reply::OK);
+    }
+
+    fn discard(&mut self) {
+        if self.state.multi.take().is_none() {
+            return self.reply(&Reply::error("ERR DISCARD without MULTI"));
+        }
+        self.state.watched.clear();
+        self.reply(&Reply::OK);
+    }
+
+    async fn watch(&mut self, keys: &[Bytes]) {
+        if self.state.multi.is_some() {
+            return self.reply(&Reply::error("ERR WATCH inside MULTI is not allowed"));
+        }
+        let Some(command) = find(MARK.as_bytes()) else { return self.reply(&Reply::Null) };
+        let words =
+            std::iter::once(Bytes::from_static(MARK.as_bytes())).chain(keys.iter().cloned()).collect();
+        let number = self.state.number;
+        let mut executor = self.executor(number);
+        let replies = executor.run_some(&[Asked { command, words }]).await;
+        self.seed = executor.seed;
+        match replies.into_iter().next() {
+            Some(Reply::Array(marks)) => {
+                for (key, mark) in keys.iter().zip(marks) {
+                    let mark = if let Reply::Integer(mark) = mark { mark as Mark } else { 0 };
+                    let is_known =
+                        self.state.watched.iter().any(|(of, (known, _))| *of == number && known == key);
+                    // What was watched first counts: it may have changed since.
+                    if !is_known {
+                        let key = Bytes::copy_from_slice(key);
+                        self.state.watched.push((number, (key, mark)));
+                    }
+                }
+                self.reply(&Reply::OK);
+            }
+            Some(error) => self.reply(&error),
+            None => self.reply(&Reply::Null),
+        }
+    }
+
+    async fn execute(&mut self) {
+        let Some(multi) = self.state.multi.take() else {
+            return self.reply(&Reply::error("ERR EXEC without MULTI"));
+        };
+        let watched = std::mem::take(&mut self.state.watched);
+        if multi.is_aborted {
+            let text = "EXECABORT Transaction discarded because of previous errors.";
+            return self.reply(&Reply::error(text));
+        }
+        let number = self.state.number;
+        if watched.iter().any(|(of, _)| *of != number) {
+            let text = "ERR unsupported: what is watched and what is changed lie in different databases";
+            return self.reply(&Reply::error(text));
+        }
+        let watched: Vec<Watched> = watched.into_iter().map(|(_, watched)| watched).collect();
+        let asked: Vec<Asked> = multi.queued.iter().filter_map(asked).collect();
+        self.facts.count(asked.len());
+        let mut executor = self.executor(number);
+        let done = executor.run_atomically(&asked, &watched).await;
+        self.seed = executor.seed;
+        let mut done = match done {
+            Ok(Some(replies)) => replies.into_iter(),
+            Ok(None) => return self.reply(&Reply::NullArray),
+            Err(failure) => return self.reply(&failure.reply()),
+        };
+        let mut replies = Vec::with_capacity(multi.queued.len());
+        for queued in multi.queued {
+            replies.push(match queued {
+                Queued::Keys(_) => done.next().unwrap_or(Reply::Null),
+                // What comes behind has been carried out already, in the database that there was.
+                Queued::Local(local, words) if local.name == "select" => match self.select(&words[1]) {
+                    Reply::Simple(_) if self.state.number != number => {
+                        self.state.number = number;
+                        Reply::error("ERR unsupported: another database in a transaction")
+                    }
+                    reply => reply,
+                },
+                Queued::Local(local, words) => self.local_reply(local, &words).await.unwrap_or(Reply::Null),
+            });
+        }
+        self.reply(&Reply::Array(replies));
+    }
+
+    async fn run_local(&mut self, local: Local, words: &[Bytes]) {
+        if let Some(reply) = self.local_reply(local, words).await {
+            self.reply(&reply);
+        }
+    }
+
+    /// What a command replies that touches no key; none if it wants no reply.
+    async fn local_reply(&mut self, local: Local, words: &[Bytes]) -> Option<Reply> {
+        match local.name {
+            "unwatch" => {
+                self.state.watched.clear();
+                Some(Reply::OK)
+            }
+            "reset" => {
+                self.state.multi = None;
+                self.state.watched.clear();
+                (self.state.version, self.state.number) = (Version::default(), 0);
+                (self.state.name, self.state.replies) = (Vec::new(), Replies::On);
+                Some(Reply::Simple("RESET".into()))
+            }
+            "select" => Some(self.select(&words[1])),
+            "wait" => Some(self.wait(words).await),
+            _ => local::run(local, words, &mut self.state, &self.connection, self.facts),
+        }
+    }
+
+    fn select(&mut self, number: &[u8]) -> Reply {
+        let number = match local::integer(number) {
+            Ok(number) => number,
+            Err(reply) => return reply,
+        };
+        match usize::try_from(number) {
+            Ok(number) if number < self.databases.count() => {
+                self.state.number = number;
+                Reply::OK
+            }
+            _ => Reply::error("ERR DB index is out of range"),
+        }
+    }
+
+    /// What is acknowledged is with a majority already: so there is nothing to wait for.
+    async fn wait(&self, words: &[Bytes]) -> Reply {
+        if let Err(reply) = local::integer(&words[1]) {
+            return reply;
+        }
+        match local::integer(&words[2]) {
+            Ok(0..) => {}
+            Ok(_) => return Reply::error("ERR timeout is negative"),
+            Err(_) => return Reply::error("ERR timeout is not an integer or out of range"),
+        }
+        match self.databases.open(self.state.number, false).await {
+            Ok(keys) => Reply::count(crate::databases::Keys::replicas(&keys)),
+            Err(failure) => failure.reply(),
+        }
+    }
+}
+
+fn asked(queued: &Queued) -> Option<Asked> {
+    match queued {
+        Queued::Keys(asked) => Some(asked.clone()),
+        Queued::Local(..) => None,
+    }
+}

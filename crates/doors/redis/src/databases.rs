@@ -1,0 +1,174 @@
+//! The databases that `SELECT` chooses from, as keyspaces of a cluster.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use quorate::topology::shard_position;
+use quorate::{Call, Concluded, Isolation, Keyspace};
+use quorate_gateway::{Right, Session};
+use quorate_redis_commands::{Commands, PROCEDURE, SLOTS, routing_key};
+
+use crate::failure::Failure;
+
+/// The databases of a door.
+pub trait Databases {
+    /// The keys of one.
+    type Keys: Keys;
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Opens one, to read or also to write.
+    fn open(&self, number: usize, writes: bool) -> impl Future<Output = Result<Self::Keys, Failure>>;
+
+    /// What was opened may be another one by now.
+    fn forget(&self, number: usize);
+}
+
+/// The keys of a database, divided into shards.
+pub trait Keys: Clone {
+    /// How many shards there are; one where commands do not run at shards.
+    fn shards(&self) -> usize;
+
+    /// Which shard a slot lies in.
+    fn shard_of(&self, slot: u16) -> usize;
+
+    /// How many other replicas have what is acknowledged, once it is.
+    fn replicas(&self) -> usize;
+
+    /// True if requests run at shards; else they are interactive transactions.
+    fn runs_at_shards(&self) -> bool;
+
+    /// Has each shard carry out its request, all at one place in the serial order, and gives their answers.
+    fn at_shards(
+        &self,
+        parts: &[(usize, Vec<u8>)],
+        is_read_only: bool,
+    ) -> impl Future<Output = Result<Vec<Vec<u8>>, Failure>>;
+
+    /// Carries out a request over keys of any shards, and gives its answer.
+    fn as_transaction(&self, request: &[u8]) -> impl Future<Output = Result<Vec<u8>, Failure>>;
+}
+
+/// Keyspaces of a cluster, each under a number.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    session: Session,
+    keyspaces: Arc<[Option<String>]>,
+    /// Those that this client has used.
+    opened: RefCell<BTreeMap<usize, ClusterKeys>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(session: Session, keyspaces: Arc<[Option<String>]>) -> Self {
+        Cluster { session, keyspaces, opened: RefCell::default() }
+    }
+}
+
+impl Databases for Cluster {
+    type Keys = ClusterKeys;
+
+    fn count(&self) -> usize {
+        self.keyspaces.len()
+    }
+
+    async fn open(&self, number: usize, writes: bool) -> Result<ClusterKeys, Failure> {
+        let Some(Some(name)) = self.keyspaces.get(number) else {
+            return Err(Failure::refused("DB index is out of range"));
+        };
+        let right = if writes { Right::Write { keyspace: name } } else { Right::Read { keyspace: name } };
+        if let Err(denied) = self.session.require(right) {
+            return Err(Failure { text: format!("NOPERM {denied}"), is_too_large: false, is_stale: false });
+        }
+        if let Some(opened) = self.opened.borrow().get(&number) {
+            return Ok(opened.clone());
+        }
+        let keys = ClusterKeys::new(self.session.keyspace(name).await?);
+        self.opened.borrow_mut().insert(number, keys.clone());
+        Ok(keys)
+    }
+
+    fn forget(&self, number: usize) {
+        if let Some(Some(name)) = self.keyspaces.get(number) {
+            self.session.forget(name);
+            self.opened.borrow_mut().remove(&number);
+        }
+    }
+}
+
+/// A keyspace.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterKeys {
+    keyspace: Keyspace,
+    /// For each shard a key that lies there; none if no slot does.
+    routes: Arc<[Option<Vec<u8>>]>,
+    replicas: usize,
+    runs_at_shards: bool,
+}
+
+impl ClusterKeys {
+    fn new(keyspace: Keyspace) -> Self {
+        let definition = keyspace.definition();
+        let runs_at_shards =
+            definition.isolation == Isolation::Serializable && definition.comparison.is_none();
+        let shards = if runs_at_shards { definition.shards.len() } else { 1 };
+        let mut routes = vec![None; shards];
+        for key in (0..SLOTS).map(routing_key) {
+            let route = &mut routes[shard_position(&key, shards)];
+            if route.is_none() {
+                *route = Some(key);
+            }
+        }
+        ClusterKeys {
+            routes: routes.into(),
+            replicas: definition.shards.first().map_or(0, |shard| shard.replicas.len().saturating_sub(1)),
+            runs_at_shards,
+            keyspace,
+        }
+    }
+}
+
+impl Keys for ClusterKeys {
+    fn shards(&self) -> usize {
+        self.routes.len()
+    }
+
+    fn shard_of(&self, slot: u16) -> usize {
+        if self.shards() == 1 { 0 } else { shard_position(&routing_key(slot), self.shards()) }
+    }
+
+    fn replicas(&self) -> usize {
+        self.replicas
+    }
+
+    fn runs_at_shards(&self) -> bool {
+        self.runs_at_shards
+    }
+
+    async fn at_shards(
+        &self,
+        parts: &[(usize, Vec<u8>)],
+        is_read_only: bool,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut call = Call::new(PROCEDURE);
+        for (shard, request) in parts {
+            let Some(Some(key)) = self.routes.get(*shard) else {
+                return Err(Failure::refused("no keys lie at this shard, and nothing was done"));
+            };
+            call = call.at_with(key, request);
+        }
+        // All shards carry it out or, if it is none, all refuse it: what a command comes to is a reply.
+        let call = if is_read_only { call.read_only() } else { call.independent() };
+        let answers = self.keyspace.call(call).await?.answers;
+        Ok(answers.into_iter().map(|answer| answer.to_vec()).collect())
+    }
+
+    async fn as_transaction(&self, request: &[u8]) -> Result<Vec<u8>, Failure> {
+        match self.keyspace.transact_procedure(&Commands, request).await?.ended {
+            Concluded::Done(answer) => Ok(answer),
+            Concluded::Refused(reason) => Err(Failure::refused(String::from_utf8_lossy(&reason))),
+        }
+    }
+}

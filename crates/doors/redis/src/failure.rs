@@ -1,0 +1,81 @@
+//! Why commands were not carried out, as a Redis client is told.
+
+use quorate::{Error, Refusal};
+use quorate_redis_commands::Reply;
+
+/// A request has not come to an end as it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What each of its commands replies: the code says whether anything can have happened.
+    pub text: String,
+    /// True if it was too large for one transaction, and nothing has happened: its commands may be tried one by one.
+    pub is_too_large: bool,
+    /// True if the keyspace may be another one by now.
+    pub is_stale: bool,
+}
+
+impl Failure {
+    /// Nothing has happened, and trying again would not help.
+    pub fn refused(reason: impl std::fmt::Display) -> Self {
+        Failure { text: format!("ERR {reason}"), is_too_large: false, is_stale: false }
+    }
+
+    /// The reply of a command.
+    pub(crate) fn reply(&self) -> Reply {
+        Reply::error(self.text.clone())
+    }
+}
+
+/// `UNKNOWN`: it may have happened. `OVERLOADED`, `TRYAGAIN`: it surely has not, and may be tried again. `ERR`: it surely has not.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let is_too_large = match &error {
+            Error::Refused { refusal, .. } => matches!(**refusal, Refusal::TooLarge),
+            Error::Invalid(quorate::Invalid::Limit(_) | quorate::Invalid::Procedure(_)) => true,
+            _ => false,
+        };
+        let is_stale = matches!(error, Error::Invalid(quorate::Invalid::KeyspaceDropped { .. }));
+        let text = match &error {
+            Error::Unknown { token } => {
+                format!("UNKNOWN the command may have been carried out, or may still be: transaction {token}")
+            }
+            Error::AnswersLost { token } => {
+                format!("UNKNOWN the command was carried out, and its reply is lost: transaction {token}")
+            }
+            Error::Overloaded { retry_after } => {
+                format!("OVERLOADED nothing was started: try again in {} ms", retry_after.as_millis().max(1))
+            }
+            Error::Conflict => {
+                "TRYAGAIN other transactions were in the way, and nothing was done: try again".to_owned()
+            }
+            Error::Unavailable { .. } | Error::NoSpace { .. } | Error::Connect { .. } => {
+                format!("TRYAGAIN nothing was done: {error}")
+            }
+            _ if is_too_large => {
+                "ERR this is more than one transaction may read and write, and nothing was done".to_owned()
+            }
+            _ => format!("ERR nothing was done: {error}"),
+        };
+        Failure { text, is_too_large, is_stale }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_code_says_whether_anything_can_have_happened() {
+        for (error, code) in [
+            (Error::Conflict, "TRYAGAIN "),
+            (Error::Overloaded { retry_after: Duration::from_millis(50) }, "OVERLOADED "),
+            (Error::Unavailable { missing: Vec::new() }, "TRYAGAIN "),
+            (Error::Closed, "ERR nothing was done"),
+        ] {
+            let failure = Failure::from(error);
+            assert!(failure.text.starts_with(code) && !failure.is_too_large, "{failure:?}");
+        }
+    }
+}

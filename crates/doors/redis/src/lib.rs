@@ -1,0 +1,76 @@
+//! The Redis protocol as a door: any Redis client uses any keyspace.
+//!
+//! ```text
+//!   socket ─► codec ─► connection: MULTI, WATCH, SELECT ─► execute: pipelines and transactions ─► plan: parts for shards ─► quorate::Keyspace::call
+//!                           └─► local: what touches no key                                 └─► an interactive transaction
+//! ```
+//!
+//! What a command does to keys is not known here: it is code of `quorate_redis_commands`, which runs at the shards, or over what an interactive transaction
+//! has read. `docs/doors/redis.md` says what differs from Redis.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`codec`] | bytes to requests, replies to bytes |
+//! | `connection` | one client, from its first byte to its last |
+//! | `local` | commands that touch no key: `PING`, `HELLO`, `INFO` and their like |
+//! | `plan` | commands divided by shards, and replies put together |
+//! | `execute` | pipelines, transactions |
+//! | [`databases`] | keyspaces as numbered databases |
+//! | `sweeper` | has what is expired or dropped collected |
+//! | `failure` | what went wrong, in words for a Redis client |
+
+pub mod codec;
+mod connection;
+pub mod databases;
+mod execute;
+mod failure;
+mod local;
+mod plan;
+mod sweeper;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use connection::serve;
+pub use failure::Failure;
+pub use local::Facts;
+use quorate_gateway::{Connection, Door, Session};
+
+/// The door.
+#[derive(Clone, Debug)]
+pub struct Redis {
+    /// The keyspace of each database by its number; none where there is none.
+    keyspaces: Arc<[Option<String>]>,
+    facts: Arc<Facts>,
+}
+
+impl Redis {
+    /// A door to these keyspaces: `SELECT 0` chooses the first.
+    pub fn new(keyspaces: Vec<Option<String>>) -> Self {
+        Redis { keyspaces: keyspaces.into(), facts: Arc::new(Facts::default()) }
+    }
+}
+
+impl Door for Redis {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn serve<'a>(
+        &'a self,
+        connection: Connection,
+        session: Session,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        let databases = databases::Cluster::new(session, Arc::clone(&self.keyspaces));
+        Box::pin(serve(connection, databases, &self.facts))
+    }
+
+    fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        Box::pin(sweeper::run(databases::Cluster::new(session, Arc::clone(&self.keyspaces))))
+    }
+
+    fn too_many(&self) -> Vec<u8> {
+        b"-ERR max number of clients reached\r\n".to_vec()
+    }
+}

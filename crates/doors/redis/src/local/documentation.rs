@@ -1,0 +1,174 @@
+//! `COMMAND`: which commands there are, and what they are like. Those that are not there are not told of.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use quorate_redis_commands::{Reply, find, matches};
+
+use super::{is_word, names};
+
+/// The subcommands of `COMMAND`.
+pub(super) const SUBCOMMANDS: &[(&str, i32)] =
+    &[("COUNT", 2), ("LIST", -2), ("INFO", -2), ("DOCS", -2), ("GETKEYS", -4)];
+
+/// What Redis tells of each command, a line each.
+const TABLE: &str = include_str!("commands.tsv");
+
+/// What is told of a command.
+#[derive(Debug, Default)]
+struct Documentation {
+    arity: i64,
+    flags: Vec<&'static str>,
+    keys: [i64; 3],
+    categories: Vec<&'static str>,
+    since: &'static str,
+    group: &'static str,
+    complexity: &'static str,
+    summary: &'static str,
+    tips: Vec<&'static str>,
+}
+
+/// By name, of the commands that there are.
+static DOCUMENTATION: LazyLock<BTreeMap<&'static str, Documentation>> = LazyLock::new(|| {
+    let of_line = |line: &'static str| {
+        let mut columns = line.split('\t');
+        let mut next = || columns.next().unwrap_or_default();
+        let number = |text: &str| text.parse().unwrap_or(0);
+        let words = |text: &'static str| text.split(' ').filter(|word| !word.is_empty()).collect();
+        let name = next();
+        let documentation = Documentation {
+            arity: number(next()),
+            flags: words(next()),
+            keys: [number(next()), number(next()), number(next())],
+            categories: words(next()),
+            since: next(),
+            group: next(),
+            complexity: next(),
+            summary: next(),
+            tips: words(next()),
+        };
+        (name, documentation)
+    };
+    let all: BTreeMap<&str, Documentation> = TABLE.lines().map(of_line).collect();
+    let is_there: Vec<&str> = names().collect();
+    all.into_iter().filter(|(name, _)| is_there.contains(name)).collect()
+});
+
+fn simple(words: &[&'static str]) -> Vec<Reply> {
+    words.iter().map(|word| Reply::Simple((*word).into())).collect()
+}
+
+fn describe(name: &str, documentation: &Documentation) -> Reply {
+    let mut described = vec![
+        Reply::bulk(name),
+        Reply::Integer(documentation.arity),
+        Reply::Set(simple(&documentation.flags)),
+    ];
+    described.extend(documentation.keys.map(Reply::Integer));
+    described.push(Reply::Set(simple(&documentation.categories)));
+    described.push(Reply::Array(documentation.tips.iter().map(Reply::bulk).collect()));
+    // Positions of keys in a finer language, and subcommands.
+    described.extend([Reply::Array(Vec::new()), Reply::Array(Vec::new())]);
+    Reply::Array(described)
+}
+
+fn document(documentation: &Documentation) -> Reply {
+    let Documentation { since, group, complexity, summary, .. } = documentation;
+    let told = [("summary", summary), ("since", since), ("group", group), ("complexity", complexity)];
+    let told = told.into_iter().filter(|(_, text)| !text.is_empty());
+    Reply::Map(told.map(|(name, text)| (Reply::bulk(name), Reply::bulk(text))).collect())
+}
+
+fn known(name: &[u8]) -> Option<(&'static str, &'static Documentation)> {
+    let name = String::from_utf8_lossy(name).to_lowercase();
+    DOCUMENTATION.get_key_value(name.as_str()).map(|(name, documentation)| (*name, documentation))
+}
+
+pub(super) fn run(words: &[Bytes]) -> Reply {
+    let (subcommand, named) = match words {
+        [_] => ("INFO", words[1..].as_ref()),
+        [_, subcommand, named @ ..] => {
+            let found = SUBCOMMANDS.iter().find(|(name, _)| is_word(subcommand, name));
+            (found.map_or("", |(name, _)| *name), named)
+        }
+        [] => return Reply::Null,
+    };
+    match subcommand {
+        "COUNT" => Reply::count(DOCUMENTATION.len()),
+        "INFO" if named.is_empty() => {
+            Reply::Array(DOCUMENTATION.iter().map(|(name, of)| describe(name, of)).collect())
+        }
+        "INFO" => Reply::Array(
+            named
+                .iter()
+                .map(|name| known(name).map_or(Reply::NullArray, |(name, of)| describe(name, of)))
+                .collect(),
+        ),
+        "DOCS" => {
+            let told: Vec<_> = match named {
+                [] => DOCUMENTATION.iter().map(|(name, of)| (*name, of)).collect(),
+                named => named.iter().filter_map(|name| known(name)).collect(),
+            };
+            Reply::Map(told.into_iter().map(|(name, of)| (Reply::bulk(name), document(of))).collect())
+        }
+        "LIST" => list(named),
+        "GETKEYS" => keys_of(named),
+        _ => Reply::error("ERR syntax error"),
+    }
+}
+
+fn list(named: &[Bytes]) -> Reply {
+    let all = || DOCUMENTATION.iter();
+    let bulks = |names: Vec<&&str>| Reply::Array(names.into_iter().map(Reply::bulk).collect());
+    match named {
+        [] => bulks(all().map(|(name, _)| name).collect()),
+        [by, how, what] if is_word(by, "FILTERBY") && is_word(how, "PATTERN") => {
+            bulks(all().map(|(name, _)| name).filter(|name| matches(what, name.as_bytes())).collect())
+        }
+        [by, how, what] if is_word(by, "FILTERBY") && is_word(how, "ACLCAT") => {
+            let category = format!("@{}", String::from_utf8_lossy(what));
+            let has = |of: &Documentation| of.categories.contains(&category.as_str());
+            bulks(all().filter(|(_, of)| has(of)).map(|(name, _)| name).collect())
+        }
+        [by, how, _] if is_word(by, "FILTERBY") && is_word(how, "MODULE") => bulks(Vec::new()),
+        _ => Reply::error("ERR syntax error"),
+    }
+}
+
+fn keys_of(words: &[Bytes]) -> Reply {
+    let Some(name) = words.first() else { return Reply::error("ERR syntax error") };
+    if known(name).is_none() {
+        return Reply::error("ERR Invalid command specified");
+    }
+    let Some(command) = find(name).filter(|command| command.keys != quorate_redis_commands::Keys::No) else {
+        return Reply::error("ERR The command has no key arguments");
+    };
+    if !command.takes(words.len()) {
+        return Reply::error("ERR Invalid number of arguments specified for command");
+    }
+    let keys = command.key_positions(words).into_iter().filter_map(|at| words.get(at));
+    Reply::Array(keys.map(Reply::bulk).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_documented_as_it_is() {
+        for name in names() {
+            let (_, documentation) =
+                known(name.as_bytes()).unwrap_or_else(|| panic!("{name} is not documented"));
+            if let Some(command) = find(name.as_bytes()) {
+                assert_eq!(i64::from(command.arity), documentation.arity, "{name}");
+                let may_write = documentation.flags.contains(&"write");
+                assert_eq!(command.writes(), may_write, "{name}");
+                if let quorate_redis_commands::Keys::At { first, last, step } = command.keys {
+                    let keys = [first as i64, i64::from(last), step as i64];
+                    assert_eq!(keys, documentation.keys, "{name}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Commands that touch no key: what a client says about itself, and asks about the server.
+
+mod client;
+mod documentation;
+mod server;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use quorate_gateway::Connection;
+use quorate_redis_commands::{Reply, unknown_subcommand, wrong_number};
+
+use crate::connection::State;
+
+/// The version of Redis whose replies these are.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
+
+/// What a process knows of its door.
+#[derive(Debug)]
+pub struct Facts {
+    started: Instant,
+    next_id: AtomicU64,
+    clients: AtomicUsize,
+    connections: AtomicU64,
+    commands: AtomicU64,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Facts {
+            started: Instant::now(),
+            next_id: AtomicU64::new(1),
+            clients: AtomicUsize::new(0),
+            connections: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Facts {
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn opened(&self) {
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Notes commands that are carried out.
+    pub(crate) fn count(&self, commands: usize) {
+        self.commands.fetch_add(commands as u64, Ordering::Relaxed);
+    }
+}
+
+/// A command that touches no key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) name: &'static str,
+    arity: i32,
+    /// Its subcommands, each with its arity, if it has some.
+    subcommands: &'static [(&'static str, i32)],
+}
+
+const fn local(name: &'static str, arity: i32) -> Local {
+    Local { name, arity, subcommands: &[] }
+}
+
+/// All of them.
+const LOCALS: &[Local] = &[
+    local("ping", -1),
+    local("echo", 2),
+    local("hello", -1),
+    local("auth", -2),
+    local("select", 2),
+    Local { name: "client", arity: -2, subcommands: client::SUBCOMMANDS },
+    Local { name: "command", arity: -1, subcommands: documentation::SUBCOMMANDS },
+    local("info", -1),
+    Local { name: "config", arity: -2, subcommands: server::CONFIG_SUBCOMMANDS },
+    local("reset", 1),
+    local("quit", -1),
+    local("time", 1),
+    local("wait", 3),
+    local("multi", 1),
+    local("exec", 1),
+    local("discard", 1),
+    local("watch", -2),
+    local("unwatch", 1),
+];
+
+/// The command of this name.
+pub(crate) fn find(name: &[u8]) -> Option<Local> {
+    LOCALS.iter().find(|local| name.eq_ignore_ascii_case(local.name.as_bytes())).copied()
+}
+
+/// The names of all commands of the door, those that touch keys among them.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let of_keys = quorate_redis_commands::COMMANDS.iter().filter(|command| !command.is_internal());
+    of_keys.map(|command| command.name).chain(LOCALS.iter().map(|local| local.name))
+}
+
+fn fits(arity: i32, words: usize) -> bool {
+    if arity < 0 { words >= arity.unsigned_abs() as usize } else { words == arity as usize }
+}
+
+impl Local {
+    /// What is wrong with it before it is looked at.
+    pub(crate) fn check(&self, words: &[Bytes]) -> Result<(), Reply> {
+        if let [_, subcommand, ..] = words
+            && !self.subcommands.is_empty()
+        {
+            let found = self.subcommands.iter().find(|(name, _)| is_word(subcommand, name));
+            return match found {
+                None => Err(unknown_subcommand(&self.name.to_uppercase(), subcommand)),
+                Some((_, arity)) if fits(*arity, words.len()) => Ok(()),
+                Some((name, _)) => Err(wrong_number(&format!("{}|{}", self.name, name.to_lowercase()))),
+            };
+        }
+        if fits(self.arity, words.len()) { Ok(()) } else { Err(wrong_number(self.name)) }
+    }
+}
+
+pub(crate) fn is_word(word: &[u8], other: &str) -> bool {
+    word.eq_ignore_ascii_case(other.as_bytes())
+}
+
+/// A number in a word.
+pub(crate) fn integer(word: &[u8]) -> Result<i64, Reply> {
+    let number = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Reply::error("ERR value is not an integer or out of range"))
+}
+
+/// Carries out a command; no reply if the client wants none.
+pub(crate) fn run(
+    local: Local,
+    words: &[Bytes],
+    state: &mut State,
+    connection: &Connection,
+    facts: &Facts,
+) -> Option<Reply> {
+    Some(match local.name {
+        "ping" => match words {
+            [_] => Reply::Simple("PONG".into()),
+            [_, text] => Reply::bulk(text),
+            _ => wrong_number("ping"),
+        },
+        "echo" => Reply::bulk(&words[1]),
+        "hello" => client::hello(words, state),
+        "auth" => match words.len() {
+            2 => Reply::error(
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+            ),
+            3 => client::authenticate(&words[1]).unwrap_or(Reply::OK),
+            _ => Reply::error("ERR syntax error"),
+        },
+        "client" => return client::run(words, state, connection),
+        "command" => documentation::run(words),
+        "info" => server::info(words, facts),
+        "config" => server::config(words),
+        "time" => server::time(),
+        "quit" => {
+            state.is_over = true;
+            Reply::OK
+        }
+        name => Reply::error(format!("ERR unsupported: {name}")),
+    })
+}

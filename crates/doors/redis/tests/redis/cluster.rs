@@ -1,0 +1,193 @@
+//! The door to a real cluster.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quorate::{Isolation, KeyspaceOptions};
+use quorate_gateway::{Gateway, Options};
+use quorate_redis::Redis;
+use quorate_runtime::ports::free_listeners;
+use quorate_server::{Config, Initialise, Server, Sockets};
+
+use crate::wire::{Client, Value};
+
+/// Three nodes, and a door to three keyspaces: serializable of three shards, strict, and snapshot.
+struct Cluster {
+    _servers: Vec<Server>,
+    _gateway: Gateway,
+    _directory: tempfile::TempDir,
+    door: SocketAddr,
+}
+
+impl Cluster {
+    fn start() -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let listeners = free_listeners(3).unwrap();
+        let addresses: Vec<String> =
+            listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+        let config = |node: usize| {
+            let data = directory.path().join(format!("node-{node}"));
+            let mut text = format!(
+                "node = {node}\ndata_directory = {data:?}\nsites = [\"a\", \"b\", \"c\"]\n[cluster]\nname = \"test\"\nid = 99\n"
+            );
+            for (site, address) in ["a", "b", "c"].iter().zip(&addresses) {
+                text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
+            }
+            Config::parse(&text).unwrap()
+        };
+        let start = |(node, listener)| {
+            let sockets = Sockets { node: Some(listener), http: None };
+            Server::start_with(config(node), Initialise::New, sockets).unwrap()
+        };
+        let servers = listeners.into_iter().enumerate().map(start).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client =
+                quorate::Options { deadline: Duration::from_secs(60), ..quorate::Options::default() };
+            let db = quorate::connect_with(addresses.as_slice(), client).await.unwrap();
+            for (name, isolation, shards) in [
+                ("redis", Isolation::Serializable, 3),
+                ("strict", Isolation::Strict, 2),
+                ("snapshot", Isolation::Snapshot, 1),
+            ] {
+                let options = KeyspaceOptions { shards, ..KeyspaceOptions::new(isolation) };
+                db.create_keyspace(name, options).await.unwrap();
+            }
+            db.close().await;
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let door = listener.local_addr().unwrap();
+        let databases = ["redis", "strict", "snapshot"].map(|name| Some(name.to_owned()));
+        let redis: Arc<dyn quorate_gateway::Door> = Arc::new(Redis::new(databases.to_vec()));
+        let gateway = Gateway::start(Options::new(addresses), vec![(listener, redis)]).unwrap();
+        Cluster { _servers: servers, _gateway: gateway, _directory: directory, door }
+    }
+}
+
+fn ok() -> Value {
+    Value::Simple("OK".to_owned())
+}
+
+fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+#[test]
+fn redis_clients_use_keyspaces_of_a_cluster() {
+    let cluster = Cluster::start();
+    each_isolation_serves(&cluster);
+    a_hot_counter_counts_every_increment(&cluster);
+    transactions_span_shards(&cluster);
+    keys_expire(&cluster);
+    a_pipeline_keeps_its_order(&cluster);
+}
+
+fn each_isolation_serves(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    for database in 0..3 {
+        assert_eq!(client.ask(&format!("select {database}")), ok());
+        let value = format!("of-{database}");
+        for (line, reply) in [
+            (format!("set k {value}"), ok()),
+            ("append k !".to_owned(), Value::Integer(5)),
+            ("get k".to_owned(), bulk(&format!("{value}!"))),
+            ("incr n".to_owned(), Value::Integer(1)),
+            ("hset h f 1 g 2".to_owned(), Value::Integer(2)),
+            ("hincrby h f 5".to_owned(), Value::Integer(6)),
+            ("mset a 1 b 2 c 3 d 4".to_owned(), ok()),
+            ("mget a b x d".to_owned(), Value::Array(vec![bulk("1"), bulk("2"), Value::Null, bulk("4")])),
+            ("del a b c x".to_owned(), Value::Integer(3)),
+            ("rename d elsewhere".to_owned(), ok()),
+            ("get elsewhere".to_owned(), bulk("4")),
+            ("dbsize".to_owned(), Value::Integer(4)),
+            (
+                "incr h".to_owned(),
+                Value::Error("WRONGTYPE Operation against a key holding the wrong kind of value".to_owned()),
+            ),
+            ("flushall".to_owned(), ok()),
+            ("dbsize".to_owned(), Value::Integer(0)),
+        ] {
+            assert_eq!(client.ask(&line), reply, "{line} in database {database}");
+        }
+    }
+    assert_eq!(client.ask("select 3"), Value::Error("ERR DB index is out of range".to_owned()));
+}
+
+/// None aborts, however many want the same key.
+fn a_hot_counter_counts_every_increment(cluster: &Cluster) {
+    const CLIENTS: usize = 8;
+    const INCREMENTS: usize = 100;
+    let door = cluster.door;
+    let count = move || {
+        let mut client = Client::connect(door);
+        for _ in 0..INCREMENTS {
+            assert!(matches!(client.ask("incr hot"), Value::Integer(_)));
+        }
+    };
+    let counting: Vec<_> = (0..CLIENTS).map(|_| std::thread::spawn(count)).collect();
+    counting.into_iter().for_each(|counting| counting.join().unwrap());
+    let total = (CLIENTS * INCREMENTS).to_string();
+    assert_eq!(Client::connect(cluster.door).ask("get hot"), bulk(&total));
+}
+
+fn transactions_span_shards(cluster: &Cluster) {
+    let (mut client, mut other) = (Client::connect(cluster.door), Client::connect(cluster.door));
+    // These keys lie in many slots.
+    let keys: Vec<String> = (0..6).map(|number| format!("account{number}")).collect();
+    client.ask("multi");
+    for key in &keys {
+        assert_eq!(client.ask(&format!("incrby {key} 10")), Value::Simple("QUEUED".to_owned()));
+    }
+    assert_eq!(client.ask("exec"), Value::Array(vec![Value::Integer(10); 6]));
+    // Watched keys of several shards, with nobody in the way and with somebody.
+    for (is_disturbed, expected) in
+        [(false, Value::Array(vec![Value::Integer(11), Value::Integer(9)])), (true, Value::NullArray)]
+    {
+        assert_eq!(client.ask(&format!("watch {}", keys.join(" "))), ok());
+        if is_disturbed {
+            assert_eq!(other.ask("set account5 1"), ok());
+        }
+        client.ask("multi");
+        client.ask("incr account0");
+        client.ask("decr account1");
+        assert_eq!(client.ask("exec"), expected);
+    }
+    client.ask("multi");
+    client.ask("rename account2 account7");
+    client.ask("get account7");
+    assert_eq!(client.ask("exec"), Value::Array(vec![ok(), bulk("10")]));
+}
+
+fn keys_expire(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    for database in 0..3 {
+        client.ask(&format!("select {database}"));
+        assert_eq!(client.ask("set short lived px 300"), ok());
+        assert_eq!(client.ask("get short"), bulk("lived"));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while client.ask("exists short") != Value::Integer(0) {
+            assert!(Instant::now() < deadline, "a key lives on in database {database}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(client.ask("ttl short"), Value::Integer(-2));
+    }
+}
+
+fn a_pipeline_keeps_its_order(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    let words = |line: String| line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    let pipeline: Vec<_> = (0..300)
+        .flat_map(|number| {
+            [format!("append log{} x", number % 3), "ping".to_owned(), format!("strlen log{}", number % 3)]
+        })
+        .map(words)
+        .collect();
+    let replies = client.pipeline(&pipeline);
+    for number in 0..300 {
+        let length = Value::Integer(number / 3 + 1);
+        let at = number as usize * 3;
+        assert_eq!((&replies[at], &replies[at + 2]), (&length, &length));
+        assert_eq!(replies[at + 1], Value::Simple("PONG".to_owned()));
+    }
+}

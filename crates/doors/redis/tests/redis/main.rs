@@ -1,0 +1,9 @@
+//! The door against a real Redis, against a cluster, and against clients that mean no good.
+
+mod cluster;
+mod differential;
+mod hostile;
+mod memory;
+mod oracle;
+mod templates;
+mod wire;

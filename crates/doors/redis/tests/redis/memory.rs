@@ -1,0 +1,182 @@
+//! A door to shards in memory: all of it but a cluster.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use quorate::topology::shard_position;
+use quorate_gateway::{Connection, Door, Gateway, Limits, Options, Session};
+use quorate_procedure::{Answer, Direction, Memory, Pair, Procedure, Stop, Store};
+use quorate_redis::databases::{Databases, Keys};
+use quorate_redis::{Facts, Failure};
+use quorate_redis_commands::{Commands, routing_key};
+
+/// Shards of one database, and how requests run there.
+#[derive(Clone)]
+pub(crate) struct Shards {
+    shards: Arc<Mutex<Vec<Memory>>>,
+    runs_at_shards: bool,
+}
+
+impl Shards {
+    fn count(&self) -> usize {
+        self.shards.lock().unwrap().len()
+    }
+}
+
+/// A time after that of all transactions before.
+fn next_timestamp(shards: &mut [Memory]) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+    let last = shards.iter().filter_map(|shard| shard.timestamp).max().unwrap_or(0);
+    let next = now.max(last + 1);
+    shards.iter_mut().for_each(|shard| shard.timestamp = Some(next));
+    next
+}
+
+fn ended(result: Result<Answer, Stop>) -> Result<Vec<u8>, Failure> {
+    match result {
+        Ok(Answer::Done(answer)) => Ok(answer),
+        Ok(Answer::Refused(reason)) => Err(Failure::refused(String::from_utf8_lossy(&reason))),
+        Err(stop) => Err(Failure::refused(format!("stopped: {stop:?}"))),
+    }
+}
+
+impl Keys for Shards {
+    fn shards(&self) -> usize {
+        if self.runs_at_shards { self.count() } else { 1 }
+    }
+
+    fn shard_of(&self, slot: u16) -> usize {
+        if self.runs_at_shards { shard_position(&routing_key(slot), self.count()) } else { 0 }
+    }
+
+    fn replicas(&self) -> usize {
+        0
+    }
+
+    fn runs_at_shards(&self) -> bool {
+        self.runs_at_shards
+    }
+
+    async fn at_shards(
+        &self,
+        parts: &[(usize, Vec<u8>)],
+        is_read_only: bool,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut shards = self.shards.lock().unwrap();
+        next_timestamp(&mut shards);
+        let answers: Result<Vec<Vec<u8>>, Failure> = parts
+            .iter()
+            .map(|(at, request)| ended(shards[*at].call(&Commands, request, is_read_only)))
+            .collect();
+        // A shard reads no more than this in one transaction.
+        let is_too_large = |answers: &Vec<Vec<u8>>| answers.iter().map(Vec::len).sum::<usize>() > 10_000_000;
+        if is_read_only && answers.as_ref().is_ok_and(is_too_large) {
+            return Err(Failure { is_too_large: true, ..Failure::refused("too large") });
+        }
+        answers
+    }
+
+    async fn as_transaction(&self, request: &[u8]) -> Result<Vec<u8>, Failure> {
+        let mut shards = self.shards.lock().unwrap();
+        let timestamp = next_timestamp(&mut shards);
+        ended(Commands.call(&mut Union { shards: &mut shards, timestamp }, request))
+    }
+}
+
+/// All shards as one store.
+struct Union<'a> {
+    shards: &'a mut Vec<Memory>,
+    timestamp: u64,
+}
+
+impl Union<'_> {
+    fn of(&mut self, record: &[u8]) -> &mut Memory {
+        let count = self.shards.len();
+        &mut self.shards[shard_position(record, count)]
+    }
+}
+
+impl Store for Union<'_> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        self.of(key).get(key)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
+        self.of(key).put(key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
+        self.of(key).delete(key)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Pair>, Stop> {
+        let mut all = BTreeMap::new();
+        for shard in &mut *self.shards {
+            all.extend(shard.scan(from, to, limit, direction)?);
+        }
+        Ok(match direction {
+            Direction::Ascending => all.into_iter().take(limit).collect(),
+            Direction::Descending => all.into_iter().rev().take(limit).collect(),
+        })
+    }
+
+    fn timestamp(&self) -> Option<u64> {
+        Some(self.timestamp)
+    }
+}
+
+/// One database.
+struct One(Shards);
+
+impl Databases for One {
+    type Keys = Shards;
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    async fn open(&self, _: usize, _: bool) -> Result<Shards, Failure> {
+        Ok(self.0.clone())
+    }
+
+    fn forget(&self, _: usize) {}
+}
+
+struct MemoryDoor {
+    shards: Shards,
+    facts: Facts,
+}
+
+impl Door for MemoryDoor {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn serve<'a>(&'a self, connection: Connection, _: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        Box::pin(quorate_redis::serve(connection, One(self.shards.clone()), &self.facts))
+    }
+
+    fn too_many(&self) -> Vec<u8> {
+        b"-ERR max number of clients reached\r\n".to_vec()
+    }
+}
+
+/// Opens a door to so many shards in memory.
+pub(crate) fn open(shards: usize, runs_at_shards: bool, limits: Limits) -> (Gateway, SocketAddr) {
+    let shards = Arc::new(Mutex::new(vec![Memory::default(); shards]));
+    let door = MemoryDoor { shards: Shards { shards, runs_at_shards }, facts: Facts::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = Options { limits, ..Options::new(Vec::new()) };
+    (Gateway::start(options, vec![(listener, Arc::new(door))]).unwrap(), address)
+}

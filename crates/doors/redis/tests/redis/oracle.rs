@@ -1,0 +1,58 @@
+//! A real Redis.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A Redis server of this test, killed when it is dropped.
+pub(crate) struct Oracle {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    _directory: tempfile::TempDir,
+}
+
+impl Oracle {
+    pub(crate) fn start() -> Oracle {
+        let binary = std::env::var("QUORATE_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let directory = tempfile::tempdir().unwrap();
+        // The port is free now, and nobody else is likely to take it in the next moment.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let started = Command::new(&binary)
+            .args([
+                "--port",
+                &address.port().to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ])
+            .args(["--proto-max-bulk-len", "4mb"])
+            .current_dir(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let process = started.unwrap_or_else(|error| {
+            panic!(
+                "this test compares with a real Redis 7.0, and {binary:?} cannot be started ({error}): install it, on Debian with `apt-get install \
+                 redis-server`, or say where it is in QUORATE_REDIS_SERVER"
+            )
+        });
+        let oracle = Oracle { process, address, _directory: directory };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "redis-server does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        oracle
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
