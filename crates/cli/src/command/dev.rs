@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use quorate::Durability;
 use quorate::wan::Matrix;
+use quorate::{Durability, Isolation, KeyspaceOptions};
 use quorate_cluster::{Layout, Threads};
+use quorate_gateway::Gateway;
+use quorate_server::Doors;
 use serde::{Deserialize, Serialize};
 
-use super::DEFAULT_ADDRESS;
+use super::{DEFAULT_ADDRESS, doors};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table};
 use crate::runtime::{block_on, log_to_stderr, stop_signal};
@@ -23,6 +26,7 @@ Examples:
   quorate dev --dir ./data                 keeps its data there, and goes on with it at the next start
   quorate dev --wan tapir                  with the delays between the US, Europe and Asia
   quorate dev --sites 5 --listen 127.0.0.1:9000 --http 127.0.0.1:9100
+  quorate dev --redis                      any Redis client at 127.0.0.1:6379; SELECT 0 is the keyspace redis
 
 Ctrl-C stops it in good order.")]
 pub(crate) struct DevArguments {
@@ -41,6 +45,9 @@ pub(crate) struct DevArguments {
     /// Where the first node serves /metrics, /health and /status; the others take the ports after it.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
+    /// Where clients of Redis are served, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = doors::REDIS_ADDRESS)]
+    redis: Option<SocketAddr>,
 }
 
 /// What a development cluster remembers of itself.
@@ -68,13 +75,14 @@ impl DevArguments {
             },
             sites: memory.sites,
             directory: self.dir.clone(),
-            wan: matrix.is_some().then_some(self.wan),
+            wan: matrix.is_some().then_some(self.wan.clone()),
             durability: Durability::Sync,
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
         };
         let threads = Threads::start(&layout)?;
-        println!("{}", welcome(&layout));
+        let gateway = self.open_doors(&layout, matrix)?;
+        println!("{}", welcome(&layout, self.redis));
         block_on(async {
             tokio::select! {
                 signal = stop_signal() => signal,
@@ -83,9 +91,55 @@ impl DevArguments {
             Ok(Verdict::Good)
         })?;
         eprintln!("stopping; the data stays in {}", self.dir.display());
+        drop(gateway);
         threads.shutdown()?;
         Ok(Verdict::Good)
     }
+}
+
+impl DevArguments {
+    /// Opens the doors that were asked for, and creates the keyspaces behind them.
+    fn open_doors(&self, layout: &Layout, delays: Option<Matrix>) -> Result<Option<Gateway>, Failure> {
+        let Some(redis) = self.redis else { return Ok(None) };
+        let addresses: Vec<String> = layout.nodes.iter().map(|(_, address)| address.clone()).collect();
+        let client = quorate::Options {
+            site: layout.nodes.first().map(|(site, _)| site.clone()),
+            delays,
+            ..quorate::Options::default()
+        };
+        let creating = client.clone();
+        block_on(async {
+            create_redis(&addresses, creating).await?;
+            Ok(Verdict::Good)
+        })?;
+        let told = Doors { redis: Some(redis.to_string()), ..Doors::default() };
+        doors::open(&told, addresses, client)
+    }
+}
+
+/// Creates the keyspace of database 0, unless it is there. A cluster that has just started may take a while until it can tell.
+async fn create_redis(addresses: &[String], client: quorate::Options) -> Result<(), Failure> {
+    const NAME: &str = "redis";
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const PAUSE: Duration = Duration::from_millis(200);
+    let deadline = Instant::now() + PATIENCE;
+    let db = quorate::connect_with(addresses, client).await?;
+    loop {
+        let options = KeyspaceOptions::new(Isolation::Serializable);
+        match db.create_keyspace(NAME, options).await {
+            Ok(_)
+            | Err(
+                quorate::Error::Invalid(quorate::Invalid::KeyspaceExists { .. })
+                | quorate::Error::NotServing { .. },
+            ) => break,
+            Err(error) if error.is_retryable() && Instant::now() < deadline => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    db.close().await;
+    Ok(())
 }
 
 /// Consecutive ports.
@@ -139,7 +193,7 @@ fn names(count: usize, matrix: Option<&Matrix>) -> Result<Vec<String>, Failure> 
 }
 
 /// What to do next, for people.
-fn welcome(layout: &Layout) -> String {
+fn welcome(layout: &Layout, redis: Option<SocketAddr>) -> String {
     let mut table = Table::new(&[("site", Align::Left), ("address", Align::Left), ("http", Align::Left)]);
     for (number, (site, address)) in layout.nodes.iter().enumerate() {
         let http = layout.http.get(number).map_or_else(String::new, |http| format!("http://{http}/status"));
@@ -147,12 +201,13 @@ fn welcome(layout: &Layout) -> String {
     }
     let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
     let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };
+    let redis = redis.map(|address| format!("\n  Redis: {}", doors::redis_line(address))).unwrap_or_default();
     let emulated = layout.wan.as_ref().map(|wan| format!(", delays as in {wan}")).unwrap_or_default();
     format!(
         "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \
          quorate keyspace create accounts --isolation strict{connect}\n  \
          quorate shell{connect} -e 'put alice 100; get alice'\n\n  \
-         Rust: quorate::connect(\"{first}\").await?\n\nCtrl-C stops it.",
+         Rust: quorate::connect(\"{first}\").await?{redis}\n\nCtrl-C stops it.",
         layout.sites.len(),
         layout.directory.display()
     )

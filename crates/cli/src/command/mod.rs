@@ -5,6 +5,7 @@ mod check;
 mod cluster;
 mod demo;
 mod dev;
+mod doors;
 mod drops;
 mod experiment;
 mod keyspace;

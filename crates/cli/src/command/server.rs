@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use quorate_server::{Config, Initialise, Server, print_config, raise_descriptors_max, use_small_pages};
 use tokio::sync::oneshot;
 
+use super::doors;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::runtime::{block_on, listen_for_stop, log_to_stderr};
 
@@ -76,13 +77,24 @@ impl ServerArguments {
         block_on(async {
             // First, because replaying the logs takes time, and a node that is stopped meanwhile stops as any other.
             let stop = listen_for_stop()?;
+            let (told, others) = (config.doors.clone(), config.topology.nodes.clone());
+            let client = quorate::Options {
+                site: Some(config.own_site().to_owned()),
+                delays: config.wan.as_deref().cloned(),
+                ..quorate::Options::default()
+            };
             let server = Server::start(config, initialise).map_err(Failure::failed)?;
+            let others = others.into_iter().map(|node| node.address).filter(|address| !address.is_empty());
+            let addresses = std::iter::once(server.address().to_string()).chain(others).collect();
+            let gateway = doors::open(&told, addresses, client)?;
             let input_ended = input_end(self.stop_with_input);
             tokio::select! {
                 () = stop => {}
                 () = input_ended => {}
                 () = server.stopped() => {}
             }
+            // First, because doors are clients: nobody is to come in while the node drains.
+            drop(gateway);
             server.shutdown().map_err(Failure::failed)?;
             Ok(Verdict::Good)
         })

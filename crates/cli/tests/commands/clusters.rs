@@ -1,5 +1,7 @@
 //! Whole clusters: demo, dev with a shell, bench with server processes.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,10 +18,15 @@ struct Dev {
 
 impl Dev {
     fn start(directory: &std::path::Path) -> Dev {
+        Dev::start_with(directory, &[])
+    }
+
+    fn start_with(directory: &std::path::Path, more: &[&str]) -> Dev {
         let address = free_addresses(3).unwrap().swap_remove(0);
         let child = quorate()
             .args(["dev", "--listen", &address, "--dir"])
             .arg(directory)
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -56,6 +63,33 @@ impl Drop for Dev {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends lines to a door for Redis, and gives the lines of its replies.
+fn redis(address: &str, lines: &str, replies: usize) -> Vec<String> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < deadline, "the door does not open: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(lines.as_bytes()).unwrap();
+    BufReader::new(stream).lines().take(replies).map(|line| line.unwrap()).collect()
+}
+
+#[test]
+fn redis_clients_find_their_keys_again_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let door = free_addresses(1).unwrap().swap_remove(0);
+    let dev = Dev::start_with(directory.path(), &["--redis", &door]);
+    assert_eq!(redis(&door, "SET k v\r\nINCR n\r\nGET k\r\n", 4), ["+OK", ":1", "$1", "v"]);
+    assert_eq!(dev.stop(), Some(0));
+    let dev = Dev::start_with(directory.path(), &["--redis", &door]);
+    assert_eq!(redis(&door, "GET k\r\nINCR n\r\n", 3), ["$1", "v", ":2"]);
+    assert_eq!(dev.stop(), Some(0));
 }
 
 #[test]

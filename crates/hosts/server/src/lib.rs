@@ -30,7 +30,7 @@ mod node;
 mod process;
 mod server;
 
-pub use config::{Config, ConfigError, ContainerOptions, Limits, LogOptions, print_config};
+pub use config::{Config, ConfigError, ContainerOptions, Doors, Limits, LogOptions, print_config};
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{

@@ -14,7 +14,7 @@ use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD}
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, ContainerOptions, Limits, LogOptions};
+use super::{Config, ContainerOptions, Doors, Limits, LogOptions};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,8 @@ struct File {
     containers: FileContainers,
     #[serde(default)]
     log: FileLog,
+    #[serde(default)]
+    doors: FileDoors,
 }
 
 #[derive(Deserialize)]
@@ -100,13 +102,15 @@ struct FileWan {
 /// What is turned off by a zero.
 const MAY_BE_ZERO: [&str; 3] = ["free_bytes_low", "scrub_bytes_per_second", "move_window_ms"];
 
-/// Declares a section once: the fields of the file, and how each one overrides a default.
+/// Declares a section once: the fields of the file, and how each one overrides a default. Another section may stand within it.
 macro_rules! section {
-    ($name:ident of $options:ident { $($field:ident: $type:ty => $($option:ident).+ = $convert:expr;)* }) => {
+    ($name:ident of $options:ident { $($field:ident: $type:ty => $($option:ident).+ = $convert:expr;)* }
+        $(beside { $beside:ident: $section:ty })?) => {
         #[derive(Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct $name {
             $($field: Option<Spanned<$type>>,)*
+            $(#[serde(default)] $beside: $section,)?
         }
 
         impl $name {
@@ -144,6 +148,22 @@ section! { FileLimits of Limits {
     catalogue_interval_ms: u64 => catalogue_interval = Duration::from_millis;
     drain_timeout_ms: u64 => drain_timeout = Duration::from_millis;
 } }
+
+section! { FileDoors of Doors {
+    threads: usize => threads = usize::from;
+    connections_max: usize => connections_max = usize::from;
+    connection_bytes_max: usize => connection_bytes_max = usize::from;
+    bytes_max: usize => bytes_max = usize::from;
+    deadline_ms: u64 => deadline = Duration::from_millis;
+    stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
+} beside { redis: FileRedis } }
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRedis {
+    listen: Option<Spanned<String>>,
+    databases: Option<Vec<String>>,
+}
 
 section! { FileContainers of ContainerOptions {
     move_window_ms: u64 => move_window = Duration::from_millis;
@@ -200,7 +220,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
             return Err(mistake(text, join.span(), advice));
         }
     };
-    for address in [&file.listen, &file.http].into_iter().flatten() {
+    for address in [&file.listen, &file.http, &file.doors.redis.listen].into_iter().flatten() {
         validate_address(text, address)?;
     }
     if let Some(interval) = &file.limits.catalogue_interval_ms
@@ -223,7 +243,18 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         limits: file.limits.apply(text)?,
         containers: file.containers.apply(text)?,
         log: file.log.apply(text)?,
+        doors: doors(text, file.doors)?,
         topology,
+    })
+}
+
+fn doors(text: &str, mut doors: FileDoors) -> Result<Doors, ConfigError> {
+    let FileRedis { listen, databases } = std::mem::take(&mut doors.redis);
+    let told = doors.apply(text)?;
+    Ok(Doors {
+        redis: listen.map(Spanned::into_inner),
+        redis_databases: databases.unwrap_or_else(|| told.redis_databases.clone()),
+        ..told
     })
 }
 

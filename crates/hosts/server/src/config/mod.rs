@@ -3,6 +3,7 @@
 //! A mistake is answered with the line it stands on and with what to write instead.
 
 mod containers;
+mod doors;
 mod file;
 mod limits;
 mod log;
@@ -15,6 +16,7 @@ use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_runtime::wan::Matrix;
 
 pub use containers::ContainerOptions;
+pub use doors::Doors;
 pub use file::ConfigError;
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
@@ -50,6 +52,8 @@ pub struct Config {
     pub containers: ContainerOptions,
     /// How replicated logs go by.
     pub log: LogOptions,
+    /// How programs come in that are no clients of the cluster. The node itself opens no door: its process does.
+    pub doors: Doors,
 }
 
 impl Config {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_core::topology::Durability;
 use quorate_core::{NodeId, SiteId};
 
-use super::{Config, ContainerOptions, Limits, LogOptions, print_config};
+use super::{Config, ContainerOptions, Doors, Limits, LogOptions, print_config};
 
 #[test]
 fn the_example_parses_back() {
@@ -39,6 +39,19 @@ fn the_options_of_containers_in_the_example_are_the_defaults_and_may_be_left_out
     let ContainerOptions { move_window, move_writes_min } =
         Config::parse(&format!("{without}{options}")).unwrap().containers;
     assert_eq!((move_window.is_zero(), move_writes_min), (true, 3));
+}
+
+#[test]
+fn the_doors_in_the_example_are_closed_and_may_be_left_out() {
+    assert_eq!(Config::parse(print_config()).unwrap().doors, Doors::default());
+    let (without, _) = print_config().split_once("[doors]").unwrap();
+    assert_eq!(Config::parse(without).unwrap().doors, Doors::default());
+    let told = "[doors]\nthreads = 2\n[doors.redis]\nlisten = \"127.0.0.1:6379\"\ndatabases = [\"a\", \"\", \"b\"]\n";
+    let doors = Config::parse(&format!("{without}{told}")).unwrap().doors;
+    assert_eq!((doors.threads, doors.redis.as_deref()), (2, Some("127.0.0.1:6379")));
+    assert_eq!(doors.redis_databases, ["a", "", "b"]);
+    let wrong = Config::parse(&format!("{without}[doors.redis]\nlisten = \"6379\"\n")).unwrap_err();
+    assert!(wrong.to_string().contains("host:port"), "{wrong}");
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! Opens the doors of a node: they are threads of its process, and clients of its cluster as any other.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use quorate_gateway::{Door, Gateway, Limits, Options};
+use quorate_redis::Redis;
+use quorate_server::Doors;
+
+use crate::exit::Failure;
+
+/// Where clients of Redis are served unless told otherwise.
+pub(crate) const REDIS_ADDRESS: &str = "127.0.0.1:6379";
+
+/// Opens the doors that are to be open, of a cluster whose nodes are found at these addresses; none if all are closed.
+pub(crate) fn open(
+    doors: &Doors,
+    addresses: Vec<String>,
+    client: quorate::Options,
+) -> Result<Option<Gateway>, Failure> {
+    let Some(redis) = &doors.redis else { return Ok(None) };
+    let listener = TcpListener::bind(redis).map_err(|error| {
+        let advice = "choose another address, or stop what uses it";
+        Failure::failed(format!("the door for Redis cannot listen on {redis}: {error}; {advice}"))
+    })?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
+    if !address.ip().is_loopback() {
+        eprintln!("warning: whoever reaches {address} may read and write: there is no authentication yet");
+    }
+    let databases =
+        doors.redis_databases.iter().map(|name| Some(name.clone()).filter(|name| !name.is_empty()));
+    let door: Arc<dyn Door> = Arc::new(Redis::new(databases.collect()));
+    let limits = Limits {
+        connections_max: doors.connections_max,
+        connection_bytes_max: doors.connection_bytes_max,
+        bytes_max: doors.bytes_max,
+        deadline: doors.deadline,
+        stall_timeout: doors.stall_timeout,
+    };
+    let options = Options { client, threads: doors.threads, limits, ..Options::new(addresses) };
+    Gateway::start(options, vec![(listener, door)]).map(Some).map_err(Failure::failed)
+}
+
+/// The line to paste for clients of Redis.
+pub(crate) fn redis_line(address: SocketAddr) -> String {
+    let host = if address.ip().is_loopback() || address.ip().is_unspecified() {
+        String::new()
+    } else {
+        format!(" -h {}", address.ip())
+    };
+    format!("redis-cli{host} -p {}", address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_to_paste_names_what_is_not_usual() {
+        let line = |address: &str| redis_line(address.parse().unwrap());
+        assert_eq!(line("127.0.0.1:6379"), "redis-cli -p 6379");
+        assert_eq!(line("10.0.0.1:7000"), "redis-cli -h 10.0.0.1 -p 7000");
+    }
+}

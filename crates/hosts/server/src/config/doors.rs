@@ -1,0 +1,39 @@
+//! The doors of a node: how programs come in that are no clients of the cluster.
+
+use std::time::Duration;
+
+/// What the doors of a node are told. `quorate server --print-config` documents it with its defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doors {
+    /// Where clients of Redis are served, as `host:port`; none if nowhere. There is no authentication yet: whoever reaches it may do everything.
+    pub redis: Option<String>,
+    /// The keyspace that each number of `SELECT` chooses, from zero; an empty name stands for none.
+    pub redis_databases: Vec<String>,
+    /// How many threads serve the doors, beside those of the node.
+    pub threads: usize,
+    /// Connections that are open at a time, over all doors.
+    pub connections_max: usize,
+    /// What one connection may hold of requests and replies, in bytes.
+    pub connection_bytes_max: usize,
+    /// What all connections may hold together, in bytes.
+    pub bytes_max: usize,
+    /// How long a request may take in all.
+    pub deadline: Duration,
+    /// How long a request may take to arrive, and a client to take some of what waits for it.
+    pub stall_timeout: Duration,
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Doors {
+            redis: None,
+            redis_databases: vec!["redis".to_owned()],
+            threads: 1,
+            connections_max: 10_000,
+            connection_bytes_max: 64 * 1024 * 1024,
+            bytes_max: 512 * 1024 * 1024,
+            deadline: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
+        }
+    }
+}
