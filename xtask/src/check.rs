@@ -62,7 +62,7 @@ const STAGES: [Stage; 12] = [
 const TOGETHER: [&str; 2] = ["simulation", "torture"];
 
 /// How many seconds all of them may take together on two quiet cores.
-const BUDGET: u32 = 900;
+const BUDGET: u32 = 1_200;
 
 /// Runs all stages, or the named ones.
 pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {

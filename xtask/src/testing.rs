@@ -16,7 +16,11 @@ use crate::stage::Outcome;
 /// How many threads the tests of hosts have for each core.
 const THREADS_OF_HOSTS: usize = 4;
 
+/// The oracle of the door for Redis, and how it is installed.
+const REDIS: &str = "redis-server";
+
 pub(crate) fn run(root: &Path) -> Outcome {
+    tell_of_missing_oracles();
     let (computing, hosts): (Vec<TestBinary>, Vec<TestBinary>) = match build::test_binaries(root) {
         Ok(binaries) => binaries.into_iter().partition(only_computes),
         Err(failed) => return Outcome::failed(failed),
@@ -33,6 +37,16 @@ pub(crate) fn run(root: &Path) -> Outcome {
         end(documentation(root));
     });
     done.into_inner().unwrap_or_else(PoisonError::into_inner).outcome()
+}
+
+/// Tests that compare with another program compare nothing without it. People are told so before they wait.
+fn tell_of_missing_oracles() {
+    let is_named = std::env::var_os("QUORATE_REDIS_SERVER").is_some();
+    let is_missing =
+        || Command::new(REDIS).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
+    if !is_named && is_missing() {
+        eprintln!("{REDIS} is not installed, so nothing is compared with it (Debian: apt-get install {REDIS})");
+    }
 }
 
 fn cores() -> usize {

@@ -250,7 +250,7 @@ fn is_part_of_a_walk(words: &[Vec<u8>]) -> bool {
 }
 
 fn compare(shards: usize, runs_at_shards: bool, commands: usize, seed: u64) {
-    let oracle = Oracle::start();
+    let Some(oracle) = Oracle::start() else { return };
     let (gateway, address) = memory::open(shards, runs_at_shards, Limits::default());
     let mut draw = Draw::new(seed);
     let mut both = Both::connect(address, oracle.address);
