@@ -158,6 +158,29 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_redis_go_by_the_place_where_they_run() {
+        use quorate_redis_commands::{Answer as Told, PROCEDURE, Reply, Request};
+        let request = |line: &str| {
+            let commands = vec![line.split(' ').map(str::as_bytes).collect()];
+            call(PROCEDURE, Request { commands, ..Request::default() }.encode())
+        };
+        let mut shard = ShardWith::default();
+        for (at, line, expected) in [
+            (1_000_000, "SET k v PX 100", Reply::OK),
+            (1_050_000, "GET k", Reply::bulk("v")),
+            (1_200_000, "GET k", Reply::Null),
+        ] {
+            let answer = run(&mut shard, at, &request(line));
+            let Ok(Answer::Call(bytes)) = answer else { panic!("{line}: {answer:?}") };
+            assert_eq!(Told::decode(&bytes), Ok(Told::Replies(vec![expected])), "{line}");
+        }
+        // A transaction has no place while it is prepared.
+        let id = TransactionId { client: ClientId(1), sequence: 4, attempt: 0 };
+        let prepared = shard.prepare(id, &request("GET k").encode());
+        assert!(matches!(prepared, Prepared::Abort(_)), "{prepared:?}");
+    }
+
+    #[test]
     fn what_is_deployed_runs_in_the_sandbox() {
         let mut shard = ShardWith::default();
         assert_eq!(run(&mut shard, 1, &deploy("transfer", TRANSFER)), Ok(Answer::Changed));
