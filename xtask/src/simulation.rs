@@ -15,7 +15,7 @@ use crate::stage::Outcome;
 const STRICT: &str = "strict";
 
 /// The seeds within which a plant must be caught, under the faults that suit it.
-const PLANT_SEEDS: &str = "1..200";
+const PLANT_SEEDS: &str = "1..300";
 
 /// Where the seeds stand that catch plants.
 const PINS: &str = "crates/proof/simulator/pins.txt";

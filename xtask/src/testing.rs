@@ -45,7 +45,9 @@ fn tell_of_missing_oracles() {
     let is_missing =
         || Command::new(REDIS).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
     if !is_named && is_missing() {
-        eprintln!("{REDIS} is not installed, so nothing is compared with it (Debian: apt-get install {REDIS})");
+        eprintln!(
+            "{REDIS} is not installed, so nothing is compared with it (Debian: apt-get install {REDIS})"
+        );
     }
 }
 

@@ -36,6 +36,9 @@ fn theirs(bytes: &[u8], piece: usize) -> usize {
     feed(bytes, piece, |input| matches!(redis_protocol::resp2::decode::decode_bytes_mut(input), Ok(Some(_))))
 }
 
+/// Parses what comes in pieces of a length; gives how many requests there were.
+type Codec = fn(&[u8], usize) -> usize;
+
 fn main() {
     let measures = [
         ("100,000 requests of 3 words, 64 KiB at a time", request(3, 10).repeat(100_000), 64 * 1024),
@@ -43,7 +46,7 @@ fn main() {
     ];
     for (what, bytes, piece) in measures {
         println!("{what}");
-        let sides: [(&str, fn(&[u8], usize) -> usize); 2] = [("ours", ours), ("redis-protocol", theirs)];
+        let sides: [(&str, Codec); 2] = [("ours", ours), ("redis-protocol", theirs)];
         for (name, side) in sides {
             let began = Instant::now();
             let count = side(&bytes, piece);

@@ -177,7 +177,7 @@ fn keys_that_a_reply_leaves_out_are_asked_for_at_once() {
             version: version(5),
             value: value("x"),
         });
-        let waiting = waiting.iter().map(|key| Key::clone(key)).collect();
+        let waiting = waiting.iter().copied().cloned().collect();
         Message::ReadManyReply { transaction: TRANSACTION, request, found: found.collect(), waiting }
     };
     client.hears(1, 0, reply(1, &[], &[]));

@@ -2,6 +2,12 @@
 
 use crate::Malformed;
 
+/// A field and its value, or a key and its.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+
+/// The words of a request.
+pub(crate) type Words<'a> = [&'a [u8]];
+
 /// Writes a number in groups of seven bits, the lowest first.
 pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {

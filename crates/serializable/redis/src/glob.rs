@@ -7,7 +7,8 @@ const STEPS_MAX: u32 = 100_000;
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let mut steps = 0;
     // Where to go on if what follows the last star does not match: one byte later.
-    let (mut pattern, mut text, mut retry): (&[u8], &[u8], Option<(&[u8], &[u8])>) = (pattern, text, None);
+    let (mut pattern, mut text) = (pattern, text);
+    let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         steps += 1;
         if steps > STEPS_MAX {

@@ -1,5 +1,6 @@
 //! Hashes: `HSET`, `HGET` and their kin. An element is a field, and holds its value.
 
+use crate::bytes::Pair;
 use crate::database::Database;
 use crate::layout::{Collection, ELEMENT_BYTES_MAX, Header, KEY_BYTES_MAX, Kind};
 use crate::parse::{integer, integer_argument, is_word};
@@ -172,7 +173,7 @@ pub(crate) fn hstrlen(database: &mut Database<'_>, arguments: &[&[u8]]) -> Repli
 }
 
 /// All fields with their values.
-pub(crate) fn pairs_of(database: &mut Database<'_>, key: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fail> {
+pub(crate) fn pairs_of(database: &mut Database<'_>, key: &[u8]) -> Result<Vec<Pair>, Fail> {
     match database.collection(key, Kind::Hash)? {
         Some((_, collection)) => elements::all(database, key, collection),
         None => Ok(Vec::new()),
@@ -264,7 +265,7 @@ pub(crate) fn choose(
     key: &[u8],
     collection: Collection,
     count: i64,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fail> {
+) -> Result<Vec<Pair>, Fail> {
     /// A draw with repetitions replies so many at most, so that a reply is bounded.
     const DRAWN_MAX: u64 = 100_000;
     let wanted = count.unsigned_abs();

@@ -5,6 +5,7 @@
 
 use quorate_procedure::Direction;
 
+use crate::bytes::Pair;
 use crate::database::Database;
 use crate::glob;
 pub(crate) use crate::layout::Position;
@@ -223,7 +224,7 @@ pub(crate) mod elements {
         database: &mut Database<'_>,
         key: &[u8],
         collection: Collection,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fail> {
+    ) -> Result<Vec<Pair>, Fail> {
         let prefix = prefix_of(key, collection);
         let (mut at, end, mut found) = (prefix.clone(), behind(&prefix), Vec::new());
         loop {
@@ -248,7 +249,7 @@ pub(crate) mod elements {
         key: &[u8],
         generation: u64,
         hash: u64,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>, Fail> {
+    ) -> Result<Option<Pair>, Fail> {
         let prefix = elements_prefix(key, generation);
         let from = [prefix.as_slice(), &hash.to_be_bytes()].concat();
         let mut found = database.store.scan(&from, &behind(&prefix), 1, Direction::Ascending)?;
@@ -268,7 +269,7 @@ pub(crate) mod elements {
         key: &[u8],
         collection: Collection,
         (cursor, count): (u64, usize),
-    ) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, u64), Fail> {
+    ) -> Result<(Vec<Pair>, u64), Fail> {
         const SMALL: u64 = 128;
         if collection.count <= SMALL && cursor == 0 {
             return Ok((all(database, key, collection)?, 0));

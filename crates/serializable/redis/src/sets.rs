@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::bytes::Words;
 use crate::database::Database;
 use crate::hashes::{check_field, choose};
 use crate::layout::{Collection, Header, KEY_BYTES_MAX, Kind};
@@ -297,7 +298,7 @@ pub(crate) fn sdiffstore(database: &mut Database<'_>, arguments: &[&[u8]]) -> Re
 }
 
 /// The keys that a number before them counts, and the options behind them.
-pub(crate) fn counted<'a, 'b>(arguments: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], &'b [&'a [u8]]), Fail> {
+pub(crate) fn counted<'a, 'b>(arguments: &'b Words<'a>) -> Result<(&'b Words<'a>, &'b Words<'a>), Fail> {
     const NOT_POSITIVE: &str = "ERR numkeys should be greater than 0";
     let count =
         integer(arguments[0]).and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);

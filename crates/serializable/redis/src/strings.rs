@@ -1,5 +1,6 @@
 //! Strings: `GET`, `SET` and their kin.
 
+use crate::bytes::Words;
 use crate::database::{Database, check_length};
 use crate::layout::{Body, Header, Kind, STRING_BYTES_MAX};
 use crate::long_double::LongDouble;
@@ -230,8 +231,11 @@ pub(crate) fn mget(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
     Ok(Reply::Array(values))
 }
 
+/// A key and its value, as they stand in a request.
+type Borrowed<'a> = (&'a [u8], &'a [u8]);
+
 /// Key and value in turn.
-fn pairs<'a>(arguments: &'a [&'a [u8]], command: &str) -> Result<Vec<(&'a [u8], &'a [u8])>, Fail> {
+fn pairs<'a>(arguments: &'a Words<'a>, command: &str) -> Result<Vec<Borrowed<'a>>, Fail> {
     let pairs = arguments[1..].chunks_exact(2);
     if !pairs.remainder().is_empty() {
         return fail(format!("ERR wrong number of arguments for '{command}' command"));
