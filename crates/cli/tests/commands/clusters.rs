@@ -125,7 +125,7 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
 
     for (statements, expected) in [
         ("frobnicate", "frobnicate"),
-        ("get", "<KEY>"),
+        ("get", "<KEYS>"),
         ("put 'a", "not closed"),
         ("commit", "no transaction is open"),
         ("use nowhere", "accounts"),

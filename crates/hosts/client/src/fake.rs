@@ -243,6 +243,15 @@ impl State {
                 let value = own.unwrap_or_else(|| self.data.get(&key).cloned());
                 Some(Event::Got { transaction, key, value })
             }
+            Command::GetMany { transaction, keys } => {
+                for key in keys {
+                    let got = self.on_command(Command::Get { transaction, key });
+                    if let Some(got) = got {
+                        self.waiters.deliver(got);
+                    }
+                }
+                None
+            }
             Command::Scan { transaction, range, limit } => Some(self.scan(transaction, &range, limit)),
             Command::Put { transaction, key, value } => {
                 self.open.get_mut(&transaction).expect("puts follow a begin").insert(key, value);

@@ -400,7 +400,11 @@ fn remove(directory: &Path, wipe: Wipe) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::failed(format!("cannot empty {}: {error}", directory.display()));
     match wipe {
-        Wipe::Disk => std::fs::remove_dir_all(directory).map_err(failed),
+        Wipe::Disk => match std::fs::remove_dir_all(directory) {
+            // The node was emptied before, and killed again before it had made anything new.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(failed),
+        },
         Wipe::Logs => {
             for replica in std::fs::read_dir(directory.join("replicas")).map_err(failed)? {
                 let log = replica.map_err(failed)?.path().join("log");

@@ -166,7 +166,9 @@ mod tests {
                 assert_eq!(command.writes(), may_write, "{name}");
                 if let quorate_redis_commands::Keys::At { first, last, step } = command.keys {
                     let keys = [first as i64, i64::from(last), step as i64];
-                    assert_eq!(keys, documentation.keys, "{name}");
+                    // Of one that is a container Redis tells the keys with its subcommands.
+                    let is_container = documentation.keys == [0, 0, 0];
+                    assert!(is_container || keys == documentation.keys, "{name}: {keys:?}");
                 }
             }
         }
