@@ -1,6 +1,8 @@
 //! Why a machine of this protocol drops what it is told. Each is said to [`Outbox::ignored`](quorate_core::Outbox::ignored), from where
 //! traces and golden scripts have it.
 
+/// A snapshot is named that lies further ahead than any that is let in.
+pub(crate) const AHEAD: &str = "the snapshot is too far ahead";
 /// A message for clients has come to a replica.
 pub(crate) const CLIENTS_ONLY: &str = "only clients are told so";
 /// A message for replicas has come to a client.

@@ -172,14 +172,17 @@ impl Home {
         if snapshot < self.state.forgotten {
             return self.answer_inquiry(from, id, None, outbox);
         }
+        if snapshot > self.time(context).saturating_add(self.config.ahead_max) {
+            // Nobody has taken such a snapshot, or this clock is behind: an abort would be forgotten while the commit may still come.
+            return outbox.ignored(reasons::AHEAD);
+        }
         let decision = Decision {
             transaction: id,
             by: self.config.replica.index,
-            // A commit of it may still be on its way, and is refused for as long as this is remembered. Whatever the asker claims, that is
-            // forgotten in time.
+            // A commit of it may still be on its way, and is refused for as long as this is remembered, which is longer than anything
+            // with this snapshot is let in.
             snapshot: snapshot
-                .max(self.time(context))
-                .min(context.clock.saturating_add(self.config.ahead_max)),
+                .max(self.time(context).min(context.clock.saturating_add(self.config.ahead_max))),
             begun: ClockTime::default(),
             participants: Vec::new(),
             outcome: Outcome::Aborted,
