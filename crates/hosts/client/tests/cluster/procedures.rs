@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -362,18 +362,24 @@ async fn endless_procedures_do_not_take_a_node_from_other_keyspaces() {
     let theirs = other.create_keyspace("theirs", options).await.unwrap();
     let before = done_within(&theirs, Duration::from_secs(2)).await;
 
+    let ended = Arc::new(AtomicUsize::new(0));
     let endless: Vec<_> = (0..8)
         .map(|_| {
-            let accounts = accounts.clone();
+            let (accounts, ended) = (accounts.clone(), Arc::clone(&ended));
             tokio::spawn(async move {
                 loop {
                     let _ = accounts.call(Call::new("endless").at(["a"])).await;
+                    ended.fetch_add(1, Ordering::Relaxed);
                 }
             })
         })
         .collect();
-    // The first ones come all at once.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The first ones come all at once, and take as long as this machine has other things to do.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while ended.load(Ordering::Relaxed) < endless.len() {
+        assert!(Instant::now() < deadline, "calls that do not end are not ended");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let beside = done_within(&theirs, Duration::from_secs(3)).await * 2 / 3;
     endless.iter().for_each(tokio::task::JoinHandle::abort);
     eprintln!("{before} writes in two seconds, and {beside} beside endless procedures");
