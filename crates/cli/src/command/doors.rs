@@ -25,7 +25,9 @@ pub(crate) fn open(
     })?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     if !address.ip().is_loopback() {
-        eprintln!("warning: whoever reaches {address} may read and write: there is no authentication yet");
+        eprintln!(
+            "warning: any client that reaches {address} may read and write: there is no authentication yet"
+        );
     }
     let databases =
         doors.redis_databases.iter().map(|name| Some(name.clone()).filter(|name| !name.is_empty()));

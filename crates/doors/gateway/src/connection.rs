@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::Limits;
 use crate::memory::Share;
 
-/// What is read at once, in bytes, into one buffer that all connections of a thread use in turn: idle ones have none.
+/// The most bytes that a thread reads at once, into one buffer that all connections of a thread use in turn: idle ones have none.
 const READ_BYTES: usize = 64 * 1024;
 
 /// A buffer with more room than this is given back once it is empty, in bytes.
@@ -53,11 +53,12 @@ pub struct Connection {
     share: Share,
     bytes_max: usize,
     stall_timeout: Duration,
-    /// What the client has sent and was not taken yet. Whoever takes a part of it says so with [`Connection::set_aside`] if it keeps that.
+    /// The bytes that the client has sent and the door has not taken yet. A door that takes a part of them and keeps it says so with
+    /// [`Connection::set_aside`].
     pub input: BytesMut,
-    /// What waits for the client.
+    /// The bytes that wait for the client.
     pub output: Vec<u8>,
-    /// What a door keeps of a request that is not whole, in bytes,
+    /// How many bytes a door keeps of a request that is not whole,
     of_request: usize,
     /// and in all.
     aside: usize,

@@ -9,7 +9,7 @@
 //!
 //! - Threads of its own: what a door does, however long, delays no vote of the node beside it. Each thread has a [`Database`](quorate::Database), which is the
 //!   session of all its connections: what one of them has seen, what it does next comes after.
-//! - Memory is bounded, per connection and in all ([`Limits`]). Who goes beyond is told, and cut off; a client that does not read its replies is not read
+//! - Memory is bounded, per connection and in all ([`Limits`]). A client that goes beyond is told, and cut off; a client that does not read its replies is not read
 //!   from either.
 //! - Rights are asked in one place, [`Session::require`].
 //!
@@ -36,7 +36,7 @@ pub use threads::{Gateway, Options};
 
 /// A language.
 pub trait Door: Send + Sync + 'static {
-    /// What it is called, for logs.
+    /// The name of the door, for logs.
     fn name(&self) -> &'static str;
 
     /// Serves a connection to its end.
@@ -46,13 +46,13 @@ pub trait Door: Send + Sync + 'static {
         session: Session,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-    /// What it does beside serving clients, on one thread, as long as it is open.
+    /// The work of the door beside serving clients, on one thread, as long as it is open.
     fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
         drop(session);
         Box::pin(std::future::ready(()))
     }
 
-    /// What a client is told before it is cut off, because there are too many.
+    /// The last words to a client that is cut off, because there are too many.
     fn too_many(&self) -> Vec<u8>;
 }
 
@@ -61,9 +61,9 @@ pub trait Door: Send + Sync + 'static {
 pub struct Limits {
     /// Connections that are open at a time, over all doors.
     pub connections_max: usize,
-    /// What one connection may hold of requests and replies, in bytes.
+    /// How many bytes of requests and replies one connection may hold.
     pub connection_bytes_max: usize,
-    /// What all connections may hold together, in bytes.
+    /// How many bytes all connections may hold together.
     pub bytes_max: usize,
     /// How long a request may take in all.
     pub deadline: Duration,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all connections of a gateway hold together.
+/// The bytes that all connections of a gateway hold together.
 #[derive(Clone, Debug)]
 pub struct Memory {
     held: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ impl Memory {
     }
 }
 
-/// What one connection holds of it; given back when it ends.
+/// The share of one connection; it is given back when the connection ends.
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: Memory,

@@ -1,4 +1,4 @@
-//! What a connection may do, and the keyspaces that it uses.
+//! The session of a connection: its rights, and the keyspaces that it uses.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,13 +27,13 @@ pub enum Right<'a> {
     },
 }
 
-/// Who may do what: asked for every request.
+/// The rights of sessions, asked for every request.
 pub trait Rights: Send + Sync + 'static {
-    /// True if whoever has no name may do this.
+    /// True if a session without a name may do this.
     fn allows(&self, right: Right<'_>) -> bool;
 }
 
-/// Whoever reaches the listener may do everything, which is why it is on loopback unless an operator says otherwise.
+/// A client that reaches the listener may do everything, which is why it is on loopback unless an operator says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Everything;
 
@@ -50,7 +50,7 @@ pub struct Denied {
     what: String,
 }
 
-/// What the connections of a thread share.
+/// The state that the connections of a thread share.
 pub(crate) struct Shared {
     pub(crate) addresses: Vec<String>,
     pub(crate) client: quorate::Options,

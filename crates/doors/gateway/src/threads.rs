@@ -21,7 +21,7 @@ use crate::memory::Memory;
 use crate::session::{Everything, Rights, Session, Shared};
 use crate::{Door, Limits};
 
-/// What a gateway is told.
+/// The options of a gateway.
 #[derive(Clone)]
 pub struct Options {
     /// Where nodes of the cluster are found.
@@ -30,7 +30,7 @@ pub struct Options {
     pub client: quorate::Options,
     /// How many threads it has.
     pub threads: usize,
-    /// Who may do what.
+    /// The rights of sessions.
     pub rights: Arc<dyn Rights>,
     /// Its bounds.
     pub limits: Limits,
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// One thread, which finds the cluster at these addresses; whoever reaches a door may do everything.
+    /// One thread, which finds the cluster at these addresses; a client that reaches a door may do everything.
     pub fn new(addresses: Vec<String>) -> Self {
         Options {
             addresses,
@@ -99,7 +99,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// What all connections hold.
+    /// The bytes that all connections hold.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }

@@ -427,15 +427,7 @@ pub(crate) fn lmpop(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied
     })?;
     let [end, rest @ ..] = options else { return fail(text::SYNTAX) };
     let end = End::parse(end)?;
-    let count = match rest {
-        [] => 1,
-        [word, count, rest @ ..] if is_word(word, "COUNT") => match integer(count) {
-            Some(count @ 1..) if rest.is_empty() => count as usize,
-            Some(1..) => return fail(text::SYNTAX),
-            _ => return fail("ERR count should be greater than 0"),
-        },
-        _ => return fail(text::SYNTAX),
-    };
+    let count = crate::sets::popped(rest)?;
     for key in keys {
         let Some(mut list) = List::find_to_write(database, key)? else { continue };
         let mut popped = Vec::new();

@@ -309,6 +309,19 @@ pub(crate) fn counted<'a, 'b>(arguments: &'b Words<'a>) -> Result<(&'b Words<'a>
     }
 }
 
+/// How many elements `LMPOP` and `ZMPOP` take, by what stands behind the end.
+pub(crate) fn popped(options: &Words<'_>) -> Result<usize, Fail> {
+    match options {
+        [] => Ok(1),
+        [word, count, rest @ ..] if is_word(word, "COUNT") => match integer(count) {
+            Some(count @ 1..) if rest.is_empty() => Ok(count as usize),
+            Some(1..) => fail(text::SYNTAX),
+            _ => fail("ERR count should be greater than 0"),
+        },
+        _ => fail(text::SYNTAX),
+    }
+}
+
 /// The limit of `SINTERCARD` and its kin.
 pub(crate) fn limit(options: &[&[u8]]) -> Result<usize, Fail> {
     match options {

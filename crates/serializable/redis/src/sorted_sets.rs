@@ -376,15 +376,7 @@ pub(crate) fn zmpop(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied
         word if is_word(word, "MAX") => Direction::Descending,
         _ => return fail(text::SYNTAX),
     };
-    let count = match rest {
-        [] => 1,
-        [word, count, rest @ ..] if is_word(word, "COUNT") => match integer(count) {
-            Some(count @ 1..) if rest.is_empty() => count as usize,
-            Some(1..) => return fail(text::SYNTAX),
-            _ => return fail("ERR count should be greater than 0"),
-        },
-        _ => return fail(text::SYNTAX),
-    };
+    let count = crate::sets::popped(rest)?;
     for key in keys {
         let Some(ranking) = Ranking::find_to_write(database, key)? else { continue };
         let popped = pop(database, ranking, count, direction)?;

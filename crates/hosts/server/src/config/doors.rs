@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// What the doors of a node are told. `quorate server --print-config` documents it with its defaults.
+/// The options of the doors of a node. `quorate server --print-config` documents it with its defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doors {
-    /// Where clients of Redis are served, as `host:port`; none if nowhere. There is no authentication yet: whoever reaches it may do everything.
+    /// Where clients of Redis are served, as `host:port`; none if nowhere. There is no authentication yet: any client that reaches it may do everything.
     pub redis: Option<String>,
     /// The keyspace that each number of `SELECT` chooses, from zero; an empty name stands for none.
     pub redis_databases: Vec<String>,
@@ -13,9 +13,9 @@ pub struct Doors {
     pub threads: usize,
     /// Connections that are open at a time, over all doors.
     pub connections_max: usize,
-    /// What one connection may hold of requests and replies, in bytes.
+    /// How many bytes of requests and replies one connection may hold.
     pub connection_bytes_max: usize,
-    /// What all connections may hold together, in bytes.
+    /// How many bytes all connections may hold together.
     pub bytes_max: usize,
     /// How long a request may take in all.
     pub deadline: Duration,
