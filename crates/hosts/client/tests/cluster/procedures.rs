@@ -380,8 +380,15 @@ async fn endless_procedures_do_not_take_a_node_from_other_keyspaces() {
         assert!(Instant::now() < deadline, "calls that do not end are not ended");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let beside = done_within(&theirs, Duration::from_secs(3)).await * 2 / 3;
+    // Other tests may take the machine meanwhile; they end, and what takes a node from others does not.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let beside = done_within(&theirs, Duration::from_secs(3)).await * 2 / 3;
+        eprintln!("{before} writes in two seconds, and {beside} beside endless procedures");
+        if beside * 4 > before {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{beside} writes beside endless procedures, and {before} without");
+    }
     endless.iter().for_each(tokio::task::JoinHandle::abort);
-    eprintln!("{before} writes in two seconds, and {beside} beside endless procedures");
-    assert!(beside * 4 > before, "{before} writes in two seconds, and {beside} beside endless procedures");
 }
