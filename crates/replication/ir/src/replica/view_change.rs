@@ -698,9 +698,12 @@ impl<O: Operations> Replica<O> {
             }
         }
         tails.push(self.record.tail_beside(&tails));
+        // The operation that counts may differ from the replica's own: a coordinator that lies proposes several under one number.
+        for (id, operation) in self.record.forget_consensus_beyond(greatest) {
+            host.protocol().forget_consensus(id, &operation);
+        }
         let page = self.merge(&tails, host);
         let view = self.view;
-        self.record.forget_consensus_beyond(greatest);
         self.record.install(view, &page);
         // All of its own is in the base; nobody has to be told what of it has ended.
         let kept: Vec<_> = self.record.everything().into_iter().collect();

@@ -705,6 +705,18 @@ fn a_prepare_that_was_given_up_for_a_later_one_is_let_go() {
     assert_eq!(leader.verdict(1, 1), Some(false));
 }
 
+/// A coordinator that lies has proposed something else under the same number elsewhere.
+#[test]
+fn a_leader_lets_go_of_its_own_version_of_an_operation_that_has_several() {
+    let mut leader = Member::new(1);
+    leader.proposes(1, 1, 50);
+    assert!(leader.holds(1));
+    let page = votes(1, vec![vote(1, 60, false, State::Finalized(Ballot(0)))]);
+    leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
+    assert!(leader.is_normal_in(1) && !leader.holds(1));
+    assert_eq!(leader.verdict(1, 1), Some(false));
+}
+
 /// It may have told somebody so. With the mistake the later operation counts, and the final one is let go.
 #[test]
 fn what_a_backup_coordinator_has_made_final_counts_and_not_a_later_prepare() {
