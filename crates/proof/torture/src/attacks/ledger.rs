@@ -20,10 +20,10 @@ const OVERWRITES: u64 = 4;
 const READ_KEYS: usize = 100;
 
 /// How long a keyspace that is to take writes may refuse them.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a keyspace that is to be read may refuse that.
-const READ_TIMEOUT: Duration = Duration::from_secs(15);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long to wait after everything was refused.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -60,7 +60,7 @@ const KEYSPACES: [(&str, Isolation); 2] =
     [(STRICT, Isolation::Strict), (SERIALIZABLE, Isolation::Serializable)];
 
 /// How long servers may take to serve once nothing keeps them from it.
-const SERVE_TIMEOUT: Duration = Duration::from_secs(20);
+const SERVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a server may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(12);

@@ -8,7 +8,7 @@ use quorate_cluster::Failure;
 use super::{Cluster, KEYSPACES, POLL};
 
 /// How long replicas may take to move.
-const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Cluster {
     /// Every shard of every keyspace gets so many replicas.
