@@ -237,7 +237,7 @@ impl Field {
         }
     }
 
-    /// What becomes of a number beyond the range; none if the step is not taken.
+    /// The number in place of one beyond the range; none if the step is not taken.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.range();
         if (min..=max).contains(&number) {

@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(self.fixed()?))
     }
 
-    /// What is left.
+    /// The bytes that are left.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

@@ -21,7 +21,7 @@ pub(crate) struct Database<'a> {
     clock: u64,
     /// Something has expired between the two.
     pub(crate) is_in_doubt: bool,
-    /// What the next draw comes from.
+    /// The state that the next draw comes from.
     random: u64,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Database<'a> {
             return Ok(self.store.put(&dropped, b"")?);
         }
         if let Body::Chunked { .. } = header.body {
-            // What they hold need not be read.
+            // The bytes in them need not be read.
             for chunk in 0..count {
                 self.store.delete(&chunk_record(key, generation, chunk))?;
             }

@@ -10,7 +10,7 @@ use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::sets::{Members, members_of};
 use crate::sorted_sets::Ranking;
 
-/// What a dump begins with: a name and a version.
+/// The first bytes of a dump: a name and a version.
 const DUMP: &[u8] = b"QRTE\x01";
 
 pub(crate) fn dump(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
@@ -44,7 +44,7 @@ pub(crate) fn dump(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
     Ok(Reply::Bulk(bytes))
 }
 
-/// What was dumped.
+/// The key in a dump.
 enum Dumped<'a> {
     String(&'a [u8]),
     List(Vec<&'a [u8]>),

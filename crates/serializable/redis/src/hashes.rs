@@ -1,8 +1,9 @@
 //! Hashes: `HSET`, `HGET` and their kin. An element is a field, and holds its value.
 
 use crate::bytes::Pair;
+use crate::collection::{Keeps, Opened};
 use crate::database::Database;
-use crate::layout::{Collection, ELEMENT_BYTES_MAX, Header, KEY_BYTES_MAX, Kind};
+use crate::layout::{Collection, ELEMENT_BYTES_MAX, KEY_BYTES_MAX, Kind};
 use crate::parse::{integer, integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::scan::{elements, scan_elements};
@@ -14,19 +15,17 @@ pub(crate) const PACKED_COUNT_MAX: u64 = 512;
 /// and no field or value is longer, in bytes.
 pub(crate) const PACKED_BYTES_MAX: usize = 64;
 
-/// A hash that is there, or a new one, while fields are written.
-pub(crate) struct Fields<'k> {
-    key: &'k [u8],
-    header: Header,
-    collection: Collection,
+/// Keeps values by their fields.
+pub(crate) struct ByField;
+
+impl Keeps for ByField {
+    const KIND: Kind = Kind::Hash;
 }
 
-impl<'k> Fields<'k> {
-    pub(crate) fn open(database: &mut Database<'_>, key: &'k [u8]) -> Result<Self, Fail> {
-        let (header, collection) = database.collection_or_new(key, Kind::Hash)?;
-        Ok(Fields { key, header, collection })
-    }
+/// A hash that is there, or a new one, while fields are written.
+pub(crate) type Fields<'k> = Opened<'k, ByField>;
 
+impl Fields<'_> {
     fn get(&self, database: &mut Database<'_>, field: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
         Ok(database.store.get(&elements::record(self.key, self.collection.generation, field))?)
     }
@@ -50,21 +49,7 @@ impl<'k> Fields<'k> {
     }
 
     fn delete(&mut self, database: &mut Database<'_>, field: &[u8]) -> Result<bool, Fail> {
-        let record = elements::record(self.key, self.collection.generation, field);
-        if database.store.get(&record)?.is_none() {
-            return Ok(false);
-        }
-        database.store.delete(&record)?;
-        self.collection.count = self.collection.count.saturating_sub(1);
-        Ok(true)
-    }
-
-    pub(crate) fn save(mut self, database: &mut Database<'_>) -> Result<(), Fail> {
-        database.save_collection(self.key, &mut self.header, self.collection)
-    }
-
-    pub(crate) fn expire(&mut self, expiry: Option<u64>) {
-        self.header.expiry = expiry;
+        self.remove_record(database, &elements::record(self.key, self.collection.generation, field))
     }
 }
 
@@ -113,7 +98,7 @@ pub(crate) fn hsetnx(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replie
     Ok(Reply::Integer(1))
 }
 
-/// What a field of a hash that is there holds.
+/// The value of a field of a hash that is there.
 fn value_of(database: &mut Database<'_>, key: &[u8], field: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
     match database.collection(key, Kind::Hash)? {
         Some(_) if field.len() > KEY_BYTES_MAX => Ok(None),
@@ -144,10 +129,9 @@ pub(crate) fn hmget(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied
 }
 
 pub(crate) fn hdel(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
-    let Some((header, collection)) = database.collection_to_write(arguments[1], Kind::Hash)? else {
+    let Some(mut fields) = Fields::find_to_write(database, arguments[1])? else {
         return Ok(Reply::Integer(0));
     };
-    let mut fields = Fields { key: arguments[1], header, collection };
     let mut deleted = 0;
     for field in arguments[2..].iter().filter(|field| field.len() <= KEY_BYTES_MAX) {
         deleted += i64::from(fields.delete(database, field)?);
@@ -214,7 +198,7 @@ pub(crate) fn hincrby(database: &mut Database<'_>, arguments: &[&[u8]]) -> Repli
 
 pub(crate) fn hincrbyfloat(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
     check_field(arguments[2], b"")?;
-    // What is wrong with the summand comes first.
+    // A fault of the summand comes first.
     float_sum(None, arguments[3], text::NOT_FLOAT)?;
     let mut fields = Fields::open(database, arguments[1])?;
     let value = fields.get(database, arguments[2])?;

@@ -134,7 +134,7 @@ pub(crate) fn copy(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
     Ok(Reply::Integer(1))
 }
 
-/// What is wrong with the subcommand of `OBJECT`.
+/// The fault of the subcommand of `OBJECT`.
 pub(crate) fn check_object(words: &[impl AsRef<[u8]>]) -> Result<(), Reply> {
     let subcommand = words.get(1).map_or(b"".as_slice(), AsRef::as_ref);
     let lengths = [("HELP", 2), ("ENCODING", 3), ("FREQ", 3), ("IDLETIME", 3), ("REFCOUNT", 3)];

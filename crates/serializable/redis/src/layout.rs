@@ -148,7 +148,7 @@ pub(crate) fn behind(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Bytes.
@@ -182,7 +182,7 @@ impl Kind {
     }
 }
 
-/// What stands in a header beside type, last change and expiry.
+/// The part of a header beside type, last change and expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// A short string.
@@ -211,7 +211,7 @@ pub(crate) struct Header {
     pub(crate) stamp: u64,
     /// From here on the key is gone, in milliseconds since the Unix epoch.
     pub(crate) expiry: Option<u64>,
-    /// What `OBJECT ENCODING` remembers: it grows with what was once in the key, and never shrinks.
+    /// The encoding that `OBJECT ENCODING` tells: it grows with what was once in the key, and never shrinks.
     pub(crate) encoding: u8,
     pub(crate) body: Body,
 }

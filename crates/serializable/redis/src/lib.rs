@@ -9,13 +9,13 @@
 //!        ◄── Answer: a Reply for each, or that a watched key has changed ──┘
 //! ```
 //!
-//! What a command comes to follows from its arguments, the records, the timestamp of the transaction and the seed: so all replicas come to the same. Keys
+//! The result of a command follows from its arguments, the records, the timestamp of the transaction and the seed: so all replicas come to the same. Keys
 //! expire by the timestamp. Nothing here refuses a transaction after it has written: what is wrong with a command is its reply.
 //!
 //! | file | role |
 //! |---|---|
 //! | `table` | which commands there are, which of their arguments are keys, how they are divided by shards |
-//! | `layout`, `database` | records, and the keys that they make up |
+//! | `layout`, `database`, `collection` | records, the keys that they make up, and the elements of one |
 //! | `request`, [`Reply`] | what a door and a shard tell each other |
 //! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `dump` | a family of commands each |
 //! | `sweep` | collects what is expired or dropped |
@@ -26,6 +26,7 @@
 
 mod bits;
 mod bytes;
+mod collection;
 mod database;
 mod dump;
 mod expiry;
@@ -135,10 +136,10 @@ impl Procedure for Commands {
     }
 }
 
-/// What Redis finds wrong with a command before it looks at what it says: the number of its words, and its subcommand.
+/// A fault that Redis finds in a command before it looks at its arguments: the number of its words, and its subcommand.
 ///
 /// # Errors
-/// What it replies.
+/// Its reply.
 pub fn check(command: &Command, words: &[impl AsRef<[u8]>]) -> Result<(), Reply> {
     if !command.takes(words.len()) {
         return Err(wrong_number(command.name));
@@ -162,7 +163,7 @@ fn run(database: &mut Database<'_>, words: &[&[u8]]) -> Replied {
 /// So many bytes of what a client has sent are shown in an error.
 const SHOWN_BYTES_MAX: usize = 128;
 
-/// What Redis replies to a command that it does not know.
+/// The reply of Redis to a command that it does not know.
 pub fn unknown_command(words: &[impl AsRef<[u8]>]) -> Reply {
     let name = words.first().map_or(String::new(), |name| shown(name.as_ref()));
     let mut arguments = Vec::new();
@@ -179,7 +180,7 @@ pub fn unknown_command(words: &[impl AsRef<[u8]>]) -> Reply {
     Reply::error(format!("ERR unknown command '{name}', with args beginning with: {arguments}"))
 }
 
-/// What Redis replies to a subcommand that it does not know.
+/// The reply of Redis to a subcommand that it does not know.
 pub fn unknown_subcommand(command: &str, subcommand: &[u8]) -> Reply {
     let subcommand = shown(subcommand);
     Reply::error(format!("ERR unknown subcommand '{subcommand}'. Try {command} HELP."))
@@ -196,7 +197,7 @@ pub(crate) fn shown(word: &[u8]) -> String {
     String::from_utf8_lossy(&word[..word.len().min(SHOWN_BYTES_MAX)]).into_owned()
 }
 
-/// What Redis replies to a command with too many or too few words.
+/// The reply of Redis to a command with too many or too few words.
 pub fn wrong_number(name: &str) -> Reply {
     Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
 }

@@ -1,8 +1,9 @@
 //! Lists: `LPUSH`, `LRANGE` and their kin. Elements have consecutive numbers, and a record each; so both ends grow and shrink by one record, and a range is a
 //! scan. What is put or taken in the middle moves the elements on the shorter side.
 
+use crate::collection::{Keeps, Opened};
 use crate::database::Database;
-use crate::layout::{Collection, ELEMENT_BYTES_MAX, Header, Kind, elements_prefix};
+use crate::layout::{ELEMENT_BYTES_MAX, Kind, elements_prefix};
 use crate::parse::{bounds, integer, integer_argument, is_word, positive_argument};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 
@@ -26,12 +27,15 @@ impl End {
     }
 }
 
-/// A list that is there, or a new one, while its elements are read and written.
-pub(crate) struct List<'k> {
-    key: &'k [u8],
-    header: Header,
-    collection: Collection,
+/// Keeps elements by their numbers.
+pub(crate) struct ByNumber;
+
+impl Keeps for ByNumber {
+    const KIND: Kind = Kind::List;
 }
+
+/// A list that is there, or a new one, while its elements are read and written.
+pub(crate) type List<'k> = Opened<'k, ByNumber>;
 
 /// The key of the record of an element: numbers are ordered as they are, negative ones first.
 fn record(key: &[u8], generation: u64, number: i64) -> Vec<u8> {
@@ -40,32 +44,13 @@ fn record(key: &[u8], generation: u64, number: i64) -> Vec<u8> {
     record
 }
 
-impl<'k> List<'k> {
-    pub(crate) fn open(database: &mut Database<'_>, key: &'k [u8]) -> Result<Self, Fail> {
-        let (header, collection) = database.collection_or_new(key, Kind::List)?;
-        Ok(List { key, header, collection })
-    }
-
-    fn find(database: &mut Database<'_>, key: &'k [u8]) -> Result<Option<Self>, Fail> {
-        let found = database.collection(key, Kind::List)?;
-        Ok(found.map(|(header, collection)| List { key, header, collection }))
-    }
-
-    fn find_to_write(database: &mut Database<'_>, key: &'k [u8]) -> Result<Option<Self>, Fail> {
-        let found = database.collection_to_write(key, Kind::List)?;
-        Ok(found.map(|(header, collection)| List { key, header, collection }))
-    }
-
-    fn len(&self) -> usize {
-        self.collection.count as usize
-    }
-
+impl List<'_> {
     fn record(&self, at: usize) -> Vec<u8> {
         record(self.key, self.collection.generation, self.collection.first.wrapping_add(at as i64))
     }
 
     fn get(&self, database: &mut Database<'_>, at: usize) -> Result<Vec<u8>, Fail> {
-        // What is missing has never been at one time.
+        // The list whose element is missing has never been at one time.
         Ok(database.store.get(&self.record(at))?.ok_or(crate::Malformed)?)
     }
 
@@ -138,14 +123,6 @@ impl<'k> List<'k> {
         }
         self.collection.count = elements.len() as u64;
         Ok(())
-    }
-
-    pub(crate) fn save(mut self, database: &mut Database<'_>) -> Result<(), Fail> {
-        database.save_collection(self.key, &mut self.header, self.collection)
-    }
-
-    pub(crate) fn expire(&mut self, expiry: Option<u64>) {
-        self.header.expiry = expiry;
     }
 
     /// Puts an element at the end.
@@ -393,7 +370,7 @@ pub(crate) fn lpos(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
 
 fn move_between(database: &mut Database<'_>, (from, to): (&[u8], &[u8]), ends: (End, End)) -> Replied {
     let Some(mut source) = List::find_to_write(database, from)? else { return Ok(Reply::Null) };
-    // What is wrong with the destination comes before anything is moved.
+    // A fault of the destination comes before anything is moved.
     List::find_to_write(database, to)?;
     let Some(element) = source.pop(database, ends.0)? else { return Ok(Reply::Null) };
     if from == to {

@@ -105,7 +105,7 @@ impl LongDouble {
         let mut low = u128::from(lesser.mantissa) << 62;
         if lesser.mantissa != 0 {
             let moved = low.checked_shr(distance).unwrap_or(0);
-            // What is moved out only says on which side of a half the sum lies.
+            // The bits that are moved out only say on which side of a half the sum lies.
             let has_rest = moved.checked_shl(distance) != Some(low);
             low = moved | u128::from(has_rest);
         }

@@ -7,7 +7,7 @@ use crate::parse::{bounds, float, integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::sorted_sets::{Ranking, Scored, show, store};
 
-/// What a range is of.
+/// The order that a range is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Rank,
@@ -149,7 +149,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// What is asked of a range.
+/// The parameters of a range.
 struct Asked<'a> {
     range: Range<'a>,
     direction: Direction,
@@ -158,7 +158,7 @@ struct Asked<'a> {
     with_scores: bool,
 }
 
-/// What a command says of its range by its name.
+/// The parameters that a command gives its range by its name.
 #[derive(Clone, Copy, Default)]
 struct Fixed {
     by: Option<By>,

@@ -1,4 +1,4 @@
-//! What a command replies, before it is known which version of the Redis protocol the client speaks.
+//! Replies of commands, before it is known which version of the Redis protocol the client speaks.
 
 use std::borrow::Cow;
 
@@ -167,14 +167,14 @@ impl From<quorate_procedure::Stop> for Fail {
     }
 }
 
-/// What a record holds makes no sense: an interactive transaction has read what never was at one time, and cannot commit.
+/// A record makes no sense: an interactive transaction has read what never was at one time, and cannot commit.
 impl From<Malformed> for Fail {
     fn from(_: Malformed) -> Self {
         Fail::Stop(quorate_procedure::Stop::Failed)
     }
 }
 
-/// What a command comes to.
+/// The result of a command.
 pub(crate) type Replied = Result<Reply, Fail>;
 
 /// An error reply.

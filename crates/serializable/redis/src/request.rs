@@ -1,4 +1,4 @@
-//! What the procedure is asked, and what it answers: the bytes between a door and a shard.
+//! Requests to the procedure and its answers: the bytes between a door and a shard.
 
 use crate::Malformed;
 use crate::bytes::{Reader, put_bytes, put_number};
@@ -15,7 +15,7 @@ pub struct Request<'a> {
     /// The clock of the door, in microseconds since the Unix epoch, of a request that is answered from a snapshot; else zero. A snapshot is as old as what its
     /// shard has executed last, and time stands still there while nothing is written.
     pub clock: u64,
-    /// What was watched, and what it held then: unless it still does, nothing is done.
+    /// The watched keys, each with its mark of then: unless all have it still, nothing is done.
     pub watched: Vec<(&'a [u8], Mark)>,
     /// The commands, each with its name and its arguments.
     pub commands: Vec<Vec<&'a [u8]>>,
@@ -24,7 +24,7 @@ pub struct Request<'a> {
 /// Tells what a key holds from what it has held at other times.
 pub type Mark = u64;
 
-/// What has come of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// A watched key has changed. Nothing was done.

@@ -15,7 +15,7 @@ use crate::layout::{
 use crate::parse::{integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 
-/// What is looked for.
+/// The elements that are looked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filter<'a> {
     pattern: Option<&'a [u8]>,
@@ -197,12 +197,12 @@ pub const MORE: Reply = Reply::Simple(std::borrow::Cow::Borrowed("MORE"));
 pub(crate) mod elements {
     use super::*;
 
-    /// What stands behind the generation in the record of an element.
+    /// The bytes behind the generation in the record of an element.
     pub(crate) fn suffix(name: &[u8]) -> Vec<u8> {
         [hash_of(name).to_be_bytes().as_slice(), name].concat()
     }
 
-    /// What the records of elements begin with. A sorted set has others beside, in the order of scores.
+    /// The first bytes of the records of elements. A sorted set has others beside, in the order of scores.
     fn prefix_of(key: &[u8], collection: Collection) -> Vec<u8> {
         let mut prefix = elements_prefix(key, collection.generation);
         if collection.kind == Kind::SortedSet {

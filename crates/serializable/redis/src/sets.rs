@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::bytes::Words;
+use crate::collection::{Keeps, Opened};
 use crate::database::Database;
 use crate::hashes::{check_field, choose};
-use crate::layout::{Collection, Header, KEY_BYTES_MAX, Kind};
+use crate::layout::{Collection, KEY_BYTES_MAX, Kind};
 use crate::parse::{integer, integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::scan::{elements, scan_elements};
@@ -13,25 +14,17 @@ use crate::scan::{elements, scan_elements};
 /// Redis keeps a set of numbers as one as long as it has no more members than this.
 const NUMBERS_MAX: u64 = 512;
 
-/// A set that is there, or a new one, while members are written.
-pub(crate) struct Members<'k> {
-    key: &'k [u8],
-    header: Header,
-    collection: Collection,
+/// Keeps members, and nothing beside them.
+pub(crate) struct ByMember;
+
+impl Keeps for ByMember {
+    const KIND: Kind = Kind::Set;
 }
 
-impl<'k> Members<'k> {
-    pub(crate) fn open(database: &mut Database<'_>, key: &'k [u8]) -> Result<Self, Fail> {
-        let (header, collection) = database.collection_or_new(key, Kind::Set)?;
-        Ok(Members { key, header, collection })
-    }
+/// A set that is there, or a new one, while members are written.
+pub(crate) type Members<'k> = Opened<'k, ByMember>;
 
-    /// The members of a key that is there.
-    fn find(database: &mut Database<'_>, key: &'k [u8]) -> Result<Option<Self>, Fail> {
-        let found = database.collection_to_write(key, Kind::Set)?;
-        Ok(found.map(|(header, collection)| Members { key, header, collection }))
-    }
-
+impl Members<'_> {
     fn record(&self, member: &[u8]) -> Vec<u8> {
         elements::record(self.key, self.collection.generation, member)
     }
@@ -54,21 +47,7 @@ impl<'k> Members<'k> {
         if member.len() > KEY_BYTES_MAX {
             return Ok(false);
         }
-        let record = self.record(member);
-        if database.store.get(&record)?.is_none() {
-            return Ok(false);
-        }
-        database.store.delete(&record)?;
-        self.collection.count = self.collection.count.saturating_sub(1);
-        Ok(true)
-    }
-
-    pub(crate) fn save(mut self, database: &mut Database<'_>) -> Result<(), Fail> {
-        database.save_collection(self.key, &mut self.header, self.collection)
-    }
-
-    pub(crate) fn expire(&mut self, expiry: Option<u64>) {
-        self.header.expiry = expiry;
+        self.remove_record(database, &self.record(member))
     }
 }
 
@@ -106,7 +85,9 @@ pub(crate) fn sadd(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
 }
 
 pub(crate) fn srem(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
-    let Some(mut members) = Members::find(database, arguments[1])? else { return Ok(Reply::Integer(0)) };
+    let Some(mut members) = Members::find_to_write(database, arguments[1])? else {
+        return Ok(Reply::Integer(0));
+    };
     let mut removed = 0;
     for member in &arguments[2..] {
         removed += i64::from(members.remove(database, member)?);
@@ -148,9 +129,9 @@ pub(crate) fn smismember(database: &mut Database<'_>, arguments: &[&[u8]]) -> Re
 
 pub(crate) fn smove(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
     let (from, to, member) = (arguments[1], arguments[2], arguments[3]);
-    let Some(mut source) = Members::find(database, from)? else { return Ok(Reply::Integer(0)) };
-    // What is wrong with the destination comes before what is not in the source.
-    Members::find(database, to)?;
+    let Some(mut source) = Members::find_to_write(database, from)? else { return Ok(Reply::Integer(0)) };
+    // A fault of the destination comes before what is not in the source.
+    Members::find_to_write(database, to)?;
     if from == to {
         return Ok(Reply::flag(has(database, from, source.collection, member)?));
     }
@@ -174,7 +155,7 @@ pub(crate) fn spop(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
             _ => return fail(text::POSITIVE),
         },
     };
-    let Some(mut members) = Members::find(database, arguments[1])? else {
+    let Some(mut members) = Members::find_to_write(database, arguments[1])? else {
         return Ok(count.map_or(Reply::Null, |_| Reply::Set(Vec::new())));
     };
     let Some(count) = count else {

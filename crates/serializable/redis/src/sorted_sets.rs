@@ -2,9 +2,10 @@
 
 use quorate_procedure::Direction;
 
+use crate::collection::{Keeps, Opened};
 use crate::database::Database;
 use crate::hashes::{check_field, choose};
-use crate::layout::{Collection, Header, KEY_BYTES_MAX, Kind, behind, elements_prefix};
+use crate::layout::{KEY_BYTES_MAX, Kind, behind, elements_prefix};
 use crate::parse::{float, float_argument, integer, integer_argument, is_word, print_double};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::scan::{elements, scan_elements};
@@ -21,12 +22,15 @@ const SCORE: u8 = b's';
 /// A member with its score.
 pub(crate) type Scored = (Vec<u8>, f64);
 
-/// A sorted set that is there, or a new one, while members are read and written.
-pub(crate) struct Ranking<'k> {
-    key: &'k [u8],
-    header: Header,
-    collection: Collection,
+/// Keeps members with scores, each in two records: by member, and by score.
+pub(crate) struct ByScore;
+
+impl Keeps for ByScore {
+    const KIND: Kind = Kind::SortedSet;
 }
+
+/// A sorted set that is there, or a new one, while members are read and written.
+pub(crate) type Ranking<'k> = Opened<'k, ByScore>;
 
 /// The bytes of a score, ordered as scores are. The two zeros are the same.
 fn ordered(score: f64) -> [u8; 8] {
@@ -40,26 +44,7 @@ fn score_of(bytes: &[u8]) -> Result<f64, Fail> {
     Ok(f64::from_bits(u64::from_be_bytes(bits)))
 }
 
-impl<'k> Ranking<'k> {
-    pub(crate) fn open(database: &mut Database<'_>, key: &'k [u8]) -> Result<Self, Fail> {
-        let (header, collection) = database.collection_or_new(key, Kind::SortedSet)?;
-        Ok(Ranking { key, header, collection })
-    }
-
-    pub(crate) fn find(database: &mut Database<'_>, key: &'k [u8]) -> Result<Option<Self>, Fail> {
-        let found = database.collection(key, Kind::SortedSet)?;
-        Ok(found.map(|(header, collection)| Ranking { key, header, collection }))
-    }
-
-    pub(crate) fn find_to_write(database: &mut Database<'_>, key: &'k [u8]) -> Result<Option<Self>, Fail> {
-        let found = database.collection_to_write(key, Kind::SortedSet)?;
-        Ok(found.map(|(header, collection)| Ranking { key, header, collection }))
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.collection.count as usize
-    }
-
+impl Ranking<'_> {
     fn member_record(&self, member: &[u8]) -> Vec<u8> {
         let mut record = elements_prefix(self.key, self.collection.generation);
         record.push(elements::MEMBER);
@@ -113,16 +98,8 @@ impl<'k> Ranking<'k> {
         let Some(score) = self.score(database, member)? else { return Ok(false) };
         database.store.delete(&self.member_record(member))?;
         database.store.delete(&self.score_record(score, member))?;
-        self.collection.count = self.collection.count.saturating_sub(1);
+        self.note_removed();
         Ok(true)
-    }
-
-    pub(crate) fn save(mut self, database: &mut Database<'_>) -> Result<(), Fail> {
-        database.save_collection(self.key, &mut self.header, self.collection)
-    }
-
-    pub(crate) fn expire(&mut self, expiry: Option<u64>) {
-        self.header.expiry = expiry;
     }
 
     /// The members with scores from one up to, and with, another, at most so many, from either end.

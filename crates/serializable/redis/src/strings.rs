@@ -7,7 +7,7 @@ use crate::long_double::LongDouble;
 use crate::parse::{integer, integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 
-/// What `Header::encoding` says of a string.
+/// The meaning of `Header::encoding` for a string.
 pub(crate) mod encoding {
     /// The string tells.
     pub(crate) const PLAIN: u8 = 0;
@@ -17,7 +17,7 @@ pub(crate) mod encoding {
     pub(crate) const PRINTED: u8 = 2;
 }
 
-/// What is to become of the expiry of a key.
+/// The change of the expiry of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expiry {
     /// There is none.
@@ -506,7 +506,7 @@ fn common_subsequence(one: &[u8], other: &[u8], options: &Common) -> Reply {
     ])
 }
 
-/// What `OBJECT ENCODING` says of a string.
+/// The reply of `OBJECT ENCODING` for a string.
 pub(crate) fn encoding_of(header: &Header) -> &'static str {
     const EMBEDDED_BYTES_MAX: usize = 44;
     const INTEGER_BYTES_MAX: usize = 20;

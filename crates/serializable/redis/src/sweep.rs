@@ -16,7 +16,7 @@ const DELETED_MAX: usize = 1_000;
 /// So many dropped collections are looked at in one go.
 const DROPPED_MAX: usize = 16;
 
-/// What a page holds that can be swept.
+/// The records of a page that can be swept.
 struct Due {
     /// Where the next page begins; none at the end.
     next: Option<Position>,
@@ -29,7 +29,7 @@ fn look(database: &mut Database<'_>, arguments: &[&[u8]]) -> Result<Due, Fail> {
     let end = behind(&[kind::HEADER, b'{']);
     let records = database.records(&Position::of_cursor(cursor).record(), &end, PAGE)?;
     let next = match records.last() {
-        // What shares the last position may be looked at again.
+        // The keys at the last position may be looked at again.
         Some((record, _)) if records.len() == PAGE => key_of_header(record)?.0.next(),
         _ => None,
     };
@@ -67,7 +67,7 @@ pub(crate) fn sweep(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied
         let generation: [u8; 8] =
             dropped.get(6..).and_then(|rest| rest.try_into().ok()).ok_or(crate::Malformed)?;
         let prefix = elements_prefix_in(slot_in(dropped)?, u64::from_be_bytes(generation));
-        // What a record holds is read with it, and may be long.
+        // The value of a record is read with it, and may be long.
         while room > 0 {
             let limit = room.min(8);
             let elements = database.store.scan(&prefix, &behind(&prefix), limit, Direction::Ascending)?;

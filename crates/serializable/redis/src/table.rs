@@ -148,10 +148,10 @@ pub fn find(name: &[u8]) -> Option<Command> {
     named(std::str::from_utf8(small).ok()?)
 }
 
-/// What a transaction that watches keys asks: no client can send this name.
+/// The command of a transaction that watches keys: no client can send this name.
 pub const MARK: &str = "\0mark";
 
-/// What a sweeper asks about a page of keys,
+/// The command of a sweeper about a page of keys,
 pub const DUE: &str = "\0due";
 
 /// and has done there.
