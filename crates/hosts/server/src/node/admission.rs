@@ -2,7 +2,8 @@
 //!
 //! Only what begins or extends a transaction can be refused: reads and scans above a high mark, prepares above twice the
 //! mark, because a transaction that has read deserves to finish before others begin. Commits, aborts, recovery and view
-//! changes free what is held, so they always pass; so does everything that comes from replicas.
+//! changes free what is held, so they always pass; so does everything that comes from replicas. The keyspace of the catalogue has marks
+//! several times as high: an administrator has to get through when clients do not.
 
 use quorate_configuration::Message as Configuration;
 use quorate_core::hosted::Urgency;
@@ -20,6 +21,9 @@ pub(crate) fn refusal_of_write(message: &ProtocolMessage) -> Option<DecodeError>
     write.puts.iter().find_map(|put| validate_put(&put.key, put.value.as_ref()).err())
 }
 
+/// How many times as high the marks are for the keyspace of the catalogue.
+const ADMINISTRATION: usize = 4;
+
 /// How full things are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -31,6 +35,8 @@ pub(crate) struct Load {
     pub(crate) client_prepared: usize,
     /// The bytes of the replica that wait for the disk.
     pub(crate) log_lag_bytes: u64,
+    /// The replica is one of the keyspace of the catalogue.
+    pub(crate) is_administration: bool,
 }
 
 /// Whose doing it is that a message is refused.
@@ -45,11 +51,13 @@ pub(crate) enum Cause {
 impl Load {
     /// Why a message of this urgency is to be refused, if it is.
     pub(crate) fn refuses(self, urgency: Urgency, limits: &Limits) -> Option<Cause> {
-        let times = match urgency {
-            Urgency::Early => 1,
-            Urgency::Prepare => 2,
-            Urgency::Always => return None,
-        };
+        let administration = if self.is_administration { ADMINISTRATION } else { 1 };
+        let times = administration
+            * match urgency {
+                Urgency::Early => 1,
+                Urgency::Prepare => 2,
+                Urgency::Always => return None,
+            };
         let is_above = self.queued_bytes > times * limits.queued_bytes_high
             || self.prepared > times * limits.prepared_high
             || self.log_lag_bytes > times as u64 * limits.log_lag_bytes_high;
@@ -79,7 +87,9 @@ mod tests {
             prepared,
             client_prepared: 0,
             log_lag_bytes,
+            is_administration: false,
         };
+        let administration = |queued_bytes| Load { queued_bytes, is_administration: true, ..Load::default() };
         let of_client = |client_prepared| Load { client_prepared, ..Load::default() };
         let (all, client) = (Some(Cause::All), Some(Cause::Client));
         // load, reads, prepares
@@ -96,6 +106,9 @@ mod tests {
             (of_client(6), client, None),
             (of_client(11), client, client),
             (Load { client_prepared: 11, ..load(11, 0, 0) }, all, client),
+            (administration(40), None, None),
+            (administration(41), all, None),
+            (administration(81), all, all),
         ];
         for (load, early, prepare) in table {
             assert_eq!(load.refuses(Urgency::Early, &limits), early, "{load:?}");

@@ -58,6 +58,7 @@ use quorate_core::topology::{Join, Keyspace, Node as Place, Topology};
 use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
+use quorate_wire::catalogue::SYSTEM_SHARD;
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::watch;
 
@@ -503,6 +504,7 @@ impl Node {
             prepared: running.load(None),
             client_prepared: running.load(Some(client)),
             log_lag_bytes: running.facts().log_lag_bytes,
+            is_administration: id.shard == SYSTEM_SHARD,
         };
         load.refuses(urgency, &self.config.limits)
     }
