@@ -30,6 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// transactions wait for.
 #[derive(Debug, Parser)]
 #[command(
+    name = "quorate",
     version,
     arg_required_else_help = true,
     after_help = "\

@@ -65,7 +65,7 @@ impl Command {
 /// How to reach a cluster.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectArguments {
-    /// The address of any node, or several with commas between them.
+    /// The address of any node, or several with commas between them; the port is 7400 if none is named.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
     pub(crate) connect: String,
 }

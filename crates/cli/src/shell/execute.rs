@@ -1,24 +1,22 @@
 //! Carries statements out.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use quorate::{
-    Batch, Database, Error, Keyspace, Outcome, Page, RangeSnapshot, Snapshot, StepAnswer, Token, Transaction,
-    Value,
-};
+use quorate::{Batch, Database, Error, Keyspace, Page, RangeSnapshot, Snapshot, Token, Transaction, Value};
 
-use super::statement::{KeyspaceAction, Range, Statement};
+use super::answer::Answer;
+use super::completion::Vocabulary;
+use super::statement::{KeyspaceAction, Range, Statement, Text};
 use crate::command::definition_lines;
 
 /// How long a transaction may stay open between two statements of a person.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 /// What is left to do after a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     /// Show this, and go on.
-    Text(String),
+    Answer(Answer),
     /// Leave.
     Exit,
 }
@@ -50,175 +48,212 @@ impl Session {
         format!("{name}{open}")
     }
 
-    /// Drops what is open and closes the connection.
-    pub(crate) async fn close(mut self) {
-        if let Some(mut txn) = self.transaction.take() {
+    /// The names of keyspaces and keys, as far as they can be asked for now.
+    pub(crate) fn vocabulary(&self) -> Vocabulary {
+        Vocabulary::new(self.db.clone(), self.keyspace.clone())
+    }
+
+    /// Drops what is open and closes the connection. True if a transaction was open.
+    pub(crate) async fn close(mut self) -> bool {
+        let open = self.transaction.take();
+        let was_open = open.is_some();
+        if let Some(mut txn) = open {
             // The connection is closed next, which ends the transaction as well.
             let _ = txn.abort().await;
         }
         self.db.close().await;
+        was_open
+    }
+
+    /// A statement was stopped: says what may have become of it.
+    pub(crate) fn interrupted(&self, statement: &str) -> String {
+        let ask = self.last.as_ref().map(|token| format!(": `outcome {token}` asks"));
+        match statement {
+            "commit" => format!(
+                "interrupted; the transaction may or may not have committed{}",
+                ask.unwrap_or_default()
+            ),
+            "put" | "delete" | "increment" | "append" if self.transaction.is_none() => {
+                "interrupted; it may or may not have been committed: read before you repeat it".to_owned()
+            }
+            "keyspace" => "interrupted; what was begun may still be done: `keyspace list` tells".to_owned(),
+            _ => "interrupted".to_owned(),
+        }
     }
 
     /// Carries out one statement.
     pub(crate) async fn execute(&mut self, statement: Statement) -> Result<Reply, Error> {
-        let text = match statement {
+        let answer = match statement {
             Statement::Get { keys } => match keys.as_slice() {
-                [key] => show_value(self.get(key).await?.as_ref()),
-                keys => show_values(keys, &self.get_many(keys).await?),
+                [key] => Answer::Value(self.get(key).await?),
+                keys => values(keys, self.get_many(keys).await?),
             },
-            Statement::Read { keys } => {
-                self.refuse_inside_transaction()?;
-                show_values(&keys, &self.in_use().await?.read_only(&keys).await?)
-            }
+            Statement::Read { keys } => match &self.transaction {
+                Some(_) => values(&keys, self.get_many(&keys).await?),
+                None => values(&keys, self.in_use().await?.read_only(&keys).await?),
+            },
             Statement::ReadAt { timestamp, keys } => {
-                self.refuse_inside_transaction()?;
-                show_values(&keys, &self.in_use().await?.read_at(timestamp, &keys).await?)
+                values(&keys, self.in_use().await?.read_at(timestamp, &keys).await?)
             }
-            Statement::ReadStale { milliseconds, keys } => {
-                self.refuse_inside_transaction()?;
-                let staleness = Duration::from_millis(milliseconds);
-                show_snapshot(&keys, &self.in_use().await?.read_stale(staleness, &keys).await?)
+            Statement::ReadStale { staleness, keys } => {
+                snapshot(&keys, self.in_use().await?.read_stale(staleness, &keys).await?)
             }
-            Statement::ReadNow { keys } => {
-                self.refuse_inside_transaction()?;
-                show_snapshot(&keys, &self.in_use().await?.read_now(&keys).await?)
-            }
-            Statement::Put { key, value } => self.put(&key, &value).await?,
-            Statement::Delete { key } => self.delete(&key).await?,
-            Statement::Increment { key, by } => self.apply(Batch::new().increment(key, by)).await?,
-            Statement::Append { key, value } => self.apply(Batch::new().append(key, value)).await?,
-            Statement::Scan { range } => show_page(&self.scan(&range).await?),
+            Statement::ReadNow { keys } => snapshot(&keys, self.in_use().await?.read_now(&keys).await?),
+            Statement::Put { key, value } => self.put(key, value).await?,
+            Statement::Delete { key } => self.delete(key).await?,
+            Statement::Increment { key, by } => self.increment(key, by).await?,
+            Statement::Append { key, value } => self.append(key, value).await?,
+            Statement::Scan { range } => Answer::Page { page: self.scan(range).await?, at: None },
             Statement::ScanAt { timestamp, range: Range { from, to, limit } } => {
-                self.refuse_inside_transaction()?;
-                show_page(&self.in_use().await?.scan_at(timestamp, from, to, limit).await?)
+                let page = self.in_use().await?.scan_at(timestamp, from, to, limit).await?;
+                Answer::Page { page, at: None }
             }
-            Statement::ScanStale { milliseconds, range: Range { from, to, limit } } => {
-                self.refuse_inside_transaction()?;
-                let staleness = Duration::from_millis(milliseconds);
-                show_range(&self.in_use().await?.scan_stale(staleness, from, to, limit).await?)
+            Statement::ScanStale { staleness, range: Range { from, to, limit } } => {
+                range_snapshot(self.in_use().await?.scan_stale(staleness, from, to, limit).await?)
             }
             Statement::ScanNow { range: Range { from, to, limit } } => {
-                self.refuse_inside_transaction()?;
-                show_range(&self.in_use().await?.scan_now(from, to, limit).await?)
+                range_snapshot(self.in_use().await?.scan_now(from, to, limit).await?)
             }
             Statement::Begin => self.begin().await?,
             Statement::Commit => self.commit().await?,
             Statement::Abort => self.abort().await?,
             Statement::Token => match self.transaction.as_ref().map(Transaction::token).or(self.last.clone())
             {
-                Some(token) => token.to_string(),
+                Some(token) => Answer::Token(token),
                 None => return Err(Error::application("there was no transaction yet")),
             },
-            Statement::Outcome { token } => match self.db.outcome(&token).await? {
-                Outcome::Committed(timestamp) => format!("committed at {timestamp}"),
-                Outcome::Aborted => "aborted".to_owned(),
-            },
+            Statement::Outcome { token } => Answer::Outcome(self.db.outcome(&token).await?),
             Statement::Use { name } => {
                 self.refuse_inside_transaction()?;
                 self.choose(&name).await?;
-                format!("using {name}")
+                Answer::Text(format!("using {name}"))
             }
             Statement::Keyspace { action } => self.keyspace(action).await?,
+            Statement::Timing { .. } | Statement::Json { .. } | Statement::Watch { .. } => {
+                return Err(Error::application("this is for the shell at a terminal alone"));
+            }
             Statement::Exit => return Ok(Reply::Exit),
         };
-        Ok(Reply::Text(text))
+        Ok(Reply::Answer(answer))
     }
 
-    async fn get(&mut self, key: &str) -> Result<Option<Value>, Error> {
+    async fn get(&mut self, key: &Text) -> Result<Option<Value>, Error> {
         match &self.transaction {
             Some(txn) => txn.get(key).await,
             None => self.in_use().await?.get(key).await,
         }
     }
 
-    async fn get_many(&mut self, keys: &[String]) -> Result<Vec<Option<Value>>, Error> {
+    async fn get_many(&mut self, keys: &[Text]) -> Result<Vec<Option<Value>>, Error> {
         match &self.transaction {
             Some(txn) => txn.get_many(keys).await,
             None => self.in_use().await?.read_only(keys).await,
         }
     }
 
-    async fn put(&mut self, key: &str, value: &str) -> Result<String, Error> {
+    async fn put(&mut self, key: Text, value: Text) -> Result<Answer, Error> {
         match &self.transaction {
             Some(txn) => txn.put(key, value)?,
             None => {
-                let (_, receipt) =
-                    self.in_use().await?.transact_with_receipt(async |txn| txn.put(key, value)).await?;
+                let keyspace = self.in_use().await?;
+                let (_, receipt) = keyspace.transact_with_receipt(async |txn| txn.put(&key, &value)).await?;
                 self.last = Some(receipt.token);
             }
         }
-        Ok("ok".to_owned())
+        Ok(Answer::Done)
     }
 
-    async fn delete(&mut self, key: &str) -> Result<String, Error> {
+    async fn delete(&mut self, key: Text) -> Result<Answer, Error> {
         match &self.transaction {
             Some(txn) => txn.delete(key)?,
             None => {
-                let (_, receipt) =
-                    self.in_use().await?.transact_with_receipt(async |txn| txn.delete(key)).await?;
+                let keyspace = self.in_use().await?;
+                let (_, receipt) = keyspace.transact_with_receipt(async |txn| txn.delete(&key)).await?;
                 self.last = Some(receipt.token);
             }
         }
-        Ok("ok".to_owned())
+        Ok(Answer::Done)
     }
 
-    /// Carries out a batch of one step, and shows what that has come to.
-    async fn apply(&mut self, batch: Batch) -> Result<String, Error> {
-        self.refuse_inside_transaction()?;
+    /// Within a transaction the number is read and written, else it is one step of a batch.
+    async fn increment(&mut self, key: Text, by: i64) -> Result<Answer, Error> {
+        let Some(txn) = &self.transaction else { return self.apply(Batch::new().increment(key, by)).await };
+        let number = match txn.get(&key).await? {
+            None => 0,
+            Some(value) => {
+                let digits = std::str::from_utf8(&value).ok().and_then(|digits| digits.parse::<i64>().ok());
+                digits.ok_or_else(|| Error::application("the key holds no number in decimal digits"))?
+            }
+        };
+        let sum =
+            number.checked_add(by).ok_or_else(|| Error::application("the sum does not fit into 64 bits"))?;
+        txn.put(key, sum.to_string())?;
+        Ok(Answer::Number(sum))
+    }
+
+    /// The same for text.
+    async fn append(&mut self, key: Text, added: Text) -> Result<Answer, Error> {
+        let Some(txn) = &self.transaction else { return self.apply(Batch::new().append(key, added)).await };
+        let mut value = txn.get(&key).await?.map(|value| value.to_vec()).unwrap_or_default();
+        value.extend_from_slice(added.as_ref());
+        let length = value.len() as u64;
+        txn.put(key, value)?;
+        Ok(Answer::Length(length))
+    }
+
+    /// Carries out a batch of one step.
+    async fn apply(&mut self, batch: Batch) -> Result<Answer, Error> {
         let applied = self.in_use().await?.apply(batch).await?;
         self.last = applied.receipt().map(|receipt| receipt.token.clone());
-        Ok(applied.answers().iter().map(show_answer).collect::<Vec<_>>().join("\n"))
+        Ok(applied.answers().first().map_or(Answer::Done, Answer::from))
     }
 
-    async fn scan(&mut self, Range { from, to, limit }: &Range) -> Result<Page, Error> {
+    async fn scan(&mut self, Range { from, to, limit }: Range) -> Result<Page, Error> {
         match &self.transaction {
-            Some(txn) => txn.scan(from, to, *limit).await,
-            None => self.in_use().await?.scan(from, to, *limit).await,
+            Some(txn) => txn.scan(from, to, limit).await,
+            None => self.in_use().await?.scan(from, to, limit).await,
         }
     }
 
-    async fn begin(&mut self) -> Result<String, Error> {
+    async fn begin(&mut self) -> Result<Answer, Error> {
         self.refuse_inside_transaction()?;
         let txn = self.in_use().await?.with_deadline(IDLE_MAX).begin().await?;
         self.transaction = Some(txn);
-        Ok("begun".to_owned())
+        Ok(Answer::Text("begun".to_owned()))
     }
 
-    async fn commit(&mut self) -> Result<String, Error> {
+    async fn commit(&mut self) -> Result<Answer, Error> {
         let mut txn = self.take_transaction()?;
         self.last = Some(txn.token());
         let receipt = txn.commit().await?;
-        Ok(format!("committed at {}, token {}", receipt.timestamp, receipt.token))
+        Ok(Answer::Committed { timestamp: receipt.timestamp, token: receipt.token })
     }
 
-    async fn abort(&mut self) -> Result<String, Error> {
+    async fn abort(&mut self) -> Result<Answer, Error> {
         let mut txn = self.take_transaction()?;
         self.last = Some(txn.token());
         txn.abort().await?;
-        Ok("aborted".to_owned())
+        Ok(Answer::Text("aborted".to_owned()))
     }
 
-    async fn keyspace(&mut self, action: KeyspaceAction) -> Result<String, Error> {
+    async fn keyspace(&mut self, action: KeyspaceAction) -> Result<Answer, Error> {
         match action {
             KeyspaceAction::Create(create) => {
                 self.refuse_inside_transaction()?;
                 let keyspace = self.db.create_keyspace(&create.name, create.options()).await?;
-                let text = definition_lines(&self.db, &keyspace.definition());
+                let lines = definition_lines(&self.db, &keyspace.definition());
+                let name = keyspace.name().to_owned();
                 self.keyspace = Some(keyspace);
-                Ok(text)
+                Ok(Answer::Keyspace { name, lines })
             }
             KeyspaceAction::List => {
-                let names: Vec<String> = self
-                    .db
-                    .list()
-                    .await?
-                    .into_iter()
-                    .map(|definition| format!("{} ({})", definition.name, definition.isolation))
-                    .collect();
-                Ok(if names.is_empty() { "there is no keyspace yet".to_owned() } else { names.join("\n") })
+                let keyspaces = self.db.list().await?.into_iter();
+                let keyspaces = keyspaces.map(|definition| (definition.name.clone(), definition.isolation));
+                Ok(Answer::Keyspaces(keyspaces.collect()))
             }
             KeyspaceAction::Show { name } => {
-                Ok(definition_lines(&self.db, &self.db.keyspace(&name).await?.definition()))
+                let lines = definition_lines(&self.db, &self.db.keyspace(&name).await?.definition());
+                Ok(Answer::Keyspace { name, lines })
             }
             KeyspaceAction::Drop(drop) => {
                 self.refuse_inside_transaction()?;
@@ -226,11 +261,11 @@ impl Session {
                 if self.keyspace.as_ref().is_some_and(|keyspace| keyspace.name() == drop.name) {
                     self.keyspace = None;
                 }
-                Ok(text)
+                Ok(Answer::Text(text))
             }
             KeyspaceAction::Undrop(undrop) => {
                 self.refuse_inside_transaction()?;
-                undrop.run(&self.db).await
+                Ok(Answer::Text(undrop.run(&self.db).await?))
             }
         }
     }
@@ -270,92 +305,19 @@ impl Session {
     }
 }
 
-fn show_value(value: Option<&Value>) -> String {
-    value.map_or_else(|| "(absent)".to_owned(), |value| readable(value))
+fn values(keys: &[Text], values: Vec<Option<Value>>) -> Answer {
+    Answer::Values { found: found(keys, values), at: None }
 }
 
-fn show_answer(answer: &StepAnswer) -> String {
-    match answer {
-        StepAnswer::Value(value) => show_value(value.as_ref()),
-        StepAnswer::Done => "ok".to_owned(),
-        StepAnswer::Number(number) => number.to_string(),
-        StepAnswer::Length(length) => format!("{length} bytes"),
-        StepAnswer::Page(page) => show_page(page),
-    }
+fn snapshot(keys: &[Text], snapshot: Snapshot) -> Answer {
+    Answer::Values { found: found(keys, snapshot.values), at: Some(snapshot.timestamp) }
 }
 
-/// One line a key, in the order in which they were asked for.
-fn show_values(keys: &[String], values: &[Option<Value>]) -> String {
-    let line = |(key, value): (&String, &Option<Value>)| format!("{key}  {}", show_value(value.as_ref()));
-    keys.iter().zip(values).map(line).collect::<Vec<_>>().join("\n")
+fn range_snapshot(snapshot: RangeSnapshot) -> Answer {
+    Answer::Page { page: snapshot.page, at: Some(snapshot.timestamp) }
 }
 
-fn show_snapshot(keys: &[String], snapshot: &Snapshot) -> String {
-    format!("{}\nat {}", show_values(keys, &snapshot.values), snapshot.timestamp)
-}
-
-fn show_range(snapshot: &RangeSnapshot) -> String {
-    format!("{}\nat {}", show_page(&snapshot.page), snapshot.timestamp)
-}
-
-fn show_page(page: &Page) -> String {
-    let mut text = String::new();
-    for (key, value) in &page.entries {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{}  {}", readable(key), readable(value));
-    }
-    match &page.next {
-        Some(next) => {
-            let _ = write!(text, "… the limit is reached: go on from {}", readable(next));
-        }
-        None if page.entries.is_empty() => text.push_str("(nothing)"),
-        None => {
-            text.pop();
-        }
-    }
-    text
-}
-
-/// Text as it is, other bytes escaped.
-fn readable(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.contains(char::is_control) => text.to_owned(),
-        _ => bytes.escape_ascii().to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use quorate::{ClientId, Key, Timestamp};
-
-    use super::*;
-
-    #[test]
-    fn values_are_shown_as_text_where_they_are_text() {
-        assert_eq!(show_value(None), "(absent)");
-        assert_eq!(show_value(Some(&Value::from("grüße"))), "grüße");
-        assert_eq!(show_value(Some(&Value::from_static(b"\x00\xff"))), "\\x00\\xff");
-    }
-
-    #[test]
-    fn a_snapshot_says_what_each_key_held_and_when() {
-        let keys = ["a".to_owned(), "b".to_owned()];
-        let timestamp = Timestamp { micros: 7, client: ClientId(255) };
-        let values = vec![Some(Value::from("1")), None];
-        let snapshot = Snapshot { values, timestamp, attempts: 1 };
-        assert_eq!(show_snapshot(&keys, &snapshot), "a  1\nb  (absent)\nat 7@ff");
-    }
-
-    #[test]
-    fn pages_say_where_to_go_on() {
-        let entry = |key: &'static str| (Key::from(key), Value::from("1"));
-        let page = Page { entries: vec![entry("a"), entry("b")], next: None };
-        assert_eq!(show_page(&page), "a  1\nb  1");
-        let page = Page { entries: vec![entry("a")], next: Some(Key::from("b")) };
-        assert_eq!(show_page(&page), "a  1\n… the limit is reached: go on from b");
-        assert_eq!(show_page(&Page::default()), "(nothing)");
-        let timestamp = Timestamp { micros: 7, client: ClientId(255) };
-        let snapshot = RangeSnapshot { page: Page::default(), timestamp, attempts: 1 };
-        assert_eq!(show_range(&snapshot), "(nothing)\nat 7@ff");
-    }
+/// Values with their keys, in the order in which they were asked for.
+fn found(keys: &[Text], values: Vec<Option<Value>>) -> Vec<(Vec<u8>, Option<Value>)> {
+    keys.iter().map(|key| key.0.clone()).zip(values).collect()
 }

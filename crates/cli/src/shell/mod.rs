@@ -1,9 +1,13 @@
-//! The statements of `quorate shell`: how they are written, and what they do.
+//! The statements of `quorate shell`: how they are written, what they do, and how answers are shown.
 
+mod answer;
+mod completion;
 mod execute;
 mod statement;
 mod words;
 
+pub(crate) use answer::Form;
+pub(crate) use completion::Completion;
 pub(crate) use execute::{Reply, Session};
-pub(crate) use statement::{Parsed, Statement};
-pub(crate) use words::{SplitError, split};
+pub(crate) use statement::{Parsed, Setting, Statement};
+pub(crate) use words::{SplitError, Word, split};

@@ -1,10 +1,16 @@
 //! What can be said in the shell.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use quorate::{ClientId, Timestamp, Token};
 
+use super::words::Word;
 use crate::command::{CreateArguments, DropArguments, UndropArguments};
+use crate::parse;
 
 /// One statement. Outside `begin` and `commit` each access is a transaction of its own.
 #[derive(Debug, Parser)]
@@ -12,22 +18,24 @@ use crate::command::{CreateArguments, DropArguments, UndropArguments};
     name = "",
     multicall = true,
     disable_help_flag = true,
-    after_help = "Quote keys and values with ' or \" where they hold spaces or semicolons."
+    after_help = "\
+Quote keys and values with ' or \" where they hold spaces or semicolons; \"\\xff\" is a byte. Everything that is shown can be
+pasted back. Durations have a unit, such as 500ms or 2s. Tab completes statements, keyspaces and keys; Ctrl-C stops a statement."
 )]
 pub(crate) enum Statement {
     /// Read a key, or several at once.
-    #[command(allow_hyphen_values = true)]
+    #[command(allow_hyphen_values = true, alias = "mget")]
     Get {
         /// The keys.
         #[arg(required = true)]
-        keys: Vec<String>,
+        keys: Vec<Text>,
     },
     /// Read keys at once, in a read-only transaction of its own: strict, in one round trip.
     #[command(allow_hyphen_values = true)]
     Read {
         /// The keys.
         #[arg(required = true)]
-        keys: Vec<String>,
+        keys: Vec<Text>,
     },
     /// Read keys as they were at the timestamp of a commit, or at a moment.
     ReadAt {
@@ -36,54 +44,56 @@ pub(crate) enum Statement {
         timestamp: Timestamp,
         /// The keys.
         #[arg(required = true)]
-        keys: Vec<String>,
+        keys: Vec<Text>,
     },
     /// Read keys as they were no longer ago than that, at the nearest replicas if they know enough.
     ReadStale {
-        /// How long ago.
-        milliseconds: u64,
+        /// How long ago, such as 500ms.
+        #[arg(value_parser = ago)]
+        staleness: Duration,
         /// The keys.
         #[arg(required = true)]
-        keys: Vec<String>,
+        keys: Vec<Text>,
     },
     /// Read keys as they are by the clock of this machine. The keyspace must state a bound of clocks.
     ReadNow {
         /// The keys.
         #[arg(required = true)]
-        keys: Vec<String>,
+        keys: Vec<Text>,
     },
     /// Write a key.
-    #[command(allow_hyphen_values = true)]
+    #[command(allow_hyphen_values = true, alias = "set")]
     Put {
         /// The key.
-        key: String,
+        key: Text,
         /// The value.
-        value: String,
+        value: Text,
     },
     /// Delete a key.
-    #[command(allow_hyphen_values = true)]
+    #[command(allow_hyphen_values = true, aliases = ["del", "rm"])]
     Delete {
         /// The key.
-        key: String,
+        key: Text,
     },
-    /// Add to the number that a key holds in decimal digits, in a batch of its own; an absent key counts as zero.
-    #[command(allow_hyphen_values = true)]
+    /// Add to the number that a key holds in decimal digits; an absent key counts as zero.
+    #[command(allow_hyphen_values = true, aliases = ["incr", "incrby"])]
     Increment {
         /// The key.
-        key: String,
+        key: Text,
         /// What is added.
         #[arg(default_value_t = 1)]
         by: i64,
     },
-    /// Add text at the end of the value of a key, in a batch of its own; an absent key counts as empty.
+    /// Add text at the end of the value of a key; an absent key counts as empty.
     #[command(allow_hyphen_values = true)]
     Append {
         /// The key.
-        key: String,
+        key: Text,
         /// What is added.
-        value: String,
+        value: Text,
     },
-    /// Read the keys from FROM (included) to TO (excluded, '' for the end).
+    /// Read the keys from FROM (included, '' for the first) to TO (excluded, '' for the end); all without bounds.
+    #[command(allow_hyphen_values = true)]
     Scan {
         /// What to read.
         #[command(flatten)]
@@ -100,8 +110,9 @@ pub(crate) enum Statement {
     },
     /// Read the keys from FROM to TO as they were so long ago.
     ScanStale {
-        /// How long ago.
-        milliseconds: u64,
+        /// How long ago, such as 500ms.
+        #[arg(value_parser = ago)]
+        staleness: Duration,
         /// What to read.
         #[command(flatten)]
         range: Range,
@@ -135,19 +146,77 @@ pub(crate) enum Statement {
         #[command(subcommand)]
         action: KeyspaceAction,
     },
+    /// Show how long each statement takes, or no more.
+    Timing {
+        /// The other than now if it is not said.
+        setting: Option<Setting>,
+    },
+    /// Answer with one JSON object a statement, or no more.
+    Json {
+        /// The other than now if it is not said.
+        setting: Option<Setting>,
+    },
+    /// Repeat the statements of the line before, until Ctrl-C.
+    Watch {
+        /// The pause between them, such as 1s.
+        #[arg(default_value = "2s", value_parser = pause)]
+        every: Duration,
+    },
     /// Leave the shell.
     #[command(alias = "quit")]
     Exit,
+}
+
+/// Bytes of a key or a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) Vec<u8>);
+
+impl From<OsString> for Text {
+    fn from(word: OsString) -> Self {
+        Text(word.into_vec())
+    }
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Setting {
+    /// From now on.
+    On,
+    /// No more.
+    Off,
+}
+
+/// Reads how long ago: a duration, or so many milliseconds.
+fn ago(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
+        Err(_) => parse::duration(text),
+    }
+}
+
+/// Reads how long to wait: a duration, or so many seconds.
+fn pause(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => parse::duration(text),
+    }
 }
 
 /// A range of keys, from FROM (included) to TO (excluded, '' for the end).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Range {
     /// The first key.
-    pub(crate) from: String,
+    #[arg(default_value = "")]
+    pub(crate) from: Text,
     /// The first key that is not wanted.
     #[arg(default_value = "")]
-    pub(crate) to: String,
+    pub(crate) to: Text,
     /// At most so many keys.
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: u32,
@@ -195,12 +264,58 @@ fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
 }
 
 impl Statement {
-    /// Reads the words of a statement.
-    pub(crate) fn parse(words: &[String]) -> Parsed {
-        match Statement::try_parse_from(words) {
+    /// Its name, as it is written.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Statement::Get { .. } => "get",
+            Statement::Read { .. } => "read",
+            Statement::ReadAt { .. } => "read-at",
+            Statement::ReadStale { .. } => "read-stale",
+            Statement::ReadNow { .. } => "read-now",
+            Statement::Put { .. } => "put",
+            Statement::Delete { .. } => "delete",
+            Statement::Increment { .. } => "increment",
+            Statement::Append { .. } => "append",
+            Statement::Scan { .. } => "scan",
+            Statement::ScanAt { .. } => "scan-at",
+            Statement::ScanStale { .. } => "scan-stale",
+            Statement::ScanNow { .. } => "scan-now",
+            Statement::Begin => "begin",
+            Statement::Commit => "commit",
+            Statement::Abort => "abort",
+            Statement::Token => "token",
+            Statement::Outcome { .. } => "outcome",
+            Statement::Use { .. } => "use",
+            Statement::Keyspace { .. } => "keyspace",
+            Statement::Timing { .. } => "timing",
+            Statement::Json { .. } => "json",
+            Statement::Watch { .. } => "watch",
+            Statement::Exit => "exit",
+        }
+    }
+
+    /// The names of all statements, with their aliases.
+    pub(crate) fn names() -> Vec<String> {
+        use clap::CommandFactory;
+        let command = Statement::command();
+        let names = command.get_subcommands().flat_map(|statement| {
+            std::iter::once(statement.get_name()).chain(statement.get_all_aliases()).map(str::to_owned)
+        });
+        names.chain(["help".to_owned()]).collect()
+    }
+
+    /// Reads the words of a statement. The first may begin with a backslash, as commands of other shells do.
+    pub(crate) fn parse(words: &[Word]) -> Parsed {
+        let mut words: Vec<OsString> = words.iter().cloned().map(OsString::from_vec).collect();
+        if let Some(first) = words.first_mut() {
+            let name = std::mem::take(first).into_vec();
+            *first = OsString::from_vec(name.strip_prefix(b"\\").map(<[u8]>::to_vec).unwrap_or(name));
+        }
+        match Statement::try_parse_from(&words) {
             Ok(statement) => Parsed::Statement(statement),
             Err(error) if error.kind() == ErrorKind::InvalidSubcommand && words.len() == 1 => {
-                Parsed::Mistake(format!("there is no statement \"{}\": `help` lists them", words[0]))
+                let name = words[0].to_string_lossy();
+                Parsed::Mistake(format!("there is no statement \"{name}\": `help` lists them"))
             }
             Err(error) => {
                 let text = error.render().to_string();
@@ -219,31 +334,65 @@ mod tests {
         Statement::parse(&crate::shell::split(text).unwrap()[0])
     }
 
+    fn texts(keys: &[&str]) -> Vec<Text> {
+        keys.iter().map(|key| Text(key.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn statements_have_their_names() {
+        let names = Statement::names();
+        for statement in ["begin", "exit", "timing", "scan", "put a b"] {
+            let Parsed::Statement(parsed) = parse(statement) else { panic!("{statement}") };
+            assert!(statement.starts_with(parsed.name()));
+            assert!(names.iter().any(|name| name == parsed.name()), "{names:?}");
+        }
+        assert!(names.contains(&"set".to_owned()) && names.contains(&"help".to_owned()));
+    }
+
     #[test]
     fn statements_are_read() {
-        assert!(matches!(parse("get a"), Parsed::Statement(Statement::Get { keys }) if keys == ["a"]));
         assert!(
-            matches!(parse("get a -b"), Parsed::Statement(Statement::Get { keys }) if keys == ["a", "-b"])
+            matches!(parse("get a"), Parsed::Statement(Statement::Get { keys }) if keys == texts(&["a"]))
+        );
+        assert!(
+            matches!(parse("get a -b"), Parsed::Statement(Statement::Get { keys }) if keys == texts(&["a", "-b"]))
         );
         let negative = parse("put balance -5");
-        assert!(matches!(negative, Parsed::Statement(Statement::Put { value, .. }) if value == "-5"));
+        assert!(matches!(negative, Parsed::Statement(Statement::Put { value, .. }) if value.0 == b"-5"));
+        let bytes = parse("set hi \"\\xff\"");
+        assert!(matches!(bytes, Parsed::Statement(Statement::Put { value, .. }) if value.0 == b"\xff"));
+        assert!(matches!(parse("del a"), Parsed::Statement(Statement::Delete { .. })));
+        assert!(matches!(parse("incr a"), Parsed::Statement(Statement::Increment { .. })));
         let down = parse("increment stock -3");
         assert!(matches!(down, Parsed::Statement(Statement::Increment { by: -3, .. })), "{down:?}");
         assert!(matches!(parse("increment stock"), Parsed::Statement(Statement::Increment { by: 1, .. })));
         let append = parse("append log 'one; two'");
-        assert!(matches!(append, Parsed::Statement(Statement::Append { value, .. }) if value == "one; two"));
+        assert!(
+            matches!(append, Parsed::Statement(Statement::Append { value, .. }) if value.0 == b"one; two")
+        );
         let Parsed::Statement(Statement::Scan { range }) = parse("scan a z --limit 7") else { panic!() };
-        assert_eq!((range.from.as_str(), range.to.as_str(), range.limit), ("a", "z", 7));
+        assert_eq!((range.from.0.as_slice(), range.to.0.as_slice(), range.limit), (&b"a"[..], &b"z"[..], 7));
+        let Parsed::Statement(Statement::Scan { range }) = parse("scan") else { panic!() };
+        assert!(range.from.0.is_empty() && range.to.0.is_empty());
         let Parsed::Statement(Statement::ScanNow { range }) = parse("scan-now '' ''") else { panic!() };
-        assert_eq!((range.to.as_str(), range.limit), ("", 100));
+        assert_eq!((range.to.0.as_slice(), range.limit), (&b""[..], 100));
         let Parsed::Statement(Statement::ScanAt { timestamp, range }) = parse("scan-at 7@a b") else {
             panic!()
         };
-        assert_eq!((timestamp.to_string().as_str(), range.from.as_str()), ("7@a", "b"));
-        let Parsed::Statement(Statement::ScanStale { milliseconds, .. }) = parse("scan-stale 50 a b") else {
+        assert_eq!((timestamp.to_string().as_str(), range.from.0.as_slice()), ("7@a", &b"b"[..]));
+        let Parsed::Statement(Statement::ScanStale { staleness, .. }) = parse("scan-stale 50 a b") else {
             panic!()
         };
-        assert_eq!(milliseconds, 50);
+        assert_eq!(staleness, Duration::from_millis(50));
+        let Parsed::Statement(Statement::ReadStale { staleness, .. }) = parse("read-stale 2s a") else {
+            panic!()
+        };
+        assert_eq!(staleness, Duration::from_secs(2));
+        let Parsed::Statement(Statement::Watch { every }) = parse("\\watch 1") else { panic!() };
+        assert_eq!(every, Duration::from_secs(1));
+        let on = parse("\\timing on");
+        assert!(matches!(on, Parsed::Statement(Statement::Timing { setting: Some(Setting::On) })));
+        assert!(matches!(parse("timing"), Parsed::Statement(Statement::Timing { setting: None })));
         let create = parse("keyspace create accounts --isolation strict --shards 2 --sites a,b,c");
         let Parsed::Statement(Statement::Keyspace { action: KeyspaceAction::Create(create) }) = create else {
             panic!()
@@ -251,7 +400,7 @@ mod tests {
         assert_eq!(create.options().sites, ["a", "b", "c"]);
         assert_eq!(create.options().clock_bound, None);
         assert!(
-            matches!(parse("read a -b"), Parsed::Statement(Statement::Read { keys }) if keys == ["a", "-b"])
+            matches!(parse("read a -b"), Parsed::Statement(Statement::Read { keys }) if keys == texts(&["a", "-b"]))
         );
         let Parsed::Statement(Statement::ReadAt { timestamp, keys }) =
             parse("read-at 1800000010743317@d18908 a")

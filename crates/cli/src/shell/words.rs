@@ -1,4 +1,4 @@
-//! Cuts a line into statements and statements into words.
+//! Cuts a line into statements and statements into words, and writes bytes as a word.
 
 /// Text that cannot be cut into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +20,17 @@ impl std::fmt::Display for SplitError {
     }
 }
 
+/// A word, which may hold any bytes.
+pub(crate) type Word = Vec<u8>;
+
 /// The statements of a text, each as its words. Statements end with `;` or a line; empty ones are dropped.
 ///
-/// A word may be quoted: `'…'` takes everything as it is, `"…"` knows `\n`, `\t`, `\\`, `\"`, `\xNN`. A `#` at the
-/// beginning of a word begins a comment up to the end of the line.
-pub(crate) fn split(text: &str) -> Result<Vec<Vec<String>>, SplitError> {
+/// A word may be quoted: `'…'` takes everything as it is, `"…"` knows `\n`, `\t`, `\\`, `\"`, and `\xNN` for the byte of that number. A `#` at
+/// the beginning of a word begins a comment up to the end of the line.
+pub(crate) fn split(text: &str) -> Result<Vec<Vec<Word>>, SplitError> {
     let mut statements = Vec::new();
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    let mut word: Option<Word> = None;
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
         match character {
@@ -43,7 +46,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Vec<String>>, SplitError> {
                 loop {
                     match characters.next().ok_or(SplitError::OpenQuote('\''))? {
                         '\'' => break,
-                        plain => word.push(plain),
+                        plain => push(word, plain),
                     }
                 }
             }
@@ -53,12 +56,12 @@ pub(crate) fn split(text: &str) -> Result<Vec<Vec<String>>, SplitError> {
                     match characters.next().ok_or(SplitError::OpenQuote('"'))? {
                         '"' => break,
                         '\\' => word.push(escaped(&mut characters)?),
-                        plain => word.push(plain),
+                        plain => push(word, plain),
                     }
                 }
             }
             space if space.is_whitespace() => words.extend(word.take()),
-            plain => word.get_or_insert_default().push(plain),
+            plain => push(word.get_or_insert_default(), plain),
         }
     }
     words.extend(word);
@@ -68,46 +71,87 @@ pub(crate) fn split(text: &str) -> Result<Vec<Vec<String>>, SplitError> {
     Ok(statements)
 }
 
-fn escaped(characters: &mut impl Iterator<Item = char>) -> Result<char, SplitError> {
+fn push(word: &mut Word, character: char) {
+    word.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+fn escaped(characters: &mut impl Iterator<Item = char>) -> Result<u8, SplitError> {
     match characters.next().ok_or(SplitError::OpenQuote('"'))? {
-        'n' => Ok('\n'),
-        'r' => Ok('\r'),
-        't' => Ok('\t'),
-        '0' => Ok('\0'),
-        same @ ('\\' | '"') => Ok(same),
+        'n' => Ok(b'\n'),
+        'r' => Ok(b'\r'),
+        't' => Ok(b'\t'),
+        '0' => Ok(0),
+        '\\' => Ok(b'\\'),
+        '"' => Ok(b'"'),
         'x' => {
             let mut digit =
                 || characters.next().and_then(|digit| digit.to_digit(16)).ok_or(SplitError::Escape);
             let byte = digit()? * 16 + digit()?;
-            // Words are text; a byte above 127 becomes the character of that number.
-            char::from_u32(byte).ok_or(SplitError::Escape)
+            u8::try_from(byte).map_err(|_| SplitError::Escape)
         }
         _ => Err(SplitError::Escape),
     }
+}
+
+/// Bytes as a word that [`split`] reads back as the same bytes: plain where that can be, else in quotes.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));
+    // What stands for an absent value is in parentheses, and an option begins with a hyphen.
+    let is_plain = |text: &&str| {
+        !text.starts_with(['(', '-', '\\']) && split(text).is_ok_and(|words| words == [[text.as_bytes()]])
+    };
+    match text {
+        Some(text) if is_plain(&text) || is_number(text) => text.to_owned(),
+        Some(text) if !text.contains('\'') => format!("'{text}'"),
+        Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+        None => {
+            let escaped = bytes.iter().map(|byte| match byte {
+                b'\'' => "'".to_owned(),
+                byte => byte.escape_ascii().to_string(),
+            });
+            format!("\"{}\"", escaped.collect::<String>())
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<f64>().is_ok_and(f64::is_finite) && !text.starts_with('(')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<Vec<String>> {
+    fn words(text: &str) -> Vec<Vec<Word>> {
         split(text).unwrap()
+    }
+
+    fn statement(words: &[&str]) -> Vec<Word> {
+        words.iter().map(|word| word.as_bytes().to_vec()).collect()
     }
 
     #[test]
     fn statements_end_with_semicolons_and_lines() {
-        let expected = vec![vec!["begin"], vec!["put", "a", "1"], vec!["commit"]];
+        let expected = vec![statement(&["begin"]), statement(&["put", "a", "1"]), statement(&["commit"])];
         assert_eq!(words("begin; put a 1 ;;\n commit"), expected);
-        assert_eq!(words(""), Vec::<Vec<String>>::new());
-        assert_eq!(words(" ; # nothing\n"), Vec::<Vec<String>>::new());
+        assert_eq!(words(""), Vec::<Vec<Word>>::new());
+        assert_eq!(words(" ; # nothing\n"), Vec::<Vec<Word>>::new());
     }
 
     #[test]
     fn quotes_keep_words_together() {
-        assert_eq!(words("put 'a; b' \"c \\\"d\\\"\""), [["put", "a; b", "c \"d\""]]);
-        assert_eq!(words("put \"\" ''"), [["put", "", ""]]);
-        assert_eq!(words("put a'b'c \"\\x41\\n\\\\\""), [["put", "abc", "A\n\\"]]);
-        assert_eq!(words("put a#b #c"), [["put", "a#b"]]);
+        assert_eq!(words("put 'a; b' \"c \\\"d\\\"\""), [statement(&["put", "a; b", "c \"d\""])]);
+        assert_eq!(words("put \"\" ''"), [statement(&["put", "", ""])]);
+        assert_eq!(words("put a'b'c \"\\x41\\n\\\\\""), [statement(&["put", "abc", "A\n\\"])]);
+        assert_eq!(words("put a#b #c"), [statement(&["put", "a#b"])]);
+    }
+
+    #[test]
+    fn escapes_are_bytes() {
+        assert_eq!(
+            words("put hi \"\\xff\\x00ü\""),
+            [[b"put".to_vec(), b"hi".to_vec(), b"\xff\x00\xc3\xbc".to_vec()]]
+        );
     }
 
     #[test]
@@ -116,5 +160,35 @@ mod tests {
         assert_eq!(split("put \"a\\"), Err(SplitError::OpenQuote('"')));
         assert_eq!(split("put \"\\q\""), Err(SplitError::Escape));
         assert_eq!(split("put \"\\x4\""), Err(SplitError::Escape));
+    }
+
+    #[test]
+    fn bytes_are_written_as_they_are_read() {
+        let table: [(&[u8], &str); 10] = [
+            (b"60", "60"),
+            (b"-5", "-5"),
+            ("grüße".as_bytes(), "grüße"),
+            (b"", "''"),
+            (b"two words", "'two words'"),
+            (br#"{"a":1}"#, r#"'{"a":1}'"#),
+            (b"it's \"so\"", r#""it's \"so\"""#),
+            (b"(absent)", "'(absent)'"),
+            (b"\x00\xff", r#""\x00\xff""#),
+            (b"a'\n\"", r#""a'\n\"""#),
+        ];
+        for (bytes, text) in table {
+            assert_eq!(quoted(bytes), text);
+        }
+        // Every byte, alone and beside a quote.
+        for byte in 0..=u8::MAX {
+            for bytes in [vec![byte], vec![b'"', byte], vec![b'\'', byte, b' '], vec![b'a', byte, b'\\']] {
+                assert_eq!(
+                    words(&quoted(&bytes)),
+                    [[bytes.clone()]],
+                    "{bytes:?} is written {}",
+                    quoted(&bytes)
+                );
+            }
+        }
     }
 }

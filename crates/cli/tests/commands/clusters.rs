@@ -92,6 +92,48 @@ fn redis_clients_find_their_keys_again_after_a_restart() {
     assert_eq!(dev.stop(), Some(0));
 }
 
+fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) {
+    let within = dev.shell(
+        "begin; increment sum 2; incr sum 3; append text 'a b'; append text c; read sum text; scan s t; commit; \
+         get sum; get text; del sum; rm text",
+    );
+    assert_eq!(within.code, 0, "{}", within.err);
+    let expected = "begun\n2\n5\n3 bytes\n4 bytes\nsum  5\ntext  'a bc'\nsum  5\ncommitted at ";
+    assert!(
+        within.out.starts_with(expected) && within.out.ends_with("\n5\na bc\nok\nok\n"),
+        "{}",
+        within.out
+    );
+    let wrong = dev.shell("begin; put sum many; increment sum");
+    assert!(wrong.code == 1 && wrong.err.contains("holds no number"), "{}", wrong.err);
+
+    let bytes = dev.shell(
+        "set \"k\\xff\" \"\\x00\\xfe\"; scan \"k\\xff\" l; read-stale 50ms \"k\\xff\"; del \"k\\xff\"",
+    );
+    assert!(
+        bytes.out.starts_with("ok\n\"k\\xff\"  \"\\x00\\xfe\"\n\"k\\xff\"  \"\\x00\\xfe\"\nat "),
+        "{}",
+        bytes.out
+    );
+    assert!(bytes.out.ends_with("ok\n"), "{}", bytes.out);
+
+    let json = [
+        "shell",
+        "--connect",
+        &dev.address,
+        "--json",
+        "-e",
+        "put doc '{\"n\":1}'; get doc; scan doc doe; del doc",
+    ];
+    let told = run(&json);
+    let lines: Vec<serde_json::Value> =
+        told.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], serde_json::json!({ "statement": "put", "done": true }));
+    assert_eq!(lines[1], serde_json::json!({ "statement": "get", "value": "{\"n\":1}" }));
+    assert_eq!(lines[2]["values"], serde_json::json!([{ "key": "doc", "value": "{\"n\":1}" }]));
+    assert_eq!(lines[3]["statement"], "delete");
+}
+
 #[test]
 fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     let directory = tempfile::tempdir().unwrap();
@@ -101,7 +143,7 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
          begin; put alice 60; put bob '4 0'; commit; get bob; scan '' ''; delete bob; get bob",
     );
     assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.ends_with("4 0\nalice  60\nbob  4 0\nok\n(absent)\n"), "{}", told.out);
+    assert!(told.out.ends_with("4 0\nalice  60\nbob  '4 0'\nok\n(absent)\n"), "{}", told.out);
 
     let read = dev.shell("read bob alice; read-stale 60000 alice; begin; put alice 61; put bob 1; commit");
     assert!(read.out.starts_with("bob  (absent)\nalice  60\nalice  60\nat "), "{}", read.out);
@@ -132,13 +174,16 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
         ("get ''", "must not be empty"),
         ("read-now alice", "read_only"),
         ("scan-now alice", "scan"),
-        ("begin; read alice", "a transaction is open"),
-        ("begin; scan-at 7 alice", "a transaction is open"),
+        ("begin; use accounts", "a transaction is open"),
+        ("begin; put alice 7", "a transaction was open, and is dropped"),
+        ("begin; put alice 7; exit", "a transaction was open, and is dropped"),
+        ("timing", "at a terminal"),
     ] {
         let failed = dev.shell(statements);
         assert_eq!(failed.code, 1, "{statements}");
         assert!(failed.err.contains(expected), "{statements}: {}", failed.err);
     }
+    statements_mean_the_same_within_a_transaction_and_bytes_come_back(&dev);
     let piped = run_with_input(&["shell", "--connect", &dev.address], "get alice\nget carol\n");
     assert_eq!((piped.code, piped.out.as_str()), (0, "60\n1\n"));
 

@@ -23,7 +23,11 @@ use crate::session::Session;
 /// Once a majority of the nodes is connected, how long to wait for the others.
 const STRAGGLERS: Duration = Duration::from_secs(1);
 
-/// One or several addresses, each `host:port`; any node of the cluster will do, and several are asked in turn.
+/// The port of a node where an address names none.
+pub const DEFAULT_PORT: u16 = 7400;
+
+/// One or several addresses, each `host:port`, or `host` for the port [`DEFAULT_PORT`]; any node of the cluster will do, and several are asked
+/// in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses(Vec<String>);
 
@@ -64,6 +68,19 @@ impl<A: AsRef<str>, const N: usize> From<[A; N]> for Addresses {
     }
 }
 
+/// An address with its port.
+fn with_port(address: &str) -> String {
+    let (colons, is_bracketed) = (address.matches(':').count(), address.starts_with('['));
+    match colons {
+        0 => format!("{address}:{DEFAULT_PORT}"),
+        _ if is_bracketed && address.ends_with(']') => format!("{address}:{DEFAULT_PORT}"),
+        1 => address.to_owned(),
+        _ if is_bracketed => address.to_owned(),
+        // An IPv6 address without brackets has no room for a port.
+        _ => format!("[{address}]:{DEFAULT_PORT}"),
+    }
+}
+
 /// Connects to the cluster that any of these addresses belongs to, with the default [`Options`].
 ///
 /// ```no_run
@@ -86,7 +103,7 @@ pub async fn connect(addresses: impl Into<Addresses>) -> Result<Database> {
 /// # Errors
 /// As [`connect`], and [`Invalid::NoSuchSite`](crate::Invalid::NoSuchSite) if the cluster has no such site.
 pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> Result<Database> {
-    let Addresses(addresses) = addresses.into();
+    let addresses: Vec<String> = addresses.into().0.iter().map(|address| with_port(address)).collect();
     let client = new_client()?;
     let site = options.site.clone().unwrap_or_default();
     let Discovered { cluster, directory } =
@@ -169,6 +186,20 @@ fn new_client() -> Result<ClientId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_without_a_port_has_the_usual_one() {
+        for (address, whole) in [
+            ("localhost", "localhost:7400"),
+            ("localhost:7", "localhost:7"),
+            ("10.0.0.1", "10.0.0.1:7400"),
+            ("::1", "[::1]:7400"),
+            ("[::1]", "[::1]:7400"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(with_port(address), whole);
+        }
+    }
 
     #[test]
     fn addresses_come_in_many_shapes() {

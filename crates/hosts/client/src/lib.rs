@@ -82,7 +82,7 @@ mod window;
 
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
-pub use connect::{Addresses, connect, connect_with};
+pub use connect::{Addresses, DEFAULT_PORT, connect, connect_with};
 pub use container::{Container, ObjectKind, Placement};
 pub use creating::ServingProgress;
 pub use database::Database;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Args;
+use quorate::Isolation;
 use quorate_checker::{History, Level, Report, UnknownLevel, check};
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ history is valid at one level at least.")]
 pub(crate) struct CheckArguments {
     /// The history, JSON lines; `-` is standard input.
     file: PathBuf,
-    /// What the history has to satisfy: a level, or `all` for a table of all levels.
+    /// What the history has to satisfy: a level, `all` for a table of all levels, or an isolation for the level that it promises.
     #[arg(long)]
     level: Levels,
     /// Print one JSON object.
@@ -49,7 +50,7 @@ pub(crate) struct CheckArguments {
     export: Vec<export::Export>,
 }
 
-/// One level or all.
+/// One level or all. `strict` is what keyspaces of this isolation promise, and so are the names of the other isolations that are no levels themselves.
 #[derive(Clone, Copy, Debug)]
 enum Levels {
     All,
@@ -60,7 +61,12 @@ impl FromStr for Levels {
     type Err = UnknownLevel;
 
     fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        if text == "all" { Ok(Levels::All) } else { text.parse().map(Levels::One) }
+        let of_isolation = || text.parse::<Isolation>().ok().map(quorate_workloads::level);
+        match text.parse() {
+            _ if text == "all" => Ok(Levels::All),
+            Ok(level) => Ok(Levels::One(level)),
+            Err(unknown) => of_isolation().map(Levels::One).ok_or(unknown),
+        }
     }
 }
 

@@ -1,0 +1,231 @@
+//! Answers of statements, for people, for pipes, and for programs.
+
+use quorate::{Isolation, Outcome, Page, StepAnswer, Timestamp, Token, Value};
+use serde_json::{Map, Value as Json, json};
+
+use super::words::quoted;
+
+/// For whom answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A person: everything can be pasted back as a word.
+    Quoted,
+    /// A pipe: the same, but a value that is asked for alone is given as it is.
+    Raw,
+    /// A program: one JSON object a statement.
+    Json,
+}
+
+/// The answer of a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// The value of the one key that was asked for.
+    Value(Option<Value>),
+    /// The values of keys, and as of when, if that was chosen.
+    Values { found: Vec<(Vec<u8>, Option<Value>)>, at: Option<Timestamp> },
+    /// The keys of a range, and as of when, if that was chosen.
+    Page { page: Page, at: Option<Timestamp> },
+    /// It is done, and there is nothing to say.
+    Done,
+    /// A number that a key holds now.
+    Number(i64),
+    /// How many bytes a value has now.
+    Length(u64),
+    /// A transaction has committed.
+    Committed { timestamp: Timestamp, token: Token },
+    /// The name of a transaction.
+    Token(Token),
+    /// The fate of a transaction.
+    Outcome(Outcome),
+    /// The keyspaces.
+    Keyspaces(Vec<(String, Isolation)>),
+    /// A keyspace: its name, and lines about it.
+    Keyspace { name: String, lines: String },
+    /// A sentence.
+    Text(String),
+}
+
+impl Answer {
+    /// The bytes to write to standard output, with a line break at the end.
+    pub(crate) fn write(&self, statement: &str, form: Form) -> Vec<u8> {
+        let mut bytes = match (self, form) {
+            (Answer::Value(Some(value)), Form::Raw) => value.to_vec(),
+            (_, Form::Json) => {
+                let mut object = Map::from_iter([("statement".to_owned(), Json::from(statement))]);
+                object.extend(self.fields());
+                Json::Object(object).to_string().into_bytes()
+            }
+            _ => self.show().into_bytes(),
+        };
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// For people.
+    fn show(&self) -> String {
+        match self {
+            Answer::Value(value) => show_value(value.as_ref()),
+            Answer::Values { found, at } => {
+                let line = |(key, value): &(Vec<u8>, Option<Value>)| {
+                    format!("{}  {}", quoted(key), show_value(value.as_ref()))
+                };
+                let lines = found.iter().map(line).collect();
+                with_moment(lines, *at)
+            }
+            Answer::Page { page, at } => with_moment(page_lines(page), *at),
+            Answer::Done => "ok".to_owned(),
+            Answer::Number(number) => number.to_string(),
+            Answer::Length(length) => format!("{length} bytes"),
+            Answer::Committed { timestamp, token } => format!("committed at {timestamp}, token {token}"),
+            Answer::Token(token) => token.to_string(),
+            Answer::Outcome(Outcome::Committed(timestamp)) => format!("committed at {timestamp}"),
+            Answer::Outcome(Outcome::Aborted) => "aborted".to_owned(),
+            Answer::Keyspaces(keyspaces) if keyspaces.is_empty() => "there is no keyspace yet".to_owned(),
+            Answer::Keyspaces(keyspaces) => {
+                let line = |(name, isolation): &(String, Isolation)| format!("{name} ({isolation})");
+                keyspaces.iter().map(line).collect::<Vec<_>>().join("\n")
+            }
+            Answer::Keyspace { lines, .. } => lines.clone(),
+            Answer::Text(text) => text.clone(),
+        }
+    }
+
+    /// For programs.
+    fn fields(&self) -> Map<String, Json> {
+        let fields = match self {
+            Answer::Value(value) => json!({ "value": json_of_value(value.as_ref()) }),
+            Answer::Values { found, at } => {
+                let entry = |(key, value): &(Vec<u8>, Option<Value>)| json!({ "key": json_of(key), "value": json_of_value(value.as_ref()) });
+                timed(json!({ "values": found.iter().map(entry).collect::<Vec<_>>() }), *at)
+            }
+            Answer::Page { page, at } => {
+                let entry = |(key, value): &(quorate::Key, Value)| json!({ "key": json_of(key), "value": json_of(value) });
+                let entries: Vec<_> = page.entries.iter().map(entry).collect();
+                timed(json!({ "values": entries, "next": page.next.as_ref().map(|next| json_of(next)) }), *at)
+            }
+            Answer::Done => json!({ "done": true }),
+            Answer::Number(number) => json!({ "number": number }),
+            Answer::Length(length) => json!({ "bytes": length }),
+            Answer::Committed { timestamp, token } => {
+                json!({ "timestamp": timestamp.to_string(), "token": token.to_string() })
+            }
+            Answer::Token(token) => json!({ "token": token.to_string() }),
+            Answer::Outcome(Outcome::Committed(timestamp)) => {
+                json!({ "outcome": "committed", "timestamp": timestamp.to_string() })
+            }
+            Answer::Outcome(Outcome::Aborted) => json!({ "outcome": "aborted" }),
+            Answer::Keyspaces(keyspaces) => {
+                let entry = |(name, isolation): &(String, Isolation)| json!({ "name": name, "isolation": isolation.to_string() });
+                json!({ "keyspaces": keyspaces.iter().map(entry).collect::<Vec<_>>() })
+            }
+            Answer::Keyspace { name, lines } => json!({ "keyspace": name, "text": lines }),
+            Answer::Text(text) => json!({ "text": text }),
+        };
+        match fields {
+            Json::Object(fields) => fields,
+            other => Map::from_iter([("value".to_owned(), other)]),
+        }
+    }
+}
+
+impl From<&StepAnswer> for Answer {
+    fn from(answer: &StepAnswer) -> Self {
+        match answer {
+            StepAnswer::Value(value) => Answer::Value(value.clone()),
+            StepAnswer::Done => Answer::Done,
+            StepAnswer::Number(number) => Answer::Number(*number),
+            StepAnswer::Length(length) => Answer::Length(*length),
+            StepAnswer::Page(page) => Answer::Page { page: page.clone(), at: None },
+        }
+    }
+}
+
+fn show_value(value: Option<&Value>) -> String {
+    value.map_or_else(|| "(absent)".to_owned(), |value| quoted(value))
+}
+
+fn with_moment(mut lines: Vec<String>, at: Option<Timestamp>) -> String {
+    lines.extend(at.map(|at| format!("at {at}")));
+    lines.join("\n")
+}
+
+fn page_lines(page: &Page) -> Vec<String> {
+    let line = |(key, value): &(quorate::Key, Value)| format!("{}  {}", quoted(key), quoted(value));
+    let mut lines: Vec<String> = page.entries.iter().map(line).collect();
+    match &page.next {
+        Some(next) => lines.push(format!("… the limit is reached: go on from {}", quoted(next))),
+        None if lines.is_empty() => lines.push("(nothing)".to_owned()),
+        None => {}
+    }
+    lines
+}
+
+fn timed(mut fields: Json, at: Option<Timestamp>) -> Json {
+    if let Some(at) = at {
+        fields["at"] = Json::from(at.to_string());
+    }
+    fields
+}
+
+fn json_of_value(value: Option<&Value>) -> Json {
+    value.map_or(Json::Null, |value| json_of(value))
+}
+
+/// Text as a string, other bytes as an object with two hexadecimal digits for each.
+fn json_of(bytes: &[u8]) -> Json {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Json::from(text),
+        Err(_) => json!({ "hex": crate::parse::to_hex(bytes) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate::{ClientId, Key};
+
+    use super::*;
+
+    const AT: Timestamp = Timestamp { micros: 7, client: ClientId(255) };
+
+    fn text(answer: &Answer, form: Form) -> String {
+        String::from_utf8(answer.write("get", form)).unwrap()
+    }
+
+    #[test]
+    fn a_value_can_be_pasted_or_piped() {
+        let document = Answer::Value(Some(Value::from_static(br#"{"a": 1}"#)));
+        assert_eq!(text(&document, Form::Quoted), "'{\"a\": 1}'\n");
+        assert_eq!(text(&document, Form::Raw), "{\"a\": 1}\n");
+        assert_eq!(text(&document, Form::Json), "{\"statement\":\"get\",\"value\":\"{\\\"a\\\": 1}\"}\n");
+        let bytes = Answer::Value(Some(Value::from_static(b"\x00\xff")));
+        assert_eq!(text(&bytes, Form::Quoted), "\"\\x00\\xff\"\n");
+        assert_eq!(bytes.write("get", Form::Raw), b"\x00\xff\n");
+        assert_eq!(text(&bytes, Form::Json), "{\"statement\":\"get\",\"value\":{\"hex\":\"00ff\"}}\n");
+        for form in [Form::Quoted, Form::Raw] {
+            assert_eq!(text(&Answer::Value(None), form), "(absent)\n");
+        }
+    }
+
+    #[test]
+    fn values_say_of_which_key_and_as_of_when() {
+        let found = vec![(b"a".to_vec(), Some(Value::from("1"))), (b"b c".to_vec(), None)];
+        let answer = Answer::Values { found, at: Some(AT) };
+        assert_eq!(text(&answer, Form::Raw), "a  1\n'b c'  (absent)\nat 7@ff\n");
+        let json: Json = serde_json::from_str(&text(&answer, Form::Json)).unwrap();
+        let values = json!([{ "key": "a", "value": "1" }, { "key": "b c", "value": null }]);
+        assert_eq!((&json["values"], &json["at"]), (&values, &json!("7@ff")));
+    }
+
+    #[test]
+    fn pages_say_where_to_go_on() {
+        let entry = |key: &'static str| (Key::from(key), Value::from("1"));
+        let answer = |entries, next, at| Answer::Page { page: Page { entries, next }, at };
+        assert_eq!(text(&answer(vec![entry("a"), entry("b")], None, None), Form::Raw), "a  1\nb  1\n");
+        let cut = answer(vec![entry("a")], Some(Key::from("b c")), None);
+        assert_eq!(text(&cut, Form::Quoted), "a  1\n… the limit is reached: go on from 'b c'\n");
+        let json: Json = serde_json::from_str(&text(&cut, Form::Json)).unwrap();
+        assert_eq!(json["next"], "b c");
+        assert_eq!(text(&answer(vec![], None, None), Form::Raw), "(nothing)\n");
+        assert_eq!(text(&answer(vec![], None, Some(AT)), Form::Raw), "(nothing)\nat 7@ff\n");
+    }
+}
