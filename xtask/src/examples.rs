@@ -25,6 +25,7 @@ const END: &str = "// Page ends.";
 
 /// Where pages are, and where files are that have excerpts.
 const PAGES: &str = "docs";
+const FIRST_PAGE: &str = "README.md";
 const SOURCES: &str = "crates";
 
 /// The excerpts of all files, without their indentation, by file and name.
@@ -69,6 +70,9 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
 fn pages(root: &Path) -> Result<Vec<File>, String> {
     let mut pages = files(root, PAGES)?;
     pages.retain(|file| file.path.extension().is_some_and(|extension| extension == "md"));
+    let first =
+        fs::read_to_string(root.join(FIRST_PAGE)).map_err(|error| format!("{FIRST_PAGE}: {error}"))?;
+    pages.push(File { path: FIRST_PAGE.into(), text: first });
     Ok(pages)
 }
 

@@ -30,7 +30,7 @@ use super::keyspace::{SpeculationArguments, TimestampingArguments};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
-use crate::runtime::{block_on, program};
+use crate::runtime::{block_on, program, stop_signal};
 use prepared::Prepared;
 use samples::Samples;
 use social::Site;
@@ -311,69 +311,78 @@ impl BenchArguments {
         self.validate(workload)?;
         let prepared = self.prepare(workload)?;
         block_on(async {
-            let progress = Progress::bar(self.seconds);
-            if let Some(address) = &self.social.redis {
-                let report = self.measure_redis(address, &progress).await.map(Outcomes::Workload)?;
-                drop(progress);
-                return self.print(&report);
+            // If it is stopped, everything that it has started ends as it is dropped.
+            tokio::select! {
+                signal = stop_signal() => signal.and(Err(Failure::failed(match &self.connect {
+                    Some(_) => "stopped; its keyspace is left: `quorate keyspace list` names it",
+                    None => "stopped",
+                }))),
+                outcome = self.bench(workload, &prepared) => outcome,
             }
-            let mut embedded = match &self.connect {
-                None => Some(self.start(workload)?),
-                Some(_) => None,
-            };
-            let options = self.options(workload)?;
-            let db = match (&self.connect, &mut embedded) {
-                (Some(address), _) => quorate::connect_with(address, options.clone()).await?,
-                (None, Some(embedded)) => embedded.connect(options.clone()).await?,
-                (None, None) => return Err(Failure::usage("choose --connect or --embedded")),
-            };
-            let samples = match (&self.samples, &embedded) {
-                (Some(path), Some(Embedded { processes, layout, .. })) => {
-                    Some(Samples::create(path, processes.ids(), &layout.directory)?)
-                }
-                _ => None,
-            };
-            let sites = match (&self.connect, &embedded) {
-                _ if !self.has_sites(workload) => Vec::new(),
-                (Some(address), _) => social::connect(address, &db, &options).await?,
-                (None, Some(embedded)) => {
-                    social::connect(&embedded.layout.addresses().join(","), &db, &options).await?
-                }
-                (None, None) => Vec::new(),
-            };
-            let report = match &prepared {
-                Prepared::Workload(workload) => {
-                    let addresses = match (&self.connect, &embedded) {
-                        (Some(address), _) => address.clone(),
-                        (None, Some(embedded)) => embedded.layout.addresses().join(","),
-                        (None, None) => String::new(),
-                    };
-                    let connected = Connected { db: &db, addresses: &addresses, options: &options };
-                    self.measure(*workload, connected, &sites, samples, &progress)
-                        .await
-                        .map(Outcomes::Workload)
-                }
-                Prepared::Tpcc(tpcc) => {
-                    let run = async |keyspace| tpcc.run(&db, &keyspace, &sites, &progress).await;
-                    self.in_keyspace(workload, &db, &progress, run).await.map(Outcomes::Tpcc)
-                }
-                Prepared::Rubis(rubis) => {
-                    let run = async |keyspace| rubis.run(&db, &keyspace, &sites, &progress).await;
-                    self.in_keyspace(workload, &db, &progress, run).await.map(Outcomes::Rubis)
-                }
-            };
-            for site in sites {
-                site.close().await;
-            }
-            db.close().await;
-            if let Some(embedded) = embedded {
-                for trouble in embedded.processes.stop() {
-                    progress.say(trouble);
-                }
-            }
-            drop(progress);
-            self.print(&report?)
         })
+    }
+
+    async fn bench(&self, workload: Measured, prepared: &Prepared) -> Outcome {
+        let progress = Progress::bar(self.seconds);
+        if let Some(address) = &self.social.redis {
+            let report = self.measure_redis(address, &progress).await.map(Outcomes::Workload)?;
+            drop(progress);
+            return self.print(&report);
+        }
+        let mut embedded = match &self.connect {
+            None => Some(self.start(workload)?),
+            Some(_) => None,
+        };
+        let options = self.options(workload)?;
+        let db = match (&self.connect, &mut embedded) {
+            (Some(address), _) => quorate::connect_with(address, options.clone()).await?,
+            (None, Some(embedded)) => embedded.connect(options.clone()).await?,
+            (None, None) => return Err(Failure::usage("choose --connect or --embedded")),
+        };
+        let samples = match (&self.samples, &embedded) {
+            (Some(path), Some(Embedded { processes, layout, .. })) => {
+                Some(Samples::create(path, processes.ids(), &layout.directory)?)
+            }
+            _ => None,
+        };
+        let sites = match (&self.connect, &embedded) {
+            _ if !self.has_sites(workload) => Vec::new(),
+            (Some(address), _) => social::connect(address, &db, &options).await?,
+            (None, Some(embedded)) => {
+                social::connect(&embedded.layout.addresses().join(","), &db, &options).await?
+            }
+            (None, None) => Vec::new(),
+        };
+        let report = match prepared {
+            Prepared::Workload(workload) => {
+                let addresses = match (&self.connect, &embedded) {
+                    (Some(address), _) => address.clone(),
+                    (None, Some(embedded)) => embedded.layout.addresses().join(","),
+                    (None, None) => String::new(),
+                };
+                let connected = Connected { db: &db, addresses: &addresses, options: &options };
+                self.measure(*workload, connected, &sites, samples, &progress).await.map(Outcomes::Workload)
+            }
+            Prepared::Tpcc(tpcc) => {
+                let run = async |keyspace| tpcc.run(&db, &keyspace, &sites, &progress).await;
+                self.in_keyspace(workload, &db, &progress, run).await.map(Outcomes::Tpcc)
+            }
+            Prepared::Rubis(rubis) => {
+                let run = async |keyspace| rubis.run(&db, &keyspace, &sites, &progress).await;
+                self.in_keyspace(workload, &db, &progress, run).await.map(Outcomes::Rubis)
+            }
+        };
+        for site in sites {
+            site.close().await;
+        }
+        db.close().await;
+        if let Some(embedded) = embedded {
+            for trouble in embedded.processes.stop() {
+                progress.say(trouble);
+            }
+        }
+        drop(progress);
+        self.print(&report?)
     }
 
     fn print(&self, report: &Outcomes) -> Outcome {

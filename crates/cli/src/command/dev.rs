@@ -67,10 +67,10 @@ impl DevArguments {
         let memory = remember(&self.dir, self.sites, matrix.as_ref())?;
         let layout = Layout {
             cluster: memory.cluster,
-            nodes: memory.sites.iter().cloned().zip(ports(self.listen)?).collect(),
+            nodes: memory.sites.iter().cloned().zip(ports(self.listen, memory.sites.len())?).collect(),
             listen: Vec::new(),
             http: match self.http {
-                Some(first) => ports(first)?.take(memory.sites.len()).collect(),
+                Some(first) => ports(first, memory.sites.len())?,
                 None => Vec::new(),
             },
             sites: memory.sites,
@@ -142,12 +142,23 @@ async fn create_redis(addresses: &[String], client: quorate::Options) -> Result<
     Ok(())
 }
 
-/// Consecutive ports.
-fn ports(first: SocketAddr) -> Result<impl Iterator<Item = String>, Failure> {
+/// So many consecutive ports.
+fn ports(first: SocketAddr, count: usize) -> Result<Vec<String>, Failure> {
     if first.port() == 0 {
         return Err(Failure::usage("choose a port other than 0: the nodes take it and those after it"));
     }
-    Ok((first.port()..=u16::MAX).map(move |port| SocketAddr::new(first.ip(), port).to_string()))
+    let ports: Vec<String> = (first.port()..=u16::MAX)
+        .take(count)
+        .map(|port| SocketAddr::new(first.ip(), port).to_string())
+        .collect();
+    match ports.len() < count {
+        true => Err(Failure::usage(format!(
+            "{count} nodes take the port of {first} and those after it, and there are {} up to {}: choose a lower one",
+            ports.len(),
+            u16::MAX
+        ))),
+        false => Ok(ports),
+    }
 }
 
 /// Reads what the cluster in this directory is, or decides it.
@@ -236,9 +247,11 @@ mod tests {
 
     #[test]
     fn nodes_take_consecutive_ports() {
-        let mut ports = ports("127.0.0.1:7400".parse().unwrap()).unwrap();
-        assert_eq!(ports.next().unwrap(), "127.0.0.1:7400");
-        assert_eq!(ports.next().unwrap(), "127.0.0.1:7401");
-        assert!(super::ports("127.0.0.1:0".parse().unwrap()).is_err());
+        let first = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        assert_eq!(ports(first(7400), 2).unwrap(), ["127.0.0.1:7400", "127.0.0.1:7401"]);
+        assert!(matches!(ports(first(0), 1), Err(Failure::Usage(_))));
+        assert_eq!(ports(first(65534), 2).unwrap(), ["127.0.0.1:65534", "127.0.0.1:65535"]);
+        let beyond = ports(first(65534), 3);
+        assert!(matches!(&beyond, Err(Failure::Usage(told)) if told.contains("there are 2")), "{beyond:?}");
     }
 }

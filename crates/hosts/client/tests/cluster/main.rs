@@ -4,6 +4,7 @@ mod batches;
 mod comparisons;
 mod drops;
 mod faults;
+mod guide;
 mod keyspace_options;
 mod keyspaces;
 mod losses;

@@ -1,0 +1,198 @@
+//! The examples of `README.md`, `docs/guide.md` and `docs/one-round.md`.
+//!
+//! The code between `// Page: NAME` and `// Page ends.` is shown there, and `cargo xtask check tidy` compares the two.
+
+use std::time::Duration;
+
+use quorate::{
+    Applied, Batch, Error, Isolation, Keyspace, KeyspaceOptions, Outcome, Result, Timestamp, Token, Value,
+};
+
+use crate::support::Cluster;
+
+// Page: a balance
+fn balance(value: &Option<Value>) -> Result<i64> {
+    let digits = value.as_ref().and_then(|value| std::str::from_utf8(value).ok());
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| Error::application("no such account"))
+}
+// Page ends.
+
+async fn connect(address: &str) -> Result<quorate::Database> {
+    let db = quorate::connect(address).await?;
+    Ok(db)
+}
+
+async fn create(db: &quorate::Database) -> Result<Keyspace> {
+    // Page: create
+    let mut options = KeyspaceOptions::new(Isolation::Strict);
+    options.shards = 8;
+    let accounts = db.create_keyspace("accounts", options).await?;
+    // Page ends.
+    assert_eq!(accounts.definition().shards.len(), 8);
+    // Page: open
+    let accounts = db.keyspace("accounts").await?;
+    // Page ends.
+    Ok(accounts)
+}
+
+async fn transact(accounts: &Keyspace) -> Result<i64> {
+    // Page: transact
+    let left = accounts
+        .transact(async |txn| {
+            let alice = balance(&txn.get("alice").await?)?;
+            txn.put("alice", (alice - 40).to_string())?;
+            Ok(alice - 40)
+        })
+        .await?;
+    // Page ends.
+    Ok(left)
+}
+
+async fn begin(accounts: &Keyspace) -> Result<Timestamp> {
+    // Page: begin
+    let mut txn = accounts.begin().await?;
+    txn.put("bob", "40")?;
+    let receipt = txn.commit().await?;
+    // Page ends.
+    Ok(receipt.timestamp)
+}
+
+async fn apply(accounts: &Keyspace) -> Result<bool> {
+    // Page: apply
+    let transfer = Batch::new().expect("alice", "60").expect("bob", "40").put("alice", "0").put("bob", "100");
+    let is_done = match accounts.apply(transfer).await? {
+        Applied::Done { .. } => true,
+        // A comparison did not hold, and nothing was written.
+        Applied::Unmet { .. } => false,
+    };
+    // Page ends.
+    Ok(is_done)
+}
+
+async fn observe(db: &quorate::Database, other: &quorate::Database) -> Result<()> {
+    // Page: observe
+    let token = db.seen().to_string(); // here
+    let seen = token.parse().map_err(Error::application)?; // there, maybe at another site
+    other.observe(&seen).await?;
+    // Page ends.
+    Ok(())
+}
+
+async fn read(accounts: &Keyspace, at: Timestamp) -> Result<Vec<Vec<Option<Value>>>> {
+    // Page: read
+    let names = accounts.read_only(["alice", "bob"]).await?; // strict
+    let then = accounts.read_at(at, ["alice", "bob"]).await?; // a snapshot in the past
+    let recent = accounts.read_stale(Duration::from_secs(5), ["alice"]).await?;
+    println!("{:?} as of {}", recent.values, recent.timestamp);
+    // Page ends.
+    Ok(vec![names, then, recent.values])
+}
+
+async fn scan(accounts: &Keyspace, at: Timestamp) -> Result<usize> {
+    // Page: scan
+    let page = accounts.scan("a", "b", 100).await?; // strict
+    let then = accounts.scan_at(at, "a", "b", 100).await?; // a snapshot in the past
+    let recent = accounts.scan_stale(Duration::from_secs(5), "a", "b", 100).await?;
+
+    // More than a page of one snapshot: go on where it ended, at its timestamp.
+    let first = accounts.scan_with_snapshot("", "", 1).await?;
+    if let Some(next) = &first.page.next {
+        let second = accounts.scan_at(first.timestamp, next, "", 1_000).await?;
+        println!("and {} more", second.entries.len());
+    }
+    // Page ends.
+    Ok(page.entries.len() + then.entries.len() + recent.page.entries.len())
+}
+
+async fn read_now(bounded: &Keyspace) -> Result<usize> {
+    // Page: read now
+    let now = bounded.read_now(["alice", "bob"]).await?; // strict within a bound of clocks
+    let range = bounded.scan_now("a", "b", 100).await?;
+    // Page ends.
+    Ok(now.values.len() + range.page.entries.len())
+}
+
+async fn outcome(db: &quorate::Database, text: &str) -> Result<Option<Timestamp>> {
+    // Page: outcome
+    let token: Token = text.parse().map_err(Error::application)?;
+    let committed = match db.outcome(&token).await? {
+        Outcome::Committed(timestamp) => Some(timestamp),
+        Outcome::Aborted => None, // and it will not commit any more
+    };
+    // Page ends.
+    Ok(committed)
+}
+
+async fn order(keyspace: &Keyspace) -> Result<()> {
+    // Page: order
+    let order = Batch::new()
+        .expect("{alice}/state", "active")
+        .expect_absent("{alice}/order/1007")
+        .put("{alice}/order/1007", "3 pens")
+        .increment("{alice}/orders", 1);
+    match keyspace.apply(order).await? {
+        Applied::Done { answers, .. } => println!("order number {:?}", answers[1].number()),
+        Applied::Unmet { condition, found } => println!("condition {condition} does not hold: {found:?}"),
+    }
+    // Page ends.
+    Ok(())
+}
+
+async fn basket(address: &str) -> Result<bool> {
+    // Page: basket
+    let db = quorate::connect(address).await?;
+    let accounts = db.keyspace("accounts").await?;
+    let moved = accounts
+        .transact(async |txn| {
+            let Some(basket) = txn.get("basket/alice").await? else { return Ok(false) };
+            txn.put("basket/bob", basket)?;
+            txn.delete("basket/alice")?;
+            Ok(true)
+        })
+        .await?; // runs again on conflicts, up to a deadline; errors say what happened and what to do
+    // Page ends.
+    Ok(moved)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_guide_do_what_it_says() {
+    let cluster = Cluster::start();
+    let address = cluster.addresses().join(",");
+    let (db, other) = (connect(&address).await.unwrap(), connect(&address).await.unwrap());
+    let accounts = create(&db).await.unwrap();
+    accounts.transact(async |txn| txn.put("alice", "100")).await.unwrap();
+    assert_eq!(transact(&accounts).await.unwrap(), 60);
+    let at = begin(&accounts).await.unwrap();
+    assert!(apply(&accounts).await.unwrap());
+    assert!(!apply(&accounts).await.unwrap(), "nothing is as it was expected");
+    let values = read(&accounts, at).await.unwrap();
+    let value = |text: &str| Some(Value::copy_from_slice(text.as_bytes()));
+    assert_eq!(values[0], [value("0"), value("100")]);
+    assert_eq!(values[1], [value("60"), value("40")]);
+    assert_eq!(
+        scan(&accounts, at).await.unwrap(),
+        2,
+        "alice, now and then; five seconds ago there was nothing"
+    );
+    observe(&db, &other).await.unwrap();
+
+    let (_, receipt) = accounts.transact_with_receipt(async |txn| txn.put("carol", "1")).await.unwrap();
+    assert_eq!(outcome(&db, &receipt.token.to_string()).await.unwrap(), Some(receipt.timestamp));
+
+    assert!(!basket(&address).await.unwrap());
+    accounts.transact(async |txn| txn.put("basket/alice", "3 pens")).await.unwrap();
+    assert!(basket(&address).await.unwrap());
+    assert_eq!(accounts.get("basket/bob").await.unwrap(), value("3 pens"));
+
+    let options = KeyspaceOptions {
+        clock_bound: Some(Duration::from_millis(5)),
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    let bounded = db.create_keyspace("bounded", options).await.unwrap();
+    assert_eq!(read_now(&bounded).await.unwrap(), 2);
+    let shop = db.create_keyspace("shop", KeyspaceOptions::new(Isolation::Serializable)).await.unwrap();
+    order(&shop).await.unwrap();
+    shop.transact(async |txn| txn.put("{alice}/state", "active")).await.unwrap();
+    order(&shop).await.unwrap();
+    assert_eq!(shop.get("{alice}/orders").await.unwrap(), value("1"));
+}
