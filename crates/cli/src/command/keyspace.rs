@@ -85,6 +85,9 @@ enum Action {
         /// The sites where further ones may be, with commas between them; by default all.
         #[arg(long, value_delimiter = ',')]
         sites: Vec<String>,
+        /// Do it although shards will survive the loss of no node.
+        #[arg(long)]
+        confirm: bool,
         #[command(flatten)]
         patience: Patience,
         #[command(flatten)]
@@ -283,7 +286,10 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
             let keyspace = db.keyspace(name).await?;
             show(db, &keyspace.definition(), json)?;
         }
-        Action::Resize { name, replicas, sites, patience, .. } => {
+        Action::Resize { name, replicas, sites, confirm, patience, .. } => {
+            if *replicas == 1 && !confirm {
+                refuse_to_give_up_safety(&db.keyspace(name).await?.definition())?;
+            }
             let change = ReplicaChange::Resize { replicas: *replicas, sites: sites.clone() };
             return replicas::run(db, std::slice::from_ref(name), &change, patience, json).await;
         }
@@ -300,6 +306,20 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
         Action::Forget { forget, .. } => forget.run(db, json).await?,
     }
     Ok(Verdict::Good)
+}
+
+/// One replica is no mistake where there was one before.
+fn refuse_to_give_up_safety(definition: &Definition) -> Result<(), Failure> {
+    let most = definition.groups().map(|group| group.replicas.len()).max().unwrap_or_default();
+    if most <= 1 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "nothing was done: with one replica a shard of {} is gone if its node is, where {most} survive the loss of {}; repeat the command \
+         with --confirm if you mean it",
+        definition.name,
+        (most - 1) / 2
+    )))
 }
 
 /// Says on standard error how far a keyspace is that was created, once that takes long.

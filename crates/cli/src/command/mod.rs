@@ -9,6 +9,7 @@ mod doors;
 mod drops;
 mod experiment;
 mod keyspace;
+mod manual;
 mod procedure;
 mod server;
 mod shell;
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Check(check::CheckArguments),
     Torture(torture::TortureArguments),
     Experiment(experiment::ExperimentArguments),
+    Completions(manual::CompletionsArguments),
+    Man(manual::ManArguments),
 }
 
 impl Command {
@@ -58,6 +61,8 @@ impl Command {
             Command::Check(arguments) => arguments.run(),
             Command::Torture(arguments) => arguments.run(),
             Command::Experiment(arguments) => arguments.run(),
+            Command::Completions(arguments) => arguments.run(),
+            Command::Man(arguments) => arguments.run(),
         }
     }
 }

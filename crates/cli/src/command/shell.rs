@@ -89,7 +89,7 @@ impl ShellArguments {
 }
 
 /// Writes an answer to standard output.
-fn write(bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut output = std::io::stdout().lock();
     output
         .write_all(bytes)

@@ -103,6 +103,8 @@ fn replicas_are_moved_and_resized_and_nodes_drained_and_forgotten_by_command() {
     let resized = &changed(&servers, &["keyspace", "resize", "accounts", "5"])[0];
     assert_eq!((&resized["epoch"], &resized["is_new"]), (&json!(2), &json!(false)));
     changed(&servers, &["keyspace", "resize", "accounts", "3"]);
+    let refused = servers.run(&["keyspace", "resize", "accounts", "1"]);
+    assert!(refused.code == 2 && refused.err.contains("--confirm"), "{}", refused.err);
 
     // One that is down is drained as well, of the configuration service too: what is there is deleted when it is back.
     changed(&servers, &["cluster", "move", "_system", "--from", "0", "--to", "4"]);
