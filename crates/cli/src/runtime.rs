@@ -1,7 +1,9 @@
 //! What commands need of the world: an async runtime, signals, logs.
 
+use std::fs::File;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -40,6 +42,19 @@ pub(crate) fn listen_for_stop() -> Result<impl Future<Output = ()>, Failure> {
 pub(crate) fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// Logs to a file, behind what is in it; to standard error if RUST_LOG chooses how much, because somebody wants to look.
+pub(crate) fn log_to_file(path: &Path) -> Result<(), Failure> {
+    if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some() {
+        log_to_stderr();
+        return Ok(());
+    }
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    let filter = EnvFilter::new("info");
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Arc::new(file)).init();
+    Ok(())
 }
 
 /// The program that runs in this process, from which it starts further processes.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{DEFAULT_ADDRESS, doors};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table};
-use crate::runtime::{block_on, log_to_stderr, stop_signal};
+use crate::runtime::{block_on, log_to_file, stop_signal};
 
 /// Run a development cluster that stays up: several sites in one process.
 #[derive(Debug, Args)]
@@ -50,6 +50,9 @@ pub(crate) struct DevArguments {
     redis: Option<SocketAddr>,
 }
 
+/// The file of its log, in the directory of its data.
+const LOG: &str = "log.txt";
+
 /// What a development cluster remembers of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
@@ -59,12 +62,13 @@ struct Memory {
 
 impl DevArguments {
     pub(crate) fn run(self) -> Outcome {
-        log_to_stderr();
         let matrix = match self.wan.as_str() {
             "none" => None,
             name => Some(Matrix::load(name).map_err(Failure::usage)?),
         };
         let memory = remember(&self.dir, self.sites, matrix.as_ref())?;
+        let log = self.dir.join(LOG);
+        log_to_file(&log)?;
         let layout = Layout {
             cluster: memory.cluster,
             nodes: memory.sites.iter().cloned().zip(ports(self.listen, memory.sites.len())?).collect(),
@@ -86,7 +90,7 @@ impl DevArguments {
         block_on(async {
             tokio::select! {
                 signal = stop_signal() => signal,
-                () = threads.failed() => Err(Failure::failed("a node has failed; the log says why")),
+                () = threads.failed() => Err(Failure::failed(format!("a node has failed; {} says why", log.display()))),
             }?;
             Ok(Verdict::Good)
         })?;
@@ -218,9 +222,10 @@ fn welcome(layout: &Layout, redis: Option<SocketAddr>) -> String {
         "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \
          quorate keyspace create accounts --isolation strict{connect}\n  \
          quorate shell{connect} -e 'put alice 100; get alice'\n\n  \
-         Rust: quorate::connect(\"{first}\").await?{redis}\n\nCtrl-C stops it.",
+         Rust: quorate::connect(\"{first}\").await?{redis}\n\nCtrl-C stops it. Its log is {}.",
         layout.sites.len(),
-        layout.directory.display()
+        layout.directory.display(),
+        layout.directory.join(LOG).display()
     )
 }
 
