@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -142,6 +143,21 @@ impl Connection {
         };
         self.count()?;
         Ok(count > 0)
+    }
+
+    /// Ends when the client has gone, or sends no more, however much it has sent before that.
+    pub async fn left(&self) -> Ended {
+        /// How often to look while there is something to read.
+        const PAUSE: Duration = Duration::from_millis(250);
+        loop {
+            match self.stream.ready(Interest::READABLE).await {
+                Ok(ready) if ready.is_read_closed() || ready.is_error() => {
+                    return Ended::Socket(io::ErrorKind::UnexpectedEof.into());
+                }
+                Ok(_) => tokio::time::sleep(PAUSE).await,
+                Err(error) => return Ended::Socket(error),
+            }
+        }
     }
 
     /// Writes all that waits for the client, before anything more of it is read. A client that takes nothing for too long is cut off.

@@ -3,10 +3,14 @@
 //! Commands are carried out in the order in which they come. Those of a pipeline that touch keys go together, as many as have come; others end what
 //! has been gathered so far. Replies are written before anything more is read: a client that does not take them is not read from.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use quorate_gateway::{Connection, Ended};
 use quorate_redis_commands::{MARK, Mark, Reply, check, find, unknown_command};
+use tokio::time::Instant;
 
+use crate::blocking::{self, Wait};
 use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
 use crate::databases::Databases;
 use crate::execute::Executor;
@@ -61,7 +65,15 @@ struct Multi {
 enum Queued {
     Keys(Asked),
     Local(Local, Vec<Bytes>),
+    /// A command that waits elsewhere, or what is wrong with it.
+    Waits(Result<Wait, Reply>, Vec<Bytes>),
 }
+
+/// A client that waits for a key looks at it again after this time, in case that another node has filled it,
+const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
+
+/// and more seldom the longer it waits, up to this.
+const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 
 /// The most that the commands of one `MULTI` may take, in bytes: more is more than a transaction.
 const MULTI_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -170,6 +182,7 @@ impl<D: Databases> Client<'_, D> {
             let mut executor = self.executor(self.state.number);
             let replies = executor.run_some(rest).await;
             self.seed = executor.seed;
+            self.facts.bells.ring(self.state.number, &rest[..replies.len()]);
             replies.iter().for_each(|reply| self.reply(reply));
             rest = &rest[replies.len()..];
             if self.connection.output.len() >= OUTPUT_BYTES_MAX {
@@ -177,6 +190,86 @@ impl<D: Databases> Client<'_, D> {
             }
         }
         Ok(())
+    }
+
+    /// Carries out one command, and rings for those who wait for its keys.
+    async fn run_one(&mut self, asked: Asked) -> Reply {
+        let number = self.state.number;
+        let mut executor = self.executor(number);
+        let mut replies = executor.run_some(std::slice::from_ref(&asked)).await;
+        self.seed = executor.seed;
+        self.facts.bells.ring(number, [&asked]);
+        replies.pop().unwrap_or(Reply::Null)
+    }
+
+    /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. What it sends meanwhile comes
+    /// behind.
+    async fn wait_for(&mut self, wait: Result<Wait, Reply>) -> Result<(), Ended> {
+        self.carry_out().await?;
+        self.facts.count(1);
+        let wait = match wait {
+            Ok(wait) => wait,
+            Err(reply) => {
+                self.reply(&reply);
+                return Ok(());
+            }
+        };
+        let deadline = wait.timeout.map(|timeout| Instant::now() + timeout);
+        let facts = self.facts;
+        let listener = facts.bells.listen(self.state.number, &wait.keys);
+        let reply = self.run_one(wait.asked.clone()).await;
+        if let Some(reply) = wait.reply(reply) {
+            self.reply(&reply);
+            return Ok(());
+        }
+        self.connection.send().await?;
+        let mut pause = LOOK_AGAIN_MIN;
+        loop {
+            let is_over = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = listener.rung() => pause = LOOK_AGAIN_MIN,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LOOK_AGAIN_MAX),
+                () = is_over => {
+                    self.reply(&Reply::NullArray);
+                    return Ok(());
+                }
+                ended = self.connection.left() => return Err(ended),
+            }
+            if let Some(reply) = self.look_again(&wait).await {
+                self.reply(&reply);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes from the first key that has something by now. A key of another type is passed over, as Redis passes it over once a client waits.
+    async fn look_again(&mut self, wait: &Wait) -> Option<Reply> {
+        let command = find(b"type")?;
+        let ask = |key: &Bytes| Asked { command, words: vec![Bytes::from_static(b"type"), key.clone()] };
+        let types: Vec<Asked> = wait.keys.iter().map(ask).collect();
+        let mut rest = types.as_slice();
+        let mut ready = Vec::new();
+        while !rest.is_empty() {
+            let mut executor = self.executor(self.state.number);
+            let replies = executor.run_some(rest).await;
+            self.seed = executor.seed;
+            // An error is one of a moment: it is looked at again.
+            let filled = rest.iter().zip(&replies).filter(|(_, reply)| wait.takes_from(reply));
+            ready.extend(filled.map(|(one, _)| one.words[1].clone()));
+            rest = rest.get(replies.len().max(1)..).unwrap_or_default();
+        }
+        for key in ready {
+            let reply = self.run_one(wait.asked_of(&key)).await;
+            if let Some(reply) = wait.reply(reply) {
+                return Some(reply);
+            }
+        }
+        None
     }
 
     /// Takes the next command.
@@ -188,6 +281,16 @@ impl<D: Databases> Client<'_, D> {
                 Err(reply) => self.refuse(reply).await?,
             }
             return Ok(());
+        }
+        if let Some(waits) = blocking::find(&words[0]) {
+            return match waits.check(&words) {
+                Ok(()) if self.state.multi.is_some() => {
+                    self.queue(Queued::Waits(waits.read(&words), words));
+                    Ok(())
+                }
+                Ok(()) => self.wait_for(waits.read(&words)).await,
+                Err(reply) => self.refuse(reply).await,
+            };
         }
         let Some(local) = local::find(&words[0]) else { return self.refuse(unknown_command(&words)).await };
         match local.check(&words) {
@@ -231,7 +334,7 @@ impl<D: Databases> Client<'_, D> {
         let Some(multi) = &mut self.state.multi else { return };
         let words = match &queued {
             Queued::Keys(asked) => &asked.words,
-            Queued::Local(_, words) => words,
+            Queued::Local(_, words) | Queued::Waits(_, words) => words,
         };
         multi.bytes += words.iter().map(|word| word.len() + WORD_BYTES).sum::<usize>();
         if multi.bytes > MULTI_BYTES_MAX {
@@ -313,6 +416,7 @@ impl<D: Databases> Client<'_, D> {
         let mut executor = self.executor(number);
         let done = executor.run_atomically(&asked, &watched).await;
         self.seed = executor.seed;
+        self.facts.bells.ring(number, &asked);
         let mut done = match done {
             Ok(Some(replies)) => replies.into_iter(),
             Ok(None) => return self.reply(&Reply::NullArray),
@@ -322,6 +426,8 @@ impl<D: Databases> Client<'_, D> {
         for queued in multi.queued {
             replies.push(match queued {
                 Queued::Keys(_) => done.next().unwrap_or(Reply::Null),
+                Queued::Waits(Ok(wait), _) => wait.reply_at_once(done.next().unwrap_or(Reply::Null)),
+                Queued::Waits(Err(reply), _) => reply,
                 // What comes behind has been carried out already, in the database that there was.
                 Queued::Local(local, words) if local.name == "select" => match self.select(&words[1]) {
                     Reply::Simple(_) if self.state.number != number => {
@@ -396,6 +502,7 @@ impl<D: Databases> Client<'_, D> {
 fn asked(queued: &Queued) -> Option<Asked> {
     match queued {
         Queued::Keys(asked) => Some(asked.clone()),
-        Queued::Local(..) => None,
+        Queued::Waits(Ok(wait), _) => Some(wait.asked.clone()),
+        Queued::Local(..) | Queued::Waits(Err(_), _) => None,
     }
 }

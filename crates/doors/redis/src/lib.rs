@@ -15,10 +15,12 @@
 //! | `local` | commands that touch no key: `PING`, `HELLO`, `INFO` and their like |
 //! | `plan` | commands divided by shards, and replies put together |
 //! | `execute` | pipelines, transactions |
+//! | `blocking` | commands that wait until there is something to take |
 //! | [`databases`] | keyspaces as numbered databases |
 //! | `sweeper` | has what is expired or dropped collected |
 //! | `failure` | what went wrong, in words for a Redis client |
 
+mod blocking;
 pub mod codec;
 mod connection;
 pub mod databases;

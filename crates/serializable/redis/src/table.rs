@@ -93,7 +93,14 @@ impl Command {
 
     /// The positions of its keys among these words. What is no number of keys stands for none: the command says what is wrong.
     pub fn key_positions(&self, words: &[impl AsRef<[u8]>]) -> Vec<usize> {
-        match self.keys {
+        self.keys.positions(words)
+    }
+}
+
+impl Keys {
+    /// The positions of keys among these words.
+    pub fn positions(self, words: &[impl AsRef<[u8]>]) -> Vec<usize> {
+        match self {
             Keys::No => Vec::new(),
             Keys::At { first, last, step } => {
                 let last = if last < 0 { words.len() as i64 + i64::from(last) } else { i64::from(last) };

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use quorate_redis_commands::{Reply, find, matches};
 
 use super::{is_word, names};
+use crate::blocking;
 
 /// The subcommands of `COMMAND`.
 pub(super) const SUBCOMMANDS: &[(&str, i32)] =
@@ -140,6 +141,13 @@ fn keys_of(words: &[Bytes]) -> Reply {
     let Some(name) = words.first() else { return Reply::error("ERR syntax error") };
     if known(name).is_none() {
         return Reply::error("ERR Invalid command specified");
+    }
+    if let Some(waits) = blocking::find(name) {
+        if waits.check(words).is_err() {
+            return Reply::error("ERR Invalid number of arguments specified for command");
+        }
+        let keys = waits.keys.positions(words).into_iter().filter_map(|at| words.get(at));
+        return Reply::Array(keys.map(Reply::bulk).collect());
     }
     let Some(command) = find(name).filter(|command| command.keys != quorate_redis_commands::Keys::No) else {
         return Reply::error("ERR The command has no key arguments");

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use quorate_gateway::Connection;
 use quorate_redis_commands::{Reply, unknown_subcommand, wrong_number};
 
+use crate::blocking::{self, Bells};
 use crate::connection::State;
 
 /// The version of Redis whose replies these are.
@@ -24,6 +25,7 @@ pub struct Facts {
     clients: AtomicUsize,
     connections: AtomicU64,
     commands: AtomicU64,
+    pub(crate) bells: Bells,
 }
 
 impl Default for Facts {
@@ -34,6 +36,7 @@ impl Default for Facts {
             clients: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             commands: AtomicU64::new(0),
+            bells: Bells::default(),
         }
     }
 }
@@ -101,7 +104,7 @@ pub(crate) fn find(name: &[u8]) -> Option<Local> {
 /// The names of all commands of the door, those that touch keys among them.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let of_keys = quorate_redis_commands::COMMANDS.iter().filter(|command| !command.is_internal());
-    of_keys.map(|command| command.name).chain(LOCALS.iter().map(|local| local.name))
+    of_keys.map(|command| command.name).chain(blocking::names()).chain(LOCALS.iter().map(|local| local.name))
 }
 
 fn fits(arity: i32, words: usize) -> bool {
