@@ -13,15 +13,15 @@ use quorate_server::{Config, Initialise, Server, Sockets};
 use crate::wire::{Client, Value};
 
 /// Three nodes, and a door to three keyspaces: serializable of three shards, strict, and snapshot.
-struct Cluster {
+pub(crate) struct Cluster {
     _servers: Vec<Server>,
     _gateway: Gateway,
     _directory: tempfile::TempDir,
-    door: SocketAddr,
+    pub(crate) door: SocketAddr,
 }
 
 impl Cluster {
-    fn start() -> Cluster {
+    pub(crate) fn start() -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let listeners = free_listeners(3).unwrap();
         let addresses: Vec<String> =

@@ -1,6 +1,7 @@
 //! The door against a real Redis, against a cluster, and against clients that mean no good.
 
 mod blocking;
+mod clients;
 mod cluster;
 mod differential;
 mod hostile;

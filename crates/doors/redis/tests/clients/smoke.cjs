@@ -1,0 +1,33 @@
+// ioredis, unmodified, against the door on the port that is the only argument.
+const assert = require('node:assert');
+const Redis = require('ioredis');
+
+async function main() {
+  const redis = new Redis({ port: Number(process.argv[2]) });
+  await redis.flushall();
+  assert.equal(await redis.set('a', '1'), 'OK');
+  assert.equal(await redis.incr('a'), 2);
+  assert.deepEqual(await redis.multi().incr('a').get('a').exec(), [[null, 3], [null, '3']]);
+  assert.deepEqual(await redis.pipeline().set('b', 2).get('b').exec(), [[null, 'OK'], [null, '2']]);
+  await redis.hset('h', { f: 1 });
+  assert.deepEqual(await redis.hgetall('h'), { f: '1' });
+  await redis.zadd('z', 1.5, 'm');
+  assert.deepEqual(await redis.zrange('z', 0, -1, 'WITHSCORES'), ['m', '1.5']);
+  assert.equal(await redis.blpop('none', 0.05), null);
+  const found = [];
+  for await (const keys of redis.scanStream()) found.push(...keys);
+  assert.deepEqual(found.sort(), ['a', 'b', 'h', 'z']);
+  await assert.rejects(redis.lpush('a', 'x'), /WRONGTYPE/);
+  const other = new Redis({ port: Number(process.argv[2]) });
+  const popped = other.blpop('queue', 10);
+  await redis.rpush('queue', 'job');
+  assert.deepEqual(await popped, ['queue', 'job']);
+  other.disconnect();
+  redis.disconnect();
+  console.log('ioredis works');
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,78 @@
+"""redis-py, unmodified, against the door on the port that is the only argument."""
+
+import sys
+import threading
+
+import redis
+
+PORT = int(sys.argv[1])
+
+
+def everyday(protocol):
+    r = redis.Redis(port=PORT, protocol=protocol, decode_responses=True)
+    r.flushall()
+    assert r.ping()
+    r.set("a", 1, ex=100)
+    assert r.incr("a") == 2 and 0 < r.ttl("a") <= 100
+    pipe = r.pipeline(transaction=True)
+    pipe.set("x", "1").incr("x").get("x")
+    assert pipe.execute() == [True, 2, "2"]
+    pipe = r.pipeline(transaction=False)
+    for i in range(100):
+        pipe.rpush("list", i)
+    assert pipe.execute()[-1] == 100
+
+    def add_one(pipe):
+        value = int(pipe.get("x"))
+        pipe.multi()
+        pipe.set("x", value + 1)
+
+    r.transaction(add_one, "x")
+    assert r.get("x") == "3"
+    r.hset("hash", mapping={"f": "1", "g": "2"})
+    assert r.hgetall("hash") == {"f": "1", "g": "2"}
+    r.sadd("set", "a", "b")
+    assert r.smembers("set") == {"a", "b"}
+    r.zadd("sorted", {"m": 1.5, "n": 2})
+    assert [tuple(pair) for pair in r.zrange("sorted", 0, -1, withscores=True)] == [("m", 1.5), ("n", 2.0)]
+    assert sorted(r.scan_iter("*")) == ["a", "hash", "list", "set", "sorted", "x"]
+    assert list(r.blpop("list", 1)) == ["list", "0"]
+    assert r.blpop("none", 0.05) is None
+    assert r.lmpop(2, "none", "list", direction="LEFT") == ["list", ["1"]]
+    assert r.info()["redis_version"] and r.dbsize() == 6
+    assert r.command_count() > 100 and r.client_id() > 0
+    try:
+        r.lpush("a", "x")
+        raise SystemExit("a string is no list")
+    except redis.ResponseError as error:
+        assert "WRONGTYPE" in repr(error) or "wrong kind" in str(error), error
+
+
+def hot_counter():
+    def count():
+        client = redis.Redis(port=PORT)
+        for _ in range(100):
+            client.incr("hot")
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert redis.Redis(port=PORT).get("hot") == b"800"
+
+
+def waiting():
+    got = []
+    waits = threading.Thread(target=lambda: got.append(redis.Redis(port=PORT).blpop("queue", 10)))
+    waits.start()
+    redis.Redis(port=PORT).rpush("queue", "job")
+    waits.join()
+    assert [bytes(word) for word in got[0]] == [b"queue", b"job"], got
+
+
+for protocol in (2, 3):
+    everyday(protocol)
+hot_counter()
+waiting()
+print("redis-py", redis.__version__, "works")
