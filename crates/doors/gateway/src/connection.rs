@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::Limits;
 use crate::memory::Share;
+use crate::stream::{Account, Stream};
 
 /// The most bytes that a thread reads at once, into one buffer that all connections of a thread use in turn: idle ones have none.
 const READ_BYTES: usize = 64 * 1024;
@@ -63,6 +64,8 @@ pub struct Connection {
     of_request: usize,
     /// and in all.
     aside: usize,
+    /// How many bytes a stream will hold.
+    reserved: usize,
 }
 
 impl Connection {
@@ -85,6 +88,7 @@ impl Connection {
             output: Vec::new(),
             of_request: 0,
             aside: 0,
+            reserved: 0,
         })
     }
 
@@ -96,6 +100,25 @@ impl Connection {
     /// Where it has come in.
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Counts the bytes that a stream will hold as long as it lasts, whatever it carries.
+    ///
+    /// # Errors
+    /// [`Ended::NoMemory`] if there are not so many.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), Ended> {
+        if !self.share.hold(bytes) {
+            return Err(Ended::NoMemory);
+        }
+        self.reserved = bytes;
+        Ok(())
+    }
+
+    /// The connection as a stream, for doors whose protocol a library reads and writes. The door counts what it holds in the account, beside
+    /// what was [reserved](Connection::reserve).
+    pub fn into_stream(self) -> (Stream, Account) {
+        let account = Account::new(self.share, self.reserved, self.bytes_max);
+        (Stream::new(self.stream, self.stall_timeout, account.clone()), account)
     }
 
     /// Says how much the door keeps, in bytes: of a request that is not whole, and beside.

@@ -17,12 +17,14 @@
 //! |---|---|
 //! | `connection` | a socket, and the bytes that wait on it |
 //! | `memory` | how much all connections hold |
+//! | `stream` | a connection whose bytes a library reads and writes, and the account of what it holds |
 //! | `session` | what a connection may do, and the keyspaces that it uses |
 //! | `threads` | listeners and threads, from start to stop |
 
 mod connection;
 mod memory;
 mod session;
+mod stream;
 mod threads;
 
 use std::future::Future;
@@ -32,6 +34,7 @@ use std::time::Duration;
 pub use connection::{Connection, Ended};
 pub use memory::Memory;
 pub use session::{Denied, Everything, Right, Rights, Session};
+pub use stream::{Account, Stream};
 pub use threads::{Gateway, Options};
 
 /// A language.

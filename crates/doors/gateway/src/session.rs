@@ -25,6 +25,15 @@ pub enum Right<'a> {
         /// Its name.
         keyspace: &'a str,
     },
+    /// To create or to drop a keyspace.
+    Administer {
+        /// Its name.
+        keyspace: &'a str,
+    },
+    /// To list the keyspaces.
+    List,
+    /// To ask for the outcome of a transaction, which settles it.
+    Settle,
 }
 
 /// The rights of sessions, asked for every request.
@@ -88,8 +97,16 @@ impl Session {
         let what = match right {
             Right::Read { keyspace } => format!("read {keyspace:?}"),
             Right::Write { keyspace } => format!("write to {keyspace:?}"),
+            Right::Administer { keyspace } => format!("create or drop {keyspace:?}"),
+            Right::List => "list the keyspaces".to_owned(),
+            Right::Settle => "ask for the outcomes of transactions".to_owned(),
         };
         Err(Denied { what })
+    }
+
+    /// How long a request may take to arrive once it has begun, and a client to take some of what waits for it.
+    pub fn stall_timeout(&self) -> Duration {
+        self.shared.limits.stall_timeout
     }
 
     /// How long a request may take in all.

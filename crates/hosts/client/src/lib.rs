@@ -97,6 +97,7 @@ pub use quorate_core::command::{Member, Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::seen::{InvalidSeen, Seen};
 pub use quorate_core::topology::{self, Durability, Isolation};
+pub use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
 };
