@@ -66,6 +66,7 @@ const RUBIS: &str = "quorate-rubis";
 const REDIS_COMMANDS: &str = "quorate-redis-commands";
 const GATEWAY: &str = "quorate-gateway";
 const REDIS: &str = "quorate-redis";
+const HTTP: &str = "quorate-http";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
@@ -374,6 +375,13 @@ pub(crate) const CRATES: [Crate; 41] = [
         kind: Kind::Host,
     },
     Crate {
+        package: HTTP,
+        folder: "crates/doors/http",
+        what: "HTTP and JSON ([doors/http.md](doors/http.md)): routes, problems, OpenAPI, repeats of requests",
+        may_import: &[CLIENT, GATEWAY],
+        kind: Kind::Host,
+    },
+    Crate {
         package: TESTSCRIPTS,
         folder: "crates/proof/testscripts",
         what: "golden scripts: stories about machines, compared with what happens, and a stage for those that stand on logs; for tests alone",
@@ -499,6 +507,7 @@ pub(crate) const CRATES: [Crate; 41] = [
             SERVER,
             GATEWAY,
             REDIS,
+            HTTP,
             CHECKER,
             WORKLOADS,
             SIMULATOR,

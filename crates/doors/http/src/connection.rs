@@ -1,0 +1,260 @@
+//! One client, from its first byte to its last.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::HOST;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper::{Response, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use quorate::{Outcome, Token};
+use quorate_gateway::{Account, Connection, Session};
+
+use crate::answer::{Answer, REPEATED};
+use crate::problem::{Committed, Kind, Problem};
+use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
+use crate::request::{Request, no_room};
+use crate::routes::{Operation, find};
+use crate::{batch, keys, keyspaces, openapi, pages, procedures};
+
+/// The longest head of a request, in bytes,
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// with so many headers.
+const HEADERS_MAX: usize = 64;
+
+/// The buffer of a connection, in bytes: a head and the beginning of a body.
+const BUFFER_BYTES_MAX: usize = 32 * 1024;
+
+/// What is counted for a connection as long as it lasts, in bytes: its buffer, and what knows it.
+pub(crate) const CONNECTION_BYTES: usize = 16 * 1024;
+
+/// Serves a client to its end.
+pub(crate) async fn serve(
+    mut connection: Connection,
+    session: Session,
+    repeats: &Arc<Repeats>,
+    pages: Option<SocketAddr>,
+) {
+    let (peer, local) = (connection.peer(), connection.local());
+    if let Err(ended) = connection.reserve(CONNECTION_BYTES) {
+        connection.last_words(&no_room_in_words());
+        tracing::debug!(%peer, %ended, "a connection is refused");
+        return;
+    }
+    let (stream, account) = connection.into_stream();
+    let server = Rc::new(Server { session, account, repeats: Arc::clone(repeats), local, pages });
+    let stall_timeout = server.session.stall_timeout();
+    let service = service_fn(|request| {
+        let server = Rc::clone(&server);
+        async move { Ok::<_, Infallible>(server.answer(request).await) }
+    });
+    // A client that has sent all that it wants to may close its side: it is answered all the same, and what it has begun is not cut off.
+    let served = Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(stall_timeout)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%peer, %error, "a connection has ended");
+    }
+}
+
+/// The last words to a client for which there is no room.
+pub(crate) fn no_room_in_words() -> Vec<u8> {
+    let body =
+        Problem::new(Kind::Overloaded, "the door has as many clients as it takes, and nothing was started")
+            .body()
+            .to_string();
+    format!(
+        "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: \
+         {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+struct Server {
+    session: Session,
+    account: Account,
+    repeats: Arc<Repeats>,
+    /// Where the client has come in.
+    local: SocketAddr,
+    /// Where the node serves its pages, if they are to be had here.
+    pages: Option<SocketAddr>,
+}
+
+impl Server {
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Response<Full<Bytes>> {
+        let answer = self.carry_out(request).await.unwrap_or_else(Problem::into_answer);
+        self.account.answered();
+        answer.into_response()
+    }
+
+    async fn carry_out(&self, request: hyper::Request<Incoming>) -> Result<Answer, Problem> {
+        let (head, body) = request.into_parts();
+        validate_host(&head, self.local)?;
+        if let Some(node) = self.pages.filter(|_| pages::is_one(&head)) {
+            return pages::pass_on(node, &head, self.session.deadline()).await;
+        }
+        let found = find(head.method.as_str(), head.uri.path())?;
+        let request = Request::new(found, &head.uri, head.headers, self.session.deadline())?;
+        let request = request.receive(body, &self.account, self.session.stall_timeout()).await?;
+        let route = request.route;
+        let ended = match key_of(&request)? {
+            None => run(&self.session, &request).await,
+            Some(key) => self.remembered(key, request).await,
+        };
+        let bytes = match &ended {
+            Ok(answer) => answer.bytes(),
+            Err(_) => return ended,
+        };
+        // What there was of the request is not held any more.
+        self.account.hold(bytes).map_err(|no_memory| match &ended {
+            Ok(answer) if route.commits => {
+                answers_lost(answer.token_of(), "there is no memory for its answers")
+            }
+            _ => no_room(&no_memory),
+        })?;
+        ended
+    }
+
+    /// Carries out a request that has a key, unless it was carried out before. It goes on if the connection breaks.
+    async fn remembered(&self, key: String, request: Request) -> Result<Answer, Problem> {
+        let repeat = self.repeats.begin(&key, fingerprint(&request), Instant::now())?;
+        let unsettled = match repeat {
+            Repeat::Answered(answer) => return Ok(answer.header(REPEATED, "true")),
+            Repeat::Settle(token) => Some(token),
+            Repeat::New => None,
+        };
+        let (session, repeats, account) =
+            (self.session.clone(), Arc::clone(&self.repeats), self.account.clone());
+        let work = tokio::task::spawn_local(async move {
+            let settled = match unsettled {
+                Some(token) => settle(&session, &request, &token).await,
+                None => None,
+            };
+            let ended = match settled {
+                Some(ended) => ended,
+                None => run(&session, &request).await,
+            };
+            repeats.end(&key, &ended);
+            // The memory of the request is counted as long as there is one.
+            drop(account);
+            ended
+        });
+        work.await.unwrap_or_else(|error| {
+            Err(Problem::new(Kind::Internal, format!("the request was cut off: {error}"))
+                .committed(Committed::Unknown))
+        })
+    }
+}
+
+/// What an earlier attempt at a request has come to; none if it surely did not commit, and never will.
+async fn settle(session: &Session, request: &Request, token: &str) -> Option<Result<Answer, Problem>> {
+    let parsed: Token = match token.parse() {
+        Ok(parsed) => parsed,
+        Err(_) => {
+            return Some(Err(Problem::new(Kind::Internal, "the token of the first request is lost")
+                .committed(Committed::Unknown)));
+        }
+    };
+    match keyspaces::ask_outcome(session, request, &parsed).await {
+        Ok(Outcome::Aborted) => None,
+        Ok(Outcome::Committed(timestamp)) => Some(match request.route.operation {
+            Operation::PutKey | Operation::DeleteKey => Ok(Answer::empty().token(token).timestamp(timestamp)),
+            _ => Err(answers_lost(Some(token), "the first request was answered by nothing")
+                .with("timestamp", timestamp.to_string())),
+        }),
+        Err(problem) if problem.kind == Kind::TooOld => Some(Err(problem)),
+        // Nothing is known yet, whatever has kept it from being known.
+        Err(problem) => {
+            let unknown = Problem::new(Kind::Unknown, problem.detail().to_owned());
+            Some(Err(unknown.committed(Committed::Unknown).with("token", token)))
+        }
+    }
+}
+
+fn answers_lost(token: Option<&str>, why: &str) -> Problem {
+    let problem = Problem::new(Kind::AnswersLost, format!("it was committed, and {why}: look at the data"))
+        .committed(Committed::Yes);
+    match token {
+        Some(token) => problem.with("token", token),
+        None => problem,
+    }
+}
+
+/// Does what a request asks for.
+async fn run(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    match request.route.operation {
+        Operation::GetKey => keys::get(session, request).await,
+        Operation::PutKey => keys::put(session, request).await,
+        Operation::DeleteKey => keys::delete(session, request).await,
+        Operation::ScanKeys => keys::scan(session, request).await,
+        Operation::ApplyBatch => batch::apply(session, request).await,
+        Operation::CallProcedure => procedures::call(session, request).await,
+        Operation::GetOutcome => keyspaces::outcome(session, request).await,
+        Operation::ListKeyspaces => keyspaces::list(session, request).await,
+        Operation::CreateKeyspace => keyspaces::create(session, request).await,
+        Operation::DescribeKeyspace => keyspaces::describe(session, request).await,
+        Operation::DropKeyspace => keyspaces::drop_one(session, request).await,
+        Operation::OpenApi => Ok(Answer::json(hyper::StatusCode::OK, &openapi::document())),
+    }
+}
+
+/// Refuses names that this machine may not have. A page of a browser can let a name of its own stand for a loopback address, and would be of
+/// the same origin as the door then: so what comes in there names an address, or localhost.
+fn validate_host(head: &hyper::http::request::Parts, local: SocketAddr) -> Result<(), Problem> {
+    let named = match head.headers.get(HOST) {
+        Some(value) => value.to_str().unwrap_or_default(),
+        None if head.version <= Version::HTTP_10 => return Ok(()),
+        None => return Err(Problem::new(Kind::BadRequest, "the request has no Host")),
+    };
+    if !local.ip().is_loopback() || is_of_this_machine(named) {
+        return Ok(());
+    }
+    let detail = "this door is on loopback, and answers to localhost and to addresses";
+    Err(Problem::new(Kind::Misdirected, detail))
+}
+
+/// True of localhost and of addresses, with a port or without.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => return address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine_as_a_table() {
+        for (host, is_ours) in [
+            ("localhost", true),
+            ("LOCALHOST:8080", true),
+            ("127.0.0.1:7480", true),
+            ("[::1]:7480", true),
+            ("evil.example", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("[evil]", false),
+            ("", false),
+        ] {
+            assert_eq!(is_of_this_machine(host), is_ours, "{host}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Keyspaces: the one that a request is about, and all of them; and outcomes, which are of any.
+
+use std::future::Future;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use quorate::topology::Keyspace as Definition;
+use quorate::{Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, Token};
+use quorate_gateway::{Right, Session};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout_at;
+
+use crate::answer::Answer;
+use crate::problem::{Committed, Kind, Problem};
+use crate::request::Request;
+
+/// A new keyspace.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewKeyspace {
+    isolation: String,
+    durability: Option<String>,
+    shards: Option<usize>,
+    replicas: Option<usize>,
+    #[serde(default)]
+    sites: Vec<String>,
+    clock_bound_ms: Option<u64>,
+    application: Option<String>,
+}
+
+/// A keyspace as it is told.
+#[derive(Debug, Serialize)]
+struct Described {
+    name: String,
+    isolation: String,
+    durability: String,
+    shards: usize,
+    /// How many replicas each shard has.
+    replicas: usize,
+}
+
+impl Described {
+    fn new(definition: &Definition) -> Self {
+        Described {
+            name: definition.name.clone(),
+            isolation: definition.isolation.to_string(),
+            durability: definition.durability.to_string(),
+            shards: definition.shards.len(),
+            replicas: definition.shards.first().map_or(0, |shard| shard.replicas.len()),
+        }
+    }
+}
+
+/// How a request uses its keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It reads.
+    Read,
+    /// It writes, too.
+    Write,
+}
+
+/// Does something in the keyspace of a request, whose name is the first in its address, once the session has the right to. A keyspace that has been dropped is looked
+/// up once more: there may be a new one of its name.
+pub(crate) async fn in_keyspace<T>(
+    session: &Session,
+    request: &Request,
+    access: Access,
+    run: impl AsyncFn(Keyspace) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let name = request.name(0)?;
+    session.require(match access {
+        Access::Read => Right::Read { keyspace: name },
+        Access::Write => Right::Write { keyspace: name },
+    })?;
+    let mut is_first = true;
+    loop {
+        let keyspace = in_time(request, session.keyspace(name), Committed::No).await?;
+        match run(keyspace.with_deadline(request.patience())).await {
+            Err(problem) if problem.is_stale => {
+                session.forget(name);
+                if !std::mem::take(&mut is_first) {
+                    return Err(problem.with("of", "keyspace"));
+                }
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// Waits as long as the request may take; `committed` says whether anything can have happened if that is not long enough.
+async fn in_time<T>(
+    request: &Request,
+    work: impl Future<Output = quorate::Result<T>>,
+    committed: Committed,
+) -> Result<T, Problem> {
+    let Ok(done) = timeout_at(request.deadline, work).await else {
+        let kind = if committed == Committed::No { Kind::Unavailable } else { Kind::Unknown };
+        return Err(Problem::new(kind, "the deadline of the request has passed").committed(committed));
+    };
+    done.map_err(|error| match error {
+        Error::Invalid(Invalid::NoSuchKeyspace { .. } | Invalid::KeyspaceInDrops { .. }) => {
+            Problem::from(error).with("of", "keyspace")
+        }
+        error => Problem::from(error),
+    })
+}
+
+/// Lists the keyspaces.
+pub(crate) async fn list(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    /// All of them.
+    #[derive(Serialize)]
+    struct Listed {
+        keyspaces: Vec<Described>,
+    }
+    session.require(Right::List)?;
+    let list = async { session.database().await?.list().await };
+    let definitions = in_time(request, list, Committed::No).await?;
+    let listed = Listed { keyspaces: definitions.iter().map(Described::new).collect() };
+    Ok(Answer::json(StatusCode::OK, &listed))
+}
+
+/// Tells what a keyspace is like.
+pub(crate) async fn describe(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    let name = request.name(0)?;
+    session.require(Right::Read { keyspace: name })?;
+    // The catalogue is asked, because what the session remembers may have been dropped.
+    let find = async { session.database().await?.keyspace(name).await };
+    let keyspace = in_time(request, find, Committed::No).await?;
+    Ok(Answer::json(StatusCode::OK, &Described::new(&keyspace.definition())))
+}
+
+/// Creates a keyspace.
+pub(crate) async fn create(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    let name = request.name(0)?;
+    session.require(Right::Administer { keyspace: name })?;
+    let options = request.json::<NewKeyspace>()?.options()?;
+    let create = async {
+        session.database().await?.create_keyspace_with(name, options, Some(request.patience()), |_| {}).await
+    };
+    let keyspace = in_time(request, create, Committed::Unknown).await?;
+    let body = Described::new(&keyspace.definition());
+    Ok(Answer::json(StatusCode::CREATED, &body))
+}
+
+impl NewKeyspace {
+    fn options(self) -> Result<KeyspaceOptions, Problem> {
+        let wrong = |error: &dyn std::fmt::Display| Problem::new(Kind::Refused, error.to_string());
+        let isolation: Isolation = self.isolation.parse().map_err(|error| wrong(&error))?;
+        let usual = KeyspaceOptions::new(isolation);
+        let durability = self.durability.as_deref().map(str::parse::<Durability>).transpose();
+        Ok(KeyspaceOptions {
+            durability: durability.map_err(|error| wrong(&error))?.unwrap_or(usual.durability),
+            shards: self.shards.unwrap_or(usual.shards),
+            replicas: self.replicas,
+            sites: self.sites,
+            clock_bound: self.clock_bound_ms.map(Duration::from_millis),
+            application: self.application,
+            ..usual
+        })
+    }
+}
+
+/// Drops a keyspace.
+pub(crate) async fn drop_one(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    let name = request.name(0)?;
+    session.require(Right::Administer { keyspace: name })?;
+    session.forget(name);
+    let dropping = async { session.database().await?.drop_keyspace(name).await };
+    in_time(request, dropping, Committed::Unknown).await?;
+    Ok(Answer::empty())
+}
+
+/// Tells what became of a transaction.
+pub(crate) async fn outcome(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    /// An outcome.
+    #[derive(Serialize)]
+    struct Told<'a> {
+        token: &'a str,
+        outcome: &'static str,
+        /// Of a transaction that has committed.
+        timestamp: Option<String>,
+    }
+    let text = request.name(0)?;
+    let token: Token = text.parse().map_err(|error| Error::from(Invalid::Token(error)))?;
+    let (outcome, timestamp) = match ask_outcome(session, request, &token).await? {
+        Outcome::Committed(timestamp) => ("committed", Some(timestamp)),
+        Outcome::Aborted => ("aborted", None),
+    };
+    let told = Told { token: text, outcome, timestamp: timestamp.map(|timestamp| timestamp.to_string()) };
+    Ok(Answer::json(StatusCode::OK, &told))
+}
+
+/// Asks what became of a transaction, and settles it.
+pub(crate) async fn ask_outcome(
+    session: &Session,
+    request: &Request,
+    token: &Token,
+) -> Result<Outcome, Problem> {
+    session.require(Right::Settle)?;
+    let ask = async { session.database().await?.outcome(token).await };
+    in_time(request, ask, Committed::Unknown).await.map_err(|problem| match problem.token() {
+        None if problem.kind == Kind::Unknown => problem.with("token", token.to_string()),
+        _ => problem,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_keyspaces_are_read_from_json() {
+        let read = |text: &str| serde_json::from_str::<NewKeyspace>(text).map(NewKeyspace::options);
+        let expected = KeyspaceOptions {
+            shards: 3,
+            durability: Durability::Memory,
+            ..KeyspaceOptions::new(Isolation::Strict)
+        };
+        let text = r#"{"isolation": "strict", "shards": 3, "durability": "memory"}"#;
+        assert_eq!(read(text).unwrap(), Ok(expected));
+        let wrong = read(r#"{"isolation": "strong"}"#).unwrap().unwrap_err();
+        assert!(wrong.body().to_string().contains("strict"), "{wrong:?}");
+        assert!(read("{}").is_err());
+    }
+}

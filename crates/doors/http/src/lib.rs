@@ -1,0 +1,93 @@
+//! HTTP and JSON as a door: curl, and any program that speaks HTTP, uses any keyspace.
+//!
+//! ```text
+//!   socket ─► hyper: HTTP/1.1 within bounds ─► routes ─► request: parameters, body, deadline ─► keys, batch, procedures, keyspaces ─► quorate::Keyspace
+//!                                                           └─► repeats: an answer that was given before
+//! ```
+//!
+//! The routes are one table, from which requests are dispatched and the OpenAPI document is made. Every error is a problem (RFC 9457) that says whether anything can have
+//! happened. `docs/doors/http.md` tells how it is used.
+//!
+//! | file | role |
+//! |---|---|
+//! | `connection` | one client, from its first byte to its last |
+//! | `routes` | the table of addresses and methods |
+//! | `request` | a request, from what has arrived to what it asks for |
+//! | `answer`, `problem` | what is replied, and what went wrong |
+//! | `keys`, `batch`, `procedures`, `keyspaces` | what is done |
+//! | `pages` | the pages of a node for operators |
+//! | `repeats` | requests that are repeated |
+//! | `openapi` | the routes as an OpenAPI document |
+//! | [`text`] | bytes as text |
+
+mod answer;
+mod batch;
+mod connection;
+mod keys;
+mod keyspaces;
+mod openapi;
+mod pages;
+mod problem;
+mod procedures;
+mod repeats;
+mod request;
+mod routes;
+pub mod text;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use quorate_gateway::{Connection, Door, Session};
+pub use repeats::RepeatLimits;
+use repeats::Repeats;
+
+/// The door.
+#[derive(Clone, Debug)]
+pub struct Http {
+    repeats: Arc<Repeats>,
+    pages: Option<SocketAddr>,
+}
+
+impl Http {
+    /// A door to all keyspaces of a cluster.
+    pub fn new() -> Self {
+        Self::with_repeats(RepeatLimits::default())
+    }
+
+    /// The same, which remembers so much of requests that have an idempotency key.
+    pub fn with_repeats(limits: RepeatLimits) -> Self {
+        Http { repeats: Arc::new(Repeats::new(limits)), pages: None }
+    }
+
+    /// Passes on requests for the pages of a node for operators (`/metrics`, `/health`, `/status` and their like), which it serves at this address.
+    #[must_use]
+    pub fn with_pages(self, node: SocketAddr) -> Self {
+        Http { pages: Some(node), ..self }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Door for Http {
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn serve<'a>(
+        &'a self,
+        connection: Connection,
+        session: Session,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        Box::pin(connection::serve(connection, session, &self.repeats, self.pages))
+    }
+
+    fn too_many(&self) -> Vec<u8> {
+        connection::no_room_in_words()
+    }
+}

@@ -1,0 +1,338 @@
+//! The routes: one table, from which requests are dispatched and the OpenAPI document is made.
+
+use crate::problem::{Kind, Problem};
+use crate::text::percent_decode;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    GetKey,
+    PutKey,
+    DeleteKey,
+    ScanKeys,
+    ApplyBatch,
+    CallProcedure,
+    GetOutcome,
+    ListKeyspaces,
+    CreateKeyspace,
+    DescribeKeyspace,
+    DropKeyspace,
+    OpenApi,
+}
+
+/// A parameter in the query of an address.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    /// The JSON type that describes it.
+    pub(crate) kind: &'static str,
+}
+
+/// What the body of a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    /// There is none.
+    None,
+    /// Bytes, or any JSON.
+    Bytes,
+    /// JSON of this schema.
+    Json(&'static str),
+}
+
+/// What is answered if nothing goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Success {
+    /// No body.
+    Empty,
+    /// Bytes.
+    Bytes,
+    /// JSON of this schema.
+    Json(&'static str),
+    /// JSON of the first schema, or a line of JSON of the second one for each entry.
+    JsonOrLines(&'static str, &'static str),
+}
+
+/// A route.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) operation: Operation,
+    pub(crate) method: &'static str,
+    /// The address, with the names of what stands for itself in braces.
+    pub(crate) template: &'static str,
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) parameters: &'static [Parameter],
+    pub(crate) body: BodyKind,
+    pub(crate) status: u16,
+    pub(crate) success: Success,
+    /// True if an `Idempotency-Key` is remembered.
+    pub(crate) is_remembered: bool,
+    /// True if the answer names a committed transaction.
+    pub(crate) commits: bool,
+}
+
+const AT: Parameter = Parameter {
+    name: "at",
+    what: "read as of this timestamp, which an earlier answer has told; some ten seconds back at most",
+    kind: "string",
+};
+
+/// The parameters of a scan.
+const SCAN: &[Parameter] = &[
+    Parameter { name: "from", what: "the first key, included; by default the first of all", kind: "string" },
+    Parameter {
+        name: "to",
+        what: "the last key, excluded; by default after the last of all",
+        kind: "string",
+    },
+    Parameter {
+        name: "prefix",
+        what: "only keys that begin with this; not together with from and to",
+        kind: "string",
+    },
+    Parameter { name: "after", what: "only keys after this one", kind: "string" },
+    Parameter { name: "limit", what: "how many keys, from 1 to 10000; by default 100", kind: "integer" },
+    AT,
+];
+
+const CONDITIONS: &str =
+    "`If-None-Match: *` writes only where the key is absent, `If-Match: *` only where it is there";
+
+/// A route without parameters, which commits nothing.
+const USUAL: Route = Route {
+    operation: Operation::OpenApi,
+    method: "GET",
+    template: "/v1/openapi.json",
+    id: "getOpenApi",
+    summary: "This document",
+    parameters: &[],
+    body: BodyKind::None,
+    status: 200,
+    success: Success::Json("OpenApi"),
+    is_remembered: false,
+    commits: false,
+};
+
+/// Every route.
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        operation: Operation::GetKey,
+        template: "/v1/keyspaces/{keyspace}/keys/{key}",
+        id: "getKey",
+        summary: "The value of a key: its bytes, or with `Accept: application/json` the JSON that it is",
+        parameters: &[AT],
+        success: Success::Bytes,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::PutKey,
+        method: "PUT",
+        template: "/v1/keyspaces/{keyspace}/keys/{key}",
+        id: "putKey",
+        summary: CONDITIONS,
+        body: BodyKind::Bytes,
+        status: 204,
+        success: Success::Empty,
+        is_remembered: true,
+        commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::DeleteKey,
+        method: "DELETE",
+        template: "/v1/keyspaces/{keyspace}/keys/{key}",
+        id: "deleteKey",
+        summary: "Deletes a key, whether or not it is there; `If-Match: *` only where it is",
+        status: 204,
+        success: Success::Empty,
+        is_remembered: true,
+        commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::ScanKeys,
+        template: "/v1/keyspaces/{keyspace}/keys",
+        id: "scanKeys",
+        summary: "A page of keys and values in order; pages that follow `next` are one snapshot",
+        parameters: SCAN,
+        success: Success::JsonOrLines("Page", "Entry"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::ApplyBatch,
+        method: "POST",
+        template: "/v1/keyspaces/{keyspace}/batch",
+        id: "applyBatch",
+        summary: "Steps in their order as one transaction, if all conditions hold; else nothing",
+        body: BodyKind::Json("Batch"),
+        success: Success::Json("Applied"),
+        is_remembered: true,
+        commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::CallProcedure,
+        method: "POST",
+        template: "/v1/keyspaces/{keyspace}/procedures/{procedure}/call",
+        id: "callProcedure",
+        summary: "Calls a procedure of a serializable keyspace at the shards of its keys",
+        body: BodyKind::Json("Call"),
+        success: Success::Json("Answers"),
+        is_remembered: true,
+        commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::GetOutcome,
+        template: "/v1/outcomes/{token}",
+        id: "getOutcome",
+        summary: "What became of a transaction; an answer never changes",
+        success: Success::Json("Outcome"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::ListKeyspaces,
+        template: "/v1/keyspaces",
+        id: "listKeyspaces",
+        summary: "Every keyspace, by name",
+        success: Success::Json("Keyspaces"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::CreateKeyspace,
+        method: "PUT",
+        template: "/v1/keyspaces/{keyspace}",
+        id: "createKeyspace",
+        summary: "Creates a keyspace, and waits until it serves",
+        body: BodyKind::Json("NewKeyspace"),
+        status: 201,
+        success: Success::Json("Keyspace"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::DescribeKeyspace,
+        template: "/v1/keyspaces/{keyspace}",
+        id: "describeKeyspace",
+        summary: "What a keyspace is like",
+        success: Success::Json("Keyspace"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::DropKeyspace,
+        method: "DELETE",
+        template: "/v1/keyspaces/{keyspace}",
+        id: "dropKeyspace",
+        summary: "Drops a keyspace; for a day `quorate keyspace undrop` brings it back",
+        status: 204,
+        success: Success::Empty,
+        ..USUAL
+    },
+    USUAL,
+];
+
+/// A request that has found its route.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) route: &'static Route,
+    /// What stands in the address for the names in braces, in their order.
+    pub(crate) captured: Vec<Vec<u8>>,
+}
+
+/// Finds the route of a request.
+///
+/// # Errors
+/// No address is like this one, it has no such method, or its percent encoding is wrong.
+pub(crate) fn find(method: &str, path: &str) -> Result<Found, Problem> {
+    // An answer to HEAD is that to GET without its body.
+    let method = if method == "HEAD" { "GET" } else { method };
+    let mut allowed = Vec::new();
+    for route in ROUTES {
+        let Some(captured) = captures(route.template, path) else { continue };
+        if route.method != method {
+            allowed.push(route.method);
+            continue;
+        }
+        let decoded = captured.into_iter().map(percent_decode).collect::<Option<Vec<_>>>();
+        let captured = decoded.ok_or_else(|| {
+            Problem::new(Kind::BadRequest, "a `%` in the address is not followed by two hexadecimal digits")
+        })?;
+        return Ok(Found { route, captured });
+    }
+    if allowed.is_empty() {
+        return Err(Problem::new(
+            Kind::NotFound,
+            "there is no such address: /v1/openapi.json tells which there are; a `/` within a key is written %2F",
+        ));
+    }
+    if allowed.contains(&"GET") {
+        allowed.push("HEAD");
+    }
+    Err(Problem::method(allowed.join(", ")))
+}
+
+/// What stands in a path for the names in braces of a template; none if it is not like it.
+fn captures<'a>(template: &str, path: &'a str) -> Option<Vec<&'a str>> {
+    let (mut parts, mut found) = (path.split('/'), Vec::new());
+    for name in template.split('/') {
+        let part = parts.next()?;
+        if name.starts_with('{') {
+            found.push(part);
+        } else if name != part {
+            return None;
+        }
+    }
+    parts.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_found_by_its_own_address() {
+        for route in ROUTES {
+            let path = route.template.replace(['{', '}'], "%41");
+            let found = find(route.method, &path).unwrap();
+            assert_eq!(found.route.operation, route.operation, "{path}");
+            assert!(found.captured.iter().all(|captured| captured.starts_with(b"A")), "{path}");
+            let of_operation = ROUTES.iter().filter(|other| other.operation == route.operation);
+            assert_eq!(of_operation.count(), 1);
+        }
+    }
+
+    #[test]
+    fn methods_that_an_address_lacks_are_told_with_those_that_it_has() {
+        for route in ROUTES {
+            let problem = find("PATCH", route.template).unwrap_err();
+            let allowed = problem.into_answer().headers_of(hyper::header::ALLOW)[0].to_owned();
+            let of_address = ROUTES.iter().filter(|other| other.template == route.template);
+            let mut methods: Vec<&str> = of_address.map(|other| other.method).collect();
+            if methods.contains(&"GET") {
+                methods.push("HEAD");
+            }
+            let mut told: Vec<&str> = allowed.split(", ").collect();
+            methods.sort_unstable();
+            told.sort_unstable();
+            assert_eq!(told, methods, "{}", route.template);
+        }
+    }
+
+    #[test]
+    fn addresses_as_a_table() {
+        for (path, kind) in [
+            ("/", Kind::NotFound),
+            ("/v1", Kind::NotFound),
+            ("/v1/keyspaces/", Kind::MethodNotAllowed),
+            ("/v1/keyspaces/a/keys/b/c", Kind::NotFound),
+            ("/v1/keyspaces/a/keys/%zz", Kind::BadRequest),
+            ("//v1/keyspaces", Kind::NotFound),
+            ("*", Kind::NotFound),
+        ] {
+            let method = if kind == Kind::MethodNotAllowed { "POST" } else { "GET" };
+            assert_eq!(find(method, path).unwrap_err().kind, kind, "{path}");
+        }
+        let found = find("HEAD", "/v1/keyspaces/a/keys/b%2Fc%00+").unwrap();
+        assert_eq!(found.captured, [b"a".to_vec(), b"b/c\0+".to_vec()]);
+    }
+}

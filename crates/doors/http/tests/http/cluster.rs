@@ -1,0 +1,332 @@
+//! The door to a real cluster.
+
+use std::time::Duration;
+
+use quorate_gateway::Limits;
+use serde_json::{Value, json};
+
+use crate::support::{Cluster, open};
+use crate::wire::{Answer, Client};
+
+/// The worked example of procedures: moves an amount from one account to another, and refuses an overdraft.
+const TRANSFER: &[u8] = include_bytes!("../../../../serializable/sandbox/tests/sandbox/transfer.wasm");
+
+const ISOLATIONS: [&str; 4] = ["serializable", "strict", "snapshot", "parallel-snapshot"];
+
+fn patient() -> Limits {
+    Limits { deadline: Duration::from_secs(60), ..Limits::default() }
+}
+
+fn keys(keyspace: &str) -> String {
+    format!("/v1/keyspaces/{keyspace}/keys")
+}
+
+fn assert_committed(answer: &Answer, status: u16) {
+    assert_eq!(answer.status, status, "{answer:?}");
+    assert!(
+        answer.header("quorate-token").is_some() && answer.header("quorate-timestamp").is_some(),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn programs_use_keyspaces_of_a_cluster() {
+    let cluster = Cluster::start(patient());
+    keyspaces_come_and_go(&cluster);
+    for isolation in ISOLATIONS {
+        values_are_bytes(&cluster, isolation);
+        writes_have_conditions(&cluster, isolation);
+        pages_are_one_snapshot(&cluster, isolation);
+        batches_are_transactions(&cluster, isolation);
+        outcomes_are_told(&cluster, isolation);
+        repeats_are_carried_out_once(&cluster, isolation);
+    }
+    procedures_are_called(&cluster);
+    what_is_wrong_is_said(&cluster);
+}
+
+fn keyspaces_come_and_go(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    let json = [("content-type", "application/json")];
+    for isolation in ISOLATIONS {
+        let body =
+            json!({ "isolation": isolation, "shards": if isolation == "parallel-snapshot" { 1 } else { 2 } });
+        let address = format!("/v1/keyspaces/{isolation}");
+        let created = client.ask("PUT", &address, &json, body.to_string().as_bytes());
+        assert_eq!(created.status, 201, "{created:?}");
+        assert_eq!(created.json()["isolation"], isolation);
+        let again = client.ask("PUT", &address, &json, body.to_string().as_bytes());
+        assert_eq!(again.problem(), (409, "exists".to_owned(), "no".to_owned()));
+        assert_eq!(client.get(&address).json(), created.json());
+    }
+    let listed = client.get("/v1/keyspaces").json();
+    let names: Vec<&str> =
+        listed["keyspaces"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["parallel-snapshot", "serializable", "snapshot", "strict"]);
+
+    // A door that knows a keyspace finds the next one of its name.
+    for round in 0..2 {
+        let body = json!({ "isolation": "strict" }).to_string();
+        assert_eq!(client.ask("PUT", "/v1/keyspaces/short", &json, body.as_bytes()).status, 201, "{round}");
+        let key = keys("short") + "/k";
+        assert_eq!(client.get(&key).problem().1, "not-found");
+        assert_committed(&client.ask("PUT", &key, &[], b"lived"), 204);
+        assert_eq!(client.ask("DELETE", "/v1/keyspaces/short", &[], b"").status, 204);
+        let gone = client.get(&key);
+        assert_eq!(gone.problem(), (404, "not-found".to_owned(), "no".to_owned()), "{}", gone.json());
+        assert_eq!(gone.json()["of"], "keyspace");
+    }
+    for (name, body, status) in [
+        ("7up", json!({ "isolation": "strict" }), 422),
+        ("a", json!({ "isolation": "strong" }), 422),
+        ("a", json!({ "isolation": "strict", "shards": 0 }), 422),
+        ("a", json!({ "isolation": "strict", "sites": ["nowhere"] }), 422),
+        ("_system", json!({ "isolation": "strict" }), 403),
+        ("a", json!({ "shards": 1 }), 400),
+    ] {
+        let refused = client.ask("PUT", &format!("/v1/keyspaces/{name}"), &json, body.to_string().as_bytes());
+        assert_eq!(refused.problem().0, status, "{body}: {refused:?}");
+    }
+}
+
+fn values_are_bytes(cluster: &Cluster, keyspace: &str) {
+    let mut client = Client::connect(cluster.door);
+    let key = keys(keyspace) + "/a%2F%00%FF+";
+    let bytes: Vec<u8> = (0..=255).collect();
+    assert_committed(&client.ask("PUT", &key, &[("content-type", "application/octet-stream")], &bytes), 204);
+    let read = client.get(&key);
+    assert_eq!((read.status, read.body.as_slice()), (200, bytes.as_slice()));
+    assert_eq!(read.header("content-type"), Some("application/octet-stream"));
+    let (timestamp, head) =
+        (read.header("quorate-timestamp").unwrap().to_owned(), client.ask("HEAD", &key, &[], b""));
+    assert_eq!((head.status, head.header("content-length")), (200, Some("256")));
+    assert_eq!(client.ask("GET", &key, &[("accept", "application/json")], b"").problem().0, 406);
+
+    let json = [("content-type", "application/json")];
+    assert_eq!(client.ask("PUT", &key, &json, b"{\"a\": }").problem().0, 400);
+    assert_committed(&client.ask("PUT", &key, &json, b"{\"a\": [1]}"), 204);
+    let read = client.ask("GET", &key, &[("accept", "application/json")], b"");
+    assert_eq!((read.header("content-type"), read.json()), (Some("application/json"), json!({ "a": [1] })));
+    let before = client.get(&format!("{key}?at={timestamp}"));
+    assert_eq!(before.body, bytes, "{before:?}");
+    assert_committed(&client.ask("DELETE", &key, &[], b""), 204);
+    let absent = client.get(&key);
+    assert_eq!((absent.problem().1.as_str(), &absent.json()["of"]), ("not-found", &json!("key")));
+    assert_committed(&client.ask("DELETE", &key, &[], b""), 204);
+}
+
+fn writes_have_conditions(cluster: &Cluster, keyspace: &str) {
+    let mut client = Client::connect(cluster.door);
+    let key = keys(keyspace) + "/conditional";
+    for (method, header, status) in [
+        ("PUT", ("if-match", "*"), 412),
+        ("PUT", ("if-none-match", "*"), 204),
+        ("PUT", ("if-none-match", "*"), 412),
+        ("PUT", ("if-match", "*"), 204),
+        ("PUT", ("if-match", "\"tag\""), 400),
+        ("DELETE", ("if-match", "*"), 204),
+        ("DELETE", ("if-match", "*"), 412),
+    ] {
+        let answer = client.ask(method, &key, &[header], b"v".get(..usize::from(method == "PUT")).unwrap());
+        assert_eq!(answer.status, status, "{method} {header:?}: {answer:?}");
+        if status == 412 {
+            assert_eq!(answer.problem(), (412, "condition-unmet".to_owned(), "no".to_owned()));
+        }
+    }
+}
+
+fn pages_are_one_snapshot(cluster: &Cluster, keyspace: &str) {
+    let (mut client, mut other) = (Client::connect(cluster.door), Client::connect(cluster.door));
+    let steps: Vec<Value> = (0..25)
+        .map(|number| json!({ "put": { "key": format!("page/{number:02}"), "value": "old" } }))
+        .collect();
+    let answer = client.post(&format!("/v1/keyspaces/{keyspace}/batch"), &json!({ "steps": steps }));
+    assert_committed(&answer, 200);
+    let mut next = Some(keys(keyspace) + "?prefix=page%2F&limit=10");
+    let (mut found, mut pages) = (Vec::new(), 0);
+    while let Some(address) = next {
+        let page = client.get(&address);
+        assert_eq!(page.status, 200, "{page:?}");
+        let page = page.json();
+        found.extend(page["entries"].as_array().unwrap().iter().cloned());
+        next = page["next"].as_str().map(str::to_owned);
+        pages += 1;
+        // What is written meanwhile is not seen.
+        let key = keys(keyspace) + "/page%2F2" + &pages.to_string();
+        assert_committed(&other.ask("PUT", &key, &[], b"new"), 204);
+    }
+    let expected: Vec<Value> =
+        (0..25).map(|number| json!({ "key": format!("page/{number:02}"), "value": "old" })).collect();
+    assert_eq!((found, pages), (expected, 3), "{keyspace}");
+    let lines = client.ask(
+        "GET",
+        &(keys(keyspace) + "?from=page%2F&after=page%2F22&to=page0"),
+        &[("accept", "application/x-ndjson")],
+        b"",
+    );
+    assert_eq!(
+        String::from_utf8(lines.body).unwrap(),
+        "{\"key\":\"page/23\",\"value\":\"new\"}\n{\"key\":\"page/24\",\"value\":\"old\"}\n"
+    );
+    for query in ["from=b&to=a", "from=a&to=a", "prefix=nothing"] {
+        let nothing = client.get(&format!("{}?{query}", keys(keyspace)));
+        assert_eq!((nothing.status, &nothing.json()["entries"]), (200, &json!([])), "{query}: {nothing:?}");
+    }
+    for query in ["limit=0", "limit=10001", "limit=x", "prefix=a&from=b", "at=soon", "form=a"] {
+        assert_eq!(client.get(&format!("{}?{query}", keys(keyspace))).problem().0, 400, "{query}");
+    }
+}
+
+fn batches_are_transactions(cluster: &Cluster, keyspace: &str) {
+    let mut client = Client::connect(cluster.door);
+    let address = format!("/v1/keyspaces/{keyspace}/batch");
+    let order = json!({
+        "conditions": [{ "expect_absent": { "key": "order" } }],
+        "steps": [
+            { "put": { "key": "order", "value": { "base64": "/w==" } } }, { "increment": { "key": "count", "by": 7 } },
+            { "append": { "key": "log", "value": "abc" } }, { "read": { "key": "order" } }, { "delete": { "key": "gone" } },
+            { "scan": { "prefix": "cou", "limit": 10 } },
+        ],
+    });
+    let done = client.post(&address, &order);
+    assert_committed(&done, 200);
+    let expected = json!([
+        { "done": true }, { "number": 7 }, { "length": 3 }, { "value": { "base64": "/w==" } }, { "done": true },
+        { "entries": [{ "key": "count", "value": "7" }], "next": null },
+    ]);
+    assert_eq!(done.json()["answers"], expected);
+    assert_eq!(done.json()["token"], done.header("quorate-token").unwrap());
+    let unmet = client.post(&address, &order);
+    assert_eq!(unmet.problem(), (412, "condition-unmet".to_owned(), "no".to_owned()));
+    assert_eq!(
+        (&unmet.json()["condition"], &unmet.json()["found"]),
+        (&json!(0), &json!({ "base64": "/w==" }))
+    );
+    let wrong = client.post(
+        &address,
+        &json!({ "steps": [{ "read": { "key": "log" } }, { "increment": { "key": "log", "by": 1 } }] }),
+    );
+    assert_eq!((wrong.problem().0, &wrong.json()["step"]), (422, &json!(1)));
+    assert_eq!(client.post(&address, &json!({ "steps": [{ "read": { "key": "" } }] })).problem().0, 422);
+    let long = "k".repeat(5_000);
+    assert_eq!(
+        client.post(&address, &json!({ "steps": [{ "read": { "key": long } }] })).problem().1,
+        "too-large"
+    );
+    assert_eq!(client.post(&address, &json!({ "stops": [] })).problem().1, "bad-request");
+}
+
+fn outcomes_are_told(cluster: &Cluster, keyspace: &str) {
+    let mut client = Client::connect(cluster.door);
+    let written = client.ask("PUT", &(keys(keyspace) + "/told"), &[], b"v");
+    let (token, timestamp) =
+        (written.header("quorate-token").unwrap(), written.header("quorate-timestamp").unwrap());
+    let outcome = client.get(&format!("/v1/outcomes/{token}"));
+    let expected = json!({ "token": token, "outcome": "committed", "timestamp": timestamp });
+    assert_eq!((outcome.status, outcome.json()), (200, expected), "{keyspace}");
+    assert_eq!(client.get("/v1/outcomes/nonsense").problem().0, 400);
+    assert_eq!(
+        client.get("/v1/outcomes/a.1.0.1.1").problem(),
+        (410, "too-old".to_owned(), "unknown".to_owned())
+    );
+}
+
+fn repeats_are_carried_out_once(cluster: &Cluster, keyspace: &str) {
+    let address = format!("/v1/keyspaces/{keyspace}/batch");
+    let body = json!({ "steps": [{ "increment": { "key": "sold", "by": 1 } }] }).to_string();
+    let name = format!("sale-{keyspace}");
+    let headers = [("content-type", "application/json"), ("idempotency-key", name.as_str())];
+    // The connection breaks as soon as the request has left.
+    let mut broken = Client::connect(cluster.door);
+    let head = format!(
+        "POST {address} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: {name}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    broken.send(head.as_bytes());
+    drop(broken);
+    let mut client = Client::connect(cluster.door);
+    let first = loop {
+        let answer = client.ask("POST", &address, &headers, body.as_bytes());
+        match answer.status {
+            409 => assert_eq!(answer.problem().2, "unknown"),
+            _ => break answer,
+        }
+    };
+    assert_committed(&first, 200);
+    assert_eq!(first.json()["answers"], json!([{ "number": 1 }]));
+    let again = client.ask("POST", &address, &headers, body.as_bytes());
+    assert_eq!((again.json(), again.header("quorate-repeated")), (first.json(), Some("true")));
+    let other = json!({ "steps": [{ "increment": { "key": "sold", "by": 2 } }] }).to_string();
+    assert_eq!(client.ask("POST", &address, &headers, other.as_bytes()).problem().1, "refused");
+    let long = "k".repeat(300);
+    let wrong = [("content-type", "application/json"), ("idempotency-key", long.as_str())];
+    assert_eq!(client.ask("POST", &address, &wrong, body.as_bytes()).problem().0, 400);
+}
+
+fn procedures_are_called(cluster: &Cluster) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let db = quorate::connect(cluster.addresses.as_slice()).await.unwrap();
+        let keyspace = db.keyspace("serializable").await.unwrap().with_deadline(Duration::from_secs(60));
+        keyspace.deploy("transfer", None, TRANSFER).await.unwrap();
+        for (name, amount) in [("ada", 100u64), ("bob", 5)] {
+            keyspace.put(name, amount.to_le_bytes()).await.unwrap();
+        }
+        db.close().await;
+    });
+    let mut client = Client::connect(cluster.door);
+    let address = "/v1/keyspaces/serializable/procedures/transfer/call";
+    let transfer = |amount: u8| json!({ "arguments": format!("\u{3}ada\u{3}bob{}\0\0\0\0\0\0\0", char::from(amount)), "keys": ["ada", "bob"] });
+    let done = client.post(address, &transfer(30));
+    assert_committed(&done, 200);
+    assert!(!done.json()["answers"].as_array().unwrap().is_empty());
+    let held = client.get(&(keys("serializable") + "/bob"));
+    assert_eq!(held.body, 35u64.to_le_bytes());
+    let overdraft = client.post(address, &transfer(71));
+    assert_eq!(overdraft.problem(), (422, "refused".to_owned(), "no".to_owned()));
+    assert!(
+        overdraft.json()["reason"].is_string() || overdraft.json()["reason"].is_object(),
+        "{overdraft:?}"
+    );
+    let missing = client.post("/v1/keyspaces/serializable/procedures/none/call", &json!({ "at": ["a"] }));
+    assert_eq!(missing.problem().1, "not-found");
+    let elsewhere = client.post("/v1/keyspaces/strict/procedures/transfer/call", &transfer(1));
+    assert_eq!(elsewhere.problem().0, 422);
+}
+
+fn what_is_wrong_is_said(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    let missing = client.ask("PUT", &(keys("missing") + "/k"), &[], b"v");
+    assert_eq!((missing.problem().1.as_str(), &missing.json()["of"]), ("not-found", &json!("keyspace")));
+    let empty = client.ask("PUT", &(keys("strict") + "/"), &[], b"v");
+    assert_eq!(empty.problem().0, 422, "a key is not empty");
+    let key = keys("strict") + "/k";
+    assert_eq!(client.ask("PUT", &key, &[("quorate-deadline-ms", "0")], b"v").problem().0, 400);
+    assert_committed(&client.ask("PUT", &key, &[("quorate-deadline-ms", "60000")], b"v"), 204);
+}
+
+/// Nodes that are gone make a request end by its deadline, and say what is known.
+#[test]
+fn requests_end_by_their_deadline_when_nodes_are_gone() {
+    let mut cluster = Cluster::start(patient());
+    let mut client = Client::connect(cluster.door);
+    let json = [("content-type", "application/json")];
+    let body = json!({ "isolation": "strict" }).to_string();
+    assert_eq!(client.ask("PUT", "/v1/keyspaces/strict", &json, body.as_bytes()).status, 201);
+    let key = keys("strict") + "/k";
+    assert_committed(&client.ask("PUT", &key, &[], b"v"), 204);
+    for server in cluster.servers.drain(1..) {
+        server.shutdown().unwrap();
+    }
+    let began = std::time::Instant::now();
+    let (status, _, committed) = client.ask("PUT", &key, &[("quorate-deadline-ms", "1500")], b"w").problem();
+    assert!(
+        matches!((status, committed.as_str()), (503, "no") | (504, "unknown") | (409, "no")),
+        "{status} {committed}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    drop(cluster);
+    let (_gateway, nowhere) = open(vec!["127.0.0.1:1".to_owned()], patient());
+    let mut client = Client::connect(nowhere);
+    assert_eq!(client.get("/v1/keyspaces").problem(), (503, "unavailable".to_owned(), "no".to_owned()));
+}
