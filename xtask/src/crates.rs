@@ -123,7 +123,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 41] = [
+pub(crate) const CRATES: [Crate; 42] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",

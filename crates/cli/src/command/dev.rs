@@ -26,6 +26,7 @@ Examples:
   quorate dev --dir ./data                 keeps its data there, and goes on with it at the next start
   quorate dev --wan tapir                  with the delays between the US, Europe and Asia
   quorate dev --sites 5 --listen 127.0.0.1:9000 --http 127.0.0.1:9100
+  quorate dev --http 127.0.0.1:7480        curl http://127.0.0.1:7480/v1/keyspaces
   quorate dev --redis                      any Redis client at 127.0.0.1:6379; SELECT 0 is the keyspace redis
 
 Ctrl-C stops it in good order.")]
@@ -42,7 +43,8 @@ pub(crate) struct DevArguments {
     /// Where the first node listens; the others take the ports after it.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
     listen: SocketAddr,
-    /// Where the first node serves /metrics, /health and /status; the others take the ports after it.
+    /// Where HTTP and JSON are served at /v1, and /metrics, /health and /status of the first node; the other nodes take the ports after it for
+    /// these, and the first one the port after theirs.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
     /// Where clients of Redis are served, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
@@ -74,7 +76,7 @@ impl DevArguments {
             nodes: memory.sites.iter().cloned().zip(ports(self.listen, memory.sites.len())?).collect(),
             listen: Vec::new(),
             http: match self.http {
-                Some(first) => ports(first, memory.sites.len())?,
+                Some(first) => pages(first, memory.sites.len())?,
                 None => Vec::new(),
             },
             sites: memory.sites,
@@ -86,7 +88,7 @@ impl DevArguments {
         };
         let threads = Threads::start(&layout)?;
         let gateway = self.open_doors(&layout, matrix)?;
-        println!("{}", welcome(&layout, self.redis));
+        println!("{}", welcome(&layout, self.http, self.redis));
         block_on(async {
             tokio::select! {
                 signal = stop_signal() => signal,
@@ -104,20 +106,29 @@ impl DevArguments {
 impl DevArguments {
     /// Opens the doors that were asked for, and creates the keyspaces behind them.
     fn open_doors(&self, layout: &Layout, delays: Option<Matrix>) -> Result<Option<Gateway>, Failure> {
-        let Some(redis) = self.redis else { return Ok(None) };
+        if self.redis.is_none() && self.http.is_none() {
+            return Ok(None);
+        }
         let addresses: Vec<String> = layout.nodes.iter().map(|(_, address)| address.clone()).collect();
         let client = quorate::Options {
             site: layout.nodes.first().map(|(site, _)| site.clone()),
             delays,
             ..quorate::Options::default()
         };
-        let creating = client.clone();
-        block_on(async {
-            create_redis(&addresses, creating).await?;
-            Ok(Verdict::Good)
-        })?;
-        let told = Doors { redis: Some(redis.to_string()), ..Doors::default() };
-        doors::open(&told, addresses, client)
+        if self.redis.is_some() {
+            let creating = client.clone();
+            block_on(async {
+                create_redis(&addresses, creating).await?;
+                Ok(Verdict::Good)
+            })?;
+        }
+        let told = Doors {
+            redis: self.redis.map(|address| address.to_string()),
+            http: self.http.map(|address| address.to_string()),
+            ..Doors::default()
+        };
+        let pages = layout.http.first().and_then(|address| address.parse().ok());
+        doors::open(&told, addresses, client, pages)
     }
 }
 
@@ -157,12 +168,19 @@ fn ports(first: SocketAddr, count: usize) -> Result<Vec<String>, Failure> {
         .collect();
     match ports.len() < count {
         true => Err(Failure::usage(format!(
-            "{count} nodes take the port of {first} and those after it, and there are {} up to {}: choose a lower one",
+            "{count} ports are taken, that of {first} and those after it, and there are {} up to {}: choose a lower one",
             ports.len(),
             u16::MAX
         ))),
         false => Ok(ports),
     }
+}
+
+/// Where nodes serve their pages if the door for HTTP has the first port: the others after it in their order, and the first node after them.
+fn pages(first: SocketAddr, nodes: usize) -> Result<Vec<String>, Failure> {
+    let mut pages = ports(first, nodes + 1)?.split_off(1);
+    pages.rotate_right(1);
+    Ok(pages)
 }
 
 /// Reads what the cluster in this directory is, or decides it.
@@ -208,21 +226,25 @@ fn names(count: usize, matrix: Option<&Matrix>) -> Result<Vec<String>, Failure> 
 }
 
 /// What to do next, for people.
-fn welcome(layout: &Layout, redis: Option<SocketAddr>) -> String {
+fn welcome(layout: &Layout, http: Option<SocketAddr>, redis: Option<SocketAddr>) -> String {
     let mut table = Table::new(&[("site", Align::Left), ("address", Align::Left), ("http", Align::Left)]);
     for (number, (site, address)) in layout.nodes.iter().enumerate() {
-        let http = layout.http.get(number).map_or_else(String::new, |http| format!("http://{http}/status"));
-        table.row([site.clone(), address.clone(), http]);
+        let page = match (number, http) {
+            (0, Some(door)) => format!("http://{door}/status"),
+            _ => layout.http.get(number).map_or_else(String::new, |page| format!("http://{page}/status")),
+        };
+        table.row([site.clone(), address.clone(), page]);
     }
     let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
     let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };
     let redis = redis.map(|address| format!("\n  Redis: {}", doors::redis_line(address))).unwrap_or_default();
+    let curl = http.map(|door| format!("\n  HTTP: curl http://{door}/v1/keyspaces")).unwrap_or_default();
     let emulated = layout.wan.as_ref().map(|wan| format!(", delays as in {wan}")).unwrap_or_default();
     format!(
         "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \
          quorate keyspace create accounts --isolation strict{connect}\n  \
          quorate shell{connect} -e 'put alice 100; get alice'\n\n  \
-         Rust: quorate::connect(\"{first}\").await?{redis}\n\nCtrl-C stops it. Its log is {}.",
+         Rust: quorate::connect(\"{first}\").await?{redis}{curl}\n\nCtrl-C stops it. Its log is {}.",
         layout.sites.len(),
         layout.directory.display(),
         layout.directory.join(LOG).display()
@@ -258,5 +280,7 @@ mod tests {
         assert_eq!(ports(first(65534), 2).unwrap(), ["127.0.0.1:65534", "127.0.0.1:65535"]);
         let beyond = ports(first(65534), 3);
         assert!(matches!(&beyond, Err(Failure::Usage(told)) if told.contains("there are 2")), "{beyond:?}");
+        assert_eq!(pages(first(9100), 3).unwrap(), ["127.0.0.1:9103", "127.0.0.1:9101", "127.0.0.1:9102"]);
+        assert!(matches!(pages(first(65533), 3), Err(Failure::Usage(_))), "the door has a port, too");
     }
 }

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use quorate_gateway::{Door, Gateway, Limits, Options};
+use quorate_http::Http;
 use quorate_redis::Redis;
 use quorate_server::Doors;
 
@@ -12,26 +13,32 @@ use crate::exit::Failure;
 /// Where clients of Redis are served unless told otherwise.
 pub(crate) const REDIS_ADDRESS: &str = "127.0.0.1:6379";
 
-/// Opens the doors that are to be open, of a cluster whose nodes are found at these addresses; none if all are closed.
+/// Opens the doors that are to be open, of a cluster whose nodes are found at these addresses; none if all are closed. `pages` is where the
+/// node itself serves HTTP, if its pages are to be had at the door for HTTP, too.
 pub(crate) fn open(
     doors: &Doors,
     addresses: Vec<String>,
     client: quorate::Options,
+    pages: Option<SocketAddr>,
 ) -> Result<Option<Gateway>, Failure> {
-    let Some(redis) = &doors.redis else { return Ok(None) };
-    let listener = TcpListener::bind(redis).map_err(|error| {
-        let advice = "choose another address, or stop what uses it";
-        Failure::failed(format!("the door for Redis cannot listen on {redis}: {error}; {advice}"))
-    })?;
-    let address = listener.local_addr().map_err(Failure::failed)?;
-    if !address.ip().is_loopback() {
-        eprintln!(
-            "warning: any client that reaches {address} may read and write: there is no authentication yet"
-        );
+    let mut open = Vec::new();
+    if let Some(redis) = &doors.redis {
+        let databases =
+            doors.redis_databases.iter().map(|name| Some(name.clone()).filter(|name| !name.is_empty()));
+        let door: Arc<dyn Door> = Arc::new(Redis::new(databases.collect()));
+        open.push((listen("Redis", redis)?, door));
     }
-    let databases =
-        doors.redis_databases.iter().map(|name| Some(name.clone()).filter(|name| !name.is_empty()));
-    let door: Arc<dyn Door> = Arc::new(Redis::new(databases.collect()));
+    if let Some(http) = &doors.http {
+        let door = Http::new();
+        let door: Arc<dyn Door> = Arc::new(match pages {
+            Some(pages) => door.with_pages(pages),
+            None => door,
+        });
+        open.push((listen("HTTP", http)?, door));
+    }
+    if open.is_empty() {
+        return Ok(None);
+    }
     let limits = Limits {
         connections_max: doors.connections_max,
         connection_bytes_max: doors.connection_bytes_max,
@@ -40,7 +47,22 @@ pub(crate) fn open(
         stall_timeout: doors.stall_timeout,
     };
     let options = Options { client, threads: doors.threads, limits, ..Options::new(addresses) };
-    Gateway::start(options, vec![(listener, door)]).map(Some).map_err(Failure::failed)
+    Gateway::start(options, open).map(Some).map_err(Failure::failed)
+}
+
+/// The listener of a door.
+fn listen(language: &str, address: &str) -> Result<TcpListener, Failure> {
+    let listener = TcpListener::bind(address).map_err(|error| {
+        let advice = "choose another address, or stop what uses it";
+        Failure::failed(format!("the door for {language} cannot listen on {address}: {error}; {advice}"))
+    })?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
+    if !address.ip().is_loopback() {
+        eprintln!(
+            "warning: any client that reaches {address} may read and write: there is no authentication yet"
+        );
+    }
+    Ok(listener)
 }
 
 /// The line to paste for clients of Redis.

@@ -86,7 +86,7 @@ impl ServerArguments {
             let server = Server::start(config, initialise).map_err(Failure::failed)?;
             let others = others.into_iter().map(|node| node.address).filter(|address| !address.is_empty());
             let addresses = std::iter::once(server.address().to_string()).chain(others).collect();
-            let gateway = doors::open(&told, addresses, client)?;
+            let gateway = doors::open(&told, addresses, client, None)?;
             let input_ended = input_end(self.stop_with_input);
             tokio::select! {
                 () = stop => {}

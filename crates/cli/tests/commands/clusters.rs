@@ -1,6 +1,6 @@
 //! Whole clusters: demo, dev with a shell, bench with server processes.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -89,6 +89,55 @@ fn redis_clients_find_their_keys_again_after_a_restart() {
     assert_eq!(dev.stop(), Some(0));
     let dev = Dev::start_with(directory.path(), &["--redis", &door]);
     assert_eq!(redis(&door, "GET k\r\nINCR n\r\n", 3), ["$1", "v", ":2"]);
+    assert_eq!(dev.stop(), Some(0));
+}
+
+/// Asks over HTTP, and gives the whole answer.
+fn http(address: &str, method: &str, path: &str, content_type: &str, body: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < deadline, "the door does not open: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_development_cluster_has_a_door_for_http_and_the_pages_of_its_first_node() {
+    let directory = tempfile::tempdir().unwrap();
+    // The nodes take the three ports after that of the door.
+    let door = loop {
+        let door = free_addresses(1).unwrap().swap_remove(0);
+        let (host, port) = door.rsplit_once(':').unwrap();
+        let port: u16 = port.parse().unwrap();
+        let is_free = |more: u16| std::net::TcpListener::bind((host, port.saturating_add(more))).is_ok();
+        if (1..=3).all(is_free) {
+            break door;
+        }
+    };
+    let dev = Dev::start_with(directory.path(), &["--http", &door]);
+    let json = "application/json";
+    let created = http(&door, "PUT", "/v1/keyspaces/accounts", json, "{\"isolation\": \"strict\"}");
+    assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
+    assert!(
+        http(&door, "PUT", "/v1/keyspaces/accounts/keys/alice", "text/plain", "100")
+            .starts_with("HTTP/1.1 204 ")
+    );
+    assert_eq!(dev.shell("get alice").out, "100\n");
+    assert!(http(&door, "GET", "/v1/keyspaces/accounts/keys/alice", json, "").ends_with("\r\n\r\n100"));
+    let status = http(&door, "GET", "/status", json, "");
+    assert!(status.starts_with("HTTP/1.1 200 ") && status.contains("\"site1\""), "{status}");
     assert_eq!(dev.stop(), Some(0));
 }
 

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
-use quorate::{Applied, Batch, Key, Keyspace, Page, Timestamp, Value};
+use quorate::{Applied, Batch, Isolation, Key, Keyspace, Page, Timestamp, Value};
 use quorate_gateway::Session;
 use serde::Serialize;
 
@@ -122,20 +122,24 @@ pub(crate) async fn scan(session: &Session, request: &Request) -> Result<Answer,
     let limit = limit(request)?;
     let (from, to) = range(request)?;
     let read = async |keyspace: Keyspace| match at {
-        Some(timestamp) => Ok((keyspace.scan_at(timestamp, &from, &to, limit).await?, timestamp)),
+        Some(timestamp) => {
+            let page = keyspace.scan_at(timestamp, &from, &to, limit).await?;
+            Ok((page, timestamp, Some(timestamp)))
+        }
         None => {
             let snapshot = keyspace.scan_with_snapshot(&from, &to, limit).await?;
-            Ok((snapshot.page, snapshot.timestamp))
+            let goes_on_at = keeps_the_past(&keyspace).then_some(snapshot.timestamp);
+            Ok((snapshot.page, snapshot.timestamp, goes_on_at))
         }
     };
     let is_empty = !to.is_empty() && from >= to;
-    let (page, timestamp) = match at {
+    let (page, timestamp, goes_on_at) = match at {
         // Nothing lies there, and a transaction that reads nothing has no timestamp.
-        Some(timestamp) if is_empty => (Page::default(), timestamp),
+        Some(timestamp) if is_empty => (Page::default(), timestamp, None),
         _ => in_keyspace(session, request, Access::Read, read).await?,
     };
     let path = request.address.split('?').next().unwrap_or_default();
-    let next = page.next.as_ref().map(|next| next_address(path, next, &to, limit, timestamp));
+    let next = page.next.as_ref().map(|next| next_address(path, next, &to, limit, goes_on_at));
     let entries = Entry::all(&page);
     if request.accepts(LINES) {
         let mut lines = Vec::new();
@@ -185,9 +189,16 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
 }
 
 /// The address of the page from a key on, of the same snapshot.
-fn next_address(path: &str, next: &[u8], to: &[u8], limit: u32, timestamp: Timestamp) -> String {
+fn next_address(path: &str, next: &[u8], to: &[u8], limit: u32, at: Option<Timestamp>) -> String {
     let to = if to.is_empty() { String::new() } else { format!("&to={}", percent_encode(to)) };
-    format!("{path}?from={}{to}&limit={limit}&at={timestamp}", percent_encode(next))
+    let at = at.map(|at| format!("&at={at}")).unwrap_or_default();
+    format!("{path}?from={}{to}&limit={limit}{at}", percent_encode(next))
+}
+
+/// True if pages that follow each other can be read at one timestamp: elsewhere a keyspace has what there is now.
+fn keeps_the_past(keyspace: &Keyspace) -> bool {
+    let definition = keyspace.definition();
+    definition.isolation == Isolation::Strict && definition.comparison.is_none()
 }
 
 #[cfg(test)]
@@ -211,7 +222,7 @@ mod tests {
     #[test]
     fn the_next_page_is_an_address() {
         let at = Timestamp { micros: 7, client: quorate::ClientId(0xab) };
-        let next = next_address("/v1/keyspaces/a/keys", b"k/\xff", b"z", 2, at);
+        let next = next_address("/v1/keyspaces/a/keys", b"k/\xff", b"z", 2, Some(at));
         assert_eq!(next, "/v1/keyspaces/a/keys?from=k%2F%FF&to=z&limit=2&at=7@ab");
     }
 }

@@ -9,6 +9,8 @@ pub struct Doors {
     pub redis: Option<String>,
     /// The keyspace that each number of `SELECT` chooses, from zero; an empty name stands for none.
     pub redis_databases: Vec<String>,
+    /// Where HTTP and JSON are served, as `host:port`; none if nowhere. There is no authentication yet: any client that reaches it may do everything.
+    pub http: Option<String>,
     /// How many threads serve the doors, beside those of the node.
     pub threads: usize,
     /// Connections that are open at a time, over all doors.
@@ -28,6 +30,7 @@ impl Default for Doors {
         Doors {
             redis: None,
             redis_databases: vec!["redis".to_owned()],
+            http: None,
             threads: 1,
             connections_max: 10_000,
             connection_bytes_max: 64 * 1024 * 1024,

@@ -102,15 +102,15 @@ struct FileWan {
 /// What is turned off by a zero.
 const MAY_BE_ZERO: [&str; 3] = ["free_bytes_low", "scrub_bytes_per_second", "move_window_ms"];
 
-/// Declares a section once: the fields of the file, and how each one overrides a default. Another section may stand within it.
+/// Declares a section once: the fields of the file, and how each one overrides a default. Other sections may stand within it.
 macro_rules! section {
     ($name:ident of $options:ident { $($field:ident: $type:ty => $($option:ident).+ = $convert:expr;)* }
-        $(beside { $beside:ident: $section:ty })?) => {
+        $(beside { $($beside:ident: $section:ty),* })?) => {
         #[derive(Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct $name {
             $($field: Option<Spanned<$type>>,)*
-            $(#[serde(default)] $beside: $section,)?
+            $($(#[serde(default)] $beside: $section,)*)?
         }
 
         impl $name {
@@ -156,13 +156,19 @@ section! { FileDoors of Doors {
     bytes_max: usize => bytes_max = usize::from;
     deadline_ms: u64 => deadline = Duration::from_millis;
     stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
-} beside { redis: FileRedis } }
+} beside { redis: FileRedis, http: FileHttp } }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileRedis {
     listen: Option<Spanned<String>>,
     databases: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileHttp {
+    listen: Option<Spanned<String>>,
 }
 
 section! { FileContainers of ContainerOptions {
@@ -220,7 +226,8 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
             return Err(mistake(text, join.span(), advice));
         }
     };
-    for address in [&file.listen, &file.http, &file.doors.redis.listen].into_iter().flatten() {
+    let of_doors = [&file.doors.redis.listen, &file.doors.http.listen];
+    for address in [&file.listen, &file.http].into_iter().chain(of_doors).flatten() {
         validate_address(text, address)?;
     }
     if let Some(interval) = &file.limits.catalogue_interval_ms
@@ -250,9 +257,11 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
 
 fn doors(text: &str, mut doors: FileDoors) -> Result<Doors, ConfigError> {
     let FileRedis { listen, databases } = std::mem::take(&mut doors.redis);
+    let http = std::mem::take(&mut doors.http).listen;
     let told = doors.apply(text)?;
     Ok(Doors {
         redis: listen.map(Spanned::into_inner),
+        http: http.map(Spanned::into_inner),
         redis_databases: databases.unwrap_or_else(|| told.redis_databases.clone()),
         ..told
     })
