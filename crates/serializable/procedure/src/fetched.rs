@@ -100,6 +100,15 @@ impl Fetched {
         }
     }
 
+    fn found_all(&mut self, found: Found) {
+        for (key, value) in found.keys {
+            self.found(key, value);
+        }
+        for (from, to, pairs) in found.ranges {
+            self.found_range(from, to, pairs);
+        }
+    }
+
     /// Notes a range, and makes one of all that touch it.
     fn cover(&mut self, mut from: Vec<u8>, mut to: Vec<u8>) {
         if let Some((before, end)) = self.ranges.range(..=from.clone()).next_back()
@@ -157,9 +166,17 @@ pub enum Called {
     Stopped(Stop),
 }
 
+/// What was written; none deletes.
+type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
 /// Calls a procedure over what was fetched.
 pub fn call(procedure: &dyn Procedure, arguments: &[u8], fetched: &Fetched) -> Called {
-    let mut view = View { fetched, writes: BTreeMap::new(), misses: Needs::default() };
+    call_behind(procedure, arguments, fetched, &Writes::new())
+}
+
+/// Calls a procedure over what was fetched, and over what calls before it have written.
+fn call_behind(procedure: &dyn Procedure, arguments: &[u8], fetched: &Fetched, before: &Writes) -> Called {
+    let mut view = View { fetched, before, writes: Writes::new(), misses: Needs::default() };
     let result = procedure.call(&mut view, arguments);
     if !view.misses.is_empty() {
         return Called::Misses(view.misses);
@@ -169,6 +186,71 @@ pub fn call(procedure: &dyn Procedure, arguments: &[u8], fetched: &Fetched) -> C
         Ok(Answer::Refused(reason)) => Called::Refused(reason),
         Err(stop) => Called::Stopped(stop),
     }
+}
+
+/// A transaction of several procedures, each called once those before it are done: it sees what they have written, and reads only what none of them has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sequence {
+    fetched: Fetched,
+    writes: Writes,
+    bytes: usize,
+}
+
+impl Sequence {
+    /// A transaction whose calls are told this timestamp, as by [`Attempt::at`].
+    pub fn at(timestamp: u64) -> Self {
+        let fetched = Fetched { timestamp: Some(timestamp), ..Fetched::default() };
+        Sequence { fetched, writes: Writes::new(), bytes: 0 }
+    }
+
+    /// What to fetch next for a call, or what has come of it. What it writes is kept for the calls behind it, so the answer alone is told.
+    pub fn next(&mut self, procedure: &dyn Procedure, arguments: &[u8]) -> Called {
+        match call_behind(procedure, arguments, &self.fetched, &self.writes) {
+            Called::Done { answer, writes } => {
+                let size = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+                for (key, value) in writes {
+                    self.bytes += key.len() + size(&value);
+                    if let Some((before, replaced)) = self.writes.remove_entry(&key) {
+                        self.bytes -= before.len() + size(&replaced);
+                    }
+                    self.writes.insert(key, value);
+                }
+                Called::Done { answer, writes: Vec::new() }
+            }
+            other => other,
+        }
+    }
+
+    /// What was missing.
+    ///
+    /// # Panics
+    /// If a range holds a key that lies outside of it.
+    pub fn found(&mut self, found: Found) {
+        let of_pair = |(key, value): &Pair| key.len() + value.len();
+        let of_keys = found.keys.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
+        let of_ranges = found.ranges.iter().flat_map(|(_, _, pairs)| pairs.iter().map(of_pair));
+        self.bytes += of_keys.sum::<usize>() + of_ranges.sum::<usize>();
+        self.fetched.found_all(found);
+    }
+
+    /// How many bytes have been read and written so far, keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The keys that all calls have written, ascending, with their values; none deletes.
+    pub fn into_writes(self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        self.writes.into_iter().collect()
+    }
+}
+
+/// What has been read because it was missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Single keys with their values; none if one is absent.
+    pub keys: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Ranges: the first key, the first one behind it, and all that are there.
+    pub ranges: Vec<(Vec<u8>, Vec<u8>, Vec<Pair>)>,
 }
 
 /// A transaction that is one procedure: says what to fetch next, is told, and comes to an end.
@@ -194,6 +276,14 @@ impl Attempt {
             }
         }
         call(procedure, arguments, &self.fetched)
+    }
+
+    /// What was missing.
+    ///
+    /// # Panics
+    /// If a range holds a key that lies outside of it.
+    pub fn found_all(&mut self, found: Found) {
+        self.fetched.found_all(found);
     }
 
     /// A key holds this; none if it is absent.
@@ -226,28 +316,40 @@ pub fn over(
             ended => return Ok((ended, fetches)),
         };
         fetches += 1;
-        for key in needs.keys {
-            let value = store.get(&key)?;
-            attempt.found(key, value);
-        }
-        for NeededRange { from, to, limit, direction } in needs.ranges {
-            let found = store.scan(&from, &to, limit, direction)?;
-            let last = found.last().filter(|_| found.len() == limit).map(|(last, _)| last.clone());
-            let (from, to) = match (last, direction) {
-                (None, _) => (from, to),
-                // The first key behind it.
-                (Some(last), Direction::Ascending) => (from, [last.as_slice(), &[0]].concat()),
-                (Some(last), Direction::Descending) => (last, to),
-            };
-            attempt.found_range(from, to, found);
-        }
+        attempt.found_all(read(store, needs)?);
     }
+}
+
+/// Reads what is missing from a store that has everything.
+///
+/// # Errors
+/// The store stops it.
+pub fn read(store: &mut dyn Store, needs: Needs) -> Result<Found, Stop> {
+    let mut all = Found::default();
+    for key in needs.keys {
+        let value = store.get(&key)?;
+        all.keys.push((key, value));
+    }
+    for NeededRange { from, to, limit, direction } in needs.ranges {
+        let found = store.scan(&from, &to, limit, direction)?;
+        let last = found.last().filter(|_| found.len() == limit).map(|(last, _)| last.clone());
+        let (from, to) = match (last, direction) {
+            (None, _) => (from, to),
+            // The first key behind it.
+            (Some(last), Direction::Ascending) => (from, [last.as_slice(), &[0]].concat()),
+            (Some(last), Direction::Descending) => (last, to),
+        };
+        all.ranges.push((from, to, found));
+    }
+    Ok(all)
 }
 
 /// What was fetched, with what the call has written.
 struct View<'a> {
     fetched: &'a Fetched,
-    writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// What calls of the same transaction have written before.
+    before: &'a Writes,
+    writes: Writes,
     misses: Needs,
 }
 
@@ -256,7 +358,7 @@ const MISSED: Stop = Stop::Locked;
 
 impl Store for View<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        if let Some(written) = self.writes.get(key) {
+        if let Some(written) = self.writes.get(key).or_else(|| self.before.get(key)) {
             return Ok(written.clone());
         }
         match self.fetched.known(key) {
@@ -320,6 +422,7 @@ impl View<'_> {
         let bounds = (Bound::Included(from), Bound::Excluded(to));
         let mut keys: BTreeMap<&Vec<u8>, &Option<Vec<u8>>> =
             self.fetched.keys.range::<[u8], _>(bounds).collect();
+        keys.extend(self.before.range::<[u8], _>(bounds));
         keys.extend(self.writes.range::<[u8], _>(bounds));
         let pair = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| Some((key.clone(), value.clone()?));
         let there = keys.into_iter().filter_map(pair);

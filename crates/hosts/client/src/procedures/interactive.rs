@@ -6,7 +6,7 @@
 //!                  └── fetch that ◄────┘ missed something: see `quorate_procedure::fetched`
 //! ```
 
-use quorate_procedure::fetched::{Attempt, Called, NeededRange};
+use quorate_procedure::fetched::{Attempt, Called, Found, NeededRange};
 use quorate_procedure::{Direction, Needs, Procedure, Stop};
 
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ impl Keyspace {
                 match attempt.next(procedure, arguments) {
                     Called::Misses(needs) => {
                         fetches += 1;
-                        fetch(&txn, needs, &mut attempt).await?;
+                        attempt.found_all(txn.fetch(needs).await?);
                     }
                     Called::Done { answer, writes } => {
                         for (key, value) in writes {
@@ -86,31 +86,35 @@ struct Failed {
     stop: Stop,
 }
 
-/// Reads what is missing.
-async fn fetch(txn: &Transaction, needs: Needs, attempt: &mut Attempt) -> Result<()> {
-    let values = txn.get_many(&needs.keys).await?;
-    for (key, value) in needs.keys.into_iter().zip(values) {
-        attempt.found(key, value.map(|value| value.to_vec()));
-    }
-    for range in needs.ranges {
-        fetch_range(txn, range, attempt).await?;
-    }
-    Ok(())
-}
-
-/// Reads a range, or as much of it as is enough. Scans begin at the least key, so what needs the greatest reads all.
-async fn fetch_range(txn: &Transaction, range: NeededRange, attempt: &mut Attempt) -> Result<()> {
-    let NeededRange { mut from, to, limit, direction } = range;
-    let mut enough = if direction == Direction::Ascending { limit } else { usize::MAX };
-    loop {
-        let page = txn.scan(&from, &to, enough.min(PAGE) as u32).await?;
-        enough = enough.saturating_sub(page.entries.len());
-        let pairs = page.entries.into_iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
-        let end = page.next.as_ref().map_or_else(|| to.clone(), |next| next.to_vec());
-        attempt.found_range(from, end.clone(), pairs);
-        if page.next.is_none() || enough == 0 {
-            return Ok(());
+impl Transaction {
+    /// Reads keys and ranges that code which runs over a [`quorate_procedure::fetched`] store has missed.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`] and [`Transaction::scan`].
+    pub async fn fetch(&self, needs: Needs) -> Result<Found> {
+        let values = self.get_many(&needs.keys).await?;
+        let values = values.into_iter().map(|value| value.map(|value| value.to_vec()));
+        let mut found = Found { keys: needs.keys.into_iter().zip(values).collect(), ranges: Vec::new() };
+        for range in needs.ranges {
+            self.fetch_range(range, &mut found).await?;
         }
-        from = end;
+        Ok(found)
+    }
+
+    /// Reads a range, or as much of it as is enough. Scans begin at the least key, so what needs the greatest reads all.
+    async fn fetch_range(&self, range: NeededRange, found: &mut Found) -> Result<()> {
+        let NeededRange { mut from, to, limit, direction } = range;
+        let mut enough = if direction == Direction::Ascending { limit } else { usize::MAX };
+        loop {
+            let page = self.scan(&from, &to, enough.min(PAGE) as u32).await?;
+            enough = enough.saturating_sub(page.entries.len());
+            let pairs = page.entries.into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            let end = page.next.as_ref().map_or_else(|| to.clone(), |next| next.to_vec());
+            found.ranges.push((from, end.clone(), pairs));
+            if page.next.is_none() || enough == 0 {
+                return Ok(());
+            }
+            from = end;
+        }
     }
 }
