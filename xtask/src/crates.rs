@@ -65,6 +65,7 @@ const TPCC: &str = "quorate-tpcc";
 const RUBIS: &str = "quorate-rubis";
 const REDIS_COMMANDS: &str = "quorate-redis-commands";
 const GATEWAY: &str = "quorate-gateway";
+const REDIS_SCRIPTS: &str = "quorate-redis-scripts";
 const REDIS: &str = "quorate-redis";
 const HTTP: &str = "quorate-http";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
@@ -123,7 +124,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 42] = [
+pub(crate) const CRATES: [Crate; 43] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -368,10 +369,17 @@ pub(crate) const CRATES: [Crate; 42] = [
         kind: Kind::Host,
     },
     Crate {
+        package: REDIS_SCRIPTS,
+        folder: "crates/doors/scripts",
+        what: "scripts of Redis: Lua 5.1 within limits, over whatever carries out commands ([ADR 0060](adr/0060-scripts.md))",
+        may_import: &[REDIS_COMMANDS],
+        kind: Kind::Pure,
+    },
+    Crate {
         package: REDIS,
         folder: "crates/doors/redis",
         what: "the Redis protocol ([doors/redis.md](doors/redis.md)): codec, connections, transactions, commands divided by shards",
-        may_import: &[CLIENT, PROCEDURE, REDIS_COMMANDS, GATEWAY],
+        may_import: &[CLIENT, PROCEDURE, REDIS_COMMANDS, GATEWAY, REDIS_SCRIPTS],
         kind: Kind::Host,
     },
     Crate {

@@ -14,6 +14,8 @@ pub enum Reply {
     Error(String),
     /// A number.
     Integer(i64),
+    /// True or false, which no command replies, and scripts may; one or zero in version 2.
+    Boolean(bool),
     /// Bytes.
     Bulk(Vec<u8>),
     /// Text that is meant for people; bytes in version 2.
@@ -101,6 +103,7 @@ impl Reply {
                 bytes.push(2);
                 bytes.extend_from_slice(&number.to_be_bytes());
             }
+            Reply::Boolean(flag) => bytes.extend_from_slice(&[12, u8::from(*flag)]),
             Reply::Bulk(text) => string(bytes, 3, text),
             Reply::Verbatim(text) => string(bytes, 4, text),
             Reply::Null => bytes.push(5),
@@ -147,6 +150,11 @@ impl Reply {
             9 => Reply::Set(list(reader)?),
             10 => Reply::Map(pairs(reader)?),
             11 => Reply::Pairs(pairs(reader)?),
+            12 => match reader.byte()? {
+                0 => Reply::Boolean(false),
+                1 => Reply::Boolean(true),
+                _ => return Err(Malformed),
+            },
             _ => return Err(Malformed),
         })
     }
@@ -211,6 +219,7 @@ mod tests {
             Reply::Verbatim(b"text".to_vec()),
             Reply::Null,
             Reply::NullArray,
+            Reply::Boolean(true),
             Reply::Double(1.5),
             Reply::Array(vec![one(), Reply::Array(vec![])]),
             Reply::Set(vec![one()]),

@@ -1,0 +1,117 @@
+//! Scripts that mean no good: each ends, with an error of its own or with nothing done.
+
+use std::time::{Duration, Instant};
+
+use quorate_redis_commands::Reply;
+use quorate_redis_scripts::{Limits, Outcome};
+
+use crate::{reply, run_within};
+
+fn limits() -> Limits {
+    Limits { steps_max: 3_000_000, time_max: Duration::from_secs(10), ..Limits::default() }
+}
+
+/// Runs a script that is to be stopped, and gives the reason.
+fn stopped(code: &str) -> String {
+    let began = Instant::now();
+    let outcome = run_within(limits(), code, false);
+    assert!(began.elapsed() < Duration::from_secs(15), "{code} ran for {:?}", began.elapsed());
+    match outcome {
+        Outcome::Stopped(Reply::Error(text)) => text,
+        other => panic!("{code}: {other:?}"),
+    }
+}
+
+#[test]
+fn endless_scripts_end_whatever_they_catch() {
+    for code in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+        "local function f() return f() end return f()",
+        "local c = coroutine.wrap(function() while true do end end) while true do pcall(c) end",
+        "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+        "local t = setmetatable({}, {__index = function(t, k) while true do end end}) while true do pcall(function() return t.x end) end",
+        "while true do pcall(redis.call, 'set', 'k', 'v') end",
+        "while true do pcall(string.find, 'x', 'y') end",
+        "return string.find(string.rep('a', 5000), string.rep('a*', 30) .. 'b')",
+        "while true do pcall(string.gsub, string.rep('a', 5000), string.rep('a*', 30) .. 'b', '') end",
+        "table.sort({1, 2, 3}, function() while true do end end)",
+        "return string.gsub(string.rep('x', 100), '.', function() while true do end end)",
+        "return tostring(setmetatable({}, {__tostring = function() while true do end end}))",
+        "return cjson.encode(setmetatable({}, {__index = function() while true do end end})) .. (function() while true do end end)()",
+    ] {
+        let text = stopped(code);
+        assert!(["steps", "memory", "ms"].iter().any(|what| text.contains(what)), "{code}: {text}");
+        assert!(text.ends_with("nothing was done"), "{text}");
+    }
+}
+
+#[test]
+fn clocks_end_what_counts_too_little() {
+    let limits = Limits { steps_max: u64::MAX, time_max: Duration::from_millis(100), ..Limits::default() };
+    let outcome = run_within(limits, "while true do pcall(function() while true do end end) end", false);
+    assert!(matches!(outcome, Outcome::Stopped(Reply::Error(text)) if text.contains("100 ms")));
+}
+
+#[test]
+fn memory_is_bounded() {
+    for code in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 1e9)",
+        "return string.rep(string.rep('x', 1e6), 1e6)",
+        "return string.gsub(string.rep('x', 1e6), 'x', string.rep('y', 1000))",
+        "local t = {} for i = 1, 40 do t = {t, t} end return cjson.encode(t)",
+        "local t = {} for i = 1, 40 do t = {t, t} end return t",
+        "local t = {} for i = 1, 100 do t[i] = string.rep('x', 1e6) end return table.concat(t)",
+    ] {
+        let text = stopped(code);
+        assert!(
+            ["memory", "replies", "steps", "ms"].iter().any(|what| text.contains(what)),
+            "{code}: {text}"
+        );
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    for (code, expected) in [
+        ("local function f() return 1 + f() end return f()", "stack overflow"),
+        (
+            "local f f = function() return pcall(f) end local a = {f()} return {err = tostring(#a) .. ' stack overflow'}",
+            "overflow",
+        ),
+        ("return {err = select('#', pcall(unpack, {}, 1, 3000)) .. ' results'}", "3001 results"),
+        (
+            "local function many() return unpack({}, 1, 3000) end return {err = select('#', xpcall(many, tostring)) .. ' results'}",
+            "3001",
+        ),
+        ("return load(function() return '          ' end)", "chunk is too long"),
+        ("local t = {} t[1] = t return cjson.encode(t)", "excessive depth"),
+        ("return cjson.decode(string.rep('[', 2000))", "too many nested"),
+        ("local f f = function() return string.gsub('x', 'x', f) end return f()", "overflow"),
+        ("return loadstring('return ' .. string.rep('(', 1000))() ", "nil value"),
+    ] {
+        let Reply::Error(text) = reply(code) else { panic!("{code}: no error") };
+        assert!(text.contains(expected), "{code}: {text}");
+    }
+    let nested = reply("local t = {} t[1] = t return t");
+    assert!(format!("{nested:?}").contains("reached lua stack limit"));
+}
+
+#[test]
+fn what_one_script_spoils_no_other_one_sees() {
+    reply("pcall(function() getmetatable('').__index = nil end) pcall(rawset, string, 'len', nil) return 1");
+    reply("KEYS[1] = 'y' ARGV = nil");
+    assert_eq!(
+        reply("return {('x'):len(), KEYS[1]}"),
+        Reply::Array(vec![Reply::Integer(1), Reply::bulk("k1")])
+    );
+}
+
+#[test]
+fn a_lost_transaction_ends_the_script_whatever_it_catches() {
+    let code = "while true do pcall(redis.call, 'keys', '*') end";
+    assert_eq!(run_within(limits(), code, false), Outcome::Over);
+}
