@@ -14,8 +14,10 @@ use crate::blocking::{self, Wait};
 use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
 use crate::databases::Databases;
 use crate::execute::Executor;
+use crate::failure::Failure;
 use crate::local::{self, Facts, Local};
 use crate::plan::{Asked, Watched};
+use crate::scripts::Item;
 
 /// So many commands are gathered from a pipeline before they are carried out.
 const GATHERED_MAX: usize = 1_024;
@@ -67,6 +69,12 @@ enum Queued {
     Local(Local, Vec<Bytes>),
     /// A command that waits elsewhere, or what is wrong with it.
     Waits(Result<Wait, Reply>, Vec<Bytes>),
+}
+
+impl Queued {
+    fn is_script(&self) -> bool {
+        matches!(self, Queued::Local(local, _) if local.is_script())
+    }
 }
 
 /// A client that waits for a key looks at it again after this time, in case that another node has filled it,
@@ -411,12 +419,18 @@ impl<D: Databases> Client<'_, D> {
             return self.reply(&Reply::error(text));
         }
         let watched: Vec<Watched> = watched.into_iter().map(|(_, watched)| watched).collect();
-        let asked: Vec<Asked> = multi.queued.iter().filter_map(asked).collect();
-        self.facts.count(asked.len());
-        let mut executor = self.executor(number);
-        let done = executor.run_atomically(&asked, &watched).await;
-        self.seed = executor.seed;
-        self.facts.bells.ring(number, &asked);
+        let done = if multi.queued.iter().any(Queued::is_script) {
+            let items = multi.queued.iter().filter_map(|queued| self.item(queued)).collect();
+            self.run_scripts(items, watched).await
+        } else {
+            let asked: Vec<Asked> = multi.queued.iter().filter_map(asked).collect();
+            self.facts.count(asked.len());
+            let mut executor = self.executor(number);
+            let done = executor.run_atomically(&asked, &watched).await;
+            self.seed = executor.seed;
+            self.facts.bells.ring(number, &asked);
+            done
+        };
         let mut done = match done {
             Ok(Some(replies)) => replies.into_iter(),
             Ok(None) => return self.reply(&Reply::NullArray),
@@ -425,6 +439,7 @@ impl<D: Databases> Client<'_, D> {
         let mut replies = Vec::with_capacity(multi.queued.len());
         for queued in multi.queued {
             replies.push(match queued {
+                queued if queued.is_script() => done.next().unwrap_or(Reply::Null),
                 Queued::Keys(_) => done.next().unwrap_or(Reply::Null),
                 Queued::Waits(Ok(wait), _) => wait.reply_at_once(done.next().unwrap_or(Reply::Null)),
                 Queued::Waits(Err(reply), _) => reply,
@@ -463,8 +478,49 @@ impl<D: Databases> Client<'_, D> {
                 Some(Reply::Simple("RESET".into()))
             }
             "select" => Some(self.select(&words[1])),
+            "script" => Some(self.facts.scripts.administer(words).await),
+            _ if local.is_script() => Some(self.call_script(local, words).await),
             "wait" => Some(self.wait(words).await),
             _ => local::run(local, words, &mut self.state, &self.connection, self.facts),
+        }
+    }
+
+    /// The part of a transaction with scripts that has been queued; none if it touches no key.
+    fn item(&self, queued: &Queued) -> Option<Item> {
+        match queued {
+            Queued::Keys(asked) => Some(Item::command(&asked.words)),
+            Queued::Waits(Ok(wait), _) => Some(Item::command(&wait.asked.words)),
+            Queued::Local(local, words) if local.is_script() => {
+                Some(self.facts.scripts.called(local.name, words))
+            }
+            Queued::Local(..) | Queued::Waits(Err(_), _) => None,
+        }
+    }
+
+    async fn run_scripts(
+        &mut self,
+        items: Vec<Item>,
+        watched: Vec<Watched>,
+    ) -> Result<Option<Vec<Reply>>, Failure> {
+        self.facts.count(items.len());
+        let mut executor = self.executor(self.state.number);
+        let done = executor.run_scripts(&self.facts.scripts, items, watched).await;
+        self.seed = executor.seed;
+        let done = done?;
+        self.facts.bells.ring(self.state.number, &done.wrote);
+        Ok(done.replies)
+    }
+
+    /// What a script replies that is a transaction of its own.
+    async fn call_script(&mut self, local: Local, words: &[Bytes]) -> Reply {
+        let item = match self.facts.scripts.called(local.name, words) {
+            Item::Reply(reply) => return reply,
+            item => item,
+        };
+        match self.run_scripts(vec![item], Vec::new()).await {
+            // Nothing is watched, so that there is a reply.
+            Ok(replies) => replies.and_then(|mut replies| replies.pop()).unwrap_or(Reply::Null),
+            Err(failure) => failure.reply(),
         }
     }
 

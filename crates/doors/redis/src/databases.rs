@@ -6,11 +6,14 @@ use std::future::Future;
 use std::sync::Arc;
 
 use quorate::topology::shard_position;
-use quorate::{Call, Concluded, Isolation, Keyspace};
+use quorate::{Call, Concluded, Isolation, Keyspace, Transaction};
 use quorate_gateway::{Right, Session};
+use quorate_procedure::Needs;
+use quorate_procedure::fetched::Found;
 use quorate_redis_commands::{Commands, PROCEDURE, SLOTS, routing_key};
 
 use crate::failure::Failure;
+use crate::plan::micros_now;
 
 /// The databases of a door.
 pub trait Databases {
@@ -50,6 +53,33 @@ pub trait Keys: Clone {
 
     /// Carries out a request over keys of any shards, and gives its answer.
     fn as_transaction(&self, request: &[u8]) -> impl Future<Output = Result<Vec<u8>, Failure>>;
+
+    /// Carries out a transaction that finds out on its way what it reads and writes. An attempt begins at a time, in microseconds since the Unix epoch; another
+    /// one begins if other transactions were in the way.
+    fn by_steps<S: Steps>(
+        &self,
+        begin: impl Fn(u64) -> Result<S, Failure>,
+    ) -> impl Future<Output = Result<S::Done, Failure>>;
+}
+
+/// An attempt of a transaction that finds out on its way what it reads and writes.
+pub trait Steps {
+    /// What it comes to.
+    type Done;
+
+    /// Goes on with what was missing, as far as it gets.
+    fn next(&mut self, found: Option<Found>) -> impl Future<Output = Step<Self::Done>>;
+}
+
+/// How far an attempt has come.
+#[derive(Debug)]
+pub enum Step<D> {
+    /// It has to know this.
+    Fetch(Needs),
+    /// It is done, once this is written: keys with their values; none deletes.
+    Write(Vec<(Vec<u8>, Option<Vec<u8>>)>, D),
+    /// It writes nothing, as long as what it has read is so.
+    Refuse(Failure),
 }
 
 /// Keyspaces of a cluster, each under a number.
@@ -170,5 +200,35 @@ impl Keys for ClusterKeys {
             Concluded::Done(answer) => Ok(answer),
             Concluded::Refused(reason) => Err(Failure::refused(String::from_utf8_lossy(&reason))),
         }
+    }
+
+    async fn by_steps<S: Steps>(
+        &self,
+        begin: impl Fn(u64) -> Result<S, Failure>,
+    ) -> Result<S::Done, Failure> {
+        let begin = &begin;
+        let body = async |txn: Transaction| {
+            let mut steps = match begin(micros_now()) {
+                Ok(steps) => steps,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            let mut found = None;
+            loop {
+                match steps.next(found.take()).await {
+                    Step::Fetch(needs) => found = Some(txn.fetch(needs).await?),
+                    Step::Write(writes, done) => {
+                        for (key, value) in writes {
+                            match value {
+                                Some(value) => txn.put(key, value)?,
+                                None => txn.delete(key)?,
+                            }
+                        }
+                        return Ok(Ok(done));
+                    }
+                    Step::Refuse(failure) => return Ok(Err(failure)),
+                }
+            }
+        };
+        self.keyspace.transact(body).await?
     }
 }

@@ -1,10 +1,13 @@
 //! Commands that touch keys, carried out in their order: those of a pipeline together, those of a transaction as one.
 
+use std::sync::Arc;
+
 use quorate_redis_commands::{MORE, Reply, Request};
 
 use crate::databases::{Databases, Keys};
 use crate::failure::Failure;
 use crate::plan::{Asked, Decoded, Indivisible, Plan, Watched, decode};
+use crate::scripts::{Done, Item, Job, Scripts};
 
 /// So many commands of a pipeline are one transaction at most, where they run at shards,
 const TOGETHER_MAX: usize = 256;
@@ -145,6 +148,22 @@ impl<D: Databases> Executor<'_, D> {
             }
         };
         Ok(done.map(|replies| replies.into_iter().map(left).collect()))
+    }
+}
+
+impl<D: Databases> Executor<'_, D> {
+    /// Carries out scripts, and commands among them, as one transaction, unless something that is watched has changed.
+    pub(crate) async fn run_scripts(
+        &mut self,
+        scripts: &Arc<Scripts>,
+        items: Vec<Item>,
+        watched: Vec<Watched>,
+    ) -> Result<Done, Failure> {
+        let keys = self.open(items.iter().any(Item::writes)).await?;
+        let job = Job { items, watched, seed: self.next_seed() };
+        let _place = scripts.place().await?;
+        let done = keys.by_steps(|timestamp| scripts.begin(&job, timestamp)).await;
+        done.inspect_err(|failure| self.note(failure))
     }
 }
 

@@ -3,6 +3,8 @@
 use quorate::{Error, Refusal};
 use quorate_redis_commands::Reply;
 
+const TOO_LARGE: &str = "ERR this is more than one transaction may read and write, and nothing was done";
+
 /// A request has not come to an end as it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -18,6 +20,11 @@ impl Failure {
     /// Nothing has happened, and trying again would not help.
     pub fn refused(reason: impl std::fmt::Display) -> Self {
         Failure { text: format!("ERR {reason}"), is_too_large: false, is_stale: false }
+    }
+
+    /// It is more than a transaction may be, and nothing has happened.
+    pub(crate) fn too_large() -> Self {
+        Failure { text: TOO_LARGE.to_owned(), is_too_large: true, is_stale: false }
     }
 
     /// The reply of a command.
@@ -51,9 +58,7 @@ impl From<Error> for Failure {
             Error::Unavailable { .. } | Error::NoSpace { .. } | Error::Connect { .. } => {
                 format!("TRYAGAIN nothing was done: {error}")
             }
-            _ if is_too_large => {
-                "ERR this is more than one transaction may read and write, and nothing was done".to_owned()
-            }
+            _ if is_too_large => TOO_LARGE.to_owned(),
             _ => format!("ERR nothing was done: {error}"),
         };
         Failure { text, is_too_large, is_stale }

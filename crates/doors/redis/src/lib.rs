@@ -18,6 +18,7 @@
 //! | `blocking` | commands that wait until there is something to take |
 //! | [`databases`] | keyspaces as numbered databases |
 //! | `sweeper` | has what is expired or dropped collected |
+//! | `scripts` | scripts: kept, run on threads of their own, as transactions |
 //! | `failure` | what went wrong, in words for a Redis client |
 
 mod blocking;
@@ -28,6 +29,7 @@ mod execute;
 mod failure;
 mod local;
 mod plan;
+mod scripts;
 mod sweeper;
 
 use std::future::Future;

@@ -200,7 +200,7 @@ impl Plan {
             let commands = commands.iter().map(|words| words.iter().map(AsRef::as_ref).collect());
             let request = Request {
                 seed: seed.wrapping_add(number),
-                clock: if is_read_only { clock_micros() } else { 0 },
+                clock: if is_read_only { micros_now() } else { 0 },
                 watched: watched.map(|(key, mark)| (key.as_ref(), *mark)).collect(),
                 commands: commands.collect(),
             };
@@ -244,7 +244,7 @@ impl Plan {
 }
 
 /// The clock of this process, in microseconds since the Unix epoch.
-fn clock_micros() -> u64 {
+pub(crate) fn micros_now() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_epoch.as_micros() as u64
 }

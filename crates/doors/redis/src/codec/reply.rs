@@ -53,6 +53,8 @@ pub fn write_reply(output: &mut Vec<u8>, reply: &Reply, version: Version) {
         // As Redis does, which ends lines itself.
         Reply::Error(text) => line(output, b'-', text.trim_matches(['\r', '\n']).as_bytes()),
         Reply::Integer(value) => number(output, b':', *value),
+        Reply::Boolean(flag) if is_three => line(output, b'#', if *flag { b"t" } else { b"f" }),
+        Reply::Boolean(flag) => number(output, b':', i64::from(*flag)),
         Reply::Bulk(bytes) => bulk(output, bytes),
         Reply::Verbatim(text) if is_three => {
             number(output, b'=', text.len() as i64 + 4);
@@ -101,6 +103,7 @@ mod tests {
             (Reply::bulk("a\r\n"), "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n"),
             (Reply::Null, "$-1\r\n", "_\r\n"),
             (Reply::NullArray, "*-1\r\n", "_\r\n"),
+            (Reply::Boolean(true), ":1\r\n", "#t\r\n"),
             (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
             (Reply::Verbatim(b"x".to_vec()), "$1\r\nx\r\n", "=5\r\ntxt:x\r\n"),
             (Reply::Set(vec![Reply::Integer(1)]), "*1\r\n:1\r\n", "~1\r\n:1\r\n"),

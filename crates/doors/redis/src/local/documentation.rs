@@ -103,7 +103,7 @@ pub(super) fn run(words: &[Bytes]) -> Reply {
         "INFO" => Reply::Array(
             named
                 .iter()
-                .map(|name| known(name).map_or(Reply::NullArray, |(name, of)| describe(name, of)))
+                .map(|name| known(name).map_or(Reply::Null, |(name, of)| describe(name, of)))
                 .collect(),
         ),
         "DOCS" => {
@@ -149,6 +149,9 @@ fn keys_of(words: &[Bytes]) -> Reply {
         let keys = waits.keys.positions(words).into_iter().filter_map(|at| words.get(at));
         return Reply::Array(keys.map(Reply::bulk).collect());
     }
+    if super::find(name).is_some_and(|local| local.is_script()) {
+        return keys_of_script(words);
+    }
     let Some(command) = find(name).filter(|command| command.keys != quorate_redis_commands::Keys::No) else {
         return Reply::error("ERR The command has no key arguments");
     };
@@ -157,6 +160,21 @@ fn keys_of(words: &[Bytes]) -> Reply {
     }
     let keys = command.key_positions(words).into_iter().filter_map(|at| words.get(at));
     Reply::Array(keys.map(Reply::bulk).collect())
+}
+
+/// Those that a script is called with; it may touch others.
+fn keys_of_script(words: &[Bytes]) -> Reply {
+    let count = words
+        .get(2)
+        .and_then(|count| super::integer(count).ok())
+        .and_then(|count| usize::try_from(count).ok());
+    match (count, words.get(3..)) {
+        (Some(count), Some(rest)) if count <= rest.len() => {
+            Reply::Array(rest[..count].iter().map(Reply::bulk).collect())
+        }
+        (_, Some(_)) => Reply::Array(Vec::new()),
+        (_, None) => Reply::error("ERR Invalid number of arguments specified for command"),
+    }
 }
 
 #[cfg(test)]

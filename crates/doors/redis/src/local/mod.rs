@@ -4,6 +4,7 @@ mod client;
 mod documentation;
 mod server;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use quorate_redis_commands::{Reply, unknown_subcommand, wrong_number};
 
 use crate::blocking::{self, Bells};
 use crate::connection::State;
+use crate::scripts::Scripts;
 
 /// The version of Redis whose replies these are.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
@@ -26,6 +28,7 @@ pub struct Facts {
     connections: AtomicU64,
     commands: AtomicU64,
     pub(crate) bells: Bells,
+    pub(crate) scripts: Arc<Scripts>,
 }
 
 impl Default for Facts {
@@ -37,6 +40,7 @@ impl Default for Facts {
             connections: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             bells: Bells::default(),
+            scripts: Arc::default(),
         }
     }
 }
@@ -74,6 +78,9 @@ const fn local(name: &'static str, arity: i32) -> Local {
     Local { name, arity, subcommands: &[] }
 }
 
+/// The subcommands of `SCRIPT`.
+const SCRIPT_SUBCOMMANDS: &[(&str, i32)] = &[("LOAD", 3), ("EXISTS", -3), ("FLUSH", -2), ("KILL", 2)];
+
 /// All of them.
 const LOCALS: &[Local] = &[
     local("ping", -1),
@@ -94,6 +101,11 @@ const LOCALS: &[Local] = &[
     local("discard", 1),
     local("watch", -2),
     local("unwatch", 1),
+    local("eval", -3),
+    local("eval_ro", -3),
+    local("evalsha", -3),
+    local("evalsha_ro", -3),
+    Local { name: "script", arity: -2, subcommands: SCRIPT_SUBCOMMANDS },
 ];
 
 /// The command of this name.
@@ -112,6 +124,11 @@ fn fits(arity: i32, words: usize) -> bool {
 }
 
 impl Local {
+    /// True if it calls a script, which may touch any key.
+    pub(crate) fn is_script(&self) -> bool {
+        self.name.starts_with("eval")
+    }
+
     /// What is wrong with it before it is looked at.
     pub(crate) fn check(&self, words: &[Bytes]) -> Result<(), Reply> {
         if let [_, subcommand, ..] = words

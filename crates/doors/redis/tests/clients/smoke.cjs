@@ -18,6 +18,8 @@ async function main() {
   for await (const keys of redis.scanStream()) found.push(...keys);
   assert.deepEqual(found.sort(), ['a', 'b', 'h', 'z']);
   await assert.rejects(redis.lpush('a', 'x'), /WRONGTYPE/);
+  redis.defineCommand('addTo', { numberOfKeys: 1, lua: "return redis.call('incrby', KEYS[1], ARGV[1])" });
+  assert.equal(await redis.addTo('a', 4), 7);
   const other = new Redis({ port: Number(process.argv[2]) });
   const popped = other.blpop('queue', 10);
   await redis.rpush('queue', 'job');

@@ -39,6 +39,9 @@ def everyday(protocol):
     assert list(r.blpop("list", 1)) == ["list", "0"]
     assert r.blpop("none", 0.05) is None
     assert r.lmpop(2, "none", "list", direction="LEFT") == ["list", ["1"]]
+    assert r.eval("return {KEYS[1], ARGV[1], redis.call('get', 'x')}", 1, "k", "v") == ["k", "v", "3"]
+    with r.lock("lock", timeout=5):
+        assert r.exists("lock") == 1
     assert r.info()["redis_version"] and r.dbsize() == 6
     assert r.command_count() > 100 and r.client_id() > 0
     try:

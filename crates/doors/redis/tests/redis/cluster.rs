@@ -81,6 +81,7 @@ fn redis_clients_use_keyspaces_of_a_cluster() {
     transactions_span_shards(&cluster);
     keys_expire(&cluster);
     a_pipeline_keeps_its_order(&cluster);
+    scripts_move_money_between_shards(&cluster);
 }
 
 fn each_isolation_serves(cluster: &Cluster) {
@@ -189,5 +190,47 @@ fn a_pipeline_keeps_its_order(cluster: &Cluster) {
         let at = number as usize * 3;
         assert_eq!((&replies[at], &replies[at + 2]), (&length, &length));
         assert_eq!(replies[at + 1], Value::Simple("PONG".to_owned()));
+    }
+}
+
+/// Whatever the isolation, and however many scripts touch the same keys, none of them is lost or halved.
+fn scripts_move_money_between_shards(cluster: &Cluster) {
+    const MOVE: &str = "local from, to = 'money' .. ARGV[1], 'money' .. ARGV[2]
+        local there = tonumber(redis.call('get', from))
+        redis.call('set', from, there - 1)
+        return redis.call('incr', to)";
+    for database in 0..3 {
+        let door = cluster.door;
+        let select = format!("select {database}");
+        let mut client = Client::connect(door);
+        client.ask(&select);
+        client.ask("mset money0 100 money1 100 money2 100 money3 100");
+        let moving = (0..3_usize).map(|from| {
+            let select = select.clone();
+            std::thread::spawn(move || {
+                let mut client = Client::connect(door);
+                client.ask(&select);
+                let arguments = [from.to_string(), (from + 1).to_string()];
+                let eval: Vec<Vec<u8>> = ["eval", MOVE, "0", &arguments[0], &arguments[1]]
+                    .iter()
+                    .map(|word| word.as_bytes().to_vec())
+                    .collect();
+                let mut moved = 0;
+                while moved < 10 {
+                    match client.pipeline(std::slice::from_ref(&eval)).remove(0) {
+                        Value::Integer(_) => moved += 1,
+                        Value::Error(text) if text.starts_with("TRYAGAIN") => {}
+                        other => panic!("{other} in database {database}"),
+                    }
+                }
+            })
+        });
+        moving.collect::<Vec<_>>().into_iter().for_each(|moving| moving.join().unwrap());
+        let expected = ["90", "100", "100", "110"].map(bulk).to_vec();
+        assert_eq!(
+            client.ask("mget money0 money1 money2 money3"),
+            Value::Array(expected),
+            "database {database}"
+        );
     }
 }

@@ -7,5 +7,6 @@ mod differential;
 mod hostile;
 mod memory;
 mod oracle;
+mod scripts;
 mod templates;
 mod wire;

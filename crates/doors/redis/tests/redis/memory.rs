@@ -9,8 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate::topology::shard_position;
 use quorate_gateway::{Connection, Door, Gateway, Limits, Options, Session};
+use quorate_procedure::fetched::read;
 use quorate_procedure::{Answer, Direction, Memory, Pair, Procedure, Stop, Store};
-use quorate_redis::databases::{Databases, Keys};
+use quorate_redis::databases::{Databases, Keys, Step, Steps};
 use quorate_redis::{Facts, Failure};
 use quorate_redis_commands::{Commands, routing_key};
 
@@ -84,6 +85,41 @@ impl Keys for Shards {
         let mut shards = self.shards.lock().unwrap();
         let timestamp = next_timestamp(&mut shards);
         ended(Commands.call(&mut Union { shards: &mut shards, timestamp }, request))
+    }
+
+    async fn by_steps<S: Steps>(
+        &self,
+        begin: impl Fn(u64) -> Result<S, Failure>,
+    ) -> Result<S::Done, Failure> {
+        // As other transactions may come in between, an attempt counts only if all is as it was when it began.
+        loop {
+            let (before, timestamp) = {
+                let mut shards = self.shards.lock().unwrap();
+                let timestamp = next_timestamp(&mut shards);
+                (shards.clone(), timestamp)
+            };
+            let (mut steps, mut found) = (begin(timestamp)?, None);
+            let mut snapshot = before.clone();
+            let (writes, done) = loop {
+                match steps.next(found.take()).await {
+                    Step::Fetch(needs) => {
+                        let mut union = Union { shards: &mut snapshot, timestamp };
+                        found = Some(read(&mut union, needs).unwrap());
+                    }
+                    Step::Write(writes, done) => break (writes, Ok(done)),
+                    Step::Refuse(failure) => break (Vec::new(), Err(failure)),
+                }
+            };
+            let mut shards = self.shards.lock().unwrap();
+            if shards.iter().zip(&before).any(|(now, then)| now.pairs != then.pairs) {
+                continue;
+            }
+            let count = shards.len();
+            for (key, value) in writes {
+                shards[shard_position(&key, count)].apply([(key, value)]);
+            }
+            return done;
+        }
     }
 }
 

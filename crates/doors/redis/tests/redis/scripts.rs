@@ -1,0 +1,250 @@
+//! Scripts at the door: the same replies as from a real Redis, one transaction over any shards, and nobody else notices those that mean no good.
+
+use std::time::{Duration, Instant};
+
+use quorate_gateway::Limits;
+
+use crate::memory;
+use crate::oracle::Oracle;
+use crate::wire::{Client, Value};
+
+fn words(words: &[&str]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn ask(client: &mut Client, of: &[&str]) -> Value {
+    client.pipeline(&[words(of)]).remove(0)
+}
+
+/// Scripts without keys and arguments, which are compared one after the other.
+const SCRIPTS: &[&str] = &[
+    "return 1",
+    "return {1, 2, 'x', {3.7, -3.7}, true, false, 'behind'}",
+    "return {1, nil, 2}",
+    "return nil",
+    "return 1e30",
+    "return {ok = 'fine'}",
+    "return {err = 'MY error'}",
+    "return redis.error_reply('x')",
+    "return redis.error_reply('-X y')",
+    "return redis.error_reply('My Err y')",
+    "return redis.error_reply()",
+    "return redis.error_reply(1, 2)",
+    "return redis.status_reply('good')",
+    "return {double = 1.5}",
+    "return {map = {a = 1}}",
+    "return {set = {a = true}}",
+    "return function() end",
+    "redis.call('set', 'a', 1) redis.call('incr', 'a') return redis.call('get', 'a')",
+    "redis.call('set', 'a', 'x') return redis.call('incr', 'a')",
+    "redis.call('set', 'written', 'before') return redis.call('incr', 'a')",
+    "return redis.call('get', 'written')",
+    "return redis.pcall('incr', 'a')",
+    "return redis.pcall('incr', 'a')['err']",
+    "local ok, err = pcall(redis.call, 'incr', 'a') return {tostring(ok), err}",
+    "return redis.call('incr')",
+    "return redis.call('nothing')",
+    "return redis.call()",
+    "return redis.call({})",
+    "return redis.call('multi')",
+    "return redis.pcall('watch', 'a')",
+    "return redis.call('eval', 'return 1', 0)",
+    "return redis.call('echo', 0.1)",
+    "return redis.call('echo', 1e15)",
+    "return redis.call('echo', 1e100)",
+    "return redis.call('ping')",
+    "redis.call('del', 'l') redis.call('rpush', 'l', 1, 2, 3) return redis.call('lrange', 'l', 0, -1)",
+    "redis.call('del', 'h') redis.call('hset', 'h', 'f', 'v') return redis.call('hgetall', 'h')",
+    "redis.setresp(3) return redis.call('hgetall', 'h')",
+    "redis.setresp(3) return redis.call('hgetall', 'h').map.f",
+    "redis.call('del', 'z') redis.call('zadd', 'z', 1.5, 'm') return redis.call('zscore', 'z', 'm')",
+    "redis.setresp(3) return {redis.call('zscore', 'z', 'm').double, tostring(redis.call('get', 'absent'))}",
+    "return {tostring(redis.call('get', 'absent')), redis.call('type', 'z')['ok']}",
+    "redis.call('set', '{x}1', 'one') redis.call('set', '{y}2', 'two') redis.call('rename', '{x}1', '{y}3') return redis.call('mget', '{x}1', '{y}2', '{y}3')",
+    "redis.call('set', 't', 1, 'px', 100000) return redis.call('ttl', 't')",
+    "for i = 1, 50 do redis.call('incrby', 'sum', i) end return redis.call('get', 'sum')",
+    "return redis.setresp(4)",
+    "return redis.setresp()",
+    "return redis.log(1)",
+    "return redis.log(9, 'x')",
+    "return redis.log('x', 'x')",
+    "return redis.log(redis.LOG_DEBUG, 'x')",
+    "return redis.sha1hex('abc')",
+    "return redis.sha1hex()",
+    "error('x')",
+    "error('x', 0)",
+    "error()",
+    "error({err = 'FOO bar'})",
+    "\n\nlocal function f() error('deep') end\nf()",
+    "return x",
+    "x = 1",
+    "string.x = 1",
+    "redis = nil",
+    "KEYS = nil",
+    "rawset(_G, 'x', 1)",
+    "setmetatable(_G, {})",
+    "getmetatable('').__index = nil",
+    "local function f() return 1 + f() end return f()",
+    "return string.find('a', '[a')",
+    "return ('x'):bad()",
+    "return 1 + {}",
+    "return #nil",
+    "this is",
+    "return tostring(loadstring(string.dump(function() return 1 end)))",
+    "math.randomseed(3) return {math.random(100), math.random(100), tostring(math.random())}",
+    "return {string.find('hello', 'l+'), string.match('k=v', '(%w)=(%w)'), string.gsub('abc', '%w', '%0%0')}",
+    "return {string.rep('ab', 3), string.rep('x', -1), string.format('%5.1f|%q', 1.25, 'a\\nb')}",
+    "return {string.gsub('hello', '', '-'), string.gsub('abc', 'b', {b = 1}), string.gsub('abc', '.', function(c) if c == 'b' then return 'X' end end)}",
+    "local t = {5, 3, 1} table.sort(t) return t",
+    "return {select('#', unpack({1, 2, 3})), table.concat({1, 2}, '-')}",
+    "return cjson.encode({1, 'a/b', {x = 1.5}, cjson.null, true})",
+    "return cjson.encode({})",
+    "return cjson.decode('{\"a\": [1, 2, {\"b\": \"c\\\\u20ac\"}]}').a[3].b",
+    "return cjson.decode('[1, 2')",
+    "return cjson.decode('nothing')",
+    "return cjson.encode(function() end)",
+    "return cjson.encode({[1] = 1, [1000] = 2})",
+    "return {bit.bor(1, 2), bit.band(7, 12), bit.bxor(5, 1), bit.bnot(0), bit.lshift(1, 31), bit.rshift(-1, 28), bit.arshift(-16, 2), bit.tohex(255, 4), bit.rol(0x12345678, 12), bit.bswap(0x12345678)}",
+    "local c = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) return {c(1), c(5)}",
+    "return redis.REDIS_VERSION",
+    "#!lua\nreturn redis.call('set', 'a', 1)",
+    "#!lua flags=no-writes\nreturn redis.call('set', 'a', 1)",
+    "#!lua flags=bad\nreturn 1",
+    "#!lua name=x\nreturn 1",
+    "#!js\nreturn 1",
+    "#!lua",
+];
+
+/// Other commands that have to do with scripts.
+const COMMANDS: &[&[&str]] = &[
+    &["eval", "return {KEYS, ARGV}", "2", "a", "b", "c"],
+    &["eval", "return 1"],
+    &["eval", "return 1", "x"],
+    &["eval", "return 1", "-1"],
+    &["eval", "return 1", "2", "a"],
+    &["eval_ro", "return redis.call('get', KEYS[1])", "1", "sum"],
+    &["eval_ro", "return redis.call('set', KEYS[1], 1)", "1", "sum"],
+    &["eval_ro", "return redis.pcall('set', KEYS[1], 1)", "1", "sum"],
+    &["script", "flush"],
+    &["evalsha", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"],
+    &["evalsha", "short", "0"],
+    &["script", "load", "return 1"],
+    &["evalsha", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"],
+    &["evalsha_ro", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0"],
+    &["script", "exists", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "x"],
+    &["eval", "return 2", "0"],
+    &["evalsha", "7f923f79fe76194c868d7e1d0820de36700eb649", "0"],
+    &["script", "load", "this is"],
+    &["script", "load"],
+    &["script", "nothing"],
+    &["script", "exists"],
+    &["script", "flush", "x"],
+    &["script", "flush", "async"],
+    &["script", "kill"],
+    &["multi"],
+    &["set", "m", "1"],
+    &["eval", "return redis.call('incr', 'm')", "0"],
+    &["evalsha", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"],
+    &["eval", "return redis.call('lpush', 'm', 1)", "0"],
+    &["ping"],
+    &["get", "m"],
+    &["exec"],
+    &["multi"],
+    &["eval", "return 1"],
+    &["exec"],
+    &["watch", "m"],
+    &["set", "m", "other"],
+    &["multi"],
+    &["eval", "return redis.call('set', 'm', 'mine')", "0"],
+    &["exec"],
+    &["get", "m"],
+    &["watch", "m", "{far}n"],
+    &["multi"],
+    &["eval", "return redis.call('set', 'm', 'mine')", "0"],
+    &["exec"],
+    &["get", "m"],
+    &["command", "info", "eval_ro_nothing"],
+];
+
+fn compare(shards: usize, runs_at_shards: bool) {
+    let Some(oracle) = Oracle::start() else { return };
+    let (_gateway, address) = memory::open(shards, runs_at_shards, Limits::default());
+    let (mut door, mut redis) = (Client::connect(address), Client::connect(oracle.address));
+    let mut differences = Vec::new();
+    for version in ["2", "3"] {
+        door.ask(&format!("hello {version}"));
+        redis.ask(&format!("hello {version}"));
+        let scripts = SCRIPTS.iter().map(|script| vec!["eval", *script, "0"]);
+        for of in scripts.chain(COMMANDS.iter().map(|of| of.to_vec())) {
+            let (ours, theirs) = (ask(&mut door, &of), ask(&mut redis, &of));
+            if ours != theirs {
+                differences.push(format!("RESP{version} {of:?}\n  replies {ours}\n  Redis   {theirs}"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn scripts_reply_as_those_of_redis_do_over_one_shard() {
+    compare(1, true);
+}
+
+#[test]
+fn scripts_reply_as_those_of_redis_do_over_five_shards() {
+    compare(5, true);
+}
+
+#[test]
+fn scripts_reply_as_those_of_redis_do_in_interactive_transactions() {
+    compare(3, false);
+}
+
+#[test]
+fn a_hostile_script_does_nothing_and_others_are_served_meanwhile() {
+    let (_gateway, address) = memory::open(2, true, Limits::default());
+    let mut hostile = Client::connect(address);
+    let script = "redis.call('set', 'k', 'v') while true do pcall(function() while true do end end) end";
+    hostile.send(&crate::wire::encode(&words(&["eval", script, "0"])));
+    std::thread::sleep(Duration::from_millis(50));
+    let mut other = Client::connect(address);
+    for _ in 0..20 {
+        let began = Instant::now();
+        assert_eq!(other.ask("ping"), Value::Simple("PONG".to_owned()));
+        assert_eq!(ask(&mut other, &["eval", "return 1", "0"]), Value::Integer(1));
+        assert!(began.elapsed() < Duration::from_secs(2), "others wait for {:?}", began.elapsed());
+    }
+    let Value::Error(text) = hostile.receive() else { panic!("the script has ended") };
+    assert!(text.ends_with("nothing was done"), "{text}");
+    assert_eq!(hostile.ask("exists k"), Value::Integer(0));
+}
+
+#[test]
+fn scripts_that_run_are_killed() {
+    let (_gateway, address) = memory::open(1, true, Limits::default());
+    let (mut hostile, mut other) = (Client::connect(address), Client::connect(address));
+    let script = "redis.call('set', 'k', 'v') while true do for i = 1, 100 do cjson.encode(string.rep('x', 1000000)) end end";
+    hostile.send(&crate::wire::encode(&words(&["eval", script, "0"])));
+    let deadline = Instant::now() + Duration::from_secs(4);
+    while other.ask("script kill") != Value::Simple("OK".to_owned()) {
+        assert!(Instant::now() < deadline, "no script runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let Value::Error(text) = hostile.receive() else { panic!("the script has ended") };
+    assert!(text.contains("killed by user"), "{text}");
+    assert_eq!(hostile.ask("exists k"), Value::Integer(0));
+}
+
+#[test]
+fn clients_that_go_leave_no_scripts_behind() {
+    let (gateway, address) = memory::open(1, true, Limits::default());
+    for _ in 0..20 {
+        let mut client = Client::connect(address);
+        client.send(&crate::wire::encode(&words(&["eval", "return redis.call('incr', 'n')", "0"])));
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while gateway.connections() > 0 {
+        assert!(Instant::now() < deadline, "connections stay");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
