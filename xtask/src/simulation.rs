@@ -14,6 +14,10 @@ use crate::stage::Outcome;
 /// The system that has most of the seeds.
 const STRICT: &str = "strict";
 
+/// The systems that run seeds of few faults each, and those frequent (ADR 0056). `snapshot` is none of them: where clocks stay seconds apart all
+/// along, its transactions wait for longer than a run is given.
+const SWARMING: [&str; 3] = [STRICT, "serializable", "parallel-snapshot"];
+
 /// The seeds within which a plant must be caught, under the faults that suit it.
 const PLANT_SEEDS: &str = "1..300";
 
@@ -26,6 +30,8 @@ struct Extent {
     strict: RangeInclusive<u64>,
     /// The seeds of every other system.
     others: RangeInclusive<u64>,
+    /// The seeds with few faults each.
+    swarm: RangeInclusive<u64>,
     /// Of which systems the table is judged.
     judged: Judged,
     /// The crash points, as an argument of `quorate sim --share`.
@@ -64,6 +70,7 @@ impl Extent {
         Extent {
             strict: strict..=strict + 39,
             others: others..=others + 24,
+            swarm: 1 + number * 10..=10 + number * 10,
             judged: Judged::One(number as usize + 1),
             crash_points: format!("{}/{SHARES}", number + 1),
             hunts_all: false,
@@ -75,6 +82,7 @@ impl Extent {
         Extent {
             strict: 251..=5_000,
             others: 251..=2_000,
+            swarm: 1..=2_000,
             judged: Judged::All,
             crash_points: "1/1".to_owned(),
             hunts_all: true,
@@ -167,6 +175,12 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
                 uncovered_cells.push(format!("no seed of {name} covers {cells}"));
             }
             done.push(format!("{seeds} of {name}"));
+        }
+        if SWARMING.contains(name) {
+            let seeds = format!("{}..{}", extent.swarm.start(), extent.swarm.end());
+            let arguments = [&option[..], &["--seeds", &seeds, "--faults", "swarm"]].concat();
+            sim(&arguments, format!("swarm seeds {seeds} of {name} are not all good"))?;
+            done.push(format!("swarm {seeds} of {name}"));
         }
         let pins: &[&str] = if extent.hunts_all { &[] } else { &["--pins", PINS] };
         let hunt = [&option[..], &["--plants", "--seeds", PLANT_SEEDS], pins].concat();
