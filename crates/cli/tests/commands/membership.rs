@@ -58,7 +58,8 @@ fn what_an_operator_cannot_have_is_refused_with_the_reason_and_nothing_changes()
         ("keyspace resize accounts 2", "odd"),
         ("keyspace resize accounts 0", "odd"),
         ("keyspace resize accounts 5", "no node is left for shard"),
-        ("keyspace resize accounts 1 --sites mars", "no site \"mars\""),
+        ("keyspace resize accounts 1", "--confirm"),
+        ("keyspace resize accounts 1 --confirm --sites mars", "no site \"mars\""),
         ("keyspace resize nothing 3", "there are: accounts, _system"),
     ];
     for (command, reason) in table {

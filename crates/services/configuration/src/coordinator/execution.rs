@@ -34,6 +34,8 @@ struct Pending {
     wanted: Wanted,
     /// How many replicas have been asked.
     asked: usize,
+    /// The one that was asked last. Another one may be next by now, as replicas can be reached or not.
+    asked_of: Option<ReplicaId>,
     asked_at: Instant,
     redirects: u32,
 }
@@ -50,7 +52,14 @@ const AT_LEADER_FROM: u32 = 2;
 impl Pending {
     /// Nobody has been asked yet.
     fn new(wanted: Wanted) -> Self {
-        Pending { requests: Vec::new(), wanted, asked: 0, asked_at: Instant::START, redirects: 0 }
+        Pending {
+            requests: Vec::new(),
+            wanted,
+            asked: 0,
+            asked_of: None,
+            asked_at: Instant::START,
+            redirects: 0,
+        }
     }
 }
 
@@ -82,9 +91,9 @@ impl Execution {
     }
 
     /// The replicas that were asked last and have not answered.
-    pub(super) fn unanswering(&self, group: &Group) -> Vec<ReplicaId> {
-        let last = |pending: &Pending| self.replica(pending.asked.saturating_sub(1), group).1;
-        let mut missing: Vec<ReplicaId> = self.pending.iter().map(last).collect();
+    pub(super) fn unanswering(&self) -> Vec<ReplicaId> {
+        let mut missing: Vec<ReplicaId> =
+            self.pending.iter().filter_map(|pending| pending.asked_of).collect();
         missing.sort_unstable();
         missing.dedup();
         missing
@@ -165,6 +174,7 @@ impl Coordinator {
             }
         };
         pending.asked += 1;
+        pending.asked_of = Some(to);
         pending.asked_at = context.now;
         pending.requests.push(request);
         if pending.requests.len() > REQUESTS_MAX {
@@ -264,8 +274,8 @@ impl Coordinator {
         let Phase::Executing(execution) = &open.phase else { return None };
         let group = self.groups.get(&shard)?;
         let is_due = |pending: &&Pending| {
-            let last = execution.replica(pending.asked.saturating_sub(1), group).1;
-            now - pending.asked_at >= timeout || !group.is_reachable(last.index)
+            let is_gone = pending.asked_of.is_some_and(|replica| !group.is_reachable(replica.index));
+            now - pending.asked_at >= timeout || is_gone
         };
         let due = execution.pending.iter().filter(is_due);
         let due: Vec<u64> = due.filter_map(|pending| pending.requests.last().copied()).collect();

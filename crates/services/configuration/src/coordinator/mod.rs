@@ -322,7 +322,7 @@ impl Coordinator {
         let Some(open) = self.transactions.get(&id) else { return Vec::new() };
         let Some(group) = self.groups.get(&open.shard) else { return Vec::new() };
         match &open.phase {
-            Phase::Executing(execution) => execution.unanswering(group),
+            Phase::Executing(execution) => execution.unanswering(),
             Phase::Asking(_) => vec![group.leader()],
         }
     }

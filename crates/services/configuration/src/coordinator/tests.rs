@@ -26,6 +26,9 @@ const KEYSPACE: KeyspaceId = KeyspaceId(0);
 struct World {
     coordinator: Coordinator,
     now: Duration,
+    /// How long from the last step until it is looked at again, if it is.
+    wakes_after: Option<Duration>,
+    keyspace: Option<Keyspace>,
 }
 
 fn id(sequence: u64, attempt: u32) -> TransactionId {
@@ -40,13 +43,24 @@ type Said = (Vec<(ReplicaId, Message)>, Vec<Event>);
 
 impl World {
     fn new() -> Self {
-        let mut world =
-            World { coordinator: Coordinator::restore(CoordinatorConfig::new(ME), []), now: Duration::ZERO };
+        let mut world = World {
+            coordinator: Coordinator::restore(CoordinatorConfig::new(ME), []),
+            now: Duration::ZERO,
+            wakes_after: None,
+            keyspace: None,
+        };
         let shard = Shard::new(SHARD, vec![NodeId(0), NodeId(1), NodeId(2)]);
         let keyspace = Keyspace::new(KEYSPACE, "_system", Isolation::Strict, Durability::Sync, vec![shard]);
-        let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
-        world.command(Command::Route(Arc::new(Routes::new(keyspace, nearest))));
+        world.keyspace = Some(keyspace);
+        world.route([2, 1, 0]);
         world
+    }
+
+    /// The replicas are near in this order.
+    fn route(&mut self, nearest: [u8; 3]) {
+        let Some(keyspace) = self.keyspace.clone() else { return };
+        let routes = Routes::new(keyspace, vec![nearest.map(ReplicaIndex).to_vec()]);
+        self.command(Command::Route(Arc::new(routes)));
     }
 
     fn step(&mut self, input: Input<Message, CoordinatorTimer, Command>) -> Said {
@@ -56,6 +70,7 @@ impl World {
         let mut outbox: Out = Outbox::new();
         self.coordinator.step(&mut context, input, &mut outbox);
         let (mut sent, mut told) = (Vec::new(), Vec::new());
+        self.wakes_after = None;
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
@@ -63,6 +78,7 @@ impl World {
                     sent.push((to, message));
                 }
                 Effect::Emit(event) => told.push(event),
+                Effect::SetTimer { after, .. } => self.wakes_after = Some(after),
                 _ => {}
             }
         }
@@ -80,6 +96,12 @@ impl World {
     fn at(&mut self, seconds: f64) -> Said {
         self.now = Duration::from_secs_f64(seconds);
         self.step(Input::Timer(CoordinatorTimer::Attention))
+    }
+
+    fn get(&mut self, transaction: TransactionId, key: &'static str) -> (ReplicaId, u64) {
+        let (sent, told) = self.command(Command::Get { transaction, key: Key::from(key) });
+        assert!(told.is_empty() && sent.len() == 1, "{sent:?} {told:?}");
+        (sent[0].0, sent[0].1.request())
     }
 
     fn begin(&mut self, transaction: TransactionId) {
@@ -302,4 +324,108 @@ fn what_is_said_under_another_membership_is_as_true() {
         "{told:?}"
     );
     assert_eq!(world.step(later(message)).1, [], "both are said once");
+}
+
+#[test]
+fn a_read_goes_on_at_once_if_its_replica_cannot_be_reached_any_more() {
+    let mut world = World::new();
+    world.begin(id(1, 0));
+    assert_eq!(world.get(id(1, 0), "a").0, replica(2));
+    world.command(Command::Reachable { replica: replica(2), reachable: false });
+    assert_eq!(world.wakes_after, Some(Duration::ZERO), "nothing is waited for");
+    let (sent, _) = world.at(0.0);
+    assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [replica(1)]);
+    assert_eq!(world.get(id(1, 0), "b").0, replica(1), "and it is not asked again");
+}
+
+#[test]
+fn what_is_open_asks_where_the_replicas_are_now() {
+    let mut world = World::new();
+    world.begin(id(1, 0));
+    assert_eq!(world.get(id(1, 0), "a").0, replica(2));
+    world.route([1, 0, 2]);
+    assert_eq!(world.get(id(1, 0), "b").0, replica(1));
+}
+
+#[test]
+fn a_replica_that_has_answered_nothing_is_named_once() {
+    let mut world = World::new();
+    world.begin(id(1, 0));
+    let asked = [world.get(id(1, 0), "a").0, world.get(id(1, 0), "b").0];
+    assert_eq!(asked, [replica(2), replica(2)]);
+    let (_, told) = world.at(5.0);
+    assert_eq!(told, [finished(id(1, 0), Err(Failure::Unavailable { missing: vec![replica(2)] }))]);
+}
+
+#[test]
+fn a_read_at_the_leader_follows_a_few_names_and_then_waits() {
+    let mut world = World::new();
+    world.begin(id(1, 2));
+    let (mut to, mut request) = world.get(id(1, 2), "a");
+    assert_eq!(to, replica(0));
+    for redirects in 0.. {
+        let other = (to.index.0 + 1) % 3;
+        let (sent, _) = world.hear(to.index.0, Message::NotLeading { request, leader: ReplicaIndex(other) });
+        let [(next, message)] = &sent[..] else {
+            assert_eq!((redirects, sent.len()), (4, 0));
+            break;
+        };
+        assert_eq!(*next, replica(other));
+        (to, request) = (*next, message.request());
+    }
+    // A leader that is silent may be none, and then names are followed again.
+    let (sent, _) = world.at(0.6);
+    let [(next, message)] = &sent[..] else { panic!("{sent:?}") };
+    assert_ne!(*next, to);
+    let leader = ReplicaIndex((next.index.0 + 1) % 3);
+    let (sent, _) = world.hear(next.index.0, Message::NotLeading { request: message.request(), leader });
+    assert_eq!(sent[0].0.index, leader);
+}
+
+#[test]
+fn a_range_has_as_many_keys_as_live_in_it() {
+    let mut world = World::new();
+    let transaction = id(1, 0);
+    world.begin(transaction);
+    let (_, request) = world.get(transaction, "n");
+    world.hear(2, got(request, "n", None));
+    let range = KeyRange { from: Key::from("m"), to: None };
+    let (sent, _) = world.command(Command::Scan { transaction, range: range.clone(), limit: 9 });
+    let (request, revision, position) = (sent[0].1.request(), Revision(9), Position(40));
+    let found = vec![(Key::from("o"), stored(6))];
+    world.hear(2, Message::ScanReply { request, revision, position, found, next: None });
+    let (sent, _) = world.command(Command::Commit { transaction });
+    let [(_, Message::Check { compares, .. })] = &sent[..] else { panic!("{sent:?}") };
+    let keys = Compare::Range { range, after: Revision(u64::MAX), keys: 1 };
+    assert!(compares.contains(&keys), "{compares:?}");
+}
+
+#[test]
+fn what_is_open_is_looked_at_again_before_it_is_late() {
+    let mut world = World::new();
+    let config = CoordinatorConfig::new(ME);
+    world.begin(id(1, 0));
+    assert_eq!(world.wakes_after, Some(config.read_timeout));
+    let patience = Duration::from_millis(100);
+    world.command(Command::Begin { transaction: id(2, 0), keyspace: KEYSPACE, patience });
+    assert_eq!(world.wakes_after, Some(patience), "its deadline comes first");
+    let mut world = World::new();
+    world.wrote(id(1, 0), "a", None);
+    assert!(world.wakes_after.is_none_or(|after| after <= config.resend_timeout), "{:?}", world.wakes_after);
+    let (sent, _) = world.at(0.5);
+    assert_eq!((sent, world.wakes_after), (vec![], Some(config.resend_timeout)));
+}
+
+#[test]
+fn a_read_by_the_clock_needs_a_bound_of_clocks() {
+    let mut world = World::new();
+    let (sent, told) = world.command(Command::ReadOnly {
+        transaction: id(1, 0),
+        keyspace: KEYSPACE,
+        keys: vec![Key::from("a")],
+        freshness: Freshness::ClockBound,
+        patience: Duration::from_secs(5),
+    });
+    let fault = Failure::Invalid(quorate_core::command::Invalid::NoClockBound(KEYSPACE));
+    assert_eq!((sent, told), (vec![], vec![finished(id(1, 0), Err(fault))]));
 }

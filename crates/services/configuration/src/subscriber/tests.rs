@@ -7,13 +7,13 @@ use quorate_core::log::Position;
 use quorate_core::machine::Effect;
 use quorate_core::{
     ClientId, ClockTime, Context, Epoch, GroupSize, Input, Instant, Key, KeyRange, Machine, Outbox, Random,
-    ReplicaId, ReplicaIndex, ShardId, Value,
+    ReplicaId, ReplicaIndex, ShardId, TransactionId, Value,
 };
 
 use super::{Out, Subscriber, SubscriberCommand, SubscriberEvent, SubscriberTimer};
 use crate::config::{ReplicaConfig, SubscriberConfig};
 use crate::entry::{Change, KeyState, LeaseId, Revision, Stored};
-use crate::message::Message;
+use crate::message::{ConditionalWrite, Message, Refusal};
 use crate::rules::{Plant, Rules};
 
 const ME: ClientId = ClientId(7);
@@ -21,6 +21,8 @@ const ME: ClientId = ClientId(7);
 struct World {
     subscriber: Subscriber,
     now: Duration,
+    /// To whom the last step has sent something.
+    asked: Vec<ReplicaIndex>,
 }
 
 fn seconds(seconds: f64) -> Duration {
@@ -31,7 +33,7 @@ impl World {
     fn new(rules: Rules) -> Self {
         let group = (ShardId(0), GroupSize::new(3).unwrap().into());
         let config = SubscriberConfig { rules, ..SubscriberConfig::new(ME, group) };
-        World { subscriber: Subscriber::restore(config, []), now: Duration::ZERO }
+        World { subscriber: Subscriber::restore(config, []), now: Duration::ZERO, asked: Vec::new() }
     }
 
     /// What is sent and what is told.
@@ -45,9 +47,14 @@ impl World {
         let mut outbox: Out = Outbox::new();
         self.subscriber.step(&mut context, input, &mut outbox);
         let (mut sent, mut told) = (Vec::new(), Vec::new());
+        self.asked.clear();
         for effect in outbox.drain() {
             match effect {
-                Effect::Send { message, .. } => sent.push(message),
+                Effect::Send { to, message } => {
+                    let quorate_core::Address::Replica(to) = to else { panic!("{to}") };
+                    self.asked.push(to.index);
+                    sent.push(message);
+                }
                 Effect::Emit(event) => told.push(event),
                 _ => {}
             }
@@ -60,7 +67,11 @@ impl World {
     }
 
     fn hear(&mut self, message: Message) -> (Vec<Message>, Vec<SubscriberEvent>) {
-        let from = ReplicaId { shard: ShardId(0), index: ReplicaIndex(1) };
+        self.hear_from(1, message)
+    }
+
+    fn hear_from(&mut self, from: u8, message: Message) -> (Vec<Message>, Vec<SubscriberEvent>) {
+        let from = ReplicaId { shard: ShardId(0), index: ReplicaIndex(from) };
         self.step(Input::Message { from: from.into(), epoch: Epoch::FIRST, message })
     }
 
@@ -265,4 +276,71 @@ fn what_is_forgotten_is_read_anew_and_never_from_who_lags_behind() {
     let Some(Message::Scan { request, .. }) = sent.last() else { panic!("{sent:?}") };
     assert_eq!(world.hear(page(*request, 9, &[("b", 9)], None)).1, [loaded(9)]);
     assert_eq!(names(&world), ["b@9"]);
+}
+
+/// Replicas name each other as leaders while these change.
+fn follows(world: &mut World, mut request: u64) -> u32 {
+    for redirects in 0..100 {
+        let from = world.asked[0].0;
+        let leader = ReplicaIndex((from + 1) % 3);
+        let (sent, told) = world.hear_from(from, Message::NotLeading { request, leader });
+        assert_eq!(told, []);
+        let [message] = &sent[..] else { return redirects };
+        assert_eq!(world.asked, [leader]);
+        request = message.request();
+    }
+    panic!("it follows for ever")
+}
+
+#[test]
+fn who_leads_is_followed_a_few_times_and_asked_again_after_a_while() {
+    let mut world = World::new(Rules::SOUND);
+    let request = world.hold();
+    assert_eq!(follows(&mut world, request), 4);
+    let (sent, _) = world.at(1.5);
+    assert!(matches!(sent[..], [Message::Grant { .. }]), "{sent:?}");
+    assert_eq!(follows(&mut world, sent[0].request()), 4);
+
+    let mut world = World::new(Rules::SOUND);
+    let write = Arc::new(ConditionalWrite { compares: Vec::new(), puts: Vec::new() });
+    let transaction = TransactionId { client: ME, sequence: 1, attempt: 0 };
+    let patience = seconds(10.0);
+    let sent = world.command(SubscriberCommand::Write { transaction, write, patience });
+    assert_eq!(follows(&mut world, sent[0].request()), 4);
+    let (sent, _) = world.at(1.5);
+    assert!(matches!(sent[..], [Message::Write { .. }]), "{sent:?}");
+}
+
+#[test]
+fn a_replica_that_was_not_taken_for_the_leader_changes_nothing_about_that() {
+    let mut world = World::new(Rules::SOUND);
+    let request = world.hold();
+    let leader = world.asked[0];
+    let other = ReplicaIndex((leader.0 + 1) % 3);
+    let third = ReplicaIndex((leader.0 + 2) % 3);
+    world.hear_from(other.0, Message::NotLeading { request, leader: third });
+    assert_eq!(world.asked, [leader], "it is asked where it was asked before");
+    // And one that names itself knows nothing.
+    let request = world.command(SubscriberCommand::Hold { number: 2, duration: seconds(9.0) })[0].request();
+    let (sent, _) = world.hear_from(leader.0, Message::NotLeading { request, leader });
+    assert_eq!(sent, []);
+}
+
+#[test]
+fn a_lease_that_is_refused_is_lost_and_one_that_is_given_up_is_not_told_of() {
+    let mut world = World::new(Rules::SOUND);
+    let request = world.hold();
+    let refusal = Refusal::TooMany;
+    let (_, told) = world.hear(Message::Refused { request, refusal });
+    assert_eq!(told, [SubscriberEvent::Lost { number: 1, refusal: Some(refusal) }]);
+
+    let mut world = World::new(Rules::SOUND);
+    let request = world.hold();
+    world.renewed(request);
+    let sent = world.command(SubscriberCommand::Release { number: 1 });
+    assert!(matches!(sent[..], [Message::Release { .. }]));
+    let lease = LeaseId { client: ME, number: 1 };
+    let (sent, told) = world.hear(Message::NoSuchLease { request: sent[0].request(), lease });
+    assert_eq!((sent, told), (vec![], vec![]));
+    assert_eq!(world.at(20.0), (vec![], vec![]), "nothing is left of it");
 }
