@@ -72,7 +72,7 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// What can stand where the cursor is.
+/// The kinds of word that can stand where the cursor is.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Statement,
@@ -81,7 +81,7 @@ enum Wanted {
     Nothing,
 }
 
-/// What is wanted at the end of a line, where the word begins that is being typed, and its bytes.
+/// The kind of word that is wanted at the end of a line, where the word begins that is being typed, and its bytes.
 fn wanted(line: &str) -> (Wanted, usize, Vec<u8>) {
     let start = word_start(line);
     let nothing = (Wanted::Nothing, start, Vec::new());

@@ -12,7 +12,7 @@ use crate::command::definition_lines;
 /// How long a transaction may stay open between two statements of a person.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
-/// What is left to do after a statement.
+/// The next step after a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     /// Show this, and go on.
@@ -41,7 +41,7 @@ impl Session {
         Ok(())
     }
 
-    /// What stands before the cursor: the keyspace, with a star while a transaction is open.
+    /// The words before the cursor: the keyspace, with a star while a transaction is open.
     pub(crate) fn prompt(&self) -> String {
         let name = self.keyspace.as_ref().map_or("quorate", Keyspace::name);
         let open = if self.transaction.is_some() { "*" } else { "" };

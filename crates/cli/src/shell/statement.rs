@@ -1,4 +1,4 @@
-//! What can be said in the shell.
+//! The statements of the shell.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -80,7 +80,7 @@ pub(crate) enum Statement {
     Increment {
         /// The key.
         key: Text,
-        /// What is added.
+        /// The addend.
         #[arg(default_value_t = 1)]
         by: i64,
     },
@@ -89,13 +89,13 @@ pub(crate) enum Statement {
     Append {
         /// The key.
         key: Text,
-        /// What is added.
+        /// The addend.
         value: Text,
     },
     /// Read the keys from FROM (included, '' for the first) to TO (excluded, '' for the end); all without bounds.
     #[command(allow_hyphen_values = true)]
     Scan {
-        /// What to read.
+        /// The range.
         #[command(flatten)]
         range: Range,
     },
@@ -104,7 +104,7 @@ pub(crate) enum Statement {
         /// As `commit` shows it, or microseconds since 1970.
         #[arg(value_parser = parse_timestamp)]
         timestamp: Timestamp,
-        /// What to read.
+        /// The range.
         #[command(flatten)]
         range: Range,
     },
@@ -113,13 +113,13 @@ pub(crate) enum Statement {
         /// How long ago, such as 500ms.
         #[arg(value_parser = ago)]
         staleness: Duration,
-        /// What to read.
+        /// The range.
         #[command(flatten)]
         range: Range,
     },
     /// Read the keys from FROM to TO as they are by the clock of this machine. The keyspace must state a bound of clocks.
     ScanNow {
-        /// What to read.
+        /// The range.
         #[command(flatten)]
         range: Range,
     },
@@ -222,7 +222,7 @@ pub(crate) struct Range {
     pub(crate) limit: u32,
 }
 
-/// What can be done with keyspaces.
+/// The actions on keyspaces.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyspaceAction {
     /// Create a keyspace, and use it.
@@ -240,7 +240,7 @@ pub(crate) enum KeyspaceAction {
     Undrop(UndropArguments),
 }
 
-/// What the words of a statement come to.
+/// The meaning of the words of a statement.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// Something to do.

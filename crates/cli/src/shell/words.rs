@@ -96,7 +96,7 @@ fn escaped(characters: &mut impl Iterator<Item = char>) -> Result<u8, SplitError
 /// Bytes as a word that [`split`] reads back as the same bytes: plain where that can be, else in quotes.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));
-    // What stands for an absent value is in parentheses, and an option begins with a hyphen.
+    // The sign for an absent value is in parentheses, and an option begins with a hyphen.
     let is_plain = |text: &&str| {
         !text.starts_with(['(', '-', '\\']) && split(text).is_ok_and(|words| words == [[text.as_bytes()]])
     };

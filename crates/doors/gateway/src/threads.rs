@@ -213,7 +213,7 @@ impl Accepting {
         let limits = &self.shared.limits;
         let counted = Counted(Arc::clone(&self.connections));
         if self.connections.fetch_add(1, Ordering::Relaxed) >= limits.connections_max {
-            // What fits into the buffer of the socket is told; nothing is waited for.
+            // The words that fit into the buffer of the socket are sent; nothing is waited for.
             let _ = stream.try_write(&self.door.too_many());
             return;
         }

@@ -85,7 +85,7 @@ impl Answer {
         token.and_then(|(_, value)| value.to_str().ok())
     }
 
-    /// What it takes in memory, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         const HEADER_BYTES: usize = 64;
         let headers = self.headers.iter().map(|(_, value)| value.len() + HEADER_BYTES).sum::<usize>();

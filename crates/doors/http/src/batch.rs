@@ -78,7 +78,7 @@ pub(crate) struct ScanStep {
     limit: u32,
 }
 
-/// What a batch has come to.
+/// The result of a batch.
 #[derive(Debug, Serialize)]
 struct AppliedBody {
     answers: Vec<AnswerBody>,
@@ -86,7 +86,7 @@ struct AppliedBody {
     timestamp: String,
 }
 
-/// What a step has answered.
+/// The answer of a step.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum AnswerBody {

@@ -33,7 +33,7 @@ const HEADERS_MAX: usize = 64;
 /// The buffer of a connection, in bytes: a head and the beginning of a body.
 const BUFFER_BYTES_MAX: usize = 32 * 1024;
 
-/// What is counted for a connection as long as it lasts, in bytes: its buffer, and what knows it.
+/// The memory that is counted for a connection as long as it lasts, in bytes: its buffer, and its state.
 pub(crate) const CONNECTION_BYTES: usize = 16 * 1024;
 
 /// Serves a client to its end.
@@ -120,7 +120,7 @@ impl Server {
             Ok(answer) => answer.bytes(),
             Err(_) => return ended,
         };
-        // What there was of the request is not held any more.
+        // The request is not held any more.
         self.account.hold(bytes).map_err(|no_memory| match &ended {
             Ok(answer) if route.commits => {
                 answers_lost(answer.token_of(), "there is no memory for its answers")
@@ -161,7 +161,7 @@ impl Server {
     }
 }
 
-/// What an earlier attempt at a request has come to; none if it surely did not commit, and never will.
+/// The result of an earlier attempt at a request; none if it surely did not commit, and never will.
 async fn settle(session: &Session, request: &Request, token: &str) -> Option<Result<Answer, Problem>> {
     let parsed: Token = match token.parse() {
         Ok(parsed) => parsed,

@@ -144,7 +144,7 @@ pub(crate) async fn scan(session: &Session, request: &Request) -> Result<Answer,
     if request.accepts(LINES) {
         let mut lines = Vec::new();
         for entry in &entries {
-            // What is written to memory is written.
+            // A write to memory does not fail.
             if serde_json::to_writer(&mut lines, entry).is_ok() {
                 lines.push(b'\n');
             }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::text::Octets;
 
-/// What all types of problems begin with.
+/// The beginning of all types of problems.
 pub(crate) const TYPE_PREFIX: &str = "urn:quorate:problem:";
 
 /// Whether what was asked for can have happened.
@@ -147,7 +147,7 @@ impl Problem {
         self.more.get("token").and_then(Value::as_str)
     }
 
-    /// What went wrong, for people.
+    /// The explanation, for people.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }

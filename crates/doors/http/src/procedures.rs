@@ -35,7 +35,7 @@ pub(crate) struct RangeBody {
     to: Octets,
 }
 
-/// What each shard has answered.
+/// The answer of each shard.
 #[derive(Debug, Serialize)]
 struct AnswersBody {
     answers: Vec<Octets>,

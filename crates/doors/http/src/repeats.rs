@@ -16,7 +16,7 @@ use crate::request::{IDEMPOTENCY_KEY, Request};
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 
-/// What an entry takes beside its key and its answer, in bytes.
+/// The memory of an entry beside its key and its answer, in bytes.
 const ENTRY_BYTES: usize = 256;
 
 /// The bounds of what is remembered.
@@ -40,14 +40,14 @@ impl Default for RepeatLimits {
     }
 }
 
-/// What is known of a request.
+/// The state of a request.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     /// It is carried out.
     Running,
     /// It was, and this was answered.
     Done(Answer),
-    /// What became of this transaction was not known.
+    /// The outcome of this transaction was not known.
     Unknown(String),
 }
 
@@ -75,7 +75,7 @@ struct Inner {
     bytes: usize,
 }
 
-/// What is to be done with a request that has a key.
+/// The step to take with a request that has a key.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Repeat {
     /// It is carried out: nobody knows it.

@@ -26,7 +26,7 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 /// The longest body of JSON, in bytes: a transaction of the greatest size in base64, and room for names.
 pub(crate) const JSON_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a body of JSON may take in memory beside itself while it is read, as a multiple of its bytes.
+/// The memory that a body of JSON may take beside itself while it is read, as a multiple of its bytes.
 const READ_FACTOR: usize = 3;
 
 /// A request that is whole.

@@ -3,7 +3,7 @@
 use crate::problem::{Kind, Problem};
 use crate::text::percent_decode;
 
-/// What a request asks for.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     GetKey,
@@ -29,7 +29,7 @@ pub(crate) struct Parameter {
     pub(crate) kind: &'static str,
 }
 
-/// What the body of a request may be.
+/// The kinds of body that a request may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     /// There is none.
@@ -40,7 +40,7 @@ pub(crate) enum BodyKind {
     Json(&'static str),
 }
 
-/// What is answered if nothing goes wrong.
+/// The answer if nothing goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Success {
     /// No body.
@@ -235,7 +235,7 @@ pub(crate) const ROUTES: &[Route] = &[
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) route: &'static Route,
-    /// What stands in the address for the names in braces, in their order.
+    /// The parts of the address for the names in braces, in their order.
     pub(crate) captured: Vec<Vec<u8>>,
 }
 
@@ -271,7 +271,7 @@ pub(crate) fn find(method: &str, path: &str) -> Result<Found, Problem> {
     Err(Problem::method(allowed.join(", ")))
 }
 
-/// What stands in a path for the names in braces of a template; none if it is not like it.
+/// The parts of a path for the names in braces of a template; none if it is not like it.
 fn captures<'a>(template: &str, path: &'a str) -> Option<Vec<&'a str>> {
     let (mut parts, mut found) = (path.split('/'), Vec::new());
     for name in template.split('/') {

@@ -25,7 +25,7 @@ const GATHERED_MAX: usize = 1_024;
 /// Replies are sent once there are so many bytes of them, even if more commands have come.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a client has chosen and begun.
+/// The choices of a client, and its transaction.
 #[derive(Debug)]
 pub(crate) struct State {
     /// Tells it from other clients of this process.
@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) name: Vec<u8>,
     /// The transaction that it has begun with `MULTI`.
     multi: Option<Multi>,
-    /// What it watches, each key with its database.
+    /// The keys that it watches, each with its database.
     watched: Vec<(usize, Watched)>,
     pub(crate) replies: Replies,
     /// The connection ends once the replies so far are sent.
@@ -59,7 +59,7 @@ struct Multi {
     queued: Vec<Queued>,
     /// One of its commands makes no sense.
     is_aborted: bool,
-    /// What the words of its commands count for, in bytes.
+    /// The cost of the words of its commands, in bytes.
     bytes: usize,
 }
 
@@ -86,7 +86,7 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 /// The most that the commands of one `MULTI` may take, in bytes: more is more than a transaction.
 const MULTI_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What each queued word counts for beside its bytes.
+/// The cost of each queued word beside its bytes.
 const WORD_BYTES: usize = 32;
 
 /// Serves a client to its end.
@@ -391,7 +391,7 @@ impl<D: Databases> Client<'_, D> {
                     let mark = if let Reply::Integer(mark) = mark { mark as Mark } else { 0 };
                     let is_known =
                         self.state.watched.iter().any(|(of, (known, _))| *of == number && known == key);
-                    // What was watched first counts: it may have changed since.
+                    // The first watch of a key counts: it may have changed since.
                     if !is_known {
                         let key = Bytes::copy_from_slice(key);
                         self.state.watched.push((number, (key, mark)));
@@ -443,7 +443,7 @@ impl<D: Databases> Client<'_, D> {
                 Queued::Keys(_) => done.next().unwrap_or(Reply::Null),
                 Queued::Waits(Ok(wait), _) => wait.reply_at_once(done.next().unwrap_or(Reply::Null)),
                 Queued::Waits(Err(reply), _) => reply,
-                // What comes behind has been carried out already, in the database that there was.
+                // The commands behind it have been carried out already, in the database that there was.
                 Queued::Local(local, words) if local.name == "select" => match self.select(&words[1]) {
                     Reply::Simple(_) if self.state.number != number => {
                         self.state.number = number;
@@ -463,7 +463,7 @@ impl<D: Databases> Client<'_, D> {
         }
     }
 
-    /// What a command replies that touches no key; none if it wants no reply.
+    /// The reply of a command that touches no key; none if it wants no reply.
     async fn local_reply(&mut self, local: Local, words: &[Bytes]) -> Option<Reply> {
         match local.name {
             "unwatch" => {
@@ -511,7 +511,7 @@ impl<D: Databases> Client<'_, D> {
         Ok(done.replies)
     }
 
-    /// What a script replies that is a transaction of its own.
+    /// The reply of a script that is a transaction of its own.
     async fn call_script(&mut self, local: Local, words: &[Bytes]) -> Reply {
         let item = match self.facts.scripts.called(local.name, words) {
             Item::Reply(reply) => return reply,
@@ -538,7 +538,7 @@ impl<D: Databases> Client<'_, D> {
         }
     }
 
-    /// What is acknowledged is with a majority already: so there is nothing to wait for.
+    /// Every acknowledged write is with a majority already: so there is nothing to wait for.
     async fn wait(&self, words: &[Bytes]) -> Reply {
         if let Err(reply) = local::integer(&words[1]) {
             return reply;

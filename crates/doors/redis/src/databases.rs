@@ -26,7 +26,7 @@ pub trait Databases {
     /// Opens one, to read or also to write.
     fn open(&self, number: usize, writes: bool) -> impl Future<Output = Result<Self::Keys, Failure>>;
 
-    /// What was opened may be another one by now.
+    /// The keyspace of that name may be another one by now.
     fn forget(&self, number: usize);
 }
 
@@ -64,7 +64,7 @@ pub trait Keys: Clone {
 
 /// An attempt of a transaction that finds out on its way what it reads and writes.
 pub trait Steps {
-    /// What it comes to.
+    /// Its result.
     type Done;
 
     /// Goes on with what was missing, as far as it gets.

@@ -43,7 +43,7 @@ impl<D: Databases> Executor<'_, D> {
 
     /// Carries out some of the first commands of a pipeline as one transaction, and gives a reply for each of these. There is one command at least.
     ///
-    /// What does not fit into one transaction is tried in smaller parts: so replies are never longer than what a transaction may read.
+    /// Commands that do not fit into one transaction are tried in smaller parts: so replies are never longer than a transaction may read.
     pub(crate) async fn run_some(&mut self, asked: &[Asked]) -> Vec<Reply> {
         let writes = asked.iter().any(|one| one.command.writes());
         let keys = match self.open(writes).await {

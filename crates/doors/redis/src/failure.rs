@@ -8,7 +8,7 @@ const TOO_LARGE: &str = "ERR this is more than one transaction may read and writ
 /// A request has not come to an end as it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What each of its commands replies: the code says whether anything can have happened.
+    /// The reply of each of its commands: the code says whether anything can have happened.
     pub text: String,
     /// True if it was too large for one transaction, and nothing has happened: its commands may be tried one by one.
     pub is_too_large: bool,

@@ -5,7 +5,7 @@
 //!                           └─► local: what touches no key                                 └─► an interactive transaction
 //! ```
 //!
-//! What a command does to keys is not known here: it is code of `quorate_redis_commands`, which runs at the shards, or over what an interactive transaction
+//! The effect of a command on keys is not known here: it is code of `quorate_redis_commands`, which runs at the shards, or over what an interactive transaction
 //! has read. `docs/doors/redis.md` says what differs from Redis.
 //!
 //! | file | role |

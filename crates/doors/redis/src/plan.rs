@@ -6,7 +6,7 @@
 //! | can be divided: `MGET`, `MSET`, `DEL`, `DBSIZE` and their like | each shard carries out its part |
 //! | has to see keys of several shards at once: `RENAME`, `BITOP` and their like | an interactive transaction |
 //!
-//! What shards carry out is one independent transaction: all of it stands at one place in the serial order, nothing is locked, and nobody can be in the way.
+//! The parts of shards are one independent transaction: all of it stands at one place in the serial order, nothing is locked, and nobody can be in the way.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -50,7 +50,7 @@ enum Compose {
     Page(Place, usize),
 }
 
-/// What shards are asked, and how the replies are made.
+/// The requests to shards, and how the replies are made.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     parts: BTreeMap<usize, Vec<Vec<Bytes>>>,
@@ -100,7 +100,7 @@ impl Plan {
         let shards: Vec<usize> = at.iter().map(|at| keys.shard_of(slot_of(&words[*at]))).collect();
         let first = shards.first().copied().unwrap_or(0);
         let at_one = shards.iter().all(|shard| *shard == first);
-        // What is wrong with a command is said once, by whichever shard.
+        // A fault of a command is said once, by whichever shard.
         let is_sound = command.takes(words.len());
         Ok(match command.spread {
             Spread::Cursor => self.add_page(words),
@@ -145,7 +145,7 @@ impl Plan {
 
     fn add_page(&mut self, words: &[Bytes]) -> Compose {
         let cursor = words.get(1).and_then(|word| quorate_redis_commands::cursor(word));
-        // What is no cursor is for the command to complain of.
+        // A word that is no cursor is for the command to complain of.
         let Some(cursor) = cursor else { return Compose::Only(self.push(0, words.to_vec())) };
         // Behind the last shard there is nothing, which the last position of it stands for.
         let position = |shard: usize| match shard < self.shards {
@@ -187,7 +187,7 @@ impl Plan {
         Ok(Some(self.compose(replies)))
     }
 
-    /// What each shard is asked.
+    /// The request to each shard.
     fn requests(
         &self,
         keys: &impl Keys,
@@ -249,7 +249,7 @@ pub(crate) fn micros_now() -> u64 {
     since_epoch.as_micros() as u64
 }
 
-/// What an answer says.
+/// The meaning of an answer.
 pub(crate) enum Decoded {
     /// The reply of each command.
     Replies(Vec<Reply>),

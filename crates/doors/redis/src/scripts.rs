@@ -37,7 +37,7 @@ const WAITING_MAX: Duration = Duration::from_secs(5);
 /// So many bytes of scripts are kept, with [`KEPT_OVERHEAD_BYTES`] for each. Those that were used longest ago go first.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What each script counts for beside its text, in bytes.
+/// The cost of each script beside its text, in bytes.
 const KEPT_OVERHEAD_BYTES: usize = 1024;
 
 /// How long a script may be, in bytes.
@@ -125,7 +125,7 @@ pub(crate) enum Item {
     Command(Vec<Vec<u8>>),
     /// A script with its keys and arguments.
     Script { script: Arc<Script>, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>, is_read_only: bool },
-    /// What is known already.
+    /// A reply that is known already.
     Reply(Reply),
 }
 
@@ -372,7 +372,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     }
 }
 
-/// What has come of a job.
+/// The result of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     /// The replies of all parts; none if something that is watched has changed.
@@ -381,7 +381,7 @@ pub(crate) struct Done {
     pub(crate) wrote: Vec<Asked>,
 }
 
-/// What the thread of an attempt tells.
+/// The messages of the thread of an attempt.
 enum Told {
     /// It has to know this.
     Missing(Needs),

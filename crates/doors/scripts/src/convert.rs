@@ -10,7 +10,7 @@ use crate::interpreter::{Bounds, Stop};
 /// How deep a reply may nest.
 const DEPTH_MAX: usize = 100;
 
-/// What each element of a reply counts for beside its bytes.
+/// The cost of each element of a reply beside its bytes.
 const ELEMENT_BYTES: usize = 16;
 
 /// A reply as a script sees it, in the version that the script has chosen.
@@ -79,7 +79,7 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, is_three: bool) -> mlua::Result<V
     }
 }
 
-/// What a script returns, as a reply.
+/// The value that a script returns, as a reply.
 pub(crate) fn to_reply(
     lua: &Lua,
     bounds: &Rc<Bounds>,

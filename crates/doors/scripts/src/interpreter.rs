@@ -139,7 +139,7 @@ impl Bounds {
     }
 }
 
-/// What native functions share.
+/// The state that native functions share.
 pub(crate) struct Context<H> {
     pub(crate) host: Shared<H>,
     pub(crate) bounds: Rc<Bounds>,
@@ -162,7 +162,7 @@ fn syntax(error: &Error) -> Reply {
     Reply::error(format!("ERR Error compiling script (new function): {text}"))
 }
 
-/// What is wrong with a script before it runs.
+/// The fault of a script before it runs.
 pub(crate) fn check(script: &Script) -> Result<(), Reply> {
     let parsed = script.parse()?;
     let failed = |error: Error| Reply::error(format!("ERR no script can run: {error}"));

@@ -61,7 +61,7 @@ pub trait Host {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Over;
 
-/// What a script may take.
+/// The limits of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Instructions of Lua, and steps of native code.
@@ -100,7 +100,7 @@ pub struct Run<'a> {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What has come of a script.
+/// The result of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It makes no sense, for this reason, and has not begun.

@@ -1,4 +1,4 @@
-//! What native code lends to scripts: `redis`, `bit`, `math.random`, `load`.
+//! Native functions for scripts: `redis`, `bit`, `math.random`, `load`.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::{Host, Run, json, sha1};
 /// The name under which the globals of scripts are kept, for what they load.
 const ENVIRONMENT: &str = "quorate environment";
 
-/// What a script loads has at most so many bytes.
+/// A text that a script loads has at most so many bytes.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 
 /// Commands that no script may call: those that Redis does not let it, and those that wait.
@@ -277,7 +277,7 @@ fn redis<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>) -> mlua::Result
             [Value::String(_) | Value::Number(_) | Value::Integer(_)] => {
                 Ok(sha1::hex(&string(lua, &arguments, 0, "sha1hex")?.as_bytes()))
             }
-            // What is no string has no bytes.
+            // A value that is no string has no bytes.
             [_] => Ok(sha1::hex(b"")),
             _ => Err(Raised::reply("ERR wrong number of arguments")),
         }

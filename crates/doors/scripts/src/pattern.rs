@@ -289,7 +289,7 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// What was captured before comes again.
+    /// The text that was captured before comes again.
     fn back(&mut self, at: usize, digit: u8) -> Matched {
         let index = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let Some((from, Length::Closed(length))) = self.captures.get(index).copied() else {

@@ -11,7 +11,7 @@ pub struct Script {
     sha: String,
 }
 
-/// What the first line of a script says, and what is left of it.
+/// The flags in the first line of a script, and the rest of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parsed<'a> {
     pub(crate) code: &'a [u8],
@@ -70,10 +70,10 @@ impl Script {
         Ok(Parsed { code: &self.body[end..], may_write })
     }
 
-    /// What is wrong with the script before it runs.
+    /// The fault of the script before it runs.
     ///
     /// # Errors
-    /// What Redis replies to `SCRIPT LOAD`.
+    /// The reply of Redis to `SCRIPT LOAD`.
     pub fn check(&self) -> Result<(), Reply> {
         crate::interpreter::check(self)
     }

@@ -1,4 +1,4 @@
-//! What of `string` needs bounds: `find`, `match`, `gmatch`, `gsub`, `rep`.
+//! The functions of `string` that need bounds: `find`, `match`, `gmatch`, `gsub`, `rep`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -189,7 +189,7 @@ fn each(lua: &Lua, bounds: &Rc<Bounds>, arguments: &[Value]) -> mlua::Result<Mul
     Ok(MultiValue::from_vec(vec![Value::Function(function)]))
 }
 
-/// What matches are replaced by.
+/// The replacement of matches.
 enum Replacement {
     Text(Vec<u8>),
     Table(Table),

@@ -5,7 +5,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// What a request may be.
+/// The bounds of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest argument, in bytes.
@@ -16,7 +16,7 @@ pub struct Limits {
     pub request_bytes_max: usize,
 }
 
-/// What each argument counts for beside its bytes: that is what it costs.
+/// The cost of each argument beside its bytes.
 const ARGUMENT_BYTES: usize = std::mem::size_of::<Bytes>();
 
 /// The longest line that people type, and the longest number, in bytes.

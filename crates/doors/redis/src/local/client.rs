@@ -1,4 +1,4 @@
-//! What a client says about itself: `HELLO`, `AUTH`, `CLIENT`.
+//! Commands of a client about itself: `HELLO`, `AUTH`, `CLIENT`.
 
 use bytes::Bytes;
 use quorate_gateway::Connection;
@@ -21,7 +21,7 @@ pub(super) const SUBCOMMANDS: &[(&str, i32)] = &[
     ("NO-TOUCH", 3),
 ];
 
-/// What is wrong with a user: there is one, who has no password.
+/// The fault of a user: there is one, which has no password.
 pub(super) fn authenticate(user: &[u8]) -> Option<Reply> {
     const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
     (user != b"default").then(|| Reply::error(WRONG))

@@ -13,10 +13,10 @@ use crate::blocking;
 pub(super) const SUBCOMMANDS: &[(&str, i32)] =
     &[("COUNT", 2), ("LIST", -2), ("INFO", -2), ("DOCS", -2), ("GETKEYS", -4)];
 
-/// What Redis tells of each command, a line each.
+/// The documentation of Redis, a line for each command.
 const TABLE: &str = include_str!("commands.tsv");
 
-/// What is told of a command.
+/// The documentation of a command.
 #[derive(Debug, Default)]
 struct Documentation {
     arity: i64,

@@ -19,7 +19,7 @@ use crate::scripts::Scripts;
 /// The version of Redis whose replies these are.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-/// What a process knows of its door.
+/// The knowledge of a process about its door.
 #[derive(Debug)]
 pub struct Facts {
     started: Instant,
@@ -129,7 +129,7 @@ impl Local {
         self.name.starts_with("eval")
     }
 
-    /// What is wrong with it before it is looked at.
+    /// Its fault before it is looked at.
     pub(crate) fn check(&self, words: &[Bytes]) -> Result<(), Reply> {
         if let [_, subcommand, ..] = words
             && !self.subcommands.is_empty()

@@ -1,4 +1,4 @@
-//! What a client asks about the server: `INFO`, `CONFIG`, `TIME`.
+//! Questions of a client about the server: `INFO`, `CONFIG`, `TIME`.
 
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
