@@ -89,7 +89,7 @@ pub(crate) enum Statement {
     Append {
         /// The key.
         key: Text,
-        /// The addend.
+        /// The text.
         value: Text,
     },
     /// Read the keys from FROM (included, '' for the first) to TO (excluded, '' for the end); all without bounds.

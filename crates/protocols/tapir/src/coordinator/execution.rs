@@ -82,12 +82,14 @@ impl Execution {
         (bytes.iter().fold(self.attempt.wrapping_mul(0x9e37_79b9), mix) >> 16) as usize
     }
 
-    /// Why time ran out: others are before it, or replicas do not answer.
+    /// Why time ran out: others are before it, or replicas do not answer. Where all have answered no replica is to blame: earlier attempts have
+    /// left this one little time.
     pub(super) fn failure(&self) -> Failure {
-        if self.pending_reads.some_wait() {
+        let missing = self.unanswered();
+        if missing.is_empty() || self.pending_reads.some_wait() {
             return Failure::Conflict;
         }
-        Failure::Unavailable { missing: self.unanswered() }
+        Failure::Unavailable { missing }
     }
 
     /// The replicas that have been asked and have not answered.

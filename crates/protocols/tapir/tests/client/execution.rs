@@ -32,7 +32,7 @@ fn a_read_asks_one_replica_after_the_other_the_nearest_first() {
     let again = ["500 ms: 1/r0 ← read a", "1000 ms: 1/r1 ← read a", "1500 ms: 1/r2 ← read a"];
     assert_eq!(client.waits(1_999), again);
     assert_eq!(client.is_answered("1/r0", "a", 0), ["a = nothing"]);
-    assert_eq!(client.waits(70_000).last().unwrap(), "57501 ms: unavailable: ");
+    assert_eq!(client.waits(70_000).last().unwrap(), "57501 ms: Conflict");
 }
 
 #[test]
