@@ -1,12 +1,12 @@
 //! Batches in JSON, as `quorate::Batch`: the names of conditions and steps are those of its methods.
 
 use hyper::StatusCode;
-use quorate::{Applied, Batch, Keyspace, Receipt, StepAnswer};
+use quorate::{Applied, Batch, Keyspace, Receipt, StepAnswer, end_of_prefix};
 use quorate_gateway::Session;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::keys::{Entry, end_of_prefix};
+use crate::keys::Entry;
 use crate::keyspaces::{Access, in_keyspace};
 use crate::problem::{Kind, Problem};
 use crate::request::Request;

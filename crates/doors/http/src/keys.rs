@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
-use quorate::{Applied, Batch, Isolation, Key, Keyspace, Page, Timestamp, Value};
+use quorate::{Applied, Batch, Isolation, Key, Keyspace, Page, Timestamp, Value, end_of_prefix};
 use quorate_gateway::Session;
 use serde::Serialize;
 
@@ -178,16 +178,6 @@ fn range(request: &Request) -> Result<(Vec<u8>, Vec<u8>), Problem> {
     Ok((from.max(after), to))
 }
 
-/// The least key above all that begin with these bytes; empty if there is none.
-pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
-    let kept = prefix.iter().rposition(|byte| *byte != u8::MAX).map_or(0, |last| last + 1);
-    let mut end = prefix[..kept].to_vec();
-    if let Some(last) = end.last_mut() {
-        *last += 1;
-    }
-    end
-}
-
 /// The address of the page from a key on, of the same snapshot.
 fn next_address(path: &str, next: &[u8], to: &[u8], limit: u32, at: Option<Timestamp>) -> String {
     let to = if to.is_empty() { String::new() } else { format!("&to={}", percent_encode(to)) };
@@ -204,20 +194,6 @@ fn keeps_the_past(keyspace: &Keyspace) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prefixes_end_before_the_next_one() {
-        for (prefix, end) in [
-            (&b"a"[..], &b"b"[..]),
-            (b"a\xff", b"b"),
-            (b"\xff\xff", b""),
-            (b"", b""),
-            (b"a\xffb", b"a\xffc"),
-            (b"\0", b"\x01"),
-        ] {
-            assert_eq!(end_of_prefix(prefix), end, "{prefix:?}");
-        }
-    }
 
     #[test]
     fn the_next_page_is_an_address() {

@@ -111,6 +111,7 @@ pub use removal::SiteRemoval;
 pub use token::{InvalidToken, Token};
 pub use transaction::{
     Committing, Earlier, Info, Members, Page, SetIter, Speculated, SpeculativeCommit, Transaction,
+    end_of_prefix,
 };
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,

@@ -370,3 +370,17 @@ fn times_of_ids_go_on_where_a_clock_goes_back() {
     let at = |micros| keyspace.session().next_id(quorate_core::ClockTime::from_micros(micros));
     assert_eq!([at(10), at(10), at(3), at(20)], [10, 11, 12, 20]);
 }
+
+#[test]
+fn prefixes_end_before_the_next_one() {
+    for (prefix, end) in [
+        (&b"a"[..], &b"b"[..]),
+        (b"a\xff", b"b"),
+        (b"\xff\xff", b""),
+        (b"", b""),
+        (b"a\xffb", b"a\xffc"),
+        (b"\0", b"\x01"),
+    ] {
+        assert_eq!(crate::end_of_prefix(prefix), end, "{prefix:?}");
+    }
+}

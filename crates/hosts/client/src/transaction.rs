@@ -655,6 +655,16 @@ impl Drop for Inner {
     }
 }
 
+/// The least key above all that begin with these bytes, where a scan of a prefix ends; empty, which is the end, if there is none.
+pub fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let kept = prefix.iter().rposition(|byte| *byte != u8::MAX).map_or(0, |last| last + 1);
+    let mut end = prefix[..kept].to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
 /// From `from` (included) to `to` (excluded); an empty `to` means to the end.
 pub(crate) fn key_range(from: &[u8], to: &[u8]) -> KeyRange {
     let to = Some(to).filter(|to| !to.is_empty()).map(Key::copy_from_slice);
