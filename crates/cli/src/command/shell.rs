@@ -39,7 +39,7 @@ read, read-at, read-stale, read-now, scan-at, scan-stale, scan-now, token, outco
 keyspace create NAME --isolation I [--shards N] [--sites a,b,c], keyspace list|show|drop|undrop, help, exit; at a terminal
 timing, json and watch [1s]. A statement outside begin and commit is a transaction of its own.
 
-What is shown can be pasted back; a value that is asked for alone goes to a pipe as it is. Lines are remembered in
+Every answer can be pasted back; a value that is asked for alone goes to a pipe as it is. The shell remembers lines in
 $XDG_STATE_HOME/quorate/history.")]
 pub(crate) struct ShellArguments {
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Requests that are repeated: an `Idempotency-Key` names one, and its answer is given again.
 //!
-//! A transaction's token is chosen by the client that coordinates it, which is the gateway, so a key from outside cannot be one. What there is instead: the door remembers
+//! A transaction's token is chosen by the client that coordinates it, which is the gateway, so a key from outside cannot be one. In its place the door remembers
 //! keys and answers in the memory of its node, for a while and up to a bound. A repeat at another node, or after a restart, is a new request. The work of a request with a key
 //! goes on if its connection breaks, so that a repeat finds the answer.
 
@@ -197,7 +197,7 @@ impl Inner {
         }
     }
 
-    /// Forgets what is old, and the oldest of what is too much. What is under way stays.
+    /// Forgets old answers, and the oldest where there are too many. Requests under way stay.
     fn forget(&mut self, limits: &RepeatLimits, now: Instant) {
         let mut running = Vec::new();
         while let Some((key, began)) = self.order.front() {

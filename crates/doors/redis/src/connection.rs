@@ -210,7 +210,7 @@ impl<D: Databases> Client<'_, D> {
         replies.pop().unwrap_or(Reply::Null)
     }
 
-    /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. What it sends meanwhile comes
+    /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. Its commands meanwhile come
     /// behind.
     async fn wait_for(&mut self, wait: Result<Wait, Reply>) -> Result<(), Ended> {
         self.carry_out().await?;

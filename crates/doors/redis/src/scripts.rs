@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A script waits for what it reads, and may be hostile: so it has a thread of its own, and the event loop is asked for what is missing. Commands run on that
-//! thread too, over what has been read so far, as those of any interactive transaction do. What is written goes to the transaction in the end.
+//! thread too, over what has been read so far, as those of any interactive transaction do. Writes go to the transaction in the end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

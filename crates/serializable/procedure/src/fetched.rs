@@ -166,7 +166,7 @@ pub enum Called {
     Stopped(Stop),
 }
 
-/// What was written; none deletes.
+/// The writes; none deletes.
 type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Calls a procedure over what was fetched.
@@ -203,7 +203,7 @@ impl Sequence {
         Sequence { fetched, writes: Writes::new(), bytes: 0 }
     }
 
-    /// What to fetch next for a call, or what has come of it. What it writes is kept for the calls behind it, so the answer alone is told.
+    /// The records to fetch next for a call, or its answer. Its writes are kept for the calls behind it, so the answer alone is told.
     pub fn next(&mut self, procedure: &dyn Procedure, arguments: &[u8]) -> Called {
         match call_behind(procedure, arguments, &self.fetched, &self.writes) {
             Called::Done { answer, writes } => {
@@ -267,7 +267,7 @@ impl Attempt {
         Attempt { fetched: Fetched { timestamp: Some(timestamp), ..Fetched::default() }, has_begun: false }
     }
 
-    /// What to fetch next, or what has come of it. What the arguments name comes first.
+    /// The records to fetch next, or the result. Records that the arguments name come first.
     pub fn next(&mut self, procedure: &dyn Procedure, arguments: &[u8]) -> Called {
         if !core::mem::replace(&mut self.has_begun, true) {
             let named = procedure.named(arguments);

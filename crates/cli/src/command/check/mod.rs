@@ -34,7 +34,7 @@ history is valid at one level at least.")]
 pub(crate) struct CheckArguments {
     /// The history, JSON lines; `-` is standard input.
     file: PathBuf,
-    /// What the history has to satisfy: a level, `all` for a table of all levels, or an isolation for the level that it promises.
+    /// The level that the history has to satisfy, `all` for a table of all levels, or an isolation for the level that its keyspaces promise.
     #[arg(long)]
     level: Levels,
     /// Print one JSON object.

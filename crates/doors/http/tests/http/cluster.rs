@@ -155,7 +155,7 @@ fn pages_follow_each_other(cluster: &Cluster, keyspace: &str) {
         found.extend(page["entries"].as_array().unwrap().iter().cloned());
         next = page["next"].as_str().map(str::to_owned);
         pages += 1;
-        // What is written meanwhile is not seen in one snapshot.
+        // A write meanwhile is not seen in one snapshot.
         let key = keys(keyspace) + "/page%2F2" + &pages.to_string();
         assert_committed(&other.ask("PUT", &key, &[], b"new"), 204);
     }

@@ -10,7 +10,7 @@ use quorate_gateway::{Gateway, Limits};
 use crate::support;
 use crate::wire::Client;
 
-/// What is counted for a connection that does nothing.
+/// The memory that is counted for an idle connection.
 const IDLE_BYTES: usize = 16 * 1024;
 
 /// A door to no cluster.
@@ -257,7 +257,7 @@ fn wrong_requests_are_problems() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         if client.stream.buffer().is_empty() && matches!(status, 404 | 405 | 415) && !body.is_empty() {
-            // What was not read of a body may have ended the connection.
+            // The unread rest of a body may have ended the connection.
             client = Client::connect(address);
         }
     }

@@ -124,7 +124,7 @@ fn show(words: &[Vec<u8>]) -> String {
 struct Both {
     door: Client,
     redis: Client,
-    /// What they were told lately.
+    /// The commands that both were sent lately.
     told: Vec<String>,
     /// The last pipeline was answered differently, and differences are counted.
     is_apart: bool,

@@ -1,4 +1,4 @@
-//! What scripts reply, and what they are told of errors.
+//! Replies of scripts, and the errors that scripts see.
 
 use quorate_redis_commands::Reply;
 use quorate_redis_scripts::{Limits, Outcome, Script};
