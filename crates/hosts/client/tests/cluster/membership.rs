@@ -262,7 +262,8 @@ async fn nodes_that_crash_and_disks_that_are_lost_in_the_middle_of_changes_cost_
             cluster.restart(crashing)
         }
         let changed = changing.await.unwrap().unwrap();
-        assert_eq!(changed.waits_for, Vec::<String>::new(), "{from} to {to}");
+        let nodes = [0, 1, 2, 3].map(|node| cluster.status(node));
+        assert_eq!(changed.waits_for, Vec::<String>::new(), "{from} to {to}, among {nodes:?}");
     }
     accounts.put("alice", "1").await.unwrap();
     load.goes_on("the last change").await;

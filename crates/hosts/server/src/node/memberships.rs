@@ -14,6 +14,24 @@ use super::log::LogError;
 use super::{Node, outgoing};
 use crate::data::{Known, Placement};
 
+/// What a node has to do with a keyspace.
+#[derive(Clone, Copy, Debug)]
+struct Here {
+    /// A replica of it is here.
+    hosts: bool,
+    /// A replica of it is to be here.
+    is_placed: bool,
+    /// A replica of it is being built. It is told what was noted once it is built, and may be no member any more by then.
+    builds: bool,
+}
+
+impl Here {
+    /// True if the node has to know who the replicas of the keyspace are.
+    fn is_concerned(self) -> bool {
+        self.hosts || self.is_placed || self.builds
+    }
+}
+
 impl Node {
     /// Takes note of the membership of a keyspace that has replicas here, or is to have, and tells them. False if that could not
     /// be written down: then nothing may be hosted in it.
@@ -29,7 +47,12 @@ impl Node {
             .filter(|id| self.replicas[id].placement.keyspace == keyspace.id)
             .collect();
         let noted = self.memberships.get(&keyspace.id).map_or(Epoch::FIRST, |known| known.memberships.epoch);
-        if keyspace.epoch <= noted || (hosted.is_empty() && !is_placed_here) {
+        let here = Here {
+            hosts: !hosted.is_empty(),
+            is_placed: is_placed_here,
+            builds: self.builder.is_building_for(keyspace.id),
+        };
+        if keyspace.epoch <= noted || !here.is_concerned() {
             return true;
         }
         let known = Known::of(keyspace);
@@ -132,6 +155,26 @@ impl Node {
         }
         if let Err(error) = self.data.forget_memberships(keyspace) {
             tracing::error!(%keyspace, %error, "what is left of a keyspace cannot be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_notes_the_members_of_what_it_hosts_is_to_host_or_builds() {
+        let table = [
+            (false, false, false, false),
+            (true, false, false, true),
+            (false, true, false, true),
+            // The keyspace has left this node before its replica was ready.
+            (false, false, true, true),
+        ];
+        for (hosts, is_placed, builds, is_concerned) in table {
+            let here = Here { hosts, is_placed, builds };
+            assert_eq!(here.is_concerned(), is_concerned, "{here:?}");
         }
     }
 }
