@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use quorate_core::Key;
 
+use super::bounds::Bounds;
+
 /// A leaf with more entries, or a node with more leaves, is divided.
 const FANOUT_MAX: usize = 64;
 
@@ -21,20 +23,14 @@ const FANOUT_MIN: usize = 12;
 /// Two are joined only if what they lead to has room to grow.
 const FANOUT_JOINED: usize = 48;
 
-/// Keys in their order, and what belongs to each.
-#[derive(Clone, Debug)]
-struct Row<T> {
-    keys: Vec<Key>,
-    values: Vec<T>,
-}
-
 /// Entries with consecutive keys.
 #[derive(Clone, Debug)]
 struct Leaf<V> {
     /// A byte of each key that tells it from most others: whoever looks for one that is there touches the
     /// memory of few others. What stands after the last means nothing.
     marks: [u8; MARKS],
-    row: Row<V>,
+    keys: Vec<Key>,
+    values: Vec<V>,
 }
 
 /// One more than there are keys, while a leaf is divided; a multiple of eight.
@@ -53,7 +49,11 @@ fn mark(key: &Key) -> u8 {
 }
 
 /// Leaves, or nodes, each by a key that is not above any in it and above all in the one before.
-type Level<C> = Row<Arc<C>>;
+#[derive(Clone, Debug)]
+struct Level<C> {
+    bounds: Bounds,
+    values: Vec<Arc<C>>,
+}
 
 /// Leaves with consecutive keys.
 type Node<V> = Level<Leaf<V>>;
@@ -66,64 +66,31 @@ pub(crate) struct Leaves<V> {
     len: usize,
 }
 
-impl<T> Row<T> {
-    fn new() -> Self {
-        Row { keys: Vec::new(), values: Vec::new() }
+/// Where something that has become too long is divided. What ascends fills one after the other.
+fn divided_at(len: usize, inserted_at: usize) -> Option<usize> {
+    if len <= FANOUT_MAX {
+        return None;
     }
-
-    fn one(key: Key, value: T) -> Self {
-        Row { keys: vec![key], values: vec![value] }
-    }
-
-    /// What a key lies in: the last that does not begin above it.
-    fn child(&self, key: &Key) -> usize {
-        self.keys.partition_point(|bound| bound <= key).saturating_sub(1)
-    }
-
-    fn insert(&mut self, at: usize, key: Key, value: T) {
-        self.keys.insert(at, key);
-        self.values.insert(at, value);
-    }
-
-    fn remove(&mut self, at: usize) -> T {
-        self.keys.remove(at);
-        self.values.remove(at)
-    }
-
-    /// The second part of it, if it has become too long. What ascends fills one after the other.
-    fn divide(&mut self, inserted_at: usize) -> Option<Row<T>> {
-        if self.keys.len() <= FANOUT_MAX {
-            return None;
-        }
-        let is_last = inserted_at + 1 == self.keys.len();
-        let at = if is_last { inserted_at } else { self.keys.len() / 2 };
-        Some(Row { keys: self.keys.split_off(at), values: self.values.split_off(at) })
-    }
-
-    fn append(&mut self, mut other: Row<T>) {
-        self.keys.append(&mut other.keys);
-        self.values.append(&mut other.values);
-    }
+    let is_last = inserted_at + 1 == len;
+    Some(if is_last { inserted_at } else { len / 2 })
 }
 
 impl<V> Leaf<V> {
     fn new() -> Self {
-        Leaf { marks: [0; MARKS], row: Row::new() }
+        Leaf { marks: [0; MARKS], keys: Vec::new(), values: Vec::new() }
     }
 
     /// Where a key stands, if it is there.
     fn find(&self, key: &Key) -> Option<usize> {
         const LOWEST: u64 = 0x0101_0101_0101_0101;
         let wanted = u64::from(mark(key)) * LOWEST;
-        for (group, marks) in
-            self.marks[..self.row.keys.len().next_multiple_of(8)].chunks_exact(8).enumerate()
-        {
+        for (group, marks) in self.marks[..self.keys.len().next_multiple_of(8)].chunks_exact(8).enumerate() {
             let differing = u64::from_le_bytes(marks.try_into().ok()?) ^ wanted;
             // The highest bit of each byte that is zero, and sometimes of the one above it.
             let mut equal = differing.wrapping_sub(LOWEST) & !differing & (LOWEST << 7);
             while equal != 0 {
                 let at = group * 8 + equal.trailing_zeros() as usize / 8;
-                if self.row.keys.get(at) == Some(key) {
+                if self.keys.get(at) == Some(key) {
                     return Some(at);
                 }
                 equal &= equal - 1;
@@ -134,26 +101,29 @@ impl<V> Leaf<V> {
 
     /// Where a key belongs that is not there.
     fn place(&self, key: &Key) -> usize {
-        self.row.keys.partition_point(|held| held < key)
+        self.keys.partition_point(|held| held < key)
     }
 
     fn insert(&mut self, at: usize, key: Key, value: V) {
-        self.marks.copy_within(at..self.row.keys.len(), at + 1);
+        self.marks.copy_within(at..self.keys.len(), at + 1);
         self.marks[at] = mark(&key);
-        self.row.insert(at, key, value);
+        self.keys.insert(at, key);
+        self.values.insert(at, value);
     }
 
     fn remove(&mut self, at: usize) -> V {
-        self.marks.copy_within(at + 1..self.row.keys.len(), at);
-        self.row.remove(at)
+        self.marks.copy_within(at + 1..self.keys.len(), at);
+        self.keys.remove(at);
+        self.values.remove(at)
     }
 
+    /// The second part of it, if it has become too long.
     fn divide(&mut self, inserted_at: usize) -> Option<Leaf<V>> {
-        let row = self.row.divide(inserted_at)?;
+        let at = divided_at(self.keys.len(), inserted_at)?;
+        let (keys, values) = (self.keys.split_off(at), self.values.split_off(at));
         let mut marks = [0; MARKS];
-        let (kept, moved) = (self.row.keys.len(), row.keys.len());
-        marks[..moved].copy_from_slice(&self.marks[kept..kept + moved]);
-        Some(Leaf { marks, row })
+        marks[..keys.len()].copy_from_slice(&self.marks[at..at + keys.len()]);
+        Some(Leaf { marks, keys, values })
     }
 }
 
@@ -166,23 +136,54 @@ trait Child: Clone {
 
 impl<V: Clone> Child for Leaf<V> {
     fn len(&self) -> usize {
-        self.row.keys.len()
+        self.keys.len()
     }
 
-    fn append(&mut self, other: Self) {
+    fn append(&mut self, mut other: Self) {
         let (own, more) = (self.len(), other.len());
         self.marks[own..own + more].copy_from_slice(&other.marks[..more]);
-        self.row.append(other.row);
+        self.keys.append(&mut other.keys);
+        self.values.append(&mut other.values);
     }
 }
 
 impl<V: Clone> Child for Node<V> {
     fn len(&self) -> usize {
-        self.keys.len()
+        self.values.len()
     }
 
-    fn append(&mut self, other: Self) {
-        Row::append(self, other);
+    fn append(&mut self, mut other: Self) {
+        self.bounds.append(other.bounds);
+        self.values.append(&mut other.values);
+    }
+}
+
+impl<C> Level<C> {
+    fn one(key: Key, value: Arc<C>) -> Self {
+        Level { bounds: Bounds::one(key), values: vec![value] }
+    }
+
+    fn insert(&mut self, at: usize, key: Key, value: Arc<C>) {
+        self.bounds.insert(at, key);
+        self.values.insert(at, value);
+    }
+
+    fn remove(&mut self, at: usize) -> Arc<C> {
+        self.bounds.remove(at);
+        self.values.remove(at)
+    }
+
+    /// The second part of it, if it has become too long.
+    fn divide(&mut self, inserted_at: usize) -> Option<Level<C>> {
+        let at = divided_at(self.values.len(), inserted_at)?;
+        Some(Level { bounds: self.bounds.split_off(at), values: self.values.split_off(at) })
+    }
+
+    /// Which children may have keys of a range: the first, and the first behind them.
+    fn children(&self, from: &Key, to: Option<&Key>) -> (usize, usize) {
+        let first = self.bounds.child(from);
+        let end = to.map_or(self.values.len(), |to| self.bounds.below(to));
+        (first, end.max(first))
     }
 }
 
@@ -199,7 +200,7 @@ impl<C: Child> Level<C> {
         };
         let left = match at {
             _ if at > 0 && fits(at - 1) => at - 1,
-            _ if at + 1 < self.keys.len() && fits(at) => at,
+            _ if at + 1 < self.values.len() && fits(at) => at,
             _ => return,
         };
         let right = Arc::unwrap_or_clone(self.remove(left + 1));
@@ -223,28 +224,28 @@ impl<V: Clone> Leaves<V> {
 
     /// What a key holds.
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
-        let node = &self.nodes.values[self.nodes.child(key)];
-        let leaf = &node.values[node.child(key)];
-        leaf.find(key).map(|at| &leaf.row.values[at])
+        let node = &self.nodes.values[self.nodes.bounds.child(key)];
+        let leaf = &node.values[node.bounds.child(key)];
+        leaf.find(key).map(|at| &leaf.values[at])
     }
 
     /// Sets what a key holds, and gives back what it held.
     pub(crate) fn insert(&mut self, key: &Key, value: V) -> Option<V> {
-        let node_at = self.nodes.child(key);
+        let node_at = self.nodes.bounds.child(key);
         let node = Arc::make_mut(&mut self.nodes.values[node_at]);
-        let leaf_at = node.child(key);
+        let leaf_at = node.bounds.child(key);
         let leaf = Arc::make_mut(&mut node.values[leaf_at]);
         if let Some(at) = leaf.find(key) {
-            return Some(std::mem::replace(&mut leaf.row.values[at], value));
+            return Some(std::mem::replace(&mut leaf.values[at], value));
         }
         let at = leaf.place(key);
         self.len += 1;
         // A long key may share the memory of the message that it came in.
         leaf.insert(at, Key::copy_from_slice(key), value);
         if let Some(right) = leaf.divide(at) {
-            node.insert(leaf_at + 1, right.row.keys[0].clone(), Arc::new(right));
+            node.insert(leaf_at + 1, right.keys[0].clone(), Arc::new(right));
             if let Some(right) = node.divide(leaf_at + 1) {
-                self.nodes.insert(node_at + 1, right.keys[0].clone(), Arc::new(right));
+                self.nodes.insert(node_at + 1, right.bounds.first().clone(), Arc::new(right));
             }
         }
         None
@@ -254,20 +255,20 @@ impl<V: Clone> Leaves<V> {
     pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
         // What is not there copies nothing.
         self.get(key)?;
-        let node_at = self.nodes.child(key);
+        let node_at = self.nodes.bounds.child(key);
         let node = Arc::make_mut(&mut self.nodes.values[node_at]);
-        let leaf_at = node.child(key);
+        let leaf_at = node.bounds.child(key);
         let leaf = Arc::make_mut(&mut node.values[leaf_at]);
         let at = leaf.find(key)?;
         let removed = leaf.remove(at);
-        let is_empty = leaf.len() == 0 && node.keys.len() == 1;
+        let is_empty = leaf.len() == 0 && node.values.len() == 1;
         node.join(leaf_at);
         self.len -= 1;
-        if is_empty && self.nodes.keys.len() > 1 {
+        if is_empty && self.nodes.values.len() > 1 {
             self.nodes.remove(node_at);
             // The first one begins before everything.
-            self.nodes.keys[0] = Key::default();
-            Arc::make_mut(&mut self.nodes.values[0]).keys[0] = Key::default();
+            self.nodes.bounds.set_first(Key::default());
+            Arc::make_mut(&mut self.nodes.values[0]).bounds.set_first(Key::default());
         } else {
             self.nodes.join(node_at);
         }
@@ -281,28 +282,20 @@ impl<V: Clone> Leaves<V> {
         to: Option<&Key>,
     ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a V)> + use<'a, V> {
         let (from, to) = (from.clone(), to.cloned());
-        let (first, end) = children(&self.nodes, &from, to.as_ref());
+        let (first, end) = self.nodes.children(&from, to.as_ref());
         let nodes = self.nodes.values[first..end].iter();
         let bounds = (from.clone(), to.clone());
         let leaves = nodes.flat_map(move |node| {
-            let (first, end) = children(node, &bounds.0, bounds.1.as_ref());
+            let (first, end) = node.children(&bounds.0, bounds.1.as_ref());
             node.values[first..end].iter()
         });
         leaves.flat_map(move |leaf| {
-            let leaf = &leaf.row;
             let begin = leaf.keys.partition_point(|key| *key < from);
             let end = to.as_ref().map_or(leaf.keys.len(), |to| leaf.keys.partition_point(|key| key < to));
             let end = end.max(begin);
             leaf.keys[begin..end].iter().zip(&leaf.values[begin..end])
         })
     }
-}
-
-/// Which children may have keys of a range.
-fn children<C>(level: &Level<C>, from: &Key, to: Option<&Key>) -> (usize, usize) {
-    let first = level.child(from);
-    let end = to.map_or(level.keys.len(), |to| level.keys.partition_point(|bound| bound < to));
-    (first, end.max(first))
 }
 
 #[cfg(test)]
@@ -313,19 +306,22 @@ mod tests {
 
     impl<V: Clone> Leaves<V> {
         fn leaves(&self) -> impl Iterator<Item = (&Key, &Arc<Leaf<V>>)> {
-            self.nodes.values.iter().flat_map(|node| node.keys.iter().zip(&node.values))
+            self.nodes.values.iter().flat_map(|node| node.bounds.iter().zip(&node.values))
         }
 
         /// Whatever was done: everything is in order, and nothing but the first leaf is empty.
         fn check(&self) {
             let mut last: Option<&Key> = None;
-            assert!(self.nodes.keys[0].is_empty() && self.nodes.values[0].keys[0].is_empty());
-            for (bound, node) in self.nodes.keys.iter().zip(&self.nodes.values) {
-                assert!(bound <= &node.keys[0] && (1..=FANOUT_MAX).contains(&node.keys.len()));
+            assert!(self.nodes.bounds.first().is_empty() && self.nodes.values[0].bounds.first().is_empty());
+            assert_eq!(self.nodes.bounds.len(), self.nodes.values.len());
+            self.nodes.bounds.check();
+            for (bound, node) in self.nodes.bounds.iter().zip(&self.nodes.values) {
+                assert!(bound <= node.bounds.first() && (1..=FANOUT_MAX).contains(&node.values.len()));
+                assert_eq!(node.bounds.len(), node.values.len());
+                node.bounds.check();
             }
-            assert!(self.nodes.keys.is_sorted_by(|one, next| one < next));
             for (bound, leaf) in self.leaves() {
-                let (marks, leaf) = (&leaf.marks, &leaf.row);
+                let marks = &leaf.marks;
                 assert_eq!(leaf.keys.len(), leaf.values.len());
                 assert_eq!(marks[..leaf.keys.len()], leaf.keys.iter().map(mark).collect::<Vec<u8>>());
                 assert!(leaf.keys.len() <= FANOUT_MAX);
@@ -351,12 +347,12 @@ mod tests {
         }
         leaves.check();
         assert_eq!(leaves.leaves().count(), 10_000_usize.div_ceil(FANOUT_MAX));
-        assert_eq!(leaves.nodes.keys.len(), 10_000_usize.div_ceil(FANOUT_MAX * FANOUT_MAX));
+        assert_eq!(leaves.nodes.values.len(), 10_000_usize.div_ceil(FANOUT_MAX * FANOUT_MAX));
         for number in (0..10_000).filter(|number| number % 500 != 0) {
             assert_eq!(leaves.remove(&key(number)), Some(number));
         }
         leaves.check();
-        assert_eq!((leaves.len(), leaves.leaves().count(), leaves.nodes.keys.len()), (20, 1, 1));
+        assert_eq!((leaves.len(), leaves.leaves().count(), leaves.nodes.values.len()), (20, 1, 1));
     }
 
     #[test]
@@ -373,7 +369,7 @@ mod tests {
         }
         leaves.check();
         leaves.insert(&key(7), 7);
-        assert_eq!((leaves.get(&key(7)), leaves.nodes.keys.len()), (Some(&7), 1));
+        assert_eq!((leaves.get(&key(7)), leaves.nodes.values.len()), (Some(&7), 1));
     }
 
     #[test]
@@ -383,12 +379,12 @@ mod tests {
             for number in 0..12_288 {
                 leaves.insert(&key(number), number);
             }
-            assert_eq!(leaves.nodes.keys.len(), 3);
+            assert_eq!(leaves.nodes.values.len(), 3);
             for number in gone * 4_096..(gone + 1) * 4_096 {
                 leaves.remove(&key(number));
             }
             leaves.check();
-            assert_eq!((leaves.len(), leaves.nodes.keys.len()), (8_192, 2));
+            assert_eq!((leaves.len(), leaves.nodes.values.len()), (8_192, 2));
         }
     }
 
@@ -400,7 +396,7 @@ mod tests {
             leaves.insert(&key(number), number);
         }
         leaves.check();
-        assert!(leaves.nodes.keys.len() > MARKS, "the top is as long as it has to be");
+        assert!(leaves.nodes.values.len() > MARKS, "the top is as long as it has to be");
         assert!((0..500_000).step_by(1_234).all(|number| leaves.get(&key(number)) == Some(&number)));
         assert_eq!(leaves.get(&key(500_000)), None);
     }

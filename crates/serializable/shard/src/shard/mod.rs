@@ -10,6 +10,7 @@
 //! | file | role |
 //! |---|---|
 //! | `leaves` | a sorted map that can be frozen while it changes |
+//! | `bounds` | where the parts of that map begin |
 //! | `versions` | what keys hold, and have held until it is settled |
 //! | `locks` | what prepared transactions have locked |
 //! | `work` | an operation while it runs |
@@ -17,6 +18,7 @@
 //! | `procedures` | which procedures there are, and calls of them |
 
 mod batch;
+mod bounds;
 mod leaves;
 mod locks;
 mod procedures;
