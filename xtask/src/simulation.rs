@@ -14,9 +14,8 @@ use crate::stage::Outcome;
 /// The system that has most of the seeds.
 const STRICT: &str = "strict";
 
-/// The systems that run seeds of few faults each, and those frequent (ADR 0056). `snapshot` is none of them: where clocks stay seconds apart all
-/// along, its transactions wait for longer than a run is given.
-const SWARMING: [&str; 3] = [STRICT, "serializable", "parallel-snapshot"];
+/// The systems that run seeds of few faults each, and those frequent (ADR 0056).
+const SWARMING: [&str; 4] = [STRICT, "serializable", "snapshot", "parallel-snapshot"];
 
 /// The seeds within which a plant must be caught, under the faults that suit it.
 const PLANT_SEEDS: &str = "1..300";
