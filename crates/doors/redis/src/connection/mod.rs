@@ -2,15 +2,20 @@
 //!
 //! Commands are carried out in the order in which they come. Those of a pipeline that touch keys go together, as many as have come; others end what
 //! has been gathered so far. Replies are written before anything more is read: a client that does not take them is not read from.
+//!
+//! | file | role |
+//! |---|---|
+//! | `transaction` | `MULTI`, `EXEC`, `WATCH` |
+//! | `waiting` | commands that wait until there is something to take |
 
-use std::time::Duration;
+mod transaction;
+mod waiting;
 
 use bytes::Bytes;
 use quorate_gateway::{Connection, Ended};
-use quorate_redis_commands::{MARK, Mark, Reply, check, find, unknown_command};
-use tokio::time::Instant;
+use quorate_redis_commands::{Reply, check, find, unknown_command};
 
-use crate::blocking::{self, Wait};
+use crate::blocking;
 use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
 use crate::databases::Databases;
 use crate::execute::Executor;
@@ -18,6 +23,7 @@ use crate::failure::Failure;
 use crate::local::{self, Facts, Local};
 use crate::plan::{Asked, Watched};
 use crate::scripts::Item;
+use transaction::{Multi, Queued};
 
 /// So many commands are gathered from a pipeline before they are carried out.
 const GATHERED_MAX: usize = 1_024;
@@ -52,42 +58,6 @@ pub(crate) enum Replies {
     /// Not to the next command.
     Skip,
 }
-
-/// A transaction while its commands are told.
-#[derive(Debug, Default)]
-struct Multi {
-    queued: Vec<Queued>,
-    /// One of its commands makes no sense.
-    is_aborted: bool,
-    /// The cost of the words of its commands, in bytes.
-    bytes: usize,
-}
-
-#[derive(Debug)]
-enum Queued {
-    Keys(Asked),
-    Local(Local, Vec<Bytes>),
-    /// A command that waits elsewhere, or what is wrong with it.
-    Waits(Result<Wait, Reply>, Vec<Bytes>),
-}
-
-impl Queued {
-    fn is_script(&self) -> bool {
-        matches!(self, Queued::Local(local, _) if local.is_script())
-    }
-}
-
-/// A client that waits for a key looks at it again after this time, in case that another node has filled it,
-const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
-
-/// and more seldom the longer it waits, up to this.
-const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
-
-/// The most that the commands of one `MULTI` may take, in bytes: more is more than a transaction.
-const MULTI_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// The cost of each queued word beside its bytes.
-const WORD_BYTES: usize = 32;
 
 /// Serves a client to its end.
 pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &Facts) {
@@ -210,76 +180,6 @@ impl<D: Databases> Client<'_, D> {
         replies.pop().unwrap_or(Reply::Null)
     }
 
-    /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. Its commands meanwhile come
-    /// behind.
-    async fn wait_for(&mut self, wait: Result<Wait, Reply>) -> Result<(), Ended> {
-        self.carry_out().await?;
-        self.facts.count(1);
-        let wait = match wait {
-            Ok(wait) => wait,
-            Err(reply) => {
-                self.reply(&reply);
-                return Ok(());
-            }
-        };
-        let deadline = wait.timeout.map(|timeout| Instant::now() + timeout);
-        let facts = self.facts;
-        let listener = facts.bells.listen(self.state.number, &wait.keys);
-        let reply = self.run_one(wait.asked.clone()).await;
-        if let Some(reply) = wait.reply(reply) {
-            self.reply(&reply);
-            return Ok(());
-        }
-        self.connection.send().await?;
-        let mut pause = LOOK_AGAIN_MIN;
-        loop {
-            let is_over = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = listener.rung() => pause = LOOK_AGAIN_MIN,
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LOOK_AGAIN_MAX),
-                () = is_over => {
-                    self.reply(&Reply::NullArray);
-                    return Ok(());
-                }
-                ended = self.connection.left() => return Err(ended),
-            }
-            if let Some(reply) = self.look_again(&wait).await {
-                self.reply(&reply);
-                return Ok(());
-            }
-        }
-    }
-
-    /// Takes from the first key that has something by now. A key of another type is passed over, as Redis passes it over once a client waits.
-    async fn look_again(&mut self, wait: &Wait) -> Option<Reply> {
-        let command = find(b"type")?;
-        let ask = |key: &Bytes| Asked { command, words: vec![Bytes::from_static(b"type"), key.clone()] };
-        let types: Vec<Asked> = wait.keys.iter().map(ask).collect();
-        let mut rest = types.as_slice();
-        let mut ready = Vec::new();
-        while !rest.is_empty() {
-            let mut executor = self.executor(self.state.number);
-            let replies = executor.run_some(rest).await;
-            self.seed = executor.seed;
-            // An error is one of a moment: it is looked at again.
-            let filled = rest.iter().zip(&replies).filter(|(_, reply)| wait.takes_from(reply));
-            ready.extend(filled.map(|(one, _)| one.words[1].clone()));
-            rest = rest.get(replies.len().max(1)..).unwrap_or_default();
-        }
-        for key in ready {
-            let reply = self.run_one(wait.asked_of(&key)).await;
-            if let Some(reply) = wait.reply(reply) {
-                return Some(reply);
-            }
-        }
-        None
-    }
-
     /// Takes the next command.
     async fn take(&mut self, words: Vec<Bytes>) -> Result<(), Ended> {
         if let Some(command) = find(&words[0]).filter(|command| !command.is_internal()) {
@@ -338,125 +238,6 @@ impl<D: Databases> Client<'_, D> {
         Ok(())
     }
 
-    fn queue(&mut self, queued: Queued) {
-        let Some(multi) = &mut self.state.multi else { return };
-        let words = match &queued {
-            Queued::Keys(asked) => &asked.words,
-            Queued::Local(_, words) | Queued::Waits(_, words) => words,
-        };
-        multi.bytes += words.iter().map(|word| word.len() + WORD_BYTES).sum::<usize>();
-        if multi.bytes > MULTI_BYTES_MAX {
-            multi.is_aborted = true;
-            multi.queued = Vec::new();
-            let text =
-                format!("ERR a transaction may not have more than {MULTI_BYTES_MAX} bytes of commands");
-            return self.reply(&Reply::error(text));
-        }
-        if !multi.is_aborted {
-            multi.queued.push(queued);
-        }
-        self.reply(&Reply::Simple("QUEUED".into()));
-    }
-
-    fn begin(&mut self) {
-        if self.state.multi.is_some() {
-            return self.reply(&Reply::error("ERR MULTI calls can not be nested"));
-        }
-        self.state.multi = Some(Multi::default());
-        self.reply(&Reply::OK);
-    }
-
-    fn discard(&mut self) {
-        if self.state.multi.take().is_none() {
-            return self.reply(&Reply::error("ERR DISCARD without MULTI"));
-        }
-        self.state.watched.clear();
-        self.reply(&Reply::OK);
-    }
-
-    async fn watch(&mut self, keys: &[Bytes]) {
-        if self.state.multi.is_some() {
-            return self.reply(&Reply::error("ERR WATCH inside MULTI is not allowed"));
-        }
-        let Some(command) = find(MARK.as_bytes()) else { return self.reply(&Reply::Null) };
-        let words =
-            std::iter::once(Bytes::from_static(MARK.as_bytes())).chain(keys.iter().cloned()).collect();
-        let number = self.state.number;
-        let mut executor = self.executor(number);
-        let replies = executor.run_some(&[Asked { command, words }]).await;
-        self.seed = executor.seed;
-        match replies.into_iter().next() {
-            Some(Reply::Array(marks)) => {
-                for (key, mark) in keys.iter().zip(marks) {
-                    let mark = if let Reply::Integer(mark) = mark { mark as Mark } else { 0 };
-                    let is_known =
-                        self.state.watched.iter().any(|(of, (known, _))| *of == number && known == key);
-                    // The first watch of a key counts: it may have changed since.
-                    if !is_known {
-                        let key = Bytes::copy_from_slice(key);
-                        self.state.watched.push((number, (key, mark)));
-                    }
-                }
-                self.reply(&Reply::OK);
-            }
-            Some(error) => self.reply(&error),
-            None => self.reply(&Reply::Null),
-        }
-    }
-
-    async fn execute(&mut self) {
-        let Some(multi) = self.state.multi.take() else {
-            return self.reply(&Reply::error("ERR EXEC without MULTI"));
-        };
-        let watched = std::mem::take(&mut self.state.watched);
-        if multi.is_aborted {
-            let text = "EXECABORT Transaction discarded because of previous errors.";
-            return self.reply(&Reply::error(text));
-        }
-        let number = self.state.number;
-        if watched.iter().any(|(of, _)| *of != number) {
-            let text = "ERR unsupported: what is watched and what is changed lie in different databases";
-            return self.reply(&Reply::error(text));
-        }
-        let watched: Vec<Watched> = watched.into_iter().map(|(_, watched)| watched).collect();
-        let done = if multi.queued.iter().any(Queued::is_script) {
-            let items = multi.queued.iter().filter_map(|queued| self.item(queued)).collect();
-            self.run_scripts(items, watched).await
-        } else {
-            let asked: Vec<Asked> = multi.queued.iter().filter_map(asked).collect();
-            self.facts.count(asked.len());
-            let mut executor = self.executor(number);
-            let done = executor.run_atomically(&asked, &watched).await;
-            self.seed = executor.seed;
-            self.facts.bells.ring(number, &asked);
-            done
-        };
-        let mut done = match done {
-            Ok(Some(replies)) => replies.into_iter(),
-            Ok(None) => return self.reply(&Reply::NullArray),
-            Err(failure) => return self.reply(&failure.reply()),
-        };
-        let mut replies = Vec::with_capacity(multi.queued.len());
-        for queued in multi.queued {
-            replies.push(match queued {
-                queued if queued.is_script() => done.next().unwrap_or(Reply::Null),
-                Queued::Keys(_) => done.next().unwrap_or(Reply::Null),
-                Queued::Waits(Ok(wait), _) => wait.reply_at_once(done.next().unwrap_or(Reply::Null)),
-                Queued::Waits(Err(reply), _) => reply,
-                // The commands behind it have been carried out already, in the database that there was.
-                Queued::Local(local, words) if local.name == "select" => match self.select(&words[1]) {
-                    Reply::Simple(_) if self.state.number != number => {
-                        self.state.number = number;
-                        Reply::error("ERR unsupported: another database in a transaction")
-                    }
-                    reply => reply,
-                },
-                Queued::Local(local, words) => self.local_reply(local, &words).await.unwrap_or(Reply::Null),
-            });
-        }
-        self.reply(&Reply::Array(replies));
-    }
-
     async fn run_local(&mut self, local: Local, words: &[Bytes]) {
         if let Some(reply) = self.local_reply(local, words).await {
             self.reply(&reply);
@@ -482,18 +263,6 @@ impl<D: Databases> Client<'_, D> {
             _ if local.is_script() => Some(self.call_script(local, words).await),
             "wait" => Some(self.wait(words).await),
             _ => local::run(local, words, &mut self.state, &self.connection, self.facts),
-        }
-    }
-
-    /// The part of a transaction with scripts that has been queued; none if it touches no key.
-    fn item(&self, queued: &Queued) -> Option<Item> {
-        match queued {
-            Queued::Keys(asked) => Some(Item::command(&asked.words)),
-            Queued::Waits(Ok(wait), _) => Some(Item::command(&wait.asked.words)),
-            Queued::Local(local, words) if local.is_script() => {
-                Some(self.facts.scripts.called(local.name, words))
-            }
-            Queued::Local(..) | Queued::Waits(Err(_), _) => None,
         }
     }
 
@@ -552,13 +321,5 @@ impl<D: Databases> Client<'_, D> {
             Ok(keys) => Reply::count(crate::databases::Keys::replicas(&keys)),
             Err(failure) => failure.reply(),
         }
-    }
-}
-
-fn asked(queued: &Queued) -> Option<Asked> {
-    match queued {
-        Queued::Keys(asked) => Some(asked.clone()),
-        Queued::Waits(Ok(wait), _) => Some(wait.asked.clone()),
-        Queued::Local(..) | Queued::Waits(Err(_), _) => None,
     }
 }
