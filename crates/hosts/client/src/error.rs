@@ -597,6 +597,12 @@ pub enum Invalid {
         /// Why.
         reason: String,
     },
+    /// An announcement is too long, or its topic.
+    #[error("nothing was announced: {reason}")]
+    Announcement {
+        /// Why.
+        reason: String,
+    },
     /// A procedure cannot be deployed, called or removed so.
     #[error(transparent)]
     Procedure(#[from] InvalidProcedure),

@@ -20,6 +20,7 @@ use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
 use tokio::sync::{Notify, oneshot};
 
+use crate::announcements::Listening;
 use crate::coordinators::{Coordinators, World};
 use crate::session::Port;
 use crate::waiters::Waiters;
@@ -36,6 +37,8 @@ pub(crate) struct ClientHost {
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
     /// Who waits for what a replica holds.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
+    /// Who listens to announcements.
+    pub(crate) listening: Listening,
     /// Woken whenever a node was reached, or could not be.
     settled: Arc<Notify>,
     /// Woken whenever what is known of nodes and keyspaces may be old.
@@ -109,8 +112,10 @@ struct Node {
     /// True once it has said that it is about to stop.
     is_stopping: bool,
     replicas: Vec<ReplicaId>,
-    /// When the client began to connect to it.
+    /// When the client began to connect to it,
     since: Instant,
+    /// and when it last succeeded.
+    connected_since: Instant,
     attempt: Attempt,
 }
 
@@ -145,6 +150,7 @@ impl ClientHost {
             directories: Asked::default(),
             losses: Vec::new(),
             verifications: Vec::new(),
+            listening: Listening::default(),
             settled,
             stale,
             commands: Vec::new(),
@@ -276,6 +282,28 @@ impl ClientHost {
         self.directories.ask(node, self.nodes.link_of(node), &Packet::DirectoryRequest, turn)
     }
 
+    /// The incarnation of this client.
+    pub(crate) fn client(&self) -> ClientId {
+        self.nodes.client
+    }
+
+    /// The connection to the nearest node that does not stop, or else to any. One that has just been connected comes behind the others: if it has come
+    /// back, other clients may not have found it yet.
+    pub(crate) fn nearest_connected(&self, now: Instant) -> Option<LinkId> {
+        /// A client that looks for a node finds it within such a time of another one.
+        const FOUND_AFTER: Duration = Duration::from_secs(2);
+        let rank = |node: &Node| {
+            let round_trip = match node.attempt {
+                Attempt::Reached(round_trip) => round_trip,
+                Attempt::Open | Attempt::Failed(_) => Duration::MAX,
+            };
+            let is_new = now.saturating_since(node.connected_since) < FOUND_AFTER;
+            (node.is_stopping, is_new, round_trip)
+        };
+        let connected = self.nodes.nodes.iter().filter(|node| node.link.is_some());
+        connected.min_by_key(|node| rank(node)).and_then(|node| node.link)
+    }
+
     /// The nodes that are connected.
     pub(crate) fn connected(&self) -> Vec<NodeId> {
         let nodes = self.nodes.nodes.iter().zip(0..);
@@ -396,6 +424,7 @@ impl Host for ClientHost {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
         let Some((id, node)) = self.nodes.node_of(remote) else { return };
         (node.link, node.is_stopping) = (Some(link), false);
+        node.connected_since = turn.time.now;
         // Much may have happened while it could not say so; and one that has joined may be nearer than others.
         let is_first = node.attempt == Attempt::Open && node.since == Instant::START;
         if node.attempt == Attempt::Open {
@@ -405,6 +434,7 @@ impl Host for ClientHost {
             self.stale.notify_one();
         }
         self.set_reachable(id, true, turn);
+        self.listening.greet(link, turn);
         self.settled.notify_one();
     }
 
@@ -487,6 +517,9 @@ impl Host for ClientHost {
                 }
             }
             Packet::CatalogueChanged => self.stale.notify_one(),
+            Packet::Announce { from, number, topic, content } => {
+                self.listening.hear(from, number, &topic, &content);
+            }
             // The transport deals with these.
             Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
             Packet::Hello(_)
@@ -500,6 +533,7 @@ impl Host for ClientHost {
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. }
             | Packet::DeclareLost { .. }
+            | Packet::Listen { .. }
             | Packet::Verify { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }

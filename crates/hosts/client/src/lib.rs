@@ -33,6 +33,7 @@
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | compare what replicas hold | [`Database::verify`] |
+//! | tell other clients something, at most once | [`Database::announce`], [`Database::announcements`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
 //!
 //! # How it works
@@ -43,6 +44,7 @@
 //! # Trust
 //! Whoever coordinates is trusted, so give this library only to programs that may write to the cluster as they like.
 
+mod announcements;
 mod apply;
 mod batch;
 mod catalogue;
@@ -80,6 +82,7 @@ mod verify;
 mod waiters;
 mod window;
 
+pub use announcements::{Announcement, Announcements};
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, DEFAULT_PORT, connect, connect_with};
@@ -106,6 +109,7 @@ pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;
 pub use quorate_serializable_shard::StepFault;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
+pub use quorate_wire::packet::ANNOUNCEMENT_BYTES_MAX;
 pub use receipt::Receipt;
 pub use removal::SiteRemoval;
 pub use token::{InvalidToken, Token};

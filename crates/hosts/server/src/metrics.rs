@@ -34,6 +34,18 @@ pub(crate) fn render(status: &Status) -> String {
         "Those of them whose client had more under way at one replica than client_prepared_high.",
         status.refused_client_messages as f64,
     );
+    page.one(
+        "announcements_passed_on_total",
+        "counter",
+        "Announcements passed on, once for each client that listens.",
+        status.announcements_passed_on as f64,
+    );
+    page.one(
+        "announcements_dropped_total",
+        "counter",
+        "Announcements not passed on because too much waited to be sent.",
+        status.announcements_dropped as f64,
+    );
     page.one("connections", "gauge", "Connections that are up.", transport.connections as f64);
     page.one("queued_bytes", "gauge", "Bytes that wait to be sent.", transport.queued_bytes as f64);
     page.one("messages_sent_total", "counter", "Protocol messages sent.", transport.messages_sent as f64);

@@ -156,7 +156,34 @@ pub enum Packet {
         /// What is wrong and what to do; none if there is room, which need not be said at first.
         problem: Option<String>,
     },
+    /// Client → server: pass announcements under these topics on to me, and no others. Said on every new connection, and once more
+    /// whenever that changes.
+    Listen {
+        /// The topics: [`TOPICS_MAX`] at most, each of [`TOPIC_BYTES_MAX`] at most.
+        topics: Vec<String>,
+    },
+    /// Client → server: pass this on to the clients that listen to its topic. Server → client: a client has announced this. What is lost on
+    /// the way is not repeated, and an announcement is passed on only where little else waits to be sent.
+    Announce {
+        /// The client that announces it.
+        from: ClientId,
+        /// How many this client has announced before, plus one: an announcement that comes behind a later one is too late.
+        number: u64,
+        /// Its topic, of [`TOPIC_BYTES_MAX`] at most.
+        topic: String,
+        /// What it says, in [`ANNOUNCEMENT_BYTES_MAX`] at most.
+        content: Bytes,
+    },
 }
+
+/// The length of a topic at most, in bytes.
+pub const TOPIC_BYTES_MAX: usize = 64;
+
+/// A client listens to so many topics at most.
+pub const TOPICS_MAX: usize = 16;
+
+/// The length of an announcement at most, in bytes.
+pub const ANNOUNCEMENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a node remembers of the lives of another one, or of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,6 +296,8 @@ alternatives!(Packet, "Packet",
         25 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
         23 Space { 1 problem: Optional<Text> }
         26 Stopping {}
+        27 Listen { 1 topics: Repeated<Text> }
+        28 Announce { 1 from: Fixed64, 2 number: Varint, 3 topic: Text, 4 content: PlainBytes }
     },
     fields {
         1 Envelope: Nested,

@@ -1,5 +1,6 @@
 //! The client library against real servers: three nodes on threads of this process, over TCP on loopback.
 
+mod announcements;
 mod batches;
 mod comparisons;
 mod drops;

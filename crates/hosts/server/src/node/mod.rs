@@ -21,12 +21,14 @@
 //! | `routes` | where messages go |
 //! | `admission` | what is refused under load |
 //! | `agreement` | what has to be set alike at all nodes |
+//! | `announcements` | what clients tell each other through this node |
 //! | `service` | replicas that do not serve before an operator acts |
 //! | `status` | what operators are told |
 
 mod addresses;
 mod admission;
 mod agreement;
+mod announcements;
 mod building;
 mod catalogue;
 mod comeback;
@@ -67,6 +69,7 @@ use crate::data::{DataDirectory, DataError, Known, Placement};
 use addresses::Addresses;
 use admission::{Cause, Load, refusal_of_write};
 use agreement::Agreement;
+use announcements::Announcements;
 use building::{Builder, Order, Origin};
 use catalogue::{Answered, Catalogue, Found, Joined, Question, Reading};
 use comeback::Comebacks;
@@ -105,6 +108,8 @@ pub(crate) struct Node {
     addresses: Addresses,
     /// Who goes by other times than this node.
     agreement: Agreement,
+    /// The clients that listen to others.
+    announcements: Announcements,
     /// The sites and nodes, each at its latest address.
     topology: watch::Sender<Arc<Topology>>,
     /// The configuration service, and who holds it.
@@ -200,6 +205,7 @@ impl Node {
             routes,
             addresses,
             agreement,
+            announcements: Announcements::default(),
             topology,
             system,
             replicas: FixedMap::default(),
@@ -705,6 +711,7 @@ impl Host for Node {
     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, _: &mut Turn<'_>) {
         self.routes.forget_link(link);
         self.peers.forget_link(link);
+        self.announcements.forget_link(link);
         if let Peer::Node(node) = remote.identity
             && !self.routes.is_connected(node)
         {
@@ -744,6 +751,8 @@ impl Host for Node {
                 let answer = self.verify(replica, &request, turn);
                 turn.send(link, &Packet::VerifyReply { replica, request, answer });
             }
+            Packet::Listen { topics } => self.listen(link, topics, turn)?,
+            packet @ Packet::Announce { .. } => self.pass_on(link, &packet, turn)?,
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
             Packet::Lives { own, known } => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {

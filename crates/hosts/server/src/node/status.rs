@@ -44,6 +44,10 @@ pub struct Status {
     pub refused_messages: u64,
     /// Those of them that were refused because their client had too much under way at one replica, while others were served.
     pub refused_client_messages: u64,
+    /// Announcements of clients that were passed on, once for each client that listens.
+    pub announcements_passed_on: u64,
+    /// Announcements that were not passed on because too much waited to be sent, likewise.
+    pub announcements_dropped: u64,
     /// The connected nodes of which nothing is taken in, because they have forgotten something.
     pub fenced_nodes: Vec<u16>,
     /// Messages of such nodes that were passed over.
@@ -278,6 +282,8 @@ impl Node {
             catalogue_revision: self.catalogue.revision().map(|revision| revision.0),
             refused_messages: self.refused,
             refused_client_messages: self.refused_for_client,
+            announcements_passed_on: self.announcements.passed_on(),
+            announcements_dropped: self.announcements.dropped(),
             fenced_nodes: self.peers.fenced(),
             fenced_messages: self.peers.passed_over(),
             transport: transport(turn),

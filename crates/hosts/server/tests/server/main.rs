@@ -1,6 +1,7 @@
 //! Nodes on loopback, three to a cluster, in one process.
 
 mod amnesia;
+mod announcements;
 mod client;
 mod cluster;
 mod comparisons;
