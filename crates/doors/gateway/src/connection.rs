@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Limits;
 use crate::memory::Share;
@@ -36,6 +36,12 @@ pub enum Ended {
     /// All connections together hold as much as they may.
     #[error("the gateway has no memory left for it")]
     NoMemory,
+    /// The door sends it more than it takes, of what it has not asked for one by one.
+    #[error("the client takes messages more slowly than they come")]
+    Behind,
+    /// Another client has asked for its end.
+    #[error("another client has ended it")]
+    Killed,
 }
 
 /// The buffer that the connections of a thread read into.
@@ -66,6 +72,8 @@ pub struct Connection {
     aside: usize,
     /// How many bytes a stream will hold.
     reserved: usize,
+    /// Since when the rest of a request is waited for.
+    waiting_since: Option<Instant>,
 }
 
 impl Connection {
@@ -89,6 +97,7 @@ impl Connection {
             of_request: 0,
             aside: 0,
             reserved: 0,
+            waiting_since: None,
         })
     }
 
@@ -137,6 +146,8 @@ impl Connection {
 
     /// Waits for more of what the client sends; false if it sends no more. Between requests it may take its time, within one it may not.
     ///
+    /// Nothing is lost if the wait is given up, and the time that the rest of a request has taken so far counts when it begins again.
+    ///
     /// # Errors
     /// The connection is to end.
     pub async fn receive(&mut self) -> Result<bool, Ended> {
@@ -152,11 +163,14 @@ impl Connection {
             if is_between {
                 self.stream.readable().await?;
             } else {
-                timeout(self.stall_timeout, self.stream.readable()).await.map_err(|_| Ended::Stalled)??;
+                let since = *self.waiting_since.get_or_insert_with(Instant::now);
+                let readable = timeout_at(since + self.stall_timeout, self.stream.readable());
+                readable.await.map_err(|_| Ended::Stalled)??;
             }
             let mut buffer = self.buffer.borrow_mut();
             match self.stream.try_read(&mut buffer) {
                 Ok(count) => {
+                    self.waiting_since = None;
                     self.input.extend_from_slice(&buffer[..count]);
                     break count;
                 }

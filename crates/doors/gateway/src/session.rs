@@ -34,6 +34,10 @@ pub enum Right<'a> {
     List,
     /// To ask for the outcome of a transaction, which settles it.
     Settle,
+    /// To tell other clients something that is not stored.
+    Publish,
+    /// To hear what other clients publish.
+    Subscribe,
 }
 
 /// The rights of sessions, asked for every request.
@@ -100,6 +104,8 @@ impl Session {
             Right::Administer { keyspace } => format!("create or drop {keyspace:?}"),
             Right::List => "list the keyspaces".to_owned(),
             Right::Settle => "ask for the outcomes of transactions".to_owned(),
+            Right::Publish => "publish".to_owned(),
+            Right::Subscribe => "subscribe".to_owned(),
         };
         Err(Denied { what })
     }
