@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use quorate::topology::shard_position;
 use quorate::{Call, Concluded, Isolation, Keyspace, Transaction};
-use quorate_gateway::{Right, Session};
+use quorate_gateway::{Denied, Right, Session};
 use quorate_procedure::Needs;
 use quorate_procedure::fetched::Found;
 use quorate_redis_commands::{Commands, PROCEDURE, SLOTS, routing_key};
 
+use crate::channels::TOPIC;
 use crate::failure::Failure;
 use crate::plan::micros_now;
 
@@ -28,6 +29,15 @@ pub trait Databases {
 
     /// The keyspace of that name may be another one by now.
     fn forget(&self, number: usize);
+
+    /// Tells the other doors of the cluster what a client publishes, at most once: it is heard in the order in which it is told.
+    fn announce(&self, message: Vec<u8>) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Whether the client may hear what others publish.
+    ///
+    /// # Errors
+    /// It may not.
+    fn may_subscribe(&self) -> Result<(), Failure>;
 }
 
 /// The keys of a database, divided into shards.
@@ -109,9 +119,7 @@ impl Databases for Cluster {
             return Err(Failure::refused("DB index is out of range"));
         };
         let right = if writes { Right::Write { keyspace: name } } else { Right::Read { keyspace: name } };
-        if let Err(denied) = self.session.require(right) {
-            return Err(Failure { text: format!("NOPERM {denied}"), is_too_large: false, is_stale: false });
-        }
+        self.session.require(right).map_err(denied)?;
         if let Some(opened) = self.opened.borrow().get(&number) {
             return Ok(opened.clone());
         }
@@ -126,6 +134,19 @@ impl Databases for Cluster {
             self.opened.borrow_mut().remove(&number);
         }
     }
+
+    async fn announce(&self, message: Vec<u8>) -> Result<(), Failure> {
+        self.session.require(Right::Publish).map_err(denied)?;
+        Ok(self.session.database().await?.announce(TOPIC, message).await?)
+    }
+
+    fn may_subscribe(&self) -> Result<(), Failure> {
+        self.session.require(Right::Subscribe).map_err(denied)
+    }
+}
+
+fn denied(denied: Denied) -> Failure {
+    Failure { text: format!("NOPERM {denied}"), is_too_large: false, is_stale: false }
 }
 
 /// A keyspace.

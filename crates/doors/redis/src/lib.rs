@@ -15,6 +15,7 @@
 //! | `local` | commands that touch no key: `PING`, `HELLO`, `INFO` and their like |
 //! | `plan` | commands divided by shards, and replies put together |
 //! | `execute` | pipelines, transactions |
+//! | `channels` | publish and subscribe |
 //! | `blocking` | commands that wait until there is something to take |
 //! | [`databases`] | keyspaces as numbered databases |
 //! | `sweeper` | has what is expired or dropped collected |
@@ -22,6 +23,7 @@
 //! | `failure` | what went wrong, in words for a Redis client |
 
 mod blocking;
+mod channels;
 pub mod codec;
 mod connection;
 pub mod databases;
@@ -71,7 +73,10 @@ impl Door for Redis {
     }
 
     fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-        Box::pin(sweeper::run(databases::Cluster::new(session, Arc::clone(&self.keyspaces))))
+        let databases = databases::Cluster::new(session.clone(), Arc::clone(&self.keyspaces));
+        Box::pin(async move {
+            tokio::join!(sweeper::run(databases), channels::hear(&session, &self.facts.channels));
+        })
     }
 
     fn too_many(&self) -> Vec<u8> {

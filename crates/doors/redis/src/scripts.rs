@@ -23,6 +23,7 @@ use quorate_redis_commands::{Commands, MORE, Reply, Request, find};
 use quorate_redis_scripts::{Host, Limits, Outcome, Over, Run, STACK_BYTES, Script, Shared, digest, run};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc as channel, oneshot};
 
+use crate::channels::{Channels, Message};
 use crate::databases::{Step, Steps};
 use crate::failure::Failure;
 use crate::local::integer;
@@ -45,6 +46,9 @@ const SCRIPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// A script may read and write so many bytes before its transaction, which may do less, refuses that.
 const TRANSACTION_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// A job may publish messages of so many bytes.
+const PUBLISHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// So many commands of a job that may have written are remembered. A client that waits for the keys of others finds them later.
 const WROTE_MAX: usize = 100;
@@ -74,11 +78,15 @@ pub(crate) struct Scripts {
     running: Mutex<BTreeMap<u64, Alive>>,
     places: Semaphore,
     limits: Limits,
+    /// The channels that scripts publish to.
+    channels: Arc<Channels>,
 }
 
-impl Default for Scripts {
-    fn default() -> Self {
+impl Scripts {
+    /// No scripts yet, which would publish to these channels.
+    pub(crate) fn new(channels: Arc<Channels>) -> Self {
         Scripts {
+            channels,
             kept: Mutex::default(),
             running: Mutex::default(),
             places: Semaphore::new(RUNNING_MAX),
@@ -125,6 +133,8 @@ pub(crate) enum Item {
     Command(Vec<Vec<u8>>),
     /// A script with its keys and arguments.
     Script { script: Arc<Script>, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>, is_read_only: bool },
+    /// A message to be published once the transaction has committed.
+    Publish(Message),
     /// A reply that is known already.
     Reply(Reply),
 }
@@ -140,7 +150,7 @@ impl Item {
         match self {
             Item::Command(_) => true,
             Item::Script { is_read_only, .. } => !is_read_only,
-            Item::Reply(_) => false,
+            Item::Publish(_) | Item::Reply(_) => false,
         }
     }
 }
@@ -278,7 +288,9 @@ impl Scripts {
                 timestamp,
                 seed: job.seed,
                 failure: None,
-                wrote: Vec::new(),
+                done: Done::default(),
+                published_bytes: 0,
+                channels: Arc::clone(&scripts.channels),
             };
             scripts.attempt(&job, attempt, flag);
         })?;
@@ -300,8 +312,8 @@ impl Scripts {
         let mut attempt = host.borrow_mut();
         let ended = match result {
             Ok(replies) => {
-                let wrote = std::mem::take(&mut attempt.wrote);
-                Told::Done(std::mem::take(&mut attempt.sequence), Done { replies, wrote })
+                let done = std::mem::take(&mut attempt.done);
+                Told::Done(std::mem::take(&mut attempt.sequence), Done { replies, ..done })
             }
             Err(failure) => Told::Failed(failure),
         };
@@ -329,6 +341,10 @@ impl Scripts {
         for item in &job.items {
             replies.push(match item {
                 Item::Reply(reply) => reply.clone(),
+                Item::Publish(message) => {
+                    let reply = host.borrow_mut().publish_message(message.clone());
+                    reply.map_err(|Over| over(host))?
+                }
                 Item::Command(words) => {
                     let reply = host.borrow_mut().call(words);
                     reply.map_err(|Over| over(host))?
@@ -379,6 +395,8 @@ pub(crate) struct Done {
     pub(crate) replies: Option<Vec<Reply>>,
     /// Commands that may have written, as many as are remembered: clients may wait for their keys.
     pub(crate) wrote: Vec<Asked>,
+    /// The messages to publish now that it has committed, in their order.
+    pub(crate) published: Vec<Message>,
 }
 
 /// The messages of the thread of an attempt.
@@ -400,14 +418,30 @@ struct Attempt {
     seed: u64,
     /// Why it cannot go on.
     failure: Option<Failure>,
-    /// Commands that may have written.
-    wrote: Vec<Asked>,
+    /// What is done once it commits.
+    done: Done,
+    published_bytes: usize,
+    channels: Arc<Channels>,
 }
 
 impl Attempt {
     fn fail<T>(&mut self, failure: Failure) -> Result<T, Over> {
         self.failure = Some(failure);
         Err(Over)
+    }
+
+    /// Publishes a message if the transaction commits; replies how many would receive it now.
+    fn publish_message(&mut self, message: Message) -> Result<Reply, Over> {
+        self.published_bytes += message.cost();
+        if self.published_bytes > PUBLISHED_BYTES_MAX {
+            let reason = format!(
+                "scripts of one transaction may publish at most {PUBLISHED_BYTES_MAX} bytes, and nothing was done"
+            );
+            return self.fail(Failure::refused(reason));
+        }
+        let count = self.channels.receivers(&message);
+        self.done.published.push(message);
+        Ok(Reply::count(count))
     }
 
     /// Carries out a request; none if something that it watches has changed.
@@ -451,10 +485,10 @@ impl Host for Attempt {
         let request = Request { seed: self.seed, clock: 0, watched: Vec::new(), commands };
         let replies = self.request(&request)?;
         if let Some(command) =
-            find(&words[0]).filter(|command| command.writes() && self.wrote.len() < WROTE_MAX)
+            find(&words[0]).filter(|command| command.writes() && self.done.wrote.len() < WROTE_MAX)
         {
             let words = words.iter().map(|word| Bytes::copy_from_slice(word)).collect();
-            self.wrote.push(Asked { command, words });
+            self.done.wrote.push(Asked { command, words });
         }
         Ok(match replies.and_then(|mut replies| replies.pop()) {
             Some(reply) if reply == MORE => {
@@ -463,6 +497,13 @@ impl Host for Attempt {
             Some(reply) => reply,
             None => Reply::Null,
         })
+    }
+
+    fn publish(&mut self, channel: &[u8], content: &[u8], is_shard: bool) -> Result<Reply, Over> {
+        match Message::new(channel, content, is_shard) {
+            Ok(message) => self.publish_message(message),
+            Err(reply) => Ok(reply),
+        }
     }
 
     fn now(&self) -> u64 {

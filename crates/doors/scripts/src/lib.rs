@@ -53,6 +53,12 @@ pub trait Host {
     /// The transaction is over: the script ends here, and nothing of it counts.
     fn call(&mut self, words: &[Vec<u8>]) -> Result<Reply, Over>;
 
+    /// Publishes a message to the subscribers of a channel, or of a shard channel, if the transaction commits; replies how many would receive it now.
+    ///
+    /// # Errors
+    /// As [`call`](Host::call).
+    fn publish(&mut self, channel: &[u8], content: &[u8], is_shard: bool) -> Result<Reply, Over>;
+
     /// The time that the script is told, in microseconds since the Unix epoch: it stands still while a script runs.
     fn now(&self) -> u64;
 }

@@ -38,9 +38,15 @@ const FORBIDDEN: &[&str] = &[
     "exec",
     "hello",
     "multi",
+    "psubscribe",
+    "punsubscribe",
     "quit",
     "reset",
     "script",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "unsubscribe",
     "unwatch",
     "wait",
     "watch",
@@ -201,6 +207,12 @@ fn carry_out<H: Host>(context: &Context<H>, words: &[Vec<u8>]) -> Result<Reply, 
         }
         return context.host.borrow_mut().call(words);
     }
+    if let ("publish" | "spublish", [_, channel, content]) = (name.as_str(), words) {
+        if context.is_read_only {
+            return Ok(Reply::error("ERR Write commands are not allowed from read-only scripts."));
+        }
+        return context.host.borrow_mut().publish(channel, content, name == "spublish");
+    }
     Ok(match (name.as_str(), words) {
         ("ping", [_]) => Reply::Simple("PONG".into()),
         ("ping" | "echo", [_, word]) => text(word),
@@ -209,8 +221,8 @@ fn carry_out<H: Host>(context: &Context<H>, words: &[Vec<u8>]) -> Result<Reply, 
             let part = |part: u64| Reply::Bulk(part.to_string().into_bytes());
             Reply::Array(vec![part(now / 1_000_000), part(now % 1_000_000)])
         }
-        ("ping" | "echo" | "time", _) => Reply::error(WRONG_NUMBER),
-        ("select" | "info" | "command", _) => Reply::error(format!("ERR unsupported: {name} from a script")),
+        ("ping" | "echo" | "time" | "publish" | "spublish", _) => Reply::error(WRONG_NUMBER),
+        ("select" | "info" | "command" | "pubsub", _) => Reply::error(format!("ERR unsupported: {name} from a script")),
         (name, _) if FORBIDDEN.contains(&name) => {
             Reply::error("ERR This Redis command is not allowed from script")
         }

@@ -3,5 +3,5 @@
 mod reply;
 mod request;
 
-pub use reply::{Version, write_reply};
+pub use reply::{Part, Version, write_push, write_reply};
 pub use request::{Invalid, Limits, Parser};

@@ -45,6 +45,31 @@ fn bulk(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(b"\r\n");
 }
 
+/// A part of a message that no command has asked for by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// Nothing.
+    Null,
+    /// A number.
+    Number(i64),
+}
+
+/// Writes a message that no command has asked for by itself: an array in version 2, a kind of its own in version 3.
+pub fn write_push(output: &mut Vec<u8>, parts: &[Part<'_>], version: Version) {
+    let kind = if version == Version::Three { b'>' } else { b'*' };
+    number(output, kind, parts.len() as i64);
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => bulk(output, bytes),
+            Part::Null if version == Version::Three => output.extend_from_slice(b"_\r\n"),
+            Part::Null => output.extend_from_slice(b"$-1\r\n"),
+            Part::Number(value) => number(output, b':', *value),
+        }
+    }
+}
+
 /// Writes a reply.
 pub fn write_reply(output: &mut Vec<u8>, reply: &Reply, version: Version) {
     let is_three = version == Version::Three;
@@ -93,6 +118,19 @@ pub fn write_reply(output: &mut Vec<u8>, reply: &Reply, version: Version) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_are_written_in_both_versions() {
+        let parts = [Part::Bytes(b"message"), Part::Null, Part::Number(12)];
+        for (version, expected) in [
+            (Version::Two, "*3\r\n$7\r\nmessage\r\n$-1\r\n:12\r\n"),
+            (Version::Three, ">3\r\n$7\r\nmessage\r\n_\r\n:12\r\n"),
+        ] {
+            let mut output = Vec::new();
+            write_push(&mut output, &parts, version);
+            assert_eq!(String::from_utf8(output).unwrap(), expected);
+        }
+    }
 
     #[test]
     fn replies_are_written_in_both_versions() {

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | `transaction` | `MULTI`, `EXEC`, `WATCH` |
 //! | `waiting` | commands that wait until there is something to take |
+//! | `subscriptions` | publishing and subscribing |
 
+mod subscriptions;
 mod transaction;
 mod waiting;
 
@@ -16,6 +18,7 @@ use quorate_gateway::{Connection, Ended};
 use quorate_redis_commands::{Reply, check, find, unknown_command};
 
 use crate::blocking;
+use crate::channels::{Message, Subscriber};
 use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
 use crate::databases::Databases;
 use crate::execute::Executor;
@@ -23,6 +26,7 @@ use crate::failure::Failure;
 use crate::local::{self, Facts, Local};
 use crate::plan::{Asked, Watched};
 use crate::scripts::Item;
+use subscriptions::change_of;
 use transaction::{Multi, Queued};
 
 /// So many commands are gathered from a pipeline before they are carried out.
@@ -44,6 +48,8 @@ pub(crate) struct State {
     multi: Option<Multi>,
     /// The keys that it watches, each with its database.
     watched: Vec<(usize, Watched)>,
+    /// Its subscriptions; none if there are none.
+    pub(crate) subscriber: Option<Subscriber>,
     pub(crate) replies: Replies,
     /// The connection ends once the replies so far are sent.
     pub(crate) is_over: bool,
@@ -69,6 +75,7 @@ pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &F
         name: Vec::new(),
         multi: None,
         watched: Vec::new(),
+        subscriber: None,
         replies: Replies::default(),
         is_over: false,
     };
@@ -76,7 +83,7 @@ pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &F
     let mut client = Client { connection, databases, facts, state, gathered: Vec::new(), seed };
     if let Err(ended) = client.run().await {
         let words = match &ended {
-            Ended::Socket(_) | Ended::Stalled => None,
+            Ended::Socket(_) | Ended::Stalled | Ended::Behind | Ended::Killed => None,
             Ended::TooMuch => Some("-ERR a connection may not hold so much: send less at once\r\n"),
             Ended::NoMemory => Some("-OVERLOADED the door holds as much as it may: try again later\r\n"),
         };
@@ -109,15 +116,13 @@ impl<D: Databases> Client<'_, D> {
                         self.carry_out().await?;
                     }
                     if self.connection.output.len() >= OUTPUT_BYTES_MAX {
-                        self.connection.send().await?;
+                        self.write_messages()?;
+                        self.send().await?;
                     }
                 }
                 Ok(None) => {
                     self.carry_out().await?;
-                    self.connection.send().await?;
-                    let queued = self.state.multi.as_ref().map_or(0, |multi| multi.bytes);
-                    self.connection.set_aside(parser.kept(), queued);
-                    if !self.connection.receive().await? {
+                    if !self.receive(parser.kept()).await? {
                         return Ok(());
                     }
                 }
@@ -129,7 +134,7 @@ impl<D: Databases> Client<'_, D> {
             }
         }
         self.carry_out().await?;
-        self.connection.send().await
+        self.send().await
     }
 
     /// Writes a reply, if the client wants it.
@@ -164,7 +169,7 @@ impl<D: Databases> Client<'_, D> {
             replies.iter().for_each(|reply| self.reply(reply));
             rest = &rest[replies.len()..];
             if self.connection.output.len() >= OUTPUT_BYTES_MAX {
-                self.connection.send().await?;
+                self.send().await?;
             }
         }
         Ok(())
@@ -182,6 +187,9 @@ impl<D: Databases> Client<'_, D> {
 
     /// Takes the next command.
     async fn take(&mut self, words: Vec<Bytes>) -> Result<(), Ended> {
+        if let Some(reply) = self.state.refusal(&words) {
+            return self.refuse(reply).await;
+        }
         if let Some(command) = find(&words[0]).filter(|command| !command.is_internal()) {
             match check(&command, &words) {
                 Ok(()) if self.state.multi.is_none() => self.gathered.push(Asked { command, words }),
@@ -216,6 +224,9 @@ impl<D: Databases> Client<'_, D> {
         }
         self.carry_out().await?;
         self.facts.count(1);
+        if let Some(change) = change_of(local.name) {
+            return self.change_subscriptions(change, &words[1..]).await;
+        }
         match local.name {
             "multi" => self.begin(),
             "exec" => self.execute().await,
@@ -254,11 +265,24 @@ impl<D: Databases> Client<'_, D> {
             "reset" => {
                 self.state.multi = None;
                 self.state.watched.clear();
+                self.state.subscriber = None;
                 (self.state.version, self.state.number) = (Version::default(), 0);
                 (self.state.name, self.state.replies) = (Vec::new(), Replies::On);
                 Some(Reply::Simple("RESET".into()))
             }
             "select" => Some(self.select(&words[1])),
+            "ping" if self.state.is_restricted() && words.len() <= 2 => {
+                let text = words.get(1).map_or(Reply::bulk(""), Reply::bulk);
+                Some(Reply::Array(vec![Reply::bulk("pong"), text]))
+            }
+            _ if local.publishes() => {
+                let message = Message::new(&words[1], &words[2], local.name == "spublish");
+                Some(match message {
+                    Ok(message) => self.publish(message).await,
+                    Err(reply) => reply,
+                })
+            }
+            "pubsub" => Some(self.facts.channels.ask(words)),
             "script" => Some(self.facts.scripts.administer(words).await),
             _ if local.is_script() => Some(self.call_script(local, words).await),
             "wait" => Some(self.wait(words).await),
@@ -277,6 +301,12 @@ impl<D: Databases> Client<'_, D> {
         self.seed = executor.seed;
         let done = done?;
         self.facts.bells.ring(self.state.number, &done.wrote);
+        for message in done.published {
+            if let Reply::Error(text) = self.publish(message).await {
+                // The transaction has committed, and its replies are made.
+                tracing::debug!(text, "a message of a script is lost");
+            }
+        }
         Ok(done.replies)
     }
 

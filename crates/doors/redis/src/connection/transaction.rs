@@ -5,6 +5,7 @@ use quorate_redis_commands::{MARK, Mark, Reply, find};
 
 use super::Client;
 use crate::blocking::Wait;
+use crate::channels::Message;
 use crate::databases::Databases;
 use crate::local::Local;
 use crate::plan::{Asked, Watched};
@@ -37,6 +38,10 @@ pub(super) enum Queued {
 impl Queued {
     fn is_script(&self) -> bool {
         matches!(self, Queued::Local(local, _) if local.is_script())
+    }
+
+    fn publishes(&self) -> bool {
+        matches!(self, Queued::Local(local, _) if local.publishes())
     }
 }
 
@@ -122,7 +127,8 @@ impl<D: Databases> Client<'_, D> {
             return self.reply(&Reply::error(text));
         }
         let watched: Vec<Watched> = watched.into_iter().map(|(_, watched)| watched).collect();
-        let done = if multi.queued.iter().any(Queued::is_script) {
+        let has_scripts = multi.queued.iter().any(Queued::is_script);
+        let done = if has_scripts {
             let items = multi.queued.iter().filter_map(|queued| self.item(queued)).collect();
             self.run_scripts(items, watched).await
         } else {
@@ -142,7 +148,9 @@ impl<D: Databases> Client<'_, D> {
         let mut replies = Vec::with_capacity(multi.queued.len());
         for queued in multi.queued {
             replies.push(match queued {
-                queued if queued.is_script() => done.next().unwrap_or(Reply::Null),
+                queued if queued.is_script() || has_scripts && queued.publishes() => {
+                    done.next().unwrap_or(Reply::Null)
+                }
                 Queued::Keys(_) => done.next().unwrap_or(Reply::Null),
                 Queued::Waits(Ok(wait), _) => wait.reply_at_once(done.next().unwrap_or(Reply::Null)),
                 Queued::Waits(Err(reply), _) => reply,
@@ -167,6 +175,11 @@ impl<D: Databases> Client<'_, D> {
             Queued::Waits(Ok(wait), _) => Some(Item::command(&wait.asked.words)),
             Queued::Local(local, words) if local.is_script() => {
                 Some(self.facts.scripts.called(local.name, words))
+            }
+            // In its place among what scripts publish.
+            Queued::Local(local, words) if local.publishes() => {
+                let message = Message::new(&words[1], &words[2], local.name == "spublish");
+                Some(message.map_or_else(Item::Reply, Item::Publish))
             }
             Queued::Local(..) | Queued::Waits(Err(_), _) => None,
         }

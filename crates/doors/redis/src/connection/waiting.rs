@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Client;
 use crate::blocking::Wait;
+use crate::channels::Subscriber;
 use crate::databases::Databases;
 use crate::plan::Asked;
 
@@ -17,6 +18,14 @@ const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 
 /// and more seldom the longer it waits, up to this.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
+
+/// Ends when a message waits for the client; never if it subscribes to nothing.
+async fn message(subscriber: Option<&Subscriber>) {
+    match subscriber {
+        Some(subscriber) => subscriber.mailbox().rung().await,
+        None => std::future::pending().await,
+    }
+}
 
 impl<D: Databases> Client<'_, D> {
     /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. Its commands meanwhile come
@@ -39,7 +48,7 @@ impl<D: Databases> Client<'_, D> {
             self.reply(&reply);
             return Ok(());
         }
-        self.connection.send().await?;
+        self.send().await?;
         let mut pause = LOOK_AGAIN_MIN;
         loop {
             let is_over = async {
@@ -54,6 +63,11 @@ impl<D: Databases> Client<'_, D> {
                 () = is_over => {
                     self.reply(&Reply::NullArray);
                     return Ok(());
+                }
+                () = message(self.state.subscriber.as_ref()) => {
+                    self.write_messages()?;
+                    self.send().await?;
+                    continue;
                 }
                 ended = self.connection.left() => return Err(ended),
             }

@@ -13,6 +13,7 @@ use quorate_gateway::Connection;
 use quorate_redis_commands::{Reply, unknown_subcommand, wrong_number};
 
 use crate::blocking::{self, Bells};
+use crate::channels::Channels;
 use crate::connection::State;
 use crate::scripts::Scripts;
 
@@ -28,11 +29,13 @@ pub struct Facts {
     connections: AtomicU64,
     commands: AtomicU64,
     pub(crate) bells: Bells,
+    pub(crate) channels: Arc<Channels>,
     pub(crate) scripts: Arc<Scripts>,
 }
 
 impl Default for Facts {
     fn default() -> Self {
+        let channels = Arc::<Channels>::default();
         Facts {
             started: Instant::now(),
             next_id: AtomicU64::new(1),
@@ -40,7 +43,8 @@ impl Default for Facts {
             connections: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             bells: Bells::default(),
-            scripts: Arc::default(),
+            scripts: Arc::new(Scripts::new(Arc::clone(&channels))),
+            channels,
         }
     }
 }
@@ -81,6 +85,10 @@ const fn local(name: &'static str, arity: i32) -> Local {
 /// The subcommands of `SCRIPT`.
 const SCRIPT_SUBCOMMANDS: &[(&str, i32)] = &[("LOAD", 3), ("EXISTS", -3), ("FLUSH", -2), ("KILL", 2)];
 
+/// The subcommands of `PUBSUB`.
+const PUBSUB_SUBCOMMANDS: &[(&str, i32)] =
+    &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2), ("SHARDCHANNELS", -2), ("SHARDNUMSUB", -2)];
+
 /// All of them.
 const LOCALS: &[Local] = &[
     local("ping", -1),
@@ -106,6 +114,15 @@ const LOCALS: &[Local] = &[
     local("evalsha", -3),
     local("evalsha_ro", -3),
     Local { name: "script", arity: -2, subcommands: SCRIPT_SUBCOMMANDS },
+    local("subscribe", -2),
+    local("unsubscribe", -1),
+    local("psubscribe", -2),
+    local("punsubscribe", -1),
+    local("ssubscribe", -2),
+    local("sunsubscribe", -1),
+    local("publish", 3),
+    local("spublish", 3),
+    Local { name: "pubsub", arity: -2, subcommands: PUBSUB_SUBCOMMANDS },
 ];
 
 /// The command of this name.
@@ -127,6 +144,22 @@ impl Local {
     /// True if it calls a script, which may touch any key.
     pub(crate) fn is_script(&self) -> bool {
         self.name.starts_with("eval")
+    }
+
+    /// True if it publishes a message.
+    pub(crate) fn publishes(&self) -> bool {
+        matches!(self.name, "publish" | "spublish")
+    }
+
+    /// Its name with that of its subcommand, as errors tell it.
+    pub(crate) fn full_name(&self, words: &[Bytes]) -> String {
+        let subcommand = words.get(1).filter(|_| !self.subcommands.is_empty());
+        match subcommand {
+            Some(subcommand) => {
+                format!("{}|{}", self.name, String::from_utf8_lossy(subcommand).to_lowercase())
+            }
+            None => self.name.to_owned(),
+        }
     }
 
     /// Its fault before it is looked at.

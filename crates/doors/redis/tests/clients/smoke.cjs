@@ -24,6 +24,19 @@ async function main() {
   const popped = other.blpop('queue', 10);
   await redis.rpush('queue', 'job');
   assert.deepEqual(await popped, ['queue', 'job']);
+  const heard = [];
+  other.on('message', (channel, message) => heard.push([channel, message]));
+  other.on('pmessage', (pattern, channel, message) => heard.push([pattern, channel, message]));
+  assert.equal(await other.subscribe('news', 'more'), 2);
+  assert.equal(await other.psubscribe('n*'), 3);
+  assert.equal(await redis.publish('news', 'it rains'), 2);
+  for (let waited = 0; heard.length < 2 && waited < 500; waited += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.deepEqual(heard, [['news', 'it rains'], ['n*', 'news', 'it rains']]);
+  assert.equal(await other.punsubscribe('n*'), 2);
+  assert.equal(await other.unsubscribe(), 0);
+  assert.equal(await other.get('b'), '2');
   other.disconnect();
   redis.disconnect();
   console.log('ioredis works');

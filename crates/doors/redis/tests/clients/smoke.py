@@ -74,8 +74,32 @@ def waiting():
     assert [bytes(word) for word in got[0]] == [b"queue", b"job"], got
 
 
+def messages(protocol):
+    r = redis.Redis(port=PORT, protocol=protocol, decode_responses=True)
+    heard = r.pubsub()
+    heard.subscribe("news")
+    heard.psubscribe("n*")
+    kinds = [heard.get_message(timeout=5)["type"] for _ in range(2)]
+    assert kinds == ["subscribe", "psubscribe"], kinds
+    assert r.pubsub_channels() == ["news"] and r.pubsub_numpat() == 1
+    pipe = r.pipeline(transaction=True)
+    assert pipe.publish("news", "it rains").set("published", 1).execute() == [2, True]
+    got = [heard.get_message(timeout=5) for _ in range(2)]
+    assert [(of["type"], of["pattern"], of["data"]) for of in got] == [
+        ("message", None, "it rains"),
+        ("pmessage", "n*", "it rains"),
+    ], got
+    assert heard.ping() is None
+    heard.unsubscribe()
+    heard.punsubscribe()
+    while heard.subscribed:
+        heard.get_message(timeout=5)
+    heard.close()
+
+
 for protocol in (2, 3):
     everyday(protocol)
+    messages(protocol)
 hot_counter()
 waiting()
 print("redis-py", redis.__version__, "works")

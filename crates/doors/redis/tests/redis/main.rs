@@ -1,12 +1,15 @@
 //! The door against a real Redis, against a cluster, and against clients that mean no good.
 
 mod blocking;
+mod channels;
 mod clients;
 mod cluster;
 mod differential;
+mod doors;
 mod hostile;
 mod memory;
 mod oracle;
 mod scripts;
+mod sessions;
 mod templates;
 mod wire;

@@ -19,14 +19,19 @@ pub(crate) enum Value {
     Array(Vec<Value>),
     Set(Vec<Value>),
     Map(Vec<(Value, Value)>),
+    Push(Vec<Value>),
 }
 
 impl std::fmt::Display for Value {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Value::Bulk(bytes) => write!(formatter, "{:?}", String::from_utf8_lossy(bytes)),
-            Value::Array(values) | Value::Set(values) => {
-                formatter.write_str(if matches!(self, Value::Set(_)) { "~[" } else { "[" })?;
+            Value::Array(values) | Value::Set(values) | Value::Push(values) => {
+                formatter.write_str(match self {
+                    Value::Set(_) => "~[",
+                    Value::Push(_) => ">[",
+                    _ => "[",
+                })?;
                 for value in values {
                     write!(formatter, "{value}, ")?;
                 }
@@ -110,6 +115,7 @@ impl Client {
             "*" if rest == "-1" => Value::NullArray,
             "$" => Value::Bulk(self.bytes(count())),
             "=" => Value::Verbatim(self.bytes(count())),
+            ">" => Value::Push((0..count()).map(|_| self.receive()).collect()),
             "*" => Value::Array((0..count()).map(|_| self.receive()).collect()),
             "~" => Value::Set((0..count()).map(|_| self.receive()).collect()),
             "%" => Value::Map((0..count()).map(|_| (self.receive(), self.receive())).collect()),

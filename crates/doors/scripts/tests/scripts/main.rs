@@ -15,6 +15,7 @@ use quorate_redis_scripts::{Host, Limits, Outcome, Over, Run, STACK_BYTES, Scrip
 #[derive(Default)]
 struct Echo {
     calls: usize,
+    published: Vec<(Vec<u8>, Vec<u8>, bool)>,
 }
 
 impl Host for Echo {
@@ -29,6 +30,11 @@ impl Host for Echo {
             b"set" => Reply::OK,
             _ => Reply::Array(words[1..].iter().map(|word| Reply::Bulk(word.clone())).collect()),
         })
+    }
+
+    fn publish(&mut self, channel: &[u8], content: &[u8], is_shard: bool) -> Result<Reply, Over> {
+        self.published.push((channel.to_vec(), content.to_vec(), is_shard));
+        Ok(Reply::Integer(3))
     }
 
     fn now(&self) -> u64 {

@@ -1,0 +1,192 @@
+//! Three nodes, each with its door: what is published at one of them is heard at all.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quorate::{Isolation, KeyspaceOptions};
+use quorate_gateway::{Gateway, Options};
+use quorate_redis::Redis;
+use quorate_runtime::ports::free_listeners;
+use quorate_server::{Config, Initialise, Server, Sockets};
+
+use crate::wire::{Client, Value, encode};
+
+/// Three nodes in three sites, each with a door of its own to one keyspace.
+struct Doors {
+    servers: Vec<Option<Server>>,
+    doors: Vec<Option<(Gateway, SocketAddr)>>,
+    addresses: Vec<String>,
+    directory: tempfile::TempDir,
+}
+
+impl Doors {
+    fn start() -> Doors {
+        let listeners = free_listeners(3).unwrap();
+        let addresses: Vec<String> =
+            listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+        let directory = tempfile::tempdir().unwrap();
+        let mut all = Doors { servers: Vec::new(), doors: Vec::new(), addresses, directory };
+        for (node, listener) in listeners.into_iter().enumerate() {
+            let sockets = Sockets { node: Some(listener), http: None };
+            let server = Server::start_with(all.config(node), Initialise::New, sockets).unwrap();
+            all.servers.push(Some(server));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client =
+                quorate::Options { deadline: Duration::from_secs(60), ..quorate::Options::default() };
+            let db = quorate::connect_with(all.addresses.as_slice(), client).await.unwrap();
+            let options = KeyspaceOptions::new(Isolation::Serializable);
+            db.create_keyspace("redis", options).await.unwrap();
+            db.close().await;
+        });
+        for node in 0..3 {
+            let door = all.open(node);
+            all.doors.push(Some(door));
+        }
+        all
+    }
+
+    fn config(&self, node: usize) -> Config {
+        let data = self.directory.path().join(format!("node-{node}"));
+        let mut text = format!(
+            "node = {node}\ndata_directory = {data:?}\nsites = [\"a\", \"b\", \"c\"]\n[cluster]\nname = \"test\"\nid = 98\n"
+        );
+        for (site, address) in ["a", "b", "c"].iter().zip(&self.addresses) {
+            text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
+        }
+        Config::parse(&text).unwrap()
+    }
+
+    /// Opens the door of a node, which knows all nodes and its own first.
+    fn open(&self, node: usize) -> (Gateway, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut addresses = self.addresses.clone();
+        addresses.swap(0, node);
+        let redis: Arc<dyn quorate_gateway::Door> = Arc::new(Redis::new(vec![Some("redis".to_owned())]));
+        let options = Options { threads: 2, ..Options::new(addresses) };
+        (Gateway::start(options, vec![(listener, redis)]).unwrap(), address)
+    }
+
+    fn client(&self, node: usize) -> Client {
+        Client::connect(self.doors[node].as_ref().unwrap().1)
+    }
+
+    fn crash(&mut self, node: usize) {
+        self.servers[node].take().unwrap().crash().unwrap();
+    }
+
+    fn restart(&mut self, node: usize) {
+        self.servers[node] = Some(Server::start(self.config(node), Initialise::No).unwrap());
+    }
+}
+
+/// The content of the next message.
+fn content(subscriber: &mut Client) -> String {
+    let Value::Array(parts) = subscriber.receive() else { panic!("a message is an array") };
+    let Some(Value::Bulk(content)) = parts.last() else { panic!("its content is text") };
+    String::from_utf8_lossy(content).into_owned()
+}
+
+/// Publishes to a channel again and again until a subscriber hears it, and tells how long that took.
+fn until_heard(publisher: &mut Client, subscriber: &mut Client, channel: &str) -> Duration {
+    let begun = Instant::now();
+    let mut sent = 0;
+    loop {
+        sent += 1;
+        let published = publisher.ask(&format!("publish {channel} probe-{sent}"));
+        assert!(matches!(published, Value::Integer(_)), "{published}");
+        subscriber.stream.get_ref().set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let is_heard = subscriber.stream.get_ref().peek(&mut [0]).is_ok();
+        subscriber.stream.get_ref().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        if is_heard {
+            // Those that were sent since.
+            while content(subscriber) != format!("probe-{sent}") {}
+            return begun.elapsed();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing published to {channel} is heard");
+    }
+}
+
+const MESSAGES: usize = 300;
+
+/// Publishes many messages at some doors at once, all of which are heard by each subscriber, those of a publisher in their order.
+fn all_are_heard(doors: &Doors, publishers: &[usize], subscribers: &mut [Client], what: &str) {
+    let publishing: Vec<_> = publishers
+        .iter()
+        .map(|node| {
+            let (mut client, node) = (doors.client(*node), *node);
+            std::thread::spawn(move || {
+                let publish = |number: usize| format!("publish news {node}-{number}");
+                let all = (0..MESSAGES).map(|number| {
+                    publish(number).split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>()
+                });
+                for reply in client.pipeline(&all.collect::<Vec<_>>()) {
+                    assert!(matches!(reply, Value::Integer(_)), "{reply}");
+                }
+            })
+        })
+        .collect();
+    publishing.into_iter().for_each(|publishing| publishing.join().unwrap());
+    for subscriber in subscribers {
+        let mut next = [0; 3];
+        for _ in 0..MESSAGES * publishers.len() {
+            let text = content(subscriber);
+            let (node, number) = text.split_once('-').unwrap();
+            let next = &mut next[node.parse::<usize>().unwrap()];
+            assert_eq!(number.parse::<usize>().unwrap(), *next, "of node {node}, {what}");
+            *next += 1;
+        }
+    }
+}
+
+fn subscribe(doors: &Doors, node: usize, channel: &str) -> Client {
+    let mut client = doors.client(node);
+    client.send(&encode(&[b"subscribe".to_vec(), channel.as_bytes().to_vec()]));
+    assert!(matches!(client.receive(), Value::Array(_)));
+    client
+}
+
+/// A door is heard at another one soon after something has happened.
+fn soon(doors: &Doors, from: usize, to: usize, what: &str) {
+    let channel = format!("{what}-{from}-{to}");
+    let took = until_heard(&mut doors.client(from), &mut subscribe(doors, to, &channel), &channel);
+    assert!(took < Duration::from_secs(5), "{channel} after {took:?}");
+}
+
+#[test]
+fn subscribers_of_any_door_hear_publishers_of_every_door_whichever_nodes_die_and_return() {
+    let mut doors = Doors::start();
+    let mut subscribers: Vec<Client> = (0..3).map(|node| subscribe(&doors, node, "news")).collect();
+    for from in 0..3 {
+        for to in 0..3 {
+            let channel = format!("probe-{from}-{to}");
+            until_heard(&mut doors.client(from), &mut subscribe(&doors, to, &channel), &channel);
+        }
+    }
+    all_are_heard(&doors, &[0, 1, 2], &mut subscribers, "all nodes are there");
+
+    // A node dies with its door: the others hear each other as before.
+    doors.doors[1] = None;
+    doors.crash(1);
+    drop(subscribers.remove(1));
+    for (from, to) in [(0, 2), (2, 0)] {
+        soon(&doors, from, to, "dead");
+    }
+    all_are_heard(&doors, &[0, 2], &mut subscribers, "a node is dead");
+
+    // It returns, and is found again soon.
+    doors.restart(1);
+    doors.doors[1] = Some(doors.open(1));
+    for (from, to) in [(0, 1), (1, 0), (2, 1), (1, 2), (0, 2), (2, 0)] {
+        soon(&doors, from, to, "again");
+    }
+    all_are_heard(&doors, &[0, 1, 2], &mut subscribers, "the node is back");
+
+    // A node dies and its door does not: it tells another node.
+    doors.crash(2);
+    soon(&doors, 2, 0, "through-another");
+    all_are_heard(&doors, &[0, 2], &mut subscribers, "a door has lost its node");
+}
