@@ -13,16 +13,20 @@ mod subscriptions;
 mod transaction;
 mod waiting;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use quorate_gateway::{Connection, Ended};
 use quorate_redis_commands::{Reply, check, find, unknown_command};
+use tokio::time::Instant;
 
 use crate::blocking;
-use crate::channels::{Message, Subscriber};
+use crate::channels::{Kind, Message, Subscriber};
 use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
 use crate::databases::Databases;
 use crate::execute::Executor;
 use crate::failure::Failure;
+use crate::local::clients::{Named, Peer};
 use crate::local::{self, Facts, Local};
 use crate::plan::{Asked, Watched};
 use crate::scripts::Item;
@@ -38,8 +42,10 @@ const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// The choices of a client, and its transaction.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Tells it from other clients of this process.
-    pub(crate) id: u64,
+    /// As other clients see it.
+    pub(crate) peer: Arc<Peer>,
+    /// Its last command.
+    pub(crate) last: Named,
     pub(crate) version: Version,
     /// Its database.
     pub(crate) number: usize,
@@ -65,11 +71,36 @@ pub(crate) enum Replies {
     Skip,
 }
 
+impl State {
+    /// Tells it from other clients of this door.
+    pub(crate) fn id(&self) -> u64 {
+        self.peer.id
+    }
+
+    /// Tells others how it is.
+    pub(crate) fn tell(&self, connection: &Connection) {
+        let subscriptions = self.subscriber.as_ref();
+        let count = |kind| subscriptions.map_or(0, |subscriber| subscriber.len(kind));
+        let queued = self.multi.as_ref().map(|multi| (multi.len(), multi.bytes));
+        let bytes = connection.input.len() + connection.output.len() + queued.map_or(0, |(_, bytes)| bytes);
+        self.peer.tell(|told| {
+            told.name.clone_from(&self.name);
+            (told.number, told.version, told.command) = (self.number, self.version.number(), self.last);
+            told.at = Instant::now();
+            told.subscriptions = [Kind::Channel, Kind::Pattern, Kind::Shard].map(count);
+            (told.queued, told.watched) = (queued, self.watched.len());
+            told.bytes = bytes + subscriptions.map_or(0, Subscriber::bytes);
+        });
+    }
+}
+
 /// Serves a client to its end.
 pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &Facts) {
     let seed = getrandom::u64().unwrap_or_default();
+    let open = facts.clients.open(connection.peer(), connection.local());
     let state = State {
-        id: facts.next_id(),
+        peer: Arc::clone(&open.peer),
+        last: ("NULL", None),
         version: Version::default(),
         number: 0,
         name: Vec::new(),
@@ -79,7 +110,6 @@ pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &F
         replies: Replies::default(),
         is_over: false,
     };
-    facts.opened();
     let mut client = Client { connection, databases, facts, state, gathered: Vec::new(), seed };
     if let Err(ended) = client.run().await {
         let words = match &ended {
@@ -92,7 +122,6 @@ pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &F
         }
         tracing::debug!(peer = %client.connection.peer(), %ended, "a connection has ended");
     }
-    facts.closed();
 }
 
 struct Client<'a, D> {
@@ -111,6 +140,12 @@ impl<D: Databases> Client<'_, D> {
         while !self.state.is_over {
             match parser.next(&mut self.connection.input) {
                 Ok(Some(words)) => {
+                    if self.state.peer.is_killed() {
+                        return Err(Ended::Killed);
+                    }
+                    if self.facts.clients.is_paused(|| self.may_write(&words)) {
+                        self.pause().await?;
+                    }
                     self.take(words).await?;
                     if self.gathered.len() >= GATHERED_MAX {
                         self.carry_out().await?;
@@ -135,6 +170,30 @@ impl<D: Databases> Client<'_, D> {
         }
         self.carry_out().await?;
         self.send().await
+    }
+
+    /// True if a command may write, so that it waits for the end of a pause of writes.
+    fn may_write(&self, words: &[Bytes]) -> bool {
+        if let Some(command) = find(&words[0]) {
+            return command.writes();
+        }
+        blocking::find(&words[0]).is_some()
+            || local::find(&words[0]).is_some_and(|local| match local.name {
+                "exec" => self.state.multi.as_ref().is_some_and(|multi| !multi.is_empty()),
+                name => local.publishes() || local.is_script() && !name.ends_with("_ro"),
+            })
+    }
+
+    /// Waits for the end of a pause that another client has asked for.
+    async fn pause(&mut self) -> Result<(), Ended> {
+        self.carry_out().await?;
+        self.send().await?;
+        let (facts, peer) = (self.facts, &self.state.peer);
+        tokio::select! {
+            () = facts.clients.pause_ended() => Ok(()),
+            () = peer.killed() => Err(Ended::Killed),
+            ended = self.connection.left() => Err(ended),
+        }
     }
 
     /// Writes a reply, if the client wants it.
@@ -191,6 +250,7 @@ impl<D: Databases> Client<'_, D> {
             return self.refuse(reply).await;
         }
         if let Some(command) = find(&words[0]).filter(|command| !command.is_internal()) {
+            self.state.last = (command.name, None);
             match check(&command, &words) {
                 Ok(()) if self.state.multi.is_none() => self.gathered.push(Asked { command, words }),
                 Ok(()) => self.queue(Queued::Keys(Asked { command, words })),
@@ -199,6 +259,7 @@ impl<D: Databases> Client<'_, D> {
             return Ok(());
         }
         if let Some(waits) = blocking::find(&words[0]) {
+            self.state.last = (waits.name, None);
             return match waits.check(&words) {
                 Ok(()) if self.state.multi.is_some() => {
                     self.queue(Queued::Waits(waits.read(&words), words));
@@ -209,6 +270,7 @@ impl<D: Databases> Client<'_, D> {
             };
         }
         let Some(local) = local::find(&words[0]) else { return self.refuse(unknown_command(&words)).await };
+        self.state.last = local.named(&words);
         match local.check(&words) {
             Ok(()) => {}
             Err(Reply::Error(text)) if local.name == "exec" => {

@@ -12,6 +12,7 @@ use crate::channels::{Kind, Message, Subscriber};
 use crate::codec::{Part, Version, write_push};
 use crate::databases::Databases;
 use crate::local;
+use crate::local::clients::Peer;
 
 /// Subscribing to something, or not any more.
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +84,35 @@ impl State {
     }
 }
 
+/// Ends when a message waits for the client; never if it subscribes to nothing.
+pub(super) async fn message(subscriber: Option<&Subscriber>) {
+    match subscriber {
+        Some(subscriber) => subscriber.mailbox().rung().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends when the connection has to, whatever the client takes.
+async fn cut_off(subscriber: Option<&Subscriber>, peer: &Peer) -> Ended {
+    let is_behind = async {
+        match subscriber {
+            Some(subscriber) => subscriber.mailbox().is_cut().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = is_behind => Ended::Behind,
+        () = peer.killed() => Ended::Killed,
+    }
+}
+
 impl<D: Databases> Client<'_, D> {
     /// Subscribes, or does so no more: each name is confirmed by itself, whether or not the client wants replies.
-    pub(super) async fn change_subscriptions(&mut self, change: Change, names: &[Bytes]) -> Result<(), Ended> {
+    pub(super) async fn change_subscriptions(
+        &mut self,
+        change: Change,
+        names: &[Bytes],
+    ) -> Result<(), Ended> {
         if self.state.multi.is_some() {
             let text = "ERR unsupported: to subscribe in a transaction, whose commands have one reply each";
             return self.refuse(Reply::error(text)).await;
@@ -166,12 +193,11 @@ impl<D: Databases> Client<'_, D> {
 
     /// Sends what has been written. A subscriber that takes it more slowly than messages come is cut off.
     pub(super) async fn send(&mut self) -> Result<(), Ended> {
-        let Some(subscriber) = &self.state.subscriber else { return self.connection.send().await };
-        let mailbox = subscriber.mailbox();
+        let State { subscriber, peer, .. } = &self.state;
         tokio::select! {
             biased;
             sent = self.connection.send() => sent,
-            () = mailbox.is_cut() => Err(Ended::Behind),
+            ended = cut_off(subscriber.as_ref(), peer) => Err(ended),
         }
     }
 
@@ -180,15 +206,15 @@ impl<D: Databases> Client<'_, D> {
         loop {
             self.write_messages()?;
             self.send().await?;
+            self.state.tell(&self.connection);
             let queued = self.state.multi.as_ref().map_or(0, |multi| multi.bytes);
-            let Some(subscriber) = &self.state.subscriber else {
-                self.connection.set_aside(kept, queued);
-                return self.connection.receive().await;
-            };
-            self.connection.set_aside(kept, queued + subscriber.bytes());
+            let State { subscriber, peer, .. } = &self.state;
+            let subscriber = subscriber.as_ref();
+            self.connection.set_aside(kept, queued + subscriber.map_or(0, Subscriber::bytes));
             tokio::select! {
                 received = self.connection.receive() => return received,
-                () = subscriber.mailbox().rung() => {}
+                () = peer.killed() => return Err(Ended::Killed),
+                () = message(subscriber) => {}
             }
         }
     }

@@ -27,6 +27,18 @@ pub(super) struct Multi {
     pub(super) bytes: usize,
 }
 
+impl Multi {
+    /// How many commands are queued.
+    pub(super) fn len(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// True if no command is queued.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queued.is_empty()
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Queued {
     Keys(Asked),

@@ -8,9 +8,10 @@ use quorate_redis_commands::{Reply, find};
 use tokio::time::Instant;
 
 use super::Client;
+use super::subscriptions::message;
 use crate::blocking::Wait;
-use crate::channels::Subscriber;
 use crate::databases::Databases;
+use crate::local::clients::Unblocked;
 use crate::plan::Asked;
 
 /// A client that waits for a key looks at it again after this time, in case that another node has filled it,
@@ -18,14 +19,6 @@ const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 
 /// and more seldom the longer it waits, up to this.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
-
-/// Ends when a message waits for the client; never if it subscribes to nothing.
-async fn message(subscriber: Option<&Subscriber>) {
-    match subscriber {
-        Some(subscriber) => subscriber.mailbox().rung().await,
-        None => std::future::pending().await,
-    }
-}
 
 impl<D: Databases> Client<'_, D> {
     /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. Its commands meanwhile come
@@ -49,6 +42,8 @@ impl<D: Databases> Client<'_, D> {
             return Ok(());
         }
         self.send().await?;
+        self.state.tell(&self.connection);
+        let waiting = self.state.peer.begin_to_wait();
         let mut pause = LOOK_AGAIN_MIN;
         loop {
             let is_over = async {
@@ -62,6 +57,16 @@ impl<D: Databases> Client<'_, D> {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(LOOK_AGAIN_MAX),
                 () = is_over => {
                     self.reply(&Reply::NullArray);
+                    return Ok(());
+                }
+                ended = waiting.ended() => {
+                    match ended {
+                        Some(Unblocked::Timeout) => self.reply(&Reply::NullArray),
+                        Some(Unblocked::Error) => {
+                            self.reply(&Reply::error("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
+                        }
+                        None => return Err(Ended::Killed),
+                    }
                     return Ok(());
                 }
                 () = message(self.state.subscriber.as_ref()) => {

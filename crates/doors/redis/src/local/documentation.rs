@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use quorate_redis_commands::{Reply, find, matches};
 
-use super::{is_word, names};
+use super::{is_word, key_specs, names};
 use crate::blocking;
 
 /// The subcommands of `COMMAND`.
@@ -15,6 +15,9 @@ pub(super) const SUBCOMMANDS: &[(&str, i32)] =
 
 /// The documentation of Redis, a line for each command.
 const TABLE: &str = include_str!("commands.tsv");
+
+/// The same for subcommands, each with the name of its command before it.
+const SUBCOMMAND_TABLE: &str = include_str!("subcommands.tsv");
 
 /// The documentation of a command.
 #[derive(Debug, Default)]
@@ -30,31 +33,51 @@ struct Documentation {
     tips: Vec<&'static str>,
 }
 
-/// By name, of the commands that there are.
-static DOCUMENTATION: LazyLock<BTreeMap<&'static str, Documentation>> = LazyLock::new(|| {
-    let of_line = |line: &'static str| {
-        let mut columns = line.split('\t');
-        let mut next = || columns.next().unwrap_or_default();
-        let number = |text: &str| text.parse().unwrap_or(0);
-        let words = |text: &'static str| text.split(' ').filter(|word| !word.is_empty()).collect();
-        let name = next();
-        let documentation = Documentation {
-            arity: number(next()),
-            flags: words(next()),
-            keys: [number(next()), number(next()), number(next())],
-            categories: words(next()),
-            since: next(),
-            group: next(),
-            complexity: next(),
-            summary: next(),
-            tips: words(next()),
-        };
-        (name, documentation)
-    };
-    let all: BTreeMap<&str, Documentation> = TABLE.lines().map(of_line).collect();
+/// By name.
+type ByName = BTreeMap<&'static str, Documentation>;
+
+/// Of the commands that there are.
+static DOCUMENTATION: LazyLock<ByName> = LazyLock::new(|| {
     let is_there: Vec<&str> = names().collect();
-    all.into_iter().filter(|(name, _)| is_there.contains(name)).collect()
+    TABLE.lines().map(of_line).filter(|(name, _)| is_there.contains(name)).collect()
 });
+
+/// Of the subcommands that there are.
+static SUBCOMMAND_DOCUMENTATION: LazyLock<ByName> = LazyLock::new(|| {
+    let is_there = |name: &str| {
+        name.split_once('|').is_some_and(|(name, subcommand)| {
+            DOCUMENTATION.contains_key(name) && super::has_subcommand(name, subcommand)
+        })
+    };
+    SUBCOMMAND_TABLE.lines().map(of_line).filter(|(name, _)| is_there(name)).collect()
+});
+
+fn of_line(line: &'static str) -> (&'static str, Documentation) {
+    let mut columns = line.split('\t');
+    let mut next = || columns.next().unwrap_or_default();
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let words = |text: &'static str| text.split(' ').filter(|word| !word.is_empty()).collect();
+    let name = next();
+    let documentation = Documentation {
+        arity: number(next()),
+        flags: words(next()),
+        keys: [number(next()), number(next()), number(next())],
+        categories: words(next()),
+        since: next(),
+        group: next(),
+        complexity: next(),
+        summary: next(),
+        tips: words(next()),
+    };
+    (name, documentation)
+}
+
+/// The subcommands of a command.
+fn subcommands(name: &str) -> impl Iterator<Item = (&'static str, &'static Documentation)> {
+    let prefix = format!("{name}|");
+    let all = SUBCOMMAND_DOCUMENTATION.iter();
+    all.filter(move |(name, _)| name.starts_with(&prefix)).map(|(name, of)| (*name, of))
+}
 
 fn simple(words: &[&'static str]) -> Vec<Reply> {
     words.iter().map(|word| Reply::Simple((*word).into())).collect()
@@ -68,22 +91,29 @@ fn describe(name: &str, documentation: &Documentation) -> Reply {
     ];
     described.extend(documentation.keys.map(Reply::Integer));
     described.push(Reply::Set(simple(&documentation.categories)));
-    described.push(Reply::Array(documentation.tips.iter().map(Reply::bulk).collect()));
-    // Positions of keys in a finer language, and subcommands.
-    described.extend([Reply::Array(Vec::new()), Reply::Array(Vec::new())]);
+    described.push(Reply::Set(documentation.tips.iter().map(Reply::bulk).collect()));
+    described.push(Reply::Set(key_specs::of(name)));
+    described.push(Reply::Array(subcommands(name).map(|(name, of)| describe(name, of)).collect()));
     Reply::Array(described)
 }
 
-fn document(documentation: &Documentation) -> Reply {
+fn document(name: &str, documentation: &Documentation) -> Reply {
     let Documentation { since, group, complexity, summary, .. } = documentation;
     let told = [("summary", summary), ("since", since), ("group", group), ("complexity", complexity)];
     let told = told.into_iter().filter(|(_, text)| !text.is_empty());
-    Reply::Map(told.map(|(name, text)| (Reply::bulk(name), Reply::bulk(text))).collect())
+    let mut told: Vec<_> = told.map(|(name, text)| (Reply::bulk(name), Reply::bulk(text))).collect();
+    let of_subcommands: Vec<_> =
+        subcommands(name).map(|(name, of)| (Reply::bulk(name), document(name, of))).collect();
+    if !of_subcommands.is_empty() {
+        told.push((Reply::bulk("subcommands"), Reply::Map(of_subcommands)));
+    }
+    Reply::Map(told)
 }
 
 fn known(name: &[u8]) -> Option<(&'static str, &'static Documentation)> {
     let name = String::from_utf8_lossy(name).to_lowercase();
-    DOCUMENTATION.get_key_value(name.as_str()).map(|(name, documentation)| (*name, documentation))
+    let found = DOCUMENTATION.get_key_value(name.as_str());
+    found.or_else(|| SUBCOMMAND_DOCUMENTATION.get_key_value(name.as_str())).map(|(name, documentation)| (*name, documentation))
 }
 
 pub(super) fn run(words: &[Bytes]) -> Reply {
@@ -111,7 +141,7 @@ pub(super) fn run(words: &[Bytes]) -> Reply {
                 [] => DOCUMENTATION.iter().map(|(name, of)| (*name, of)).collect(),
                 named => named.iter().filter_map(|name| known(name)).collect(),
             };
-            Reply::Map(told.into_iter().map(|(name, of)| (Reply::bulk(name), document(of))).collect())
+            Reply::Map(told.into_iter().map(|(name, of)| (Reply::bulk(name), document(name, of))).collect())
         }
         "LIST" => list(named),
         "GETKEYS" => keys_of(named),
@@ -152,13 +182,27 @@ fn keys_of(words: &[Bytes]) -> Reply {
     if super::find(name).is_some_and(|local| local.is_script()) {
         return keys_of_script(words);
     }
+    if is_word(name, "WATCH") && words.len() > 1 {
+        return Reply::Array(words[1..].iter().map(Reply::bulk).collect());
+    }
     let Some(command) = find(name).filter(|command| command.keys != quorate_redis_commands::Keys::No) else {
         return Reply::error("ERR The command has no key arguments");
     };
     if !command.takes(words.len()) {
         return Reply::error("ERR Invalid number of arguments specified for command");
     }
-    let keys = command.key_positions(words).into_iter().filter_map(|at| words.get(at));
+    let positions = command.key_positions(words);
+    let counts = match command.keys {
+        quorate_redis_commands::Keys::Counted { number, .. } => {
+            let told = words.get(number).and_then(|told| super::integer(told).ok());
+            told.and_then(|told| usize::try_from(told).ok()).is_some_and(|told| number + told < words.len())
+        }
+        _ => true,
+    };
+    if positions.is_empty() || !counts {
+        return Reply::error("ERR Invalid arguments specified for command");
+    }
+    let keys = positions.into_iter().filter_map(|at| words.get(at));
     Reply::Array(keys.map(Reply::bulk).collect())
 }
 

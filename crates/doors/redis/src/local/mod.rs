@@ -1,11 +1,13 @@
 //! Commands that touch no key: what a client says about itself, and asks about the server.
 
 mod client;
+pub(crate) mod clients;
 mod documentation;
+mod key_specs;
 mod server;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,6 +17,7 @@ use quorate_redis_commands::{Reply, unknown_subcommand, wrong_number};
 use crate::blocking::{self, Bells};
 use crate::channels::Channels;
 use crate::connection::State;
+use crate::local::clients::{Clients, Named};
 use crate::scripts::Scripts;
 
 /// The version of Redis whose replies these are.
@@ -24,10 +27,8 @@ pub(crate) const REDIS_VERSION: &str = "7.0.15";
 #[derive(Debug)]
 pub struct Facts {
     started: Instant,
-    next_id: AtomicU64,
-    clients: AtomicUsize,
-    connections: AtomicU64,
     commands: AtomicU64,
+    pub(crate) clients: Arc<Clients>,
     pub(crate) bells: Bells,
     pub(crate) channels: Arc<Channels>,
     pub(crate) scripts: Arc<Scripts>,
@@ -38,10 +39,8 @@ impl Default for Facts {
         let channels = Arc::<Channels>::default();
         Facts {
             started: Instant::now(),
-            next_id: AtomicU64::new(1),
-            clients: AtomicUsize::new(0),
-            connections: AtomicU64::new(0),
             commands: AtomicU64::new(0),
+            clients: Arc::default(),
             bells: Bells::default(),
             scripts: Arc::new(Scripts::new(Arc::clone(&channels))),
             channels,
@@ -50,19 +49,6 @@ impl Default for Facts {
 }
 
 impl Facts {
-    pub(crate) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn opened(&self) {
-        self.clients.fetch_add(1, Ordering::Relaxed);
-        self.connections.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn closed(&self) {
-        self.clients.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Notes commands that are carried out.
     pub(crate) fn count(&self, commands: usize) {
         self.commands.fetch_add(commands as u64, Ordering::Relaxed);
@@ -130,6 +116,14 @@ pub(crate) fn find(name: &[u8]) -> Option<Local> {
     LOCALS.iter().find(|local| name.eq_ignore_ascii_case(local.name.as_bytes())).copied()
 }
 
+/// True if a command has this subcommand: those of commands that touch keys are not known here.
+fn has_subcommand(name: &str, subcommand: &str) -> bool {
+    match find(name.as_bytes()) {
+        Some(local) => local.subcommands.iter().any(|(known, _)| known.eq_ignore_ascii_case(subcommand)),
+        None => subcommand != "help",
+    }
+}
+
 /// The names of all commands of the door, those that touch keys among them.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let of_keys = quorate_redis_commands::COMMANDS.iter().filter(|command| !command.is_internal());
@@ -153,13 +147,13 @@ impl Local {
 
     /// Its name with that of its subcommand, as errors tell it.
     pub(crate) fn full_name(&self, words: &[Bytes]) -> String {
-        let subcommand = words.get(1).filter(|_| !self.subcommands.is_empty());
-        match subcommand {
-            Some(subcommand) => {
-                format!("{}|{}", self.name, String::from_utf8_lossy(subcommand).to_lowercase())
-            }
-            None => self.name.to_owned(),
-        }
+        full_name(self.named(words))
+    }
+
+    /// Its name and that of its subcommand.
+    pub(crate) fn named(&self, words: &[Bytes]) -> Named {
+        let is_named = |subcommand: &Bytes| self.subcommands.iter().find(|(name, _)| is_word(subcommand, name));
+        (self.name, words.get(1).and_then(is_named).map(|(name, _)| *name))
     }
 
     /// Its fault before it is looked at.
@@ -175,6 +169,14 @@ impl Local {
             };
         }
         if fits(self.arity, words.len()) { Ok(()) } else { Err(wrong_number(self.name)) }
+    }
+}
+
+/// The name of a command with that of its subcommand.
+fn full_name((name, subcommand): Named) -> String {
+    match subcommand {
+        Some(subcommand) => format!("{name}|{}", subcommand.to_lowercase()),
+        None => name.to_owned(),
     }
 }
 
@@ -211,7 +213,7 @@ pub(crate) fn run(
             3 => client::authenticate(&words[1]).unwrap_or(Reply::OK),
             _ => Reply::error("ERR syntax error"),
         },
-        "client" => return client::run(words, state, connection),
+        "client" => return client::run(words, state, connection, facts),
         "command" => documentation::run(words),
         "info" => server::info(words, facts),
         "config" => server::config(words),

@@ -31,11 +31,14 @@ fn sections(facts: &Facts) -> [(&'static str, String); 6] {
         std::process::id(),
         uptime / 86_400
     );
-    let clients =
-        format!("connected_clients:{}\r\nblocked_clients:0\r\n", facts.clients.load(Ordering::Relaxed));
+    let clients = format!(
+        "connected_clients:{}\r\nblocked_clients:{}\r\n",
+        facts.clients.len(),
+        facts.clients.waiting()
+    );
     let stats = format!(
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n",
-        facts.connections.load(Ordering::Relaxed),
+        facts.clients.opened(),
         facts.commands.load(Ordering::Relaxed)
     );
     [

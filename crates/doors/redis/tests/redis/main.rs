@@ -1,5 +1,6 @@
 //! The door against a real Redis, against a cluster, and against clients that mean no good.
 
+mod administration;
 mod blocking;
 mod channels;
 mod clients;
