@@ -53,6 +53,12 @@ const PUBLISHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// So many commands of a job that may have written are remembered. A client that waits for the keys of others finds them later.
 const WROTE_MAX: usize = 100;
 
+/// So many lines of the scripts of a job are logged,
+const LOGGED_MAX: usize = 100;
+
+/// of so many bytes each.
+const LOGGED_BYTES_MAX: usize = 1024;
+
 /// `SCRIPT KILL` ends scripts that have run for so long: shorter ones end by themselves.
 const KILLED_AFTER: Duration = Duration::from_millis(100);
 
@@ -290,6 +296,7 @@ impl Scripts {
                 failure: None,
                 done: Done::default(),
                 published_bytes: 0,
+                logged: 0,
                 channels: Arc::clone(&scripts.channels),
             };
             scripts.attempt(&job, attempt, flag);
@@ -421,6 +428,8 @@ struct Attempt {
     /// What is done once it commits.
     done: Done,
     published_bytes: usize,
+    /// How many lines were logged.
+    logged: usize,
     channels: Arc<Channels>,
 }
 
@@ -503,6 +512,15 @@ impl Host for Attempt {
         match Message::new(channel, content, is_shard) {
             Ok(message) => self.publish_message(message),
             Err(reply) => Ok(reply),
+        }
+    }
+
+    /// At the level of the node that is for developers, whatever a script thinks of it.
+    fn log(&mut self, level: u8, text: &[u8]) {
+        self.logged += 1;
+        if self.logged <= LOGGED_MAX {
+            let text = String::from_utf8_lossy(&text[..text.len().min(LOGGED_BYTES_MAX)]);
+            tracing::debug!(level, %text, "a script logs");
         }
     }
 

@@ -61,7 +61,9 @@ impl Raised {
             let source = frame.source().short_src.map(|source| source.into_owned());
             source.zip(frame.current_line())
         });
-        let place = place.flatten().map_or(String::new(), |(source, line)| format!("{source}:{line}: "));
+        // A protected call is ours, and has no place.
+        let place = place.flatten().filter(|(source, _)| source != "prelude");
+        let place = place.map_or(String::new(), |(source, line)| format!("{source}:{line}: "));
         Error::external(Raised::Text(format!("{place}{text}")))
     }
 

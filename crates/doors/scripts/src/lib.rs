@@ -19,7 +19,7 @@
 //! | `prelude` (Lua) | globals that cannot be changed, errors as Redis gives them |
 //! | `library` | `redis`, `bit`, `math.random`, `load` |
 //! | `strings`, `pattern` | what of `string` needs bounds |
-//! | `json` | `cjson` |
+//! | `json`, `message_pack`, `structs` | `cjson`, `cmsgpack`, `struct` |
 //! | `convert` | replies to values of Lua, and back |
 //! | `sha1` | how scripts are named |
 
@@ -27,10 +27,12 @@ mod convert;
 mod interpreter;
 mod json;
 mod library;
+mod message_pack;
 mod pattern;
 mod script;
 mod sha1;
 mod strings;
+mod structs;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -58,6 +60,9 @@ pub trait Host {
     /// # Errors
     /// As [`call`](Host::call).
     fn publish(&mut self, channel: &[u8], content: &[u8], is_shard: bool) -> Result<Reply, Over>;
+
+    /// Logs what a script says, at a level from 0, for developers, to 3, for warnings. A script may say much: the host bounds what it keeps.
+    fn log(&mut self, level: u8, text: &[u8]);
 
     /// The time that the script is told, in microseconds since the Unix epoch: it stands still while a script runs.
     fn now(&self) -> u64;

@@ -9,7 +9,7 @@ use quorate_redis_commands::{Reply, find};
 use crate::convert::{to_lua, truncate};
 use crate::interpreter::{Context, NO_MEMORY, Raised, Stop, is_out_of_memory};
 use crate::strings::{self, number, string};
-use crate::{Host, Run, json, sha1};
+use crate::{Host, Run, json, message_pack, sha1, structs};
 
 /// The name under which the globals of scripts are kept, for what they load.
 const ENVIRONMENT: &str = "quorate environment";
@@ -67,6 +67,8 @@ pub(crate) fn native<H: Host + 'static>(
     native.raw_set("redis", redis(lua, context)?)?;
     native.raw_set("bit", bits(lua)?)?;
     native.raw_set("cjson", json::library(lua, &context.bounds)?)?;
+    native.raw_set("cmsgpack", message_pack::library(lua, &context.bounds)?)?;
+    native.raw_set("struct", structs::library(lua, &context.bounds)?)?;
     let bounds = Rc::clone(&context.bounds);
     native.raw_set("is_stopped", lua.create_function(move |_, ()| Ok(bounds.stopped().is_some()))?)?;
     native.raw_set("unwrap", lua.create_function(|lua, value: Value| unwrap(lua, value))?)?;
@@ -309,7 +311,9 @@ fn redis<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>) -> mlua::Result
         Ok(())
     })?;
     table.raw_set("setresp", choose)?;
-    table.raw_set("log", lua.create_function(|_, arguments: MultiValue| log(&arguments))?)?;
+    let logging = Rc::clone(context);
+    let log = move |lua: &Lua, arguments: MultiValue| log(lua, &logging, &arguments);
+    table.raw_set("log", lua.create_function(log)?)?;
     // All that a script writes is one transaction, which is replicated as a whole.
     table.raw_set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
     table.raw_set("breakpoint", lua.create_function(|_, ()| Ok(false))?)?;
@@ -327,8 +331,8 @@ fn redis<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>) -> mlua::Result
     Ok(table)
 }
 
-/// Checks what it is told, and logs nothing: a client may not fill the log of a node.
-fn log(arguments: &MultiValue) -> mlua::Result<()> {
+/// Hands the host what a script logs, with spaces between.
+fn log<H: Host>(lua: &Lua, context: &Context<H>, arguments: &MultiValue) -> mlua::Result<()> {
     let level = match arguments.front() {
         _ if arguments.len() < 2 => {
             return Err(Raised::reply("ERR redis.log() requires two arguments or more."));
@@ -337,7 +341,23 @@ fn log(arguments: &MultiValue) -> mlua::Result<()> {
         Some(Value::Integer(level)) => *level as f64,
         _ => return Err(Raised::reply("ERR First argument must be a number (log level).")),
     };
-    if (0.0..=3.0).contains(&level) { Ok(()) } else { Err(Raised::reply("ERR Invalid debug level.")) }
+    if !(0.0..=3.0).contains(&level) {
+        return Err(Raised::reply("ERR Invalid debug level."));
+    }
+    let mut text = Vec::new();
+    for argument in arguments.iter().skip(1) {
+        context.bounds.spend(lua, 1)?;
+        // Values that are no strings have no text.
+        if let Some(part) = lua.coerce_string(argument.clone())? {
+            if !text.is_empty() {
+                text.push(b' ');
+            }
+            text.extend_from_slice(&part.as_bytes());
+            context.bounds.check_bytes(lua, text.len())?;
+        }
+    }
+    context.host.borrow_mut().log(level as u8, &text);
+    Ok(())
 }
 
 /// The generator of Redis, POSIX' `lrand48`, which every script begins anew.

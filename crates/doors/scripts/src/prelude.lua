@@ -142,6 +142,8 @@ globals.coroutine = freeze(coroutines)
 globals.redis = freeze(native.redis)
 globals.bit = freeze(native.bit)
 globals.cjson = freeze(native.cjson)
+globals.cmsgpack = freeze(native.cmsgpack)
+globals.struct = freeze(native.struct)
 
 local environment = freeze(globals)
 globals._G = environment

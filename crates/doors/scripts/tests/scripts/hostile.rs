@@ -88,7 +88,7 @@ fn depth_is_bounded() {
             "3001",
         ),
         ("return load(function() return '          ' end)", "chunk is too long"),
-        ("local t = {} t[1] = t return cjson.encode(t)", "excessive depth"),
+        ("local t = {} t[1] = t return cjson.encode(t)", "excessive nesting"),
         ("return cjson.decode(string.rep('[', 2000))", "too many nested"),
         ("local f f = function() return string.gsub('x', 'x', f) end return f()", "overflow"),
         ("return loadstring('return ' .. string.rep('(', 1000))() ", "nil value"),
@@ -114,4 +114,26 @@ fn what_one_script_spoils_no_other_one_sees() {
 fn a_lost_transaction_ends_the_script_whatever_it_catches() {
     let code = "while true do pcall(redis.call, 'keys', '*') end";
     assert_eq!(run_within(limits(), code, false), Outcome::Over);
+}
+
+/// Whatever `cmsgpack` and `struct` are given, they end within their bounds.
+#[test]
+fn packed_bytes_that_promise_too_much_are_refused() {
+    for (code, reason) in [
+        ("return cmsgpack.unpack(string.char(0xdd, 255, 255, 255, 255, 1))", "Missing bytes in input."),
+        ("return cmsgpack.unpack(string.char(0xdb, 255, 255, 255, 255))", "Missing bytes in input."),
+        ("return cmsgpack.unpack(string.rep(string.char(0x91), 100000))", "Bad data format in input."),
+        ("return cmsgpack.unpack(string.char(0x81, 0xc0, 1))", "Bad data format in input."),
+        ("return #{cmsgpack.unpack(string.rep('a', 100000))}", "too many return values"),
+        ("return struct.pack('c2147483647', 'x')", "string too short"),
+        ("return struct.unpack('c2147483647', 'x')", "data string too short"),
+        ("return struct.unpack('b', 'x', 9007199254740992)", "data string too short"),
+        ("return struct.unpack(string.rep('b', 8000), string.rep('x', 8000))", "too many results"),
+        ("return struct.unpack('i4c0', struct.pack('i4', -1))", "data string too short"),
+    ] {
+        let text = crate::error(code);
+        assert!(text.contains(reason), "{code}: {text}");
+    }
+    let code = "local t = {} for i = 1, 20 do t = {t, t, t, t} end return #cmsgpack.pack(t)";
+    assert!(matches!(run_within(limits(), code, false), Outcome::Stopped(_)));
 }

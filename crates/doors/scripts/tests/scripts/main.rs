@@ -16,6 +16,7 @@ use quorate_redis_scripts::{Host, Limits, Outcome, Over, Run, STACK_BYTES, Scrip
 struct Echo {
     calls: usize,
     published: Vec<(Vec<u8>, Vec<u8>, bool)>,
+    logged: Vec<(u8, Vec<u8>)>,
 }
 
 impl Host for Echo {
@@ -35,6 +36,10 @@ impl Host for Echo {
     fn publish(&mut self, channel: &[u8], content: &[u8], is_shard: bool) -> Result<Reply, Over> {
         self.published.push((channel.to_vec(), content.to_vec(), is_shard));
         Ok(Reply::Integer(3))
+    }
+
+    fn log(&mut self, level: u8, text: &[u8]) {
+        self.logged.push((level, text.to_vec()));
     }
 
     fn now(&self) -> u64 {

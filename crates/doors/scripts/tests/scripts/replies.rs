@@ -110,6 +110,12 @@ fn libraries_are_those_of_redis() {
         ("local t = {3, 1, 2} table.sort(t) return table.concat(t)", "123"),
         ("local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return table.concat(t)", "321"),
         ("return redis.sha1hex('')", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+        ("return tostring(cmsgpack.unpack(cmsgpack.pack({1, {a = 'b'}}))[2].a)", "b"),
+        ("return tostring(select(2, struct.unpack('>I2s', struct.pack('>I2s', 258, 'x'))))", "x"),
+        (
+            "cjson.decode_array_with_array_mt(true) return cjson.encode(cjson.decode('{\"a\":[]}'))",
+            "{\"a\":[]}",
+        ),
         ("return loadstring('return 7')() .. ''", "7"),
         ("return tostring(loadstring(string.dump(function() end)))", "nil"),
         (
