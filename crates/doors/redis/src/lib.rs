@@ -20,6 +20,7 @@
 //! | [`databases`] | keyspaces as numbered databases |
 //! | `sweeper` | has what is expired or dropped collected |
 //! | `scripts` | scripts: kept, run on threads of their own, as transactions |
+//! | `functions` | libraries of functions, kept in the database |
 //! | `failure` | what went wrong, in words for a Redis client |
 
 mod blocking;
@@ -29,6 +30,7 @@ mod connection;
 pub mod databases;
 mod execute;
 mod failure;
+mod functions;
 mod local;
 mod plan;
 mod scripts;

@@ -11,15 +11,18 @@ use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value,
 use quorate_redis_commands::Reply;
 
 use crate::convert;
-use crate::library;
+use crate::library::{self, Globals};
 use crate::script::Script;
-use crate::{Host, Limits, Outcome, Run, Shared};
+use crate::{Host, Library, Limits, Outcome, Program, Run, Shared};
 
 /// The hook looks at the bounds of a script after so many instructions.
 const INSTRUCTIONS: u32 = 200;
 
-/// How scripts are named in errors.
-pub(crate) const NAME: &str = "@user_script";
+/// How scripts are named in errors,
+const SCRIPT: &str = "@user_script";
+
+/// and how libraries are.
+const FUNCTION: &str = "@user_function";
 
 /// The words of Lua where its allocator has refused.
 pub(crate) const NO_MEMORY: &str = "not enough memory";
@@ -86,6 +89,16 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    fn new(limits: &Limits, stop: &Arc<AtomicBool>) -> Rc<Self> {
+        Rc::new(Bounds {
+            limits: limits.clone(),
+            steps: Cell::new(limits.steps_max),
+            deadline: Instant::now() + limits.time_max,
+            stop: Arc::clone(stop),
+            stopped: Cell::new(None),
+        })
+    }
+
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stopped.get()
     }
@@ -145,23 +158,60 @@ impl Bounds {
 pub(crate) struct Context<H> {
     pub(crate) host: Shared<H>,
     pub(crate) bounds: Rc<Bounds>,
-    pub(crate) is_read_only: bool,
+    pub(crate) is_read_only: Cell<bool>,
     /// True once the script has chosen replies of version 3.
     pub(crate) replies_three: Cell<bool>,
     pub(crate) random: RefCell<library::Random>,
+    /// How far a library is; none for a script.
+    pub(crate) phase: Cell<Option<Phase>>,
+    /// The functions that a library has registered.
+    pub(crate) registered: RefCell<Vec<Registered>>,
+}
+
+/// How far a library is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its text runs, and registers functions.
+    Registers,
+    /// One of them runs.
+    Called,
+}
+
+/// A function that a library has registered.
+pub(crate) struct Registered {
+    pub(crate) function: crate::Function,
+    pub(crate) callback: Function,
+}
+
+impl<H> Context<H> {
+    fn new(host: &Shared<H>, bounds: &Rc<Bounds>, is_read_only: bool, phase: Option<Phase>) -> Rc<Self> {
+        Rc::new(Context {
+            host: Rc::clone(host),
+            bounds: Rc::clone(bounds),
+            is_read_only: Cell::new(is_read_only),
+            replies_three: Cell::new(false),
+            random: RefCell::new(library::Random::default()),
+            phase: Cell::new(phase),
+            registered: RefCell::default(),
+        })
+    }
 }
 
 fn state() -> mlua::Result<Lua> {
     Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())
 }
 
-/// The words of a compiler.
+/// The words of a compiler about a script,
 fn syntax(error: &Error) -> Reply {
-    let text = match error {
+    Reply::error(format!("ERR Error compiling script (new function): {}", compiler(error)))
+}
+
+/// and as such.
+fn compiler(error: &Error) -> String {
+    match error {
         Error::SyntaxError { message, .. } => message.clone(),
         other => other.to_string(),
-    };
-    Reply::error(format!("ERR Error compiling script (new function): {text}"))
+    }
 }
 
 /// The fault of a script before it runs.
@@ -170,33 +220,56 @@ pub(crate) fn check(script: &Script) -> Result<(), Reply> {
     let failed = |error: Error| Reply::error(format!("ERR no script can run: {error}"));
     let lua = state().map_err(failed)?;
     lua.set_memory_limit(Limits::default().memory_bytes_max).map_err(failed)?;
-    let function = lua.load(parsed.code).set_name(NAME).set_mode(ChunkMode::Text).into_function();
+    let function = lua.load(parsed.code).set_name(SCRIPT).set_mode(ChunkMode::Text).into_function();
     function.map(|_| ()).map_err(|error| syntax(&error))
 }
 
-/// Runs a script to its end. It waits where the host waits.
+/// Runs a script or a function to its end. It waits where the host waits.
 pub fn run<H: Host + 'static>(run: &Run<'_>, limits: &Limits, host: &Shared<H>) -> Outcome {
-    let bounds = Rc::new(Bounds {
-        limits: limits.clone(),
-        steps: Cell::new(limits.steps_max),
-        deadline: Instant::now() + limits.time_max,
-        stop: Arc::clone(&run.stop),
-        stopped: Cell::new(None),
+    let bounds = Bounds::new(limits, &run.stop);
+    let outcome = match run.program {
+        Program::Script(script) => match script.parse() {
+            Ok(parsed) => {
+                let is_read_only = run.is_read_only || !parsed.may_write;
+                run_script(run, script, parsed.code, &Context::new(host, &bounds, is_read_only, None))
+            }
+            Err(reply) => return Outcome::Invalid(reply),
+        },
+        Program::Function(library, name) => {
+            let context = Context::new(host, &bounds, run.is_read_only, Some(Phase::Registers));
+            let outcome = run_function(run, library, name, &context);
+            context.registered.borrow_mut().clear();
+            outcome
+        }
+    };
+    concluded(outcome, &bounds, limits)
+}
+
+/// Runs the text of a library, which registers its functions.
+///
+/// # Errors
+/// It is [invalid](Outcome::Invalid), or was [stopped](Outcome::Stopped).
+pub fn register<H: Host + 'static>(
+    library: &Library,
+    stop: &Arc<AtomicBool>,
+    limits: &Limits,
+    host: &Shared<H>,
+) -> Result<Vec<crate::Function>, Outcome> {
+    let bounds = Bounds::new(limits, stop);
+    let context = Context::new(host, &bounds, true, Some(Phase::Registers));
+    let outcome = load_library(library, &context).map(|loaded| match loaded {
+        Ok(_) => Outcome::Ended(Reply::OK),
+        Err(reply) => Outcome::Invalid(reply),
     });
-    let context = |may_write: bool| {
-        Rc::new(Context {
-            host: Rc::clone(host),
-            bounds: Rc::clone(&bounds),
-            is_read_only: run.is_read_only || !may_write,
-            replies_three: Cell::new(false),
-            random: RefCell::new(library::Random::default()),
-        })
-    };
-    let parsed = match run.script.parse() {
-        Ok(parsed) => parsed,
-        Err(reply) => return Outcome::Invalid(reply),
-    };
-    let outcome = try_run(run, parsed.code, context(parsed.may_write));
+    let functions = context.registered.take().into_iter().map(|registered| registered.function).collect();
+    match concluded(outcome, &bounds, limits) {
+        Outcome::Ended(_) => Ok(functions),
+        other => Err(other),
+    }
+}
+
+/// The outcome, whatever a script has made of being stopped.
+fn concluded(outcome: mlua::Result<Outcome>, bounds: &Bounds, limits: &Limits) -> Outcome {
     match (bounds.stopped(), outcome) {
         (Some(Stop::Over), _) => Outcome::Over,
         (Some(stop), _) => Outcome::Stopped(Reply::error(words(stop, limits))),
@@ -228,36 +301,46 @@ fn words(stop: Stop, limits: &Limits) -> String {
     format!("ERR the script {what}, and nothing was done")
 }
 
-fn try_run<H: Host + 'static>(run: &Run<'_>, code: &[u8], context: Rc<Context<H>>) -> mlua::Result<Outcome> {
+/// A state with a text that is compiled in it.
+struct Ready {
+    lua: Lua,
+    /// Calls a function, and catches its errors.
+    call: Function,
+    text: Function,
+}
+
+/// Makes a state, with `KEYS` and `ARGV` if they are given; what is wrong with the text comes as an error within.
+fn make_ready<H: Host + 'static>(
+    code: &[u8],
+    name: &str,
+    arguments: Option<Globals<'_>>,
+    context: &Rc<Context<H>>,
+) -> mlua::Result<Result<Ready, Error>> {
     let lua = state()?;
-    let bounds = Rc::clone(&context.bounds);
-    let native = library::native(&lua, run, &context)?;
+    let native = library::native(&lua, arguments, context)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
     let (environment, call): (Table, Function) = prelude.call(native)?;
     library::set_environment(&lua, &environment)?;
-    lua.set_memory_limit(bounds.limits.memory_bytes_max)?;
-    let script = lua.load(code).set_name(NAME).set_mode(ChunkMode::Text).set_environment(environment);
-    let script = match script.into_function() {
-        Ok(script) => script,
+    lua.set_memory_limit(context.bounds.limits.memory_bytes_max)?;
+    let text = lua.load(code).set_name(name).set_mode(ChunkMode::Text).set_environment(environment);
+    let text = match text.into_function() {
+        Ok(text) => text,
         Err(error) if is_out_of_memory(&error) => return Err(error),
-        Err(error) => return Ok(Outcome::Invalid(syntax(&error))),
+        Err(error) => return Ok(Err(error)),
     };
-    bounds.watch(&lua, INSTRUCTIONS)?;
-    let (has_ended, value): (bool, Value) = call.call(script)?;
-    if bounds.stopped().is_some() {
-        return Ok(Outcome::Over);
-    }
-    if has_ended {
-        return convert::to_reply(&lua, &bounds, value, context.replies_three.get()).map(Outcome::Ended);
-    }
+    context.bounds.watch(&lua, INSTRUCTIONS)?;
+    Ok(Ok(Ready { lua, call, text }))
+}
+
+/// The error that a script has ended with, and its line.
+fn fault(value: &Value) -> mlua::Result<(String, i64)> {
     let Value::Table(error) = value else {
         // A handler that fails, or has no memory to run in.
-        let text = if let Value::String(text) = &value { text.to_string_lossy() } else { String::new() };
+        let text = if let Value::String(text) = value { text.to_string_lossy() } else { String::new() };
         if text == NO_MEMORY {
             return Err(Error::MemoryError(text));
         }
-        let text = format!("ERR {text} script: {}, on {NAME}:0.", run.script.sha());
-        return Ok(Outcome::Ended(Reply::Error(text)));
+        return Ok((format!("ERR {text}"), 0));
     };
     let text = match error.raw_get::<Value>("err")? {
         Value::String(text) => text.to_string_lossy(),
@@ -266,7 +349,89 @@ fn try_run<H: Host + 'static>(run: &Run<'_>, code: &[u8], context: Rc<Context<H>
     if text.strip_prefix("ERR ") == Some(NO_MEMORY) {
         return Err(Error::MemoryError(text));
     }
-    let line: i64 = error.raw_get("line").unwrap_or(0);
-    let text = format!("{text} script: {}, on {NAME}:{line}.", run.script.sha());
-    Ok(Outcome::Ended(Reply::Error(text)))
+    Ok((text, error.raw_get("line").unwrap_or(0)))
+}
+
+/// What a script has come to, as a reply.
+fn ended<H>(
+    lua: &Lua,
+    context: &Context<H>,
+    (has_ended, value): (bool, Value),
+    (script, name): (&str, &str),
+) -> mlua::Result<Outcome> {
+    if context.bounds.stopped().is_some() {
+        return Ok(Outcome::Over);
+    }
+    if has_ended {
+        let reply = convert::to_reply(lua, &context.bounds, value, context.replies_three.get());
+        return reply.map(Outcome::Ended);
+    }
+    let (text, line) = fault(&value)?;
+    Ok(Outcome::Ended(Reply::Error(format!("{text} script: {script}, on {name}:{line}."))))
+}
+
+fn run_script<H: Host + 'static>(
+    run: &Run<'_>,
+    script: &Script,
+    code: &[u8],
+    context: &Rc<Context<H>>,
+) -> mlua::Result<Outcome> {
+    let Ready { lua, call, text } = match make_ready(code, SCRIPT, Some((run.keys, run.arguments)), context)?
+    {
+        Ok(ready) => ready,
+        Err(error) => return Ok(Outcome::Invalid(syntax(&error))),
+    };
+    let result = call.call(text)?;
+    ended(&lua, context, result, (script.sha(), SCRIPT))
+}
+
+/// Runs the text of a library; the reply of `FUNCTION LOAD` if that is wrong.
+fn load_library<H: Host + 'static>(
+    library: &Library,
+    context: &Rc<Context<H>>,
+) -> mlua::Result<Result<Ready, Reply>> {
+    let ready = match make_ready(library.body(), FUNCTION, None, context)? {
+        Ok(ready) => ready,
+        Err(error) => {
+            let text = compiler(&error);
+            return Ok(Err(Reply::error(format!("ERR Error compiling function: {text}"))));
+        }
+    };
+    let (has_ended, value): (bool, Value) = ready.call.call(ready.text.clone())?;
+    if context.bounds.stopped().is_some() || has_ended && !context.registered.borrow().is_empty() {
+        return Ok(Ok(ready));
+    }
+    if has_ended {
+        return Ok(Err(Reply::error("ERR No functions registered")));
+    }
+    let (text, _) = fault(&value)?;
+    Ok(Err(Reply::error(format!("ERR Error registering functions: {text}"))))
+}
+
+fn run_function<H: Host + 'static>(
+    run: &Run<'_>,
+    library: &Library,
+    name: &str,
+    context: &Rc<Context<H>>,
+) -> mlua::Result<Outcome> {
+    let ready = match load_library(library, context)? {
+        Ok(ready) => ready,
+        Err(reply) => return Ok(Outcome::Invalid(reply)),
+    };
+    if context.bounds.stopped().is_some() {
+        return Ok(Outcome::Over);
+    }
+    let found = context.registered.borrow().iter().find_map(|registered| {
+        let function = &registered.function;
+        (function.name == name).then(|| (registered.callback.clone(), function.only_reads()))
+    });
+    let Some((callback, only_reads)) = found else {
+        return Ok(Outcome::Invalid(Reply::error("ERR Function not found")));
+    };
+    context.phase.set(Some(Phase::Called));
+    context.is_read_only.set(run.is_read_only || only_reads);
+    let Ready { lua, call, .. } = ready;
+    let (keys, arguments) = (library::list(&lua, run.keys)?, library::list(&lua, run.arguments)?);
+    let result = call.call((callback, keys, arguments))?;
+    ended(&lua, context, result, (name, FUNCTION))
 }

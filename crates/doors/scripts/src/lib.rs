@@ -17,13 +17,17 @@
 //! |---|---|
 //! | `interpreter` | a state, from its making to the reply |
 //! | `prelude` (Lua) | globals that cannot be changed, errors as Redis gives them |
-//! | `library` | `redis`, `bit`, `math.random`, `load` |
+//! | `library` | `redis`, `math.random`, `load` |
+//! | `bits` | `bit` |
 //! | `strings`, `pattern` | what of `string` needs bounds |
 //! | `json`, `message_pack`, `structs` | `cjson`, `cmsgpack`, `struct` |
+//! | `function` | libraries of functions, and what they register |
 //! | `convert` | replies to values of Lua, and back |
 //! | `sha1` | how scripts are named |
 
+mod bits;
 mod convert;
+mod function;
 mod interpreter;
 mod json;
 mod library;
@@ -40,7 +44,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use interpreter::run;
+pub use function::{FLAGS, Function, Library};
+pub use interpreter::{register, run};
 use quorate_redis_commands::Reply;
 pub use script::{Script, digest};
 
@@ -96,14 +101,23 @@ impl Default for Limits {
     }
 }
 
-/// One run of a script.
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Program<'a> {
+    /// A script.
+    Script(&'a Script),
+    /// A function of a library, by its name.
+    Function(&'a Library, &'a str),
+}
+
+/// One run of a script or a function.
 #[derive(Debug)]
 pub struct Run<'a> {
-    /// The script.
-    pub script: &'a Script,
-    /// `KEYS`.
+    /// What is run.
+    pub program: Program<'a>,
+    /// The keys that it is called with,
     pub keys: &'a [Vec<u8>],
-    /// `ARGV`.
+    /// and its other arguments.
     pub arguments: &'a [Vec<u8>],
     /// True if commands that write are refused.
     pub is_read_only: bool,

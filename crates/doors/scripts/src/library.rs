@@ -7,12 +7,16 @@ use mlua::{Error, Function, Lua, MultiValue, Table, Value};
 use quorate_redis_commands::{Reply, find};
 
 use crate::convert::{to_lua, truncate};
-use crate::interpreter::{Context, NO_MEMORY, Raised, Stop, is_out_of_memory};
+use crate::function::{FLAGS, INVALID_NAME, is_name};
+use crate::interpreter::{Context, NO_MEMORY, Phase, Raised, Registered, Stop, is_out_of_memory};
 use crate::strings::{self, number, string};
-use crate::{Host, Run, json, message_pack, sha1, structs};
+use crate::{Host, bits, json, message_pack, sha1, structs};
 
 /// The name under which the globals of scripts are kept, for what they load.
 const ENVIRONMENT: &str = "quorate environment";
+
+/// A library registers so many functions at most.
+const REGISTERED_MAX: usize = 1_000;
 
 /// A text that a script loads has at most so many bytes.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
@@ -36,6 +40,9 @@ const FORBIDDEN: &[&str] = &[
     "evalsha",
     "evalsha_ro",
     "exec",
+    "fcall",
+    "fcall_ro",
+    "function",
     "hello",
     "multi",
     "psubscribe",
@@ -52,20 +59,23 @@ const FORBIDDEN: &[&str] = &[
     "watch",
 ];
 
+/// `KEYS` and `ARGV`.
+pub(crate) type Globals<'a> = (&'a [Vec<u8>], &'a [Vec<u8>]);
+
 /// All of it, as the prelude takes it.
 pub(crate) fn native<H: Host + 'static>(
     lua: &Lua,
-    run: &Run<'_>,
+    arguments: Option<Globals<'_>>,
     context: &Rc<Context<H>>,
 ) -> mlua::Result<Table> {
     let native = lua.create_table()?;
-    let list =
-        |texts: &[Vec<u8>]| lua.create_sequence_from(texts.iter().map(|text| lua.create_string(text).ok()));
-    native.raw_set("keys", list(run.keys)?)?;
-    native.raw_set("arguments", list(run.arguments)?)?;
+    if let Some((keys, arguments)) = arguments {
+        native.raw_set("keys", list(lua, keys)?)?;
+        native.raw_set("arguments", list(lua, arguments)?)?;
+    }
     native.raw_set("strings", strings::library(lua, &context.bounds)?)?;
     native.raw_set("redis", redis(lua, context)?)?;
-    native.raw_set("bit", bits(lua)?)?;
+    native.raw_set("bit", bits::library(lua)?)?;
     native.raw_set("cjson", json::library(lua, &context.bounds)?)?;
     native.raw_set("cmsgpack", message_pack::library(lua, &context.bounds)?)?;
     native.raw_set("struct", structs::library(lua, &context.bounds)?)?;
@@ -77,6 +87,11 @@ pub(crate) fn native<H: Host + 'static>(
     native.raw_set("loadstring", lua.create_function(load_string)?)?;
     random(lua, context, &native)?;
     Ok(native)
+}
+
+/// Strings as a table.
+pub(crate) fn list(lua: &Lua, texts: &[Vec<u8>]) -> mlua::Result<Table> {
+    lua.create_sequence_from(texts.iter().map(|text| lua.create_string(text).ok()))
 }
 
 /// Keeps the globals of the script, which what it loads gets too.
@@ -204,13 +219,13 @@ fn carry_out<H: Host>(context: &Context<H>, words: &[Vec<u8>]) -> Result<Reply, 
         if !command.takes(words.len()) {
             return Ok(Reply::error(WRONG_NUMBER));
         }
-        if context.is_read_only && command.writes() {
+        if context.is_read_only.get() && command.writes() {
             return Ok(Reply::error("ERR Write commands are not allowed from read-only scripts."));
         }
         return context.host.borrow_mut().call(words);
     }
     if let ("publish" | "spublish", [_, channel, content]) = (name.as_str(), words) {
-        if context.is_read_only {
+        if context.is_read_only.get() {
             return Ok(Reply::error("ERR Write commands are not allowed from read-only scripts."));
         }
         return context.host.borrow_mut().publish(channel, content, name == "spublish");
@@ -224,7 +239,9 @@ fn carry_out<H: Host>(context: &Context<H>, words: &[Vec<u8>]) -> Result<Reply, 
             Reply::Array(vec![part(now / 1_000_000), part(now % 1_000_000)])
         }
         ("ping" | "echo" | "time" | "publish" | "spublish", _) => Reply::error(WRONG_NUMBER),
-        ("select" | "info" | "command" | "pubsub", _) => Reply::error(format!("ERR unsupported: {name} from a script")),
+        ("select" | "info" | "command" | "pubsub", _) => {
+            Reply::error(format!("ERR unsupported: {name} from a script"))
+        }
         (name, _) if FORBIDDEN.contains(&name) => {
             Reply::error("ERR This Redis command is not allowed from script")
         }
@@ -241,6 +258,11 @@ fn call<H: Host>(
 ) -> mlua::Result<Value> {
     let arguments: Vec<Value> = arguments.into_iter().collect();
     context.bounds.spend(lua, 10)?;
+    if context.phase.get() == Some(Phase::Registers) {
+        let name = if raises { "call" } else { "pcall" };
+        let text = format!("Script attempted to access nonexistent global variable '{name}'");
+        return Err(Raised::here(lua, text));
+    }
     let reply = match words_of(lua, &arguments)? {
         Ok(words) => match carry_out(context, &words) {
             Ok(reply) => reply,
@@ -314,6 +336,13 @@ fn redis<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>) -> mlua::Result
     let logging = Rc::clone(context);
     let log = move |lua: &Lua, arguments: MultiValue| log(lua, &logging, &arguments);
     table.raw_set("log", lua.create_function(log)?)?;
+    if context.phase.get().is_some() {
+        let context = Rc::clone(context);
+        let register = lua.create_function(move |lua, arguments: MultiValue| {
+            register(lua, &context, &arguments.into_iter().collect::<Vec<_>>())
+        })?;
+        table.raw_set("register_function", register)?;
+    }
     // All that a script writes is one transaction, which is replicated as a whole.
     table.raw_set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
     table.raw_set("breakpoint", lua.create_function(|_, ()| Ok(false))?)?;
@@ -329,6 +358,109 @@ fn redis<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>) -> mlua::Result
     }
     table.raw_set("REDIS_VERSION", "7.0.15")?;
     Ok(table)
+}
+
+/// `redis.register_function`: a name and a function, or a table with these and more.
+fn register<H>(lua: &Lua, context: &Context<H>, arguments: &[Value]) -> mlua::Result<()> {
+    let refused = |text: &str| Err(Raised::reply(format!("ERR {text}")));
+    if context.phase.get() != Some(Phase::Registers) {
+        return Err(Raised::here(lua, "attempt to call field 'register_function' (a nil value)"));
+    }
+    context.bounds.spend(lua, 100)?;
+    let (mut name, mut callback, mut description, mut flags) = (None, None, None, Vec::new());
+    match arguments {
+        [Value::Table(named)] => {
+            for pair in named.pairs::<Value, Value>() {
+                let (key, value) = pair?;
+                let Value::String(key) = key else {
+                    return refused("named argument key given to redis.register_function is not a string");
+                };
+                match (key.to_string_lossy().to_lowercase().as_str(), value) {
+                    (of @ ("function_name" | "description"), value) => match text(lua, &value)? {
+                        Some(given) if of == "function_name" => name = Some(given),
+                        Some(given) => description = Some(given.as_bytes().to_vec()),
+                        None => {
+                            return refused(&format!(
+                                "{of} argument given to redis.register_function must be a string"
+                            ));
+                        }
+                    },
+                    ("callback", Value::Function(given)) => callback = Some(given),
+                    ("callback", _) => {
+                        return refused(
+                            "callback argument given to redis.register_function must be a function",
+                        );
+                    }
+                    ("flags", Value::Table(given)) => match read_flags(&given)? {
+                        Some(given) => flags = given,
+                        None => return refused("unknown flag given"),
+                    },
+                    ("flags", _) => {
+                        return refused(
+                            "flags argument to redis.register_function must be a table representing function flags",
+                        );
+                    }
+                    _ => return refused("unknown argument given to redis.register_function"),
+                }
+            }
+        }
+        [_] => {
+            return refused(
+                "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).",
+            );
+        }
+        [given, function] => match (text(lua, given)?, function) {
+            (None, _) => return refused("first argument to redis.register_function must be a string"),
+            (given, Value::Function(function)) => (name, callback) = (given, Some(function.clone())),
+            _ => return refused("second argument to redis.register_function must be a function"),
+        },
+        _ => return refused("wrong number of arguments to redis.register_function"),
+    }
+    let Some(name) = name else {
+        return refused("redis.register_function must get a function name argument");
+    };
+    let Some(callback) = callback else {
+        return refused("redis.register_function must get a callback argument");
+    };
+    if !is_name(&name.as_bytes()) {
+        return refused(INVALID_NAME);
+    }
+    let name = name.to_string_lossy();
+    let mut registered = context.registered.borrow_mut();
+    if registered.iter().any(|known| known.function.name == name) {
+        return refused("Function already exists in the library");
+    }
+    if registered.len() >= REGISTERED_MAX {
+        return refused(&format!("a library may register at most {REGISTERED_MAX} functions"));
+    }
+    registered.push(Registered { function: crate::Function { name, description, flags }, callback });
+    Ok(())
+}
+
+/// A string, or a number as one; none if it is neither.
+fn text(lua: &Lua, value: &Value) -> mlua::Result<Option<mlua::LuaString>> {
+    match value {
+        Value::String(text) => Ok(Some(text.clone())),
+        Value::Number(_) | Value::Integer(_) => lua.coerce_string(value.clone()),
+        _ => Ok(None),
+    }
+}
+
+/// The flags in a table; none if one of them is unknown.
+fn read_flags(given: &Table) -> mlua::Result<Option<Vec<&'static str>>> {
+    let mut flags = Vec::new();
+    for at in 1_i64.. {
+        match given.raw_get(at)? {
+            Value::Nil => break,
+            Value::String(flag) => match FLAGS.iter().find(|known| flag.as_bytes() == known.as_bytes()) {
+                Some(known) if !flags.contains(known) => flags.push(*known),
+                Some(_) => {}
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(flags))
 }
 
 /// Hands the host what a script logs, with spaces between.
@@ -409,71 +541,6 @@ fn random<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>, native: &Table
         Ok(())
     })?;
     native.raw_set("randomseed", seed)
-}
-
-/// A function of the library `bit` of one number, with its name,
-type OfOne = (&'static str, fn(u32) -> u32);
-
-/// and one of two.
-type OfTwo = (&'static str, fn(u32, u32) -> u32);
-
-/// A number as the library `bit` takes it: rounded, modulo 2³².
-fn bits_of(lua: &Lua, arguments: &[Value], at: usize, name: &str) -> mlua::Result<u32> {
-    let number = number(lua, arguments, at, name, None)?;
-    Ok(number.round_ties_even().rem_euclid(4_294_967_296.0) as u32)
-}
-
-fn bits(lua: &Lua) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    let ones: [OfOne; 3] = [("tobit", |bits| bits), ("bnot", |bits| !bits), ("bswap", u32::swap_bytes)];
-    for (name, of) in ones {
-        let function = lua.create_function(move |lua, arguments: MultiValue| {
-            let arguments: Vec<Value> = arguments.into_iter().collect();
-            Ok(f64::from(of(bits_of(lua, &arguments, 0, name)?) as i32))
-        })?;
-        table.raw_set(name, function)?;
-    }
-    let folds: [OfTwo; 3] = [
-        ("band", |one, other| one & other),
-        ("bor", |one, other| one | other),
-        ("bxor", |one, other| one ^ other),
-    ];
-    for (name, of) in folds {
-        let function = lua.create_function(move |lua, arguments: MultiValue| {
-            let arguments: Vec<Value> = arguments.into_iter().collect();
-            let mut bits = bits_of(lua, &arguments, 0, name)?;
-            for at in 1..arguments.len() {
-                bits = of(bits, bits_of(lua, &arguments, at, name)?);
-            }
-            Ok(f64::from(bits as i32))
-        })?;
-        table.raw_set(name, function)?;
-    }
-    let shifts: [OfTwo; 5] = [
-        ("lshift", |bits, by| bits << by),
-        ("rshift", |bits, by| bits >> by),
-        ("arshift", |bits, by| (bits as i32 >> by) as u32),
-        ("rol", u32::rotate_left),
-        ("ror", u32::rotate_right),
-    ];
-    for (name, of) in shifts {
-        let function = lua.create_function(move |lua, arguments: MultiValue| {
-            let arguments: Vec<Value> = arguments.into_iter().collect();
-            let (bits, by) = (bits_of(lua, &arguments, 0, name)?, bits_of(lua, &arguments, 1, name)?);
-            Ok(f64::from(of(bits, by & 31) as i32))
-        })?;
-        table.raw_set(name, function)?;
-    }
-    let hex = lua.create_function(|lua, arguments: MultiValue| {
-        let arguments: Vec<Value> = arguments.into_iter().collect();
-        let bits = bits_of(lua, &arguments, 0, "tohex")?;
-        let digits = if arguments.len() > 1 { bits_of(lua, &arguments, 1, "tohex")? as i32 } else { 8 };
-        let count = digits.unsigned_abs().min(8) as usize;
-        let text = if digits < 0 { format!("{bits:08X}") } else { format!("{bits:08x}") };
-        Ok(text[8 - count..].to_owned())
-    })?;
-    table.raw_set("tohex", hex)?;
-    Ok(table)
 }
 
 #[cfg(test)]

@@ -161,4 +161,8 @@ local function handler(err)
     return { err = "ERR " .. tostring(err), line = line }
 end
 
-return environment, function(script) return raw_xpcall(script, handler) end
+-- A function of a library gets its keys and arguments; scripts find theirs among the globals.
+return environment, function(script, keys, arguments)
+    if not keys then return raw_xpcall(script, handler) end
+    return raw_xpcall(function() return script(keys, arguments) end, handler)
+end

@@ -113,7 +113,9 @@ fn document(name: &str, documentation: &Documentation) -> Reply {
 fn known(name: &[u8]) -> Option<(&'static str, &'static Documentation)> {
     let name = String::from_utf8_lossy(name).to_lowercase();
     let found = DOCUMENTATION.get_key_value(name.as_str());
-    found.or_else(|| SUBCOMMAND_DOCUMENTATION.get_key_value(name.as_str())).map(|(name, documentation)| (*name, documentation))
+    found
+        .or_else(|| SUBCOMMAND_DOCUMENTATION.get_key_value(name.as_str()))
+        .map(|(name, documentation)| (*name, documentation))
 }
 
 pub(super) fn run(words: &[Bytes]) -> Reply {
@@ -179,7 +181,7 @@ fn keys_of(words: &[Bytes]) -> Reply {
         let keys = waits.keys.positions(words).into_iter().filter_map(|at| words.get(at));
         return Reply::Array(keys.map(Reply::bulk).collect());
     }
-    if super::find(name).is_some_and(|local| local.is_script()) {
+    if super::find(name).is_some_and(|local| local.is_script() && local.name != "function") {
         return keys_of_script(words);
     }
     if is_word(name, "WATCH") && words.len() > 1 {

@@ -71,6 +71,18 @@ const fn local(name: &'static str, arity: i32) -> Local {
 /// The subcommands of `SCRIPT`.
 const SCRIPT_SUBCOMMANDS: &[(&str, i32)] = &[("LOAD", 3), ("EXISTS", -3), ("FLUSH", -2), ("KILL", 2)];
 
+/// The subcommands of `FUNCTION`.
+const FUNCTION_SUBCOMMANDS: &[(&str, i32)] = &[
+    ("DELETE", 3),
+    ("DUMP", 2),
+    ("FLUSH", -2),
+    ("KILL", 2),
+    ("LIST", -2),
+    ("LOAD", -3),
+    ("RESTORE", -3),
+    ("STATS", 2),
+];
+
 /// The subcommands of `PUBSUB`.
 const PUBSUB_SUBCOMMANDS: &[(&str, i32)] =
     &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2), ("SHARDCHANNELS", -2), ("SHARDNUMSUB", -2)];
@@ -99,6 +111,9 @@ const LOCALS: &[Local] = &[
     local("eval_ro", -3),
     local("evalsha", -3),
     local("evalsha_ro", -3),
+    local("fcall", -3),
+    local("fcall_ro", -3),
+    Local { name: "function", arity: -2, subcommands: FUNCTION_SUBCOMMANDS },
     Local { name: "script", arity: -2, subcommands: SCRIPT_SUBCOMMANDS },
     local("subscribe", -2),
     local("unsubscribe", -1),
@@ -135,9 +150,9 @@ fn fits(arity: i32, words: usize) -> bool {
 }
 
 impl Local {
-    /// True if it calls a script, which may touch any key.
+    /// True if it calls a script or a function, which may touch any key, or is about libraries: these are parts of a transaction with scripts.
     pub(crate) fn is_script(&self) -> bool {
-        self.name.starts_with("eval")
+        self.name.starts_with("eval") || self.name.starts_with("fcall") || self.name == "function"
     }
 
     /// True if it publishes a message.
@@ -152,7 +167,8 @@ impl Local {
 
     /// Its name and that of its subcommand.
     pub(crate) fn named(&self, words: &[Bytes]) -> Named {
-        let is_named = |subcommand: &Bytes| self.subcommands.iter().find(|(name, _)| is_word(subcommand, name));
+        let is_named =
+            |subcommand: &Bytes| self.subcommands.iter().find(|(name, _)| is_word(subcommand, name));
         (self.name, words.get(1).and_then(is_named).map(|(name, _)| *name))
     }
 

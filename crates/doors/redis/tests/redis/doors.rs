@@ -1,4 +1,4 @@
-//! Three nodes, each with its door: what is published at one of them is heard at all.
+//! Three nodes, each with its door: what is published at one of them is heard at all, and what is loaded at one is there at all.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -168,6 +168,11 @@ fn subscribers_of_any_door_hear_publishers_of_every_door_whichever_nodes_die_and
     }
     all_are_heard(&doors, &[0, 1, 2], &mut subscribers, "all nodes are there");
 
+    let library = "#!lua name=counts\nredis.register_function('count', function(keys) return redis.call('incr', keys[1]) end)";
+    let load = [b"function".to_vec(), b"load".to_vec(), library.as_bytes().to_vec()];
+    assert_eq!(doors.client(1).pipeline(&[load.to_vec()]), [Value::Bulk(b"counts".to_vec())]);
+    assert_eq!(doors.client(2).ask("fcall count 1 counter"), Value::Integer(1), "every door has it");
+
     // A node dies with its door: the others hear each other as before.
     doors.doors[1] = None;
     doors.crash(1);
@@ -184,6 +189,8 @@ fn subscribers_of_any_door_hear_publishers_of_every_door_whichever_nodes_die_and
         soon(&doors, from, to, "again");
     }
     all_are_heard(&doors, &[0, 1, 2], &mut subscribers, "the node is back");
+
+    assert_eq!(doors.client(1).ask("fcall count 1 counter"), Value::Integer(2), "the library is still there");
 
     // A node dies and its door does not: it tells another node.
     doors.crash(2);

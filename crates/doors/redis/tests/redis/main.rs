@@ -7,6 +7,7 @@ mod clients;
 mod cluster;
 mod differential;
 mod doors;
+mod functions;
 mod hostile;
 mod memory;
 mod oracle;

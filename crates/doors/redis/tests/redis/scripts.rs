@@ -168,6 +168,7 @@ const SCRIPTS: &[&str] = &[
     "return cjson.encode_invalid_numbers('x')",
     "return cjson.encode_max_depth(1, 2)",
     "local other = cjson.new() other.encode_number_precision(3) return {other.encode({1.23456}), cjson.encode({1.23456})}",
+    "return redis.register_function('x', function() end)",
     "return redis.REDIS_VERSION",
     "#!lua\nreturn redis.call('set', 'a', 1)",
     "#!lua flags=no-writes\nreturn redis.call('set', 'a', 1)",

@@ -1,11 +1,15 @@
 //! Scripts that mean no good: each ends, with an error of its own or with nothing done.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use quorate_redis_commands::Reply;
-use quorate_redis_scripts::{Limits, Outcome};
+use quorate_redis_scripts::{Library, Limits, Outcome, Program, Run, STACK_BYTES, register, run};
 
-use crate::{reply, run_within};
+use crate::{Echo, reply, run_within};
 
 fn limits() -> Limits {
     Limits { steps_max: 3_000_000, time_max: Duration::from_secs(10), ..Limits::default() }
@@ -136,4 +140,31 @@ fn packed_bytes_that_promise_too_much_are_refused() {
     }
     let code = "local t = {} for i = 1, 20 do t = {t, t, t, t} end return #cmsgpack.pack(t)";
     assert!(matches!(run_within(limits(), code, false), Outcome::Stopped(_)));
+}
+
+/// A library may be as hostile as a script.
+#[test]
+fn a_library_that_never_ends_is_stopped() {
+    let library = |body: &str| Library::new(format!("#!lua name=l\n{body}").into_bytes()).unwrap();
+    for body in ["while true do end", "pcall(function() while true do end end) while true do end"] {
+        let library = library(body);
+        let registers = move || {
+            let host = Rc::new(RefCell::new(Echo::default()));
+            register(&library, &Arc::new(AtomicBool::new(false)), &limits(), &host)
+        };
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(registers).unwrap();
+        assert!(matches!(thread.join().unwrap(), Err(Outcome::Stopped(_))), "{body}");
+    }
+    let library = library("redis.register_function('f', function(keys) while true do end end)");
+    let calls = move || {
+        let host = Rc::new(RefCell::new(Echo::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let functions = register(&library, &stop, &limits(), &host).unwrap();
+        assert_eq!(functions.len(), 1);
+        let program = Program::Function(&library, "f");
+        let one = Run { program, keys: &[], arguments: &[], is_read_only: false, stop };
+        run(&one, &limits(), &host)
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(calls).unwrap();
+    assert!(matches!(thread.join().unwrap(), Outcome::Stopped(_)));
 }

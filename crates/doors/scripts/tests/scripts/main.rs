@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use quorate_redis_commands::Reply;
-use quorate_redis_scripts::{Host, Limits, Outcome, Over, Run, STACK_BYTES, Script, run};
+use quorate_redis_scripts::{Host, Limits, Outcome, Over, Program, Run, STACK_BYTES, Script, run};
 
 /// Replies to each command with its arguments; `get` replies nothing, `lpush` is wrong, and the transaction ends at `keys`.
 #[derive(Default)]
@@ -53,7 +53,7 @@ fn run_within(limits: Limits, code: &str, is_read_only: bool) -> Outcome {
     let body = move || {
         let host = Rc::new(RefCell::new(Echo::default()));
         let one = Run {
-            script: &script,
+            program: Program::Script(&script),
             keys: &[b"k1".to_vec(), b"k2".to_vec()],
             arguments: &[b"a1".to_vec()],
             is_read_only,

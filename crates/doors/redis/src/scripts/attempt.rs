@@ -1,48 +1,24 @@
-//! Scripts: where they are kept, the threads that they run on, and the transactions that they are.
-//!
-//! ```text
-//!   connection ─► Job: commands and scripts ─► a thread of its own: quorate_redis_scripts over a Sequence ─┐ missing, done
-//!        ▲                                                                                                 │
-//!        └──────────────────── Running, the steps of an interactive transaction ◄──────────────────────────┘
-//! ```
-//!
-//! A script waits for what it reads, and may be hostile: so it has a thread of its own, and the event loop is asked for what is missing. Commands run on that
-//! thread too, over what has been read so far, as those of any interactive transaction do. Writes go to the transaction in the end.
+//! An attempt of a transaction with scripts: its parts, on a thread of their own, and the steps that its transaction sees.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_procedure::fetched::{Called, Found, Sequence};
-use quorate_procedure::{Needs, Stop};
+use quorate_procedure::{Answer, Needs, Procedure, Stop, Store};
 use quorate_redis_commands::{Commands, MORE, Reply, Request, find};
-use quorate_redis_scripts::{Host, Limits, Outcome, Over, Run, STACK_BYTES, Script, Shared, digest, run};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc as channel, oneshot};
+use quorate_redis_scripts::{Host, Outcome, Over, Program, Run, Script, Shared, run};
+use tokio::sync::mpsc as channel;
 
+use super::{Alive, Scripts, lock, lost, spawn};
 use crate::channels::{Channels, Message};
 use crate::databases::{Step, Steps};
 use crate::failure::Failure;
-use crate::local::integer;
+use crate::functions::{Asks, Ended, Libraries, Records};
 use crate::plan::{Asked, Decoded, Watched, decode};
-
-/// So many scripts of a door run at a time: others wait.
-const RUNNING_MAX: usize = 8;
-
-/// How long a script waits until others are done.
-const WAITING_MAX: Duration = Duration::from_secs(5);
-
-/// So many bytes of scripts are kept, with [`KEPT_OVERHEAD_BYTES`] for each. Those that were used longest ago go first.
-const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// The cost of each script beside its text, in bytes.
-const KEPT_OVERHEAD_BYTES: usize = 1024;
-
-/// How long a script may be, in bytes.
-const SCRIPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// A script may read and write so many bytes before its transaction, which may do less, refuses that.
 const TRANSACTION_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -59,79 +35,6 @@ const LOGGED_MAX: usize = 100;
 /// of so many bytes each.
 const LOGGED_BYTES_MAX: usize = 1024;
 
-/// `SCRIPT KILL` ends scripts that have run for so long: shorter ones end by themselves.
-const KILLED_AFTER: Duration = Duration::from_millis(100);
-
-/// A script that runs.
-#[derive(Debug)]
-struct Alive {
-    since: Instant,
-    stop: Arc<AtomicBool>,
-}
-
-/// Scripts by their digest, each with the time of its last use.
-#[derive(Debug, Default)]
-struct Kept {
-    scripts: BTreeMap<String, (Arc<Script>, u64)>,
-    bytes: usize,
-    uses: u64,
-}
-
-/// The scripts of a door.
-#[derive(Debug)]
-pub(crate) struct Scripts {
-    kept: Mutex<Kept>,
-    running: Mutex<BTreeMap<u64, Alive>>,
-    places: Semaphore,
-    limits: Limits,
-    /// The channels that scripts publish to.
-    channels: Arc<Channels>,
-}
-
-impl Scripts {
-    /// No scripts yet, which would publish to these channels.
-    pub(crate) fn new(channels: Arc<Channels>) -> Self {
-        Scripts {
-            channels,
-            kept: Mutex::default(),
-            running: Mutex::default(),
-            places: Semaphore::new(RUNNING_MAX),
-            limits: Limits::default(),
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn cost(script: &Script) -> usize {
-    script.bytes() + KEPT_OVERHEAD_BYTES
-}
-
-impl Kept {
-    fn keep(&mut self, script: &Arc<Script>) {
-        self.uses += 1;
-        let entry = (Arc::clone(script), self.uses);
-        if self.scripts.insert(script.sha().to_owned(), entry).is_none() {
-            self.bytes += cost(script);
-        }
-        while self.bytes > KEPT_BYTES_MAX {
-            let oldest = self.scripts.iter().min_by_key(|(_, (_, used))| *used).map(|(sha, _)| sha.clone());
-            let Some((script, _)) = oldest.and_then(|sha| self.scripts.remove(&sha)) else { break };
-            self.bytes -= cost(&script);
-        }
-    }
-
-    fn find(&mut self, sha: &[u8]) -> Option<Arc<Script>> {
-        let sha = String::from_utf8_lossy(sha).to_lowercase();
-        self.uses += 1;
-        let (script, used) = self.scripts.get_mut(&sha)?;
-        *used = self.uses;
-        Some(Arc::clone(script))
-    }
-}
-
 /// A part of a transaction with scripts.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
@@ -139,6 +42,10 @@ pub(crate) enum Item {
     Command(Vec<Vec<u8>>),
     /// A script with its keys and arguments.
     Script { script: Arc<Script>, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>, is_read_only: bool },
+    /// A function of a library with its keys and arguments.
+    Function { name: String, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>, is_read_only: bool },
+    /// What is asked of libraries, with the function that ran when it was asked.
+    Library(Asks, Box<Reply>),
     /// A message to be published once the transaction has committed.
     Publish(Message),
     /// A reply that is known already.
@@ -146,6 +53,15 @@ pub(crate) enum Item {
 }
 
 impl Item {
+    /// The name of a function that is called, and the command that calls it.
+    fn function(&self) -> Option<(String, Vec<Vec<u8>>)> {
+        let Item::Function { name, keys, arguments, is_read_only } = self else { return None };
+        let command = if *is_read_only { "fcall_ro" } else { "fcall" };
+        let head = [command.to_owned(), name.clone(), keys.len().to_string()].map(String::into_bytes);
+        let words = head.into_iter().chain(keys.iter().chain(arguments).cloned());
+        Some((name.clone(), words.collect()))
+    }
+
     /// A command of a client.
     pub(crate) fn command(words: &[Bytes]) -> Self {
         Item::Command(words.iter().map(|word| word.to_vec()).collect())
@@ -155,7 +71,8 @@ impl Item {
     pub(crate) fn writes(&self) -> bool {
         match self {
             Item::Command(_) => true,
-            Item::Script { is_read_only, .. } => !is_read_only,
+            Item::Script { is_read_only, .. } | Item::Function { is_read_only, .. } => !is_read_only,
+            Item::Library(asks, _) => asks.writes(),
             Item::Publish(_) | Item::Reply(_) => false,
         }
     }
@@ -170,115 +87,6 @@ pub(crate) struct Job {
 }
 
 impl Scripts {
-    /// A script that a client calls: `EVAL`, `EVALSHA` and their variants that only read.
-    pub(crate) fn called(&self, name: &str, words: &[Bytes]) -> Item {
-        let count = match integer(&words[2]) {
-            Ok(count) => count,
-            Err(reply) => return Item::Reply(reply),
-        };
-        let error = |text: &str| Item::Reply(Reply::error(text));
-        let Ok(count) = usize::try_from(count) else {
-            return error("ERR Number of keys can't be negative");
-        };
-        if count > words.len() - 3 {
-            return error("ERR Number of keys can't be greater than number of args");
-        }
-        let script = if name.starts_with("evalsha") {
-            lock(&self.kept).find(&words[1])
-        } else if words[1].len() > SCRIPT_BYTES_MAX {
-            return Item::Reply(too_long());
-        } else {
-            Some(self.known(&words[1]))
-        };
-        let Some(script) = script else { return error("NOSCRIPT No matching script. Please use EVAL.") };
-        let owned = |words: &[Bytes]| words.iter().map(|word| word.to_vec()).collect();
-        let (keys, arguments) = words[3..].split_at(count);
-        let is_read_only = name.ends_with("_ro");
-        Item::Script { script, keys: owned(keys), arguments: owned(arguments), is_read_only }
-    }
-
-    /// A script of this text, which may be kept already.
-    fn known(&self, body: &[u8]) -> Arc<Script> {
-        let known = lock(&self.kept).find(digest(body).as_bytes());
-        known.unwrap_or_else(|| Arc::new(Script::new(body.to_vec())))
-    }
-
-    /// `SCRIPT`.
-    pub(crate) async fn administer(self: &Arc<Self>, words: &[Bytes]) -> Reply {
-        match words[1].to_ascii_lowercase().as_slice() {
-            b"load" => self.load(&words[2]).await,
-            b"exists" => {
-                let mut kept = lock(&self.kept);
-                Reply::Array(words[2..].iter().map(|sha| Reply::flag(kept.find(sha).is_some())).collect())
-            }
-            b"flush" => match &words[2..] {
-                [] => self.flush(),
-                [how] if how.eq_ignore_ascii_case(b"sync") || how.eq_ignore_ascii_case(b"async") => {
-                    self.flush()
-                }
-                _ => Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
-            },
-            b"kill" => self.kill(),
-            _ => Reply::error("ERR syntax error"),
-        }
-    }
-
-    fn flush(&self) -> Reply {
-        *lock(&self.kept) = Kept::default();
-        Reply::OK
-    }
-
-    /// Ends the scripts that have run for some time. None of them has committed, so nothing of them stands.
-    fn kill(&self) -> Reply {
-        let running = lock(&self.running);
-        let mut killed = running.values().filter(|alive| alive.since.elapsed() >= KILLED_AFTER).peekable();
-        if killed.peek().is_none() {
-            return Reply::error("NOTBUSY No scripts in execution right now.");
-        }
-        killed.for_each(|alive| alive.stop.store(true, Ordering::Relaxed));
-        Reply::OK
-    }
-
-    async fn load(self: &Arc<Self>, body: &[u8]) -> Reply {
-        if body.len() > SCRIPT_BYTES_MAX {
-            return too_long();
-        }
-        let _place = match self.place().await {
-            Ok(place) => place,
-            Err(failure) => return failure.reply(),
-        };
-        let (script, scripts) = (self.known(body), Arc::clone(self));
-        let (told, answer) = oneshot::channel();
-        let compile = move || {
-            let reply = match script.check() {
-                Ok(()) => {
-                    lock(&scripts.kept).keep(&script);
-                    Reply::bulk(script.sha())
-                }
-                Err(reply) => reply,
-            };
-            // The client may have gone.
-            let _ = told.send(reply);
-        };
-        match spawn(compile) {
-            Ok(()) => answer.await.unwrap_or_else(|_| lost().reply()),
-            Err(failure) => failure.reply(),
-        }
-    }
-
-    /// A place among the scripts that run.
-    pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        match tokio::time::timeout(WAITING_MAX, self.places.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(Failure {
-                text: "OVERLOADED as many scripts run as may, and nothing was started: try again in 1000 ms"
-                    .to_owned(),
-                is_too_large: false,
-                is_stale: false,
-            }),
-        }
-    }
-
     /// Begins an attempt of a job, at this time.
     pub(crate) fn begin(self: &Arc<Self>, job: &Job, timestamp: u64) -> Result<Running, Failure> {
         let (told, questions) = channel::unbounded_channel();
@@ -306,7 +114,8 @@ impl Scripts {
 
     /// An attempt of a job, on a thread of its own.
     fn attempt(&self, job: &Job, attempt: Attempt, stop: Arc<AtomicBool>) {
-        let alive = Alive { since: Instant::now(), stop: Arc::clone(&stop) };
+        let function = job.items.iter().find_map(Item::function);
+        let alive = Alive { since: Instant::now(), stop: Arc::clone(&stop), function };
         let number = {
             let mut running = lock(&self.running);
             let number = running.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -335,7 +144,6 @@ impl Scripts {
         host: &Shared<Attempt>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<Vec<Reply>>, Failure> {
-        let over = |host: &Shared<Attempt>| host.borrow_mut().failure.take().unwrap_or_else(lost);
         if !job.watched.is_empty() {
             let watched = job.watched.iter().map(|(key, mark)| (key.as_ref(), *mark)).collect();
             let request = Request { seed: job.seed, clock: 0, watched, commands: Vec::new() };
@@ -357,19 +165,33 @@ impl Scripts {
                     reply.map_err(|Over| over(host))?
                 }
                 Item::Script { script, keys, arguments, is_read_only } => {
+                    let program = Program::Script(script);
                     let one =
-                        Run { script, keys, arguments, is_read_only: *is_read_only, stop: Arc::clone(stop) };
+                        Run { program, keys, arguments, is_read_only: *is_read_only, stop: Arc::clone(stop) };
                     let outcome = run(&one, &self.limits, host);
                     if !matches!(outcome, Outcome::Invalid(_)) {
                         lock(&self.kept).keep(script);
                     }
-                    match outcome {
-                        Outcome::Ended(reply) | Outcome::Invalid(reply) => reply,
-                        Outcome::Stopped(Reply::Error(text)) => {
-                            return Err(Failure { text, is_too_large: false, is_stale: false });
+                    concluded(outcome, host)?
+                }
+                Item::Function { name, keys, arguments, is_read_only } => {
+                    let libraries = self.libraries(host, stop);
+                    let found = libraries.find(name, *is_read_only).map_err(|ended| given_up(ended, host))?;
+                    match found {
+                        Ok(library) => {
+                            let program = Program::Function(&library, name);
+                            let is_read_only = *is_read_only;
+                            let stop = Arc::clone(stop);
+                            let one = Run { program, keys, arguments, is_read_only, stop };
+                            concluded(run(&one, &self.limits, host), host)?
                         }
-                        Outcome::Stopped(_) | Outcome::Over => return Err(over(host)),
+                        Err(reply) => reply,
                     }
+                }
+                Item::Library(asks, runs) => {
+                    let reply = self.libraries(host, stop).ask(asks);
+                    let reply = reply.map_err(|ended| given_up(ended, host))?;
+                    if matches!(asks, Asks::Stats) { stats(runs, reply) } else { reply }
                 }
             });
         }
@@ -377,22 +199,43 @@ impl Scripts {
     }
 }
 
-fn too_long() -> Reply {
-    Reply::error(format!("ERR a script may have at most {SCRIPT_BYTES_MAX} bytes"))
-}
-
-fn lost() -> Failure {
-    Failure::refused("the script has lost its transaction, and nothing was done")
-}
-
-fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let thread = std::thread::Builder::new().name("redis-script".to_owned()).stack_size(STACK_BYTES);
-    match thread.spawn(work) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            Err(Failure::refused(format!("there is no thread for the script, and nothing was done: {error}")))
-        }
+impl Scripts {
+    fn libraries<'a>(
+        &'a self,
+        host: &'a Shared<Attempt>,
+        stop: &'a Arc<AtomicBool>,
+    ) -> Libraries<'a, Attempt> {
+        Libraries { host, limits: &self.limits, stop, cache: &self.libraries }
     }
+}
+
+/// Why an attempt cannot go on, if its transaction is over.
+fn over(host: &Shared<Attempt>) -> Failure {
+    host.borrow_mut().failure.take().unwrap_or_else(lost)
+}
+
+/// The reply of a script, if its transaction goes on.
+fn concluded(outcome: Outcome, host: &Shared<Attempt>) -> Result<Reply, Failure> {
+    match outcome {
+        Outcome::Ended(reply) | Outcome::Invalid(reply) => Ok(reply),
+        Outcome::Stopped(reply) => Err(given_up(Ended::Stopped(reply), host)),
+        Outcome::Over => Err(given_up(Ended::Over, host)),
+    }
+}
+
+fn given_up(ended: Ended, host: &Shared<Attempt>) -> Failure {
+    match ended {
+        Ended::Stopped(Reply::Error(text)) => Failure { text, is_too_large: false, is_stale: false },
+        Ended::Stopped(_) | Ended::Over => over(host),
+    }
+}
+
+/// The reply to `FUNCTION STATS`.
+fn stats(runs: &Reply, counts: Reply) -> Reply {
+    Reply::Map(vec![
+        (Reply::bulk("running_script"), runs.clone()),
+        (Reply::bulk("engines"), Reply::Map(vec![(Reply::bulk("LUA"), counts)])),
+    ])
 }
 
 /// The result of a job.
@@ -455,25 +298,28 @@ impl Attempt {
 
     /// Carries out a request; none if something that it watches has changed.
     fn request(&mut self, request: &Request<'_>) -> Result<Option<Vec<Reply>>, Over> {
-        let request = request.encode();
+        let answer = self.call_procedure(&Commands, &request.encode())?;
+        match decode(&answer) {
+            Ok(Decoded::Replies(replies)) => Ok(Some(replies)),
+            Ok(Decoded::Changed) => Ok(None),
+            Ok(Decoded::Later) => self.fail(lost()),
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// Calls a procedure over what the transaction has read and written so far.
+    fn call_procedure(&mut self, procedure: &dyn Procedure, arguments: &[u8]) -> Result<Vec<u8>, Over> {
         loop {
             if self.sequence.bytes() > TRANSACTION_BYTES_MAX {
                 return self.fail(Failure::too_large());
             }
-            match self.sequence.next(&Commands, &request) {
+            match self.sequence.next(procedure, arguments) {
                 Called::Misses(needs) => {
                     // An error means that nobody waits for the transaction any more.
                     self.told.send(Told::Missing(needs)).map_err(|_| Over)?;
                     self.sequence.found(self.heard.recv().map_err(|_| Over)?);
                 }
-                Called::Done { answer, .. } => {
-                    return match decode(&answer) {
-                        Ok(Decoded::Replies(replies)) => Ok(Some(replies)),
-                        Ok(Decoded::Changed) => Ok(None),
-                        Ok(Decoded::Later) => self.fail(lost()),
-                        Err(failure) => self.fail(failure),
-                    };
-                }
+                Called::Done { answer, .. } => return Ok(answer),
                 Called::Refused(reason) => {
                     return self.fail(Failure::refused(String::from_utf8_lossy(&reason)));
                 }
@@ -526,6 +372,41 @@ impl Host for Attempt {
 
     fn now(&self) -> u64 {
         self.timestamp
+    }
+}
+
+/// Reads a record, or writes it: what is asked of libraries is no command.
+struct OneRecord<'a> {
+    record: &'a [u8],
+    /// The value that it gets, if it is written; none deletes.
+    written: Option<Option<&'a [u8]>>,
+}
+
+impl Procedure for OneRecord<'_> {
+    fn call(&self, store: &mut dyn Store, _: &[u8]) -> Result<Answer, Stop> {
+        match self.written {
+            Some(Some(value)) => store.put(self.record, value)?,
+            Some(None) => store.delete(self.record)?,
+            None => {
+                let value = store.get(self.record)?;
+                // A byte before the value tells it from none.
+                let answer = value.map_or(Vec::new(), |value| [&[1], value.as_slice()].concat());
+                return Ok(Answer::Done(answer));
+            }
+        }
+        Ok(Answer::Done(Vec::new()))
+    }
+}
+
+impl Records for Attempt {
+    fn read(&mut self, record: &[u8]) -> Result<Option<Vec<u8>>, Over> {
+        let answer = self.call_procedure(&OneRecord { record, written: None }, &[])?;
+        Ok(answer.split_first().map(|(_, value)| value.to_vec()))
+    }
+
+    fn write(&mut self, record: &[u8], value: Option<&[u8]>) -> Result<(), Over> {
+        self.call_procedure(&OneRecord { record, written: Some(value) }, &[])?;
+        Ok(())
     }
 }
 
