@@ -34,8 +34,9 @@ pub use config::{Config, ConfigError, ContainerOptions, Doors, Limits, LogOption
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{
-    DecidedStatus, DecisionStatus, DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus,
-    SpeculatingStatus, Status, TransportStatus, TunerStatus,
+    DecidedStatus, DecisionStatus, DiskStatus, HandedOverStatus, HotKeyStatus, LagStatus, LogStatus,
+    PeerStatus, ReplicaStatus, SlowStatus, SpeculatingStatus, Status, TrafficStatus, TransportStatus,
+    TunerStatus,
 };
 pub use process::{raise_descriptors_max, use_small_pages};
 pub use quorate_serializable_library::{Application, LinkError, link};

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::node::{HandedOverStatus, LagStatus, ReplicaStatus, SpeculatingStatus, Status, TunerStatus};
+use crate::node::{
+    HandedOverStatus, LagStatus, ReplicaStatus, SpeculatingStatus, Status, TrafficStatus, TunerStatus,
+};
 
 /// Renders a status in the text format of Prometheus.
 pub(crate) fn render(status: &Status) -> String {
@@ -182,7 +184,28 @@ pub(crate) fn render(status: &Status) -> String {
         |handed_over| handed_over.shares,
     );
     speculation(&mut page, status);
+    traffic(&mut page, status);
     page.text
+}
+
+/// How far away the other nodes are, and the transactions that replicas have seen.
+fn traffic(page: &mut Page, status: &Status) {
+    page.head("round_trip_seconds", "gauge", "How long a message to another node and its answer take.");
+    for peer in &status.peers {
+        if let Some(seconds) = peer.round_trip_seconds {
+            page.line(format_args!("quorate_round_trip_seconds{{node=\"{}\"}} {seconds}", peer.node));
+        }
+    }
+    page.each_traffic(
+        status,
+        "slow_commits_total",
+        "Commits on the slow path, of transactions that write.",
+        |traffic| traffic.slow_commits,
+    );
+    page.each_traffic(status, "aborted_writers_total", "Attempts that aborted, likewise.", |traffic| {
+        traffic.aborts
+    });
+    page.durations(status);
 }
 
 /// The numbers of machines that run the transactions of `snapshot` keyspaces at their nodes.
@@ -342,6 +365,39 @@ impl Page {
         }
     }
 
+    /// A count of each replica that has seen transactions.
+    fn each_traffic(
+        &mut self,
+        status: &Status,
+        name: &str,
+        help: &str,
+        value: impl Fn(&TrafficStatus) -> u64,
+    ) {
+        self.head(name, "counter", help);
+        for replica in &status.replicas {
+            let Some(traffic) = &replica.traffic else { continue };
+            let (labels, value) = (labels(replica), value(traffic));
+            self.line(format_args!("quorate_{name}{{{labels}}} {value}"));
+        }
+    }
+
+    /// How long the commits of each replica have taken, as a histogram.
+    fn durations(&mut self, status: &Status) {
+        self.head("commit_seconds", "histogram", "How long commits took, of transactions that write.");
+        for replica in &status.replicas {
+            let Some(traffic) = &replica.traffic else { continue };
+            let (labels, mut so_far) = (labels(replica), 0);
+            for (end, count) in &traffic.durations {
+                so_far += count;
+                self.line(format_args!("quorate_commit_seconds_bucket{{{labels},le=\"{end}\"}} {so_far}"));
+            }
+            self.line(format_args!("quorate_commit_seconds_bucket{{{labels},le=\"+Inf\"}} {so_far}"));
+            let sum = traffic.durations_sum_seconds;
+            self.line(format_args!("quorate_commit_seconds_sum{{{labels}}} {sum}"));
+            self.line(format_args!("quorate_commit_seconds_count{{{labels}}} {so_far}"));
+        }
+    }
+
     /// A number of each machine that runs the transactions of its node.
     fn each_node(
         &mut self,
@@ -408,6 +464,12 @@ impl Page {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.text, "{line}").expect("a text takes what is written to it");
     }
+}
+
+/// The labels of a replica.
+fn labels(replica: &ReplicaStatus) -> String {
+    let ReplicaStatus { keyspace, shard, index, .. } = replica;
+    format!("keyspace=\"{}\",shard=\"{shard}\",replica=\"{index}\"", escaped(keyspace))
 }
 
 /// A label as Prometheus reads it.

@@ -22,6 +22,7 @@ use super::fate::Standing;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{self, Served};
+use super::traffic::Traffic;
 use crate::data::{DataDirectory, Placement};
 
 /// A replica that this node is to host.
@@ -157,6 +158,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) log_lag_bytes: u64,
     /// When operators have accepted that it had lost its records, in seconds since 1970.
     pub(crate) accepted_losses: &'a [u64],
+    /// The transactions that it has seen.
+    pub(super) traffic: &'a Traffic,
 }
 
 /// A replica that runs.
@@ -178,6 +181,8 @@ pub(super) struct Running<M: Served> {
     accepted_losses: Vec<u64>,
     /// The last question to the configuration service, until it is taken.
     consultation: Option<Consultation>,
+    /// The transactions that it has seen.
+    traffic: Traffic,
 }
 
 /// The time, in seconds since 1970.
@@ -301,6 +306,7 @@ impl<M: Served> Running<M> {
             is_dirty: false,
             accepted_losses,
             consultation: None,
+            traffic: Traffic::default(),
         }))
     }
 
@@ -320,15 +326,16 @@ impl<M: Served> Running<M> {
     }
 
     fn step(&mut self, time: Time, input: InputOf<M>, outgoing: Outgoing<'_, '_>) -> Stepped {
-        self.drive(outgoing, |driver, carrier| driver.step(time, input, carrier))
+        self.drive(time, outgoing, |driver, carrier| driver.step(time, input, carrier))
     }
 
     fn drive(
         &mut self,
+        time: Time,
         outgoing: Outgoing<'_, '_>,
         act: impl FnOnce(&mut Driver<M>, &mut ToWorld<'_, '_, '_>),
     ) -> Stepped {
-        let Running { id, driver, log, records, news, arrived, is_dirty, consultation, .. } = self;
+        let Running { id, driver, log, records, news, arrived, is_dirty, consultation, traffic, .. } = self;
         let was_dirty = *is_dirty;
         let said = Stepped::default();
         let mut carrier = ToWorld {
@@ -339,6 +346,8 @@ impl<M: Served> Running<M> {
             arrived,
             is_dirty,
             consultation,
+            traffic,
+            now: time.now,
             said,
             outgoing,
         };
@@ -358,7 +367,7 @@ impl<M: Served> Runs for Running<M> {
             log.set_epoch(memberships.epoch);
         }
         let commands = M::change_groups(memberships, self.id.shard);
-        self.drive(outgoing, |driver, carrier| {
+        self.drive(time, outgoing, |driver, carrier| {
             for command in commands {
                 driver.step(time, Input::Command(command), carrier);
             }
@@ -421,19 +430,20 @@ impl<M: Served> Runs for Running<M> {
         message: ProtocolMessage,
         outgoing: Outgoing<'_, '_>,
     ) -> Stepped {
+        self.traffic.on_received(time.now, &message, self.id.shard);
         let Ok(message) = message.try_into() else { return Stepped::default() };
         self.step(time, Input::Message { from, epoch, message }, outgoing)
     }
 
     fn fire_timers(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped {
-        self.drive(outgoing, |driver, carrier| driver.fire_timers(time, carrier))
+        self.drive(time, outgoing, |driver, carrier| driver.fire_timers(time, carrier))
     }
 
     fn release_durable(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Result<Stepped, LogError> {
         let Some(mark) = self.log.as_mut().map_or(Ok(None), ReplicaLog::take_durable)? else {
             return Ok(Stepped::default());
         };
-        Ok(self.drive(outgoing, |driver, carrier| driver.on_durable(time, mark, carrier)))
+        Ok(self.drive(time, outgoing, |driver, carrier| driver.on_durable(time, mark, carrier)))
     }
 
     fn write_log(&mut self) -> Result<Option<Unsynced>, LogError> {
@@ -499,6 +509,7 @@ impl<M: Served> Runs for Running<M> {
             held: self.driver.held_len(),
             log_lag_bytes: self.log.as_ref().map_or(0, ReplicaLog::lag_bytes),
             accepted_losses: &self.accepted_losses,
+            traffic: &self.traffic,
         }
     }
 }
@@ -525,6 +536,8 @@ struct ToWorld<'a, 'b, 't> {
     arrived: &'a mut Option<Epoch>,
     is_dirty: &'a mut bool,
     consultation: &'a mut Option<Consultation>,
+    traffic: &'a mut Traffic,
+    now: Instant,
     /// What comes of what it says.
     said: Stepped,
     outgoing: Outgoing<'b, 't>,
@@ -532,7 +545,9 @@ struct ToWorld<'a, 'b, 't> {
 
 impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: M::Message) {
-        self.outgoing.send(self.id.into(), to, epoch, message.into());
+        let message = message.into();
+        self.traffic.on_sent(self.now, &message);
+        self.outgoing.send(self.id.into(), to, epoch, message);
     }
 
     fn emit(&mut self, event: M::Event) {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `served` | what has to be known of a machine to host it: what differs from protocol to protocol |
 //! | `hosted` | one replica: machine, log, health |
+//! | `landmarks`, `traffic`, `histogram` | the transactions of a replica, as its host sees them pass |
+//! | `round_trips` | how long the way to other nodes and back takes |
 //! | `building` | replicas that are not ready yet |
 //! | `comeback` | replicas that were given up for what passes |
 //! | `loading` | code that is loaded before replicas want it |
@@ -35,7 +37,9 @@ mod comeback;
 mod disk;
 mod draining;
 mod fate;
+mod histogram;
 mod hosted;
+mod landmarks;
 mod lives;
 mod loading;
 mod log;
@@ -43,11 +47,13 @@ mod memberships;
 mod neighbours;
 mod registry;
 mod resources;
+mod round_trips;
 mod routes;
 mod served;
 mod service;
 mod speculating;
 mod status;
+mod traffic;
 mod workers;
 
 use std::cmp::Reverse;
@@ -83,11 +89,14 @@ use loading::Loader;
 use log::LogError;
 pub(crate) use log::Logs;
 use neighbours::Neighbours;
+pub use round_trips::PeerStatus;
+use round_trips::RoundTrips;
 use routes::{Outgoing, Routes};
 pub use speculating::{DecidedStatus, DecisionStatus, SpeculatingStatus, TunerStatus};
 pub use status::{
     DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus,
 };
+pub use traffic::{HotKeyStatus, SlowStatus, TrafficStatus};
 
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;
@@ -106,6 +115,8 @@ pub(crate) struct Node {
     routes: Routes,
     /// Where nodes are, as far as that was heard of.
     addresses: Addresses,
+    /// How long the way to the other nodes and back takes.
+    round_trips: RoundTrips,
     /// Who goes by other times than this node.
     agreement: Agreement,
     /// The clients that listen to others.
@@ -204,6 +215,7 @@ impl Node {
             waker,
             routes,
             addresses,
+            round_trips: RoundTrips::default(),
             agreement,
             announcements: Announcements::default(),
             topology,
@@ -692,6 +704,7 @@ impl Host for Node {
                 let was_connected = self.routes.is_connected(node);
                 self.peers.greet(link, node, turn);
                 self.routes.set_node(node, link, remote.dial.is_some());
+                self.round_trips.on_asked(node, turn.time.now);
                 turn.send(link, &Packet::DirectoryRequest);
                 turn.send(link, &Packet::Settings { settings: self.agreement.own().to_vec() });
                 self.tell_space_to(link, turn);
@@ -717,6 +730,7 @@ impl Host for Node {
         {
             tracing::info!(%node, reason, "disconnected");
             self.agreement.forget(node);
+            self.round_trips.forget(node);
             self.on_space(node, true);
         }
     }
@@ -763,6 +777,7 @@ impl Host for Node {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity)
                     && self.peers.believes(link)
                 {
+                    self.round_trips.on_answered(node, turn.time.now);
                     self.on_directory(node, directory, turn);
                 }
             }

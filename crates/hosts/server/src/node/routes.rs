@@ -98,6 +98,12 @@ impl Routes {
         node == self.node || self.nodes.get(usize::from(node.0)).is_some_and(|links| links.any().is_some())
     }
 
+    /// The nodes that are connected, each with one of its connections.
+    pub(crate) fn node_links(&self) -> Vec<(NodeId, LinkId)> {
+        let nodes = self.nodes.iter().zip(0..);
+        nodes.filter_map(|(links, node)| Some((NodeId(node), links.any()?))).collect()
+    }
+
     /// A client has connected.
     pub(crate) fn set_client(&mut self, client: ClientId, link: LinkId) {
         self.clients.insert(client, link);

@@ -8,7 +8,9 @@ use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
 use super::hosted::{Facts, State};
+use super::round_trips::PeerStatus;
 use super::speculating::SpeculatingStatus;
+use super::traffic::TrafficStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
 use crate::process;
 
@@ -52,6 +54,8 @@ pub struct Status {
     pub fenced_nodes: Vec<u16>,
     /// Messages of such nodes that were passed over.
     pub fenced_messages: u64,
+    /// The other nodes of the cluster, ascending.
+    pub peers: Vec<PeerStatus>,
     /// What the connections have carried.
     pub transport: TransportStatus,
     /// What was written to disk, over all replicas.
@@ -195,6 +199,9 @@ pub struct ReplicaStatus {
     /// The ends of the transactions of its node, and how much they speculate; absent where it does not run them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speculating: Option<SpeculatingStatus>,
+    /// The transactions that it has seen; absent if it was asked for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficStatus>,
 }
 
 /// The things that a replica of a local site has handed to other sites.
@@ -251,8 +258,9 @@ fn not_serving(replica: &ReplicaStatus) -> Option<String> {
 }
 
 impl Node {
-    /// How the node is.
-    pub(crate) fn status(&self, turn: &Turn<'_>) -> Status {
+    /// How the node is. Measures anew how far away the others are.
+    pub(crate) fn status(&mut self, turn: &mut Turn<'_>) -> Status {
+        self.measure_round_trips(turn);
         let data_directory = self.data.path().display().to_string();
         let replicas: Vec<_> = self
             .replica_ids()
@@ -286,6 +294,7 @@ impl Node {
             announcements_dropped: self.announcements.dropped(),
             fenced_nodes: self.peers.fenced(),
             fenced_messages: self.peers.passed_over(),
+            peers: self.peers(),
             transport: transport(turn),
             log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
             disk: self.disk_status(),
@@ -350,11 +359,19 @@ impl Node {
             lags: Vec::new(),
             handed_over: None,
             speculating: None,
+            traffic: None,
         };
         let State::Running(running) = &hosted.state else { return base };
         let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
         let Facts {
-            arrived, decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, ..
+            arrived,
+            decided: (commits, aborts),
+            records,
+            held,
+            log_lag_bytes,
+            accepted_losses,
+            traffic,
+            ..
         } = running.facts();
         let state = match status {
             // The machine is not started, and has read nothing of what the others know.
@@ -383,6 +400,7 @@ impl Node {
                 .handed_over()
                 .map(|HandedOver { containers, shares }| HandedOverStatus { containers, shares }),
             speculating: running.speculating().map(SpeculatingStatus::from),
+            traffic: traffic.status(now),
             ..base
         }
     }
