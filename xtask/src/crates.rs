@@ -322,6 +322,7 @@ pub(crate) const CRATES: [Crate; 43] = [
         may_import: &[
             CORE,
             LOG,
+            IR,
             TAPIR,
             GRANOLA,
             WALTER,
@@ -385,7 +386,7 @@ pub(crate) const CRATES: [Crate; 43] = [
     Crate {
         package: HTTP,
         folder: "crates/doors/http",
-        what: "HTTP and JSON ([doors/http.md](doors/http.md)): routes, problems, OpenAPI, repeats of requests",
+        what: "HTTP and JSON ([doors/http.md](doors/http.md)): routes, problems, OpenAPI, repeats of requests; the [console](doors/console.md)",
         may_import: &[CLIENT, GATEWAY],
         kind: Kind::Host,
     },

@@ -23,6 +23,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::announcements::Listening;
 use crate::coordinators::{Coordinators, World};
 use crate::session::Port;
+use crate::trace::{Direction, Moment, Moments, Recorder};
 use crate::waiters::Waiters;
 
 /// Owns the coordinators of one client.
@@ -43,6 +44,8 @@ pub(crate) struct ClientHost {
     settled: Arc<Notify>,
     /// Woken whenever what is known of nodes and keyspaces may be old.
     stale: Arc<Notify>,
+    /// The trace that is being taken, if one is.
+    recorder: Recorder,
     /// Lent to calls, and used again.
     commands: Vec<Command>,
 }
@@ -153,6 +156,7 @@ impl ClientHost {
             listening: Listening::default(),
             settled,
             stale,
+            recorder: Recorder::default(),
             commands: Vec::new(),
         };
         host.set_nodes(topology, Instant::START);
@@ -320,6 +324,21 @@ impl ClientHost {
         self.waiters.is_outdated(keyspace)
     }
 
+    /// Begins a trace; false if one is being taken.
+    pub(crate) fn begin_trace(&mut self, now: Instant) -> bool {
+        self.recorder.begin(now)
+    }
+
+    /// Notes a moment in the trace, if one is being taken.
+    pub(crate) fn note(&mut self, now: Instant, moment: Moment) {
+        self.recorder.note(now, || moment);
+    }
+
+    /// Ends the trace.
+    pub(crate) fn end_trace(&mut self) -> Moments {
+        self.recorder.end()
+    }
+
     fn call(&mut self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>), turn: &mut Turn<'_>) {
         let mut commands = std::mem::take(&mut self.commands);
         call(&mut self.waiters, &mut commands);
@@ -339,8 +358,8 @@ impl ClientHost {
         &'a mut self,
         turn: &'a mut Turn<'turn>,
     ) -> (Time, &'a mut Coordinators, ToWorld<'a, 'turn>) {
-        let ClientHost { coordinators, nodes, waiters, stale, .. } = self;
-        (turn.time, coordinators, ToWorld { nodes, waiters, stale, turn })
+        let ClientHost { coordinators, nodes, waiters, stale, recorder, .. } = self;
+        (turn.time, coordinators, ToWorld { nodes, waiters, stale, recorder, turn })
     }
 
     fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
@@ -398,16 +417,19 @@ struct ToWorld<'a, 'turn> {
     nodes: &'a Nodes,
     waiters: &'a mut Waiters,
     stale: &'a Notify,
+    recorder: &'a mut Recorder,
     turn: &'a mut Turn<'turn>,
 }
 
 impl World for ToWorld<'_, '_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: ProtocolMessage) {
         let Address::Replica(replica) = to else { return };
-        let node = self.nodes.hosted.get(&replica).and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
+        let host = self.nodes.hosted.get(&replica).copied();
+        let node = host.and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
         // Without a link the message is lost, as any message may be.
         if let Some(link) = node.and_then(|node| node.link) {
             let from = Address::Client(self.nodes.client);
+            self.recorder.message(self.turn.time.now, Direction::Sent, (replica, host), &message);
             self.turn.send(link, &Packet::Envelope(Envelope { from, to, epoch, message }));
         }
     }
@@ -463,6 +485,10 @@ impl Host for ClientHost {
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         match packet {
             Packet::Envelope(Envelope { from, epoch, message, .. }) => {
+                if let Address::Replica(replica) = from {
+                    let node = turn.remote(link).and_then(node_id);
+                    self.recorder.message(turn.time.now, Direction::Received, (replica, node), &message);
+                }
                 let (time, coordinators, mut world) = self.split(turn);
                 coordinators.on_message(time, from, epoch, message, &mut world);
             }

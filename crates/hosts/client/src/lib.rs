@@ -34,6 +34,7 @@
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | compare what replicas hold | [`Database::verify`] |
 //! | tell other clients something, at most once | [`Database::announce`], [`Database::announcements`] |
+//! | see the messages of a transaction | [`Database::trace`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
 //!
 //! # How it works
@@ -77,6 +78,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod token;
+mod trace;
 mod transaction;
 mod verify;
 mod waiters;
@@ -113,6 +115,7 @@ pub use quorate_wire::packet::ANNOUNCEMENT_BYTES_MAX;
 pub use receipt::Receipt;
 pub use removal::SiteRemoval;
 pub use token::{InvalidToken, Token};
+pub use trace::{Direction, Moment, Moments, TRACE_MOMENTS_MAX, Trace, TracedMessage};
 pub use transaction::{
     Committing, Earlier, Info, Members, Page, SetIter, Speculated, SpeculativeCommit, Transaction,
     end_of_prefix,
