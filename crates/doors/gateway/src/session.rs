@@ -32,6 +32,8 @@ pub enum Right<'a> {
     },
     /// To list the keyspaces.
     List,
+    /// To see how the nodes of the cluster are, and which keys are hot.
+    Observe,
     /// To ask for the outcome of a transaction, which settles it.
     Settle,
     /// To tell other clients something that is not stored.
@@ -103,6 +105,7 @@ impl Session {
             Right::Write { keyspace } => format!("write to {keyspace:?}"),
             Right::Administer { keyspace } => format!("create or drop {keyspace:?}"),
             Right::List => "list the keyspaces".to_owned(),
+            Right::Observe => "see how the cluster is".to_owned(),
             Right::Settle => "ask for the outcomes of transactions".to_owned(),
             Right::Publish => "publish".to_owned(),
             Right::Subscribe => "subscribe".to_owned(),
@@ -127,6 +130,20 @@ impl Session {
     pub async fn database(&self) -> quorate::Result<&Database> {
         let Shared { addresses, client, database, .. } = &*self.shared;
         database.get_or_try_init(|| quorate::connect_with(addresses.as_slice(), client.clone())).await
+    }
+
+    /// A further connection to the cluster, which no other client of the door uses. To make one takes a few round trips.
+    ///
+    /// # Errors
+    /// No node of the cluster can be reached.
+    pub async fn connect(&self) -> quorate::Result<Database> {
+        let Shared { addresses, client, .. } = &*self.shared;
+        quorate::connect_with(addresses.as_slice(), client.clone()).await
+    }
+
+    /// The site that the door stands in, if it is known.
+    pub fn site(&self) -> Option<&str> {
+        self.shared.client.site.as_deref()
     }
 
     /// A keyspace, whose transactions have the deadline of requests.

@@ -1,7 +1,7 @@
 //! Batches in JSON, as `quorate::Batch`: the names of conditions and steps are those of its methods.
 
 use hyper::StatusCode;
-use quorate::{Applied, Batch, Keyspace, Receipt, StepAnswer, end_of_prefix};
+use quorate::{Applied, Batch, Keyspace, Receipt, StepAnswer, Value, end_of_prefix};
 use quorate_gateway::Session;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub(crate) struct ScanStep {
 
 /// The result of a batch.
 #[derive(Debug, Serialize)]
-struct AppliedBody {
+pub(crate) struct AppliedBody {
     answers: Vec<AnswerBody>,
     token: String,
     timestamp: String,
@@ -111,12 +111,29 @@ impl From<&StepAnswer> for AnswerBody {
     }
 }
 
+impl AppliedBody {
+    /// The result of a batch that has committed.
+    pub(crate) fn new(answers: &[StepAnswer], receipt: &Receipt) -> Self {
+        let Receipt { token, timestamp, .. } = receipt;
+        let answers = answers.iter().map(AnswerBody::from).collect();
+        AppliedBody { answers, token: token.to_string(), timestamp: timestamp.to_string() }
+    }
+}
+
+/// The problem of a batch of which a condition does not hold.
+pub(crate) fn unmet(condition: usize, found: Option<Value>) -> Problem {
+    // A string is always written.
+    let found = serde_json::to_value(found.map(Octets)).unwrap_or_default();
+    let detail = format!("condition {condition} does not hold, and nothing was done");
+    Problem::new(Kind::Unmet, detail).with("condition", condition).with("found", found)
+}
+
 impl BatchBody {
-    fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         !self.steps.iter().all(|step| matches!(step, Step::Read(_) | Step::Scan(_)))
     }
 
-    fn batch(&self) -> Result<Batch, Problem> {
+    pub(crate) fn batch(&self) -> Result<Batch, Problem> {
         let mut batch = Batch::new();
         for condition in &self.conditions {
             batch = match condition {
@@ -155,17 +172,9 @@ pub(crate) async fn apply(session: &Session, request: &Request) -> Result<Answer
     let apply = async |keyspace: Keyspace| Ok(keyspace.apply(batch.clone()).await?);
     match in_keyspace(session, request, access, apply).await? {
         Applied::Done { answers, receipt } => {
-            let Receipt { token, timestamp, .. } = &receipt;
-            let answers = answers.iter().map(AnswerBody::from).collect();
-            let body = AppliedBody { answers, token: token.to_string(), timestamp: timestamp.to_string() };
-            Ok(Answer::json(StatusCode::OK, &body).receipt(&receipt))
+            Ok(Answer::json(StatusCode::OK, &AppliedBody::new(&answers, &receipt)).receipt(&receipt))
         }
-        Applied::Unmet { condition, found } => {
-            // A string is always written.
-            let found = serde_json::to_value(found.map(Octets)).unwrap_or_default();
-            let detail = format!("condition {condition} does not hold, and nothing was done");
-            Err(Problem::new(Kind::Unmet, detail).with("condition", condition).with("found", found))
-        }
+        Applied::Unmet { condition, found } => Err(unmet(condition, found)),
     }
 }
 

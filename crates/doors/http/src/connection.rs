@@ -6,23 +6,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::HOST;
+use hyper::http::request::Parts;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
-use hyper::{Response, Version};
+use hyper::{Method, Response, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quorate::{Outcome, Token};
 use quorate_gateway::{Account, Connection, Session};
 
 use crate::answer::{Answer, REPEATED};
+use crate::console::{Console, Content, Events, assets};
 use crate::problem::{Committed, Kind, Problem};
 use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
 use crate::request::{Request, no_room};
 use crate::routes::{Operation, find};
-use crate::{batch, keys, keyspaces, openapi, pages, procedures};
+use crate::{batch, keys, keyspaces, openapi, pages, procedures, trace};
 
 /// The longest head of a request, in bytes,
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -41,6 +41,7 @@ pub(crate) async fn serve(
     mut connection: Connection,
     session: Session,
     repeats: &Arc<Repeats>,
+    console: &Arc<Console>,
     pages: Option<SocketAddr>,
 ) {
     let (peer, local) = (connection.peer(), connection.local());
@@ -50,7 +51,8 @@ pub(crate) async fn serve(
         return;
     }
     let (stream, account) = connection.into_stream();
-    let server = Rc::new(Server { session, account, repeats: Arc::clone(repeats), local, pages });
+    let (repeats, console) = (Arc::clone(repeats), Arc::clone(console));
+    let server = Rc::new(Server { session, account, repeats, console, local, pages });
     let stall_timeout = server.session.stall_timeout();
     let service = service_fn(|request| {
         let server = Rc::clone(&server);
@@ -89,6 +91,7 @@ struct Server {
     session: Session,
     account: Account,
     repeats: Arc<Repeats>,
+    console: Arc<Console>,
     /// Where the client has come in.
     local: SocketAddr,
     /// Where the node serves its pages, if they are to be had here.
@@ -96,15 +99,33 @@ struct Server {
 }
 
 impl Server {
-    async fn answer(&self, request: hyper::Request<Incoming>) -> Response<Full<Bytes>> {
-        let answer = self.carry_out(request).await.unwrap_or_else(Problem::into_answer);
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Response<Content> {
+        let (head, body) = request.into_parts();
+        let answer = match self.listen(&head) {
+            Ok(Some(events)) => return events.into_response(),
+            Ok(None) => self.carry_out(head, body).await.unwrap_or_else(Problem::into_answer),
+            Err(problem) => problem.into_answer(),
+        };
         self.account.answered();
-        answer.into_response()
+        answer.into_response().map(Content::Whole)
     }
 
-    async fn carry_out(&self, request: hyper::Request<Incoming>) -> Result<Answer, Problem> {
-        let (head, body) = request.into_parts();
-        validate_host(&head, self.local)?;
+    /// The events of a request that asks for them; none if it asks for something else. They are the only answer that is not whole before it is sent.
+    fn listen(&self, head: &Parts) -> Result<Option<Events>, Problem> {
+        validate_host(head, self.local)?;
+        let found = (head.method == Method::GET).then(|| find("GET", head.uri.path()).ok()).flatten();
+        let Some(found) = found.filter(|found| found.route.operation == Operation::Listen) else {
+            return Ok(None);
+        };
+        // What its head says has to make sense as that of any other request.
+        Request::new(found, &head.uri, head.headers.clone(), self.session.deadline())?;
+        self.console.listen(&self.session).map(Some)
+    }
+
+    async fn carry_out(&self, head: Parts, body: Incoming) -> Result<Answer, Problem> {
+        if let Some(file) = assets::find(&head) {
+            return Ok(file);
+        }
         if let Some(node) = self.pages.filter(|_| pages::is_one(&head)) {
             return pages::pass_on(node, &head, self.session.deadline()).await;
         }
@@ -203,19 +224,22 @@ async fn run(session: &Session, request: &Request) -> Result<Answer, Problem> {
         Operation::DeleteKey => keys::delete(session, request).await,
         Operation::ScanKeys => keys::scan(session, request).await,
         Operation::ApplyBatch => batch::apply(session, request).await,
+        Operation::TraceBatch => trace::apply(session, request).await,
         Operation::CallProcedure => procedures::call(session, request).await,
         Operation::GetOutcome => keyspaces::outcome(session, request).await,
         Operation::ListKeyspaces => keyspaces::list(session, request).await,
         Operation::CreateKeyspace => keyspaces::create(session, request).await,
         Operation::DescribeKeyspace => keyspaces::describe(session, request).await,
         Operation::DropKeyspace => keyspaces::drop_one(session, request).await,
+        // Only HEAD comes here: what it would be told of has no end.
+        Operation::Listen => Ok(Answer::of("text/event-stream", "")),
         Operation::OpenApi => Ok(Answer::json(hyper::StatusCode::OK, &openapi::document())),
     }
 }
 
 /// Refuses names that this machine may not have. A page of a browser can let a name of its own stand for a loopback address, and would be of
 /// the same origin as the door then: so what comes in there names an address, or localhost.
-fn validate_host(head: &hyper::http::request::Parts, local: SocketAddr) -> Result<(), Problem> {
+fn validate_host(head: &Parts, local: SocketAddr) -> Result<(), Problem> {
     let named = match head.headers.get(HOST) {
         Some(value) => value.to_str().unwrap_or_default(),
         None if head.version <= Version::HTTP_10 => return Ok(()),

@@ -89,7 +89,7 @@ pub(crate) async fn in_keyspace<T>(
 }
 
 /// Waits as long as the request may take; `committed` says whether anything can have happened if that is not long enough.
-async fn in_time<T>(
+pub(crate) async fn in_time<T>(
     request: &Request,
     work: impl Future<Output = quorate::Result<T>>,
     committed: Committed,

@@ -16,13 +16,16 @@
 //! | `answer`, `problem` | what is replied, and what went wrong |
 //! | `keys`, `batch`, `procedures`, `keyspaces` | what is done |
 //! | `pages` | the pages of a node for operators |
+//! | `console` | a page for people that shows how the cluster is |
 //! | `repeats` | requests that are repeated |
 //! | `openapi` | the routes as an OpenAPI document |
+//! | [`trace`] | one transaction with its messages |
 //! | [`text`] | bytes as text |
 
 mod answer;
 mod batch;
 mod connection;
+mod console;
 mod keys;
 mod keyspaces;
 mod openapi;
@@ -33,12 +36,14 @@ mod repeats;
 mod request;
 mod routes;
 pub mod text;
+pub mod trace;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use console::Console;
 use quorate_gateway::{Connection, Door, Session};
 pub use repeats::RepeatLimits;
 use repeats::Repeats;
@@ -47,6 +52,7 @@ use repeats::Repeats;
 #[derive(Clone, Debug)]
 pub struct Http {
     repeats: Arc<Repeats>,
+    console: Arc<Console>,
     pages: Option<SocketAddr>,
 }
 
@@ -58,7 +64,7 @@ impl Http {
 
     /// The same, which remembers so much of requests that have an idempotency key.
     pub fn with_repeats(limits: RepeatLimits) -> Self {
-        Http { repeats: Arc::new(Repeats::new(limits)), pages: None }
+        Http { repeats: Arc::new(Repeats::new(limits)), console: Arc::new(Console::new()), pages: None }
     }
 
     /// Passes on requests for the pages of a node for operators (`/metrics`, `/health`, `/status` and their like), which it serves at this address.
@@ -84,7 +90,11 @@ impl Door for Http {
         connection: Connection,
         session: Session,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-        Box::pin(connection::serve(connection, session, &self.repeats, self.pages))
+        Box::pin(connection::serve(connection, session, &self.repeats, &self.console, self.pages))
+    }
+
+    fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        Box::pin(self.console.run(session))
     }
 
     fn too_many(&self) -> Vec<u8> {

@@ -63,6 +63,7 @@ fn success(route: &Route) -> Value {
         Success::Empty => json!({}),
         Success::Bytes => json!({ "application/octet-stream": {}, "application/json": {} }),
         Success::Json(name) => json!({ "application/json": { "schema": reference(name) } }),
+        Success::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
         Success::JsonOrLines(page, line) => {
             json!({ "application/json": { "schema": reference(page) }, LINES: { "schema": reference(line) } })
         }
@@ -147,6 +148,7 @@ fn schemas() -> Value {
             object(1, &[("length", whole())]), object(2, &[("entries", list(reference("Entry"))), ("next", nullable(bytes()))]),
         ] },
         "Applied": object(3, &[&[("answers", list(reference("StepAnswer")))], &committed[..]].concat()),
+        "Traced": object(4, &[&[("answers", list(reference("StepAnswer")))], &committed[..], &[("trace", json!({ "type": "object" }))]].concat()),
         "Call": object(0, &[
             ("arguments", bytes()), ("version", whole()), ("keys", list(bytes())), ("ranges", list(object(0, &range))), ("at", list(bytes())),
             ("read_only", json!({ "type": "boolean" })),

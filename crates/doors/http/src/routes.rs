@@ -11,12 +11,14 @@ pub(crate) enum Operation {
     DeleteKey,
     ScanKeys,
     ApplyBatch,
+    TraceBatch,
     CallProcedure,
     GetOutcome,
     ListKeyspaces,
     CreateKeyspace,
     DescribeKeyspace,
     DropKeyspace,
+    Listen,
     OpenApi,
 }
 
@@ -51,6 +53,8 @@ pub(crate) enum Success {
     Json(&'static str),
     /// JSON of the first schema, or a line of JSON of the second one for each entry.
     JsonOrLines(&'static str, &'static str),
+    /// Server-sent events without an end.
+    Events,
 }
 
 /// A route.
@@ -172,6 +176,17 @@ pub(crate) const ROUTES: &[Route] = &[
         ..USUAL
     },
     Route {
+        operation: Operation::TraceBatch,
+        method: "POST",
+        template: "/v1/keyspaces/{keyspace}/trace",
+        id: "traceBatch",
+        summary: "A batch, and what its coordinator has said and heard; one at a time",
+        body: BodyKind::Json("Batch"),
+        success: Success::Json("Traced"),
+        commits: true,
+        ..USUAL
+    },
+    Route {
         operation: Operation::CallProcedure,
         method: "POST",
         template: "/v1/keyspaces/{keyspace}/procedures/{procedure}/call",
@@ -226,6 +241,14 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "Drops a keyspace; for a day `quorate keyspace undrop` brings it back",
         status: 204,
         success: Success::Empty,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::Listen,
+        template: "/v1/events",
+        id: "listen",
+        summary: "How the cluster is, twice a second, as the console shows it: events named `snapshot` with one JSON object each",
+        success: Success::Events,
         ..USUAL
     },
     USUAL,
@@ -321,7 +344,6 @@ mod tests {
     #[test]
     fn addresses_as_a_table() {
         for (path, kind) in [
-            ("/", Kind::NotFound),
             ("/v1", Kind::NotFound),
             ("/v1/keyspaces/", Kind::MethodNotAllowed),
             ("/v1/keyspaces/a/keys/b/c", Kind::NotFound),

@@ -230,7 +230,7 @@ fn wrong_requests_are_problems() {
     let mut client = Client::connect(address);
     let json = ("content-type", "application/json");
     for (method, path, headers, body, status) in [
-        ("GET", "/", vec![], "", 404),
+        ("GET", "/v2", vec![], "", 404),
         ("GET", "/v1/keyspaces/a/keys/%zz", vec![], "", 400),
         ("GET", "/v1/keyspaces/%ff/keys/a", vec![], "", 400),
         ("GET", "/v1/keyspaces/a/keys/k?at=%", vec![], "", 400),
