@@ -26,7 +26,7 @@ Examples:
   quorate dev --dir ./data                 keeps its data there, and goes on with it at the next start
   quorate dev --wan tapir                  with the delays between the US, Europe and Asia
   quorate dev --sites 5 --listen 127.0.0.1:9000 --http 127.0.0.1:9100
-  quorate dev --http 127.0.0.1:7480        curl http://127.0.0.1:7480/v1/keyspaces
+  quorate dev --http 127.0.0.1:7480        curl http://127.0.0.1:7480/v1/keyspaces, and the console at http://127.0.0.1:7480/
   quorate dev --redis                      any Redis client at 127.0.0.1:6379; SELECT 0 is the keyspace redis
 
 Ctrl-C stops it in good order.")]
@@ -43,7 +43,7 @@ pub(crate) struct DevArguments {
     /// Where the first node listens; the others take the ports after it.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
     listen: SocketAddr,
-    /// Where HTTP and JSON are served at /v1, and /metrics, /health and /status of the first node; the other nodes take the ports after it for
+    /// Where HTTP and JSON are served at /v1, the console at /, and /metrics, /health and /status of the first node; the other nodes take the ports after it for
     /// these, and the first one the port after theirs.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
@@ -238,7 +238,9 @@ fn welcome(layout: &Layout, http: Option<SocketAddr>, redis: Option<SocketAddr>)
     let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
     let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };
     let redis = redis.map(|address| format!("\n  Redis: {}", doors::redis_line(address))).unwrap_or_default();
-    let curl = http.map(|door| format!("\n  HTTP: curl http://{door}/v1/keyspaces")).unwrap_or_default();
+    let curl = http
+        .map(|door| format!("\n  HTTP: curl http://{door}/v1/keyspaces\n  Console: http://{door}/"))
+        .unwrap_or_default();
     let emulated = layout.wan.as_ref().map(|wan| format!(", delays as in {wan}")).unwrap_or_default();
     format!(
         "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \

@@ -15,6 +15,7 @@ mod server;
 mod shell;
 mod sim;
 mod torture;
+mod trace;
 
 use clap::{Args, Subcommand};
 use quorate::Database;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Dev(dev::DevArguments),
     Server(server::ServerArguments),
     Shell(shell::ShellArguments),
+    Trace(trace::TraceArguments),
     Keyspace(keyspace::KeyspaceArguments),
     Procedure(procedure::ProcedureArguments),
     Cluster(cluster::ClusterArguments),
@@ -53,6 +55,7 @@ impl Command {
             Command::Dev(arguments) => arguments.run(),
             Command::Server(arguments) => arguments.run(),
             Command::Shell(arguments) => arguments.run(),
+            Command::Trace(arguments) => arguments.run(),
             Command::Keyspace(arguments) => arguments.run(),
             Command::Procedure(arguments) => arguments.run(),
             Command::Cluster(arguments) => arguments.run(),

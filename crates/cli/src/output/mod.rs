@@ -1,12 +1,13 @@
-//! What people see: tables on standard output, progress on standard error.
+//! What people see: tables and diagrams on standard output, progress on standard error.
 
 mod patience;
 mod progress;
+pub(crate) mod sequence;
 mod table;
 
 pub(crate) use patience::say_if_slow;
 pub(crate) use progress::Progress;
-pub(crate) use table::{Align, Table};
+pub(crate) use table::{Align, Table, terminal_columns};
 
 /// A number with its thousands apart: `1 234 567`.
 pub(crate) fn thousands(number: u64) -> String {

@@ -88,7 +88,7 @@ impl Table {
 }
 
 /// How many columns standard output has, if it is a terminal.
-fn terminal_columns() -> Option<usize> {
+pub(crate) fn terminal_columns() -> Option<usize> {
     let output = std::io::stdout();
     if !output.is_terminal() {
         return None;

@@ -61,6 +61,14 @@ impl Answer {
         bytes
     }
 
+    /// What is said of a transaction that has committed, if this is that.
+    pub(crate) fn commit(&self) -> Option<String> {
+        match self {
+            Answer::Committed { timestamp, .. } => Some(format!("committed at {timestamp}")),
+            _ => None,
+        }
+    }
+
     /// For people.
     fn show(&self) -> String {
         match self {

@@ -10,4 +10,4 @@ pub(crate) use answer::Form;
 pub(crate) use completion::Completion;
 pub(crate) use execute::{Reply, Session};
 pub(crate) use statement::{Parsed, Setting, Statement};
-pub(crate) use words::{SplitError, Word, split};
+pub(crate) use words::{SplitError, Word, quoted, split};

@@ -195,6 +195,7 @@ mod tests {
             leads: false,
             accepted_losses: vec![],
             lost_shards: vec![],
+            traffic: None,
         };
         ShardView {
             epoch: 0,

@@ -288,6 +288,7 @@ mod tests {
                     leads: false,
                     accepted_losses: vec![],
                     lost_shards: vec![],
+                    traffic: None,
                 })
                 .collect(),
             lags: vec![],

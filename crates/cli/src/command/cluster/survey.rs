@@ -27,7 +27,17 @@ pub(super) struct NodeView {
     pub(super) up_seconds: Option<f64>,
     /// Up to which revision it knows the catalogue.
     pub(super) catalogue_revision: Option<u64>,
+    /// The other nodes, as it is connected to them, and the round trips; empty of a node of an earlier version.
+    pub(super) peers: Vec<Peer>,
     pub(super) problems: Vec<String>,
+}
+
+/// The connection of a node to another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Peer {
+    pub(super) node: u16,
+    pub(super) connected: bool,
+    pub(super) round_trip_seconds: Option<f64>,
 }
 
 /// A shard, as its replicas see it.
@@ -73,6 +83,9 @@ pub(super) struct ReplicaView {
     pub(super) accepted_losses: Vec<u64>,
     /// The shards that it knows to have been declared lost.
     pub(super) lost_shards: Vec<u32>,
+    /// The transactions that it has seen, as its node tells them; none if it was asked for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) traffic: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +94,9 @@ struct NodeStatus {
     uptime_seconds: f64,
     catalogue_revision: Option<u64>,
     problems: Vec<String>,
+    /// Earlier versions do not say.
+    #[serde(default)]
+    peers: Vec<Peer>,
     replicas: Vec<ReplicaStatus>,
 }
 
@@ -106,6 +122,9 @@ struct ReplicaStatus {
     /// Earlier versions do not say.
     #[serde(default)]
     lags: Vec<Lag>,
+    /// Nor this.
+    #[serde(default)]
+    traffic: Option<serde_json::Value>,
 }
 
 impl ShardView {
@@ -154,6 +173,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
             data_directory: None,
             up_seconds: None,
             catalogue_revision: None,
+            peers: Vec::new(),
             problems: Vec::new(),
         };
         match status(db, node.id).await? {
@@ -161,6 +181,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
                 view.data_directory = Some(status.data_directory);
                 view.up_seconds = Some(status.uptime_seconds);
                 view.catalogue_revision = status.catalogue_revision;
+                view.peers = status.peers;
                 view.problems = status.problems;
                 said.insert(node.id.0, status.replicas);
             }
@@ -195,6 +216,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             leads: false,
             accepted_losses: Vec::new(),
             lost_shards: Vec::new(),
+            traffic: None,
         };
         let shard = || ShardView {
             keyspace: replica.keyspace.clone(),
@@ -223,6 +245,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             known.leads = replica.leads;
             known.accepted_losses = replica.accepted_losses.clone();
             known.lost_shards = replica.lost_shards.clone();
+            known.traffic.clone_from(&replica.traffic);
         }
     }
     shards.into_values().collect()
@@ -248,6 +271,7 @@ mod tests {
             accepted_losses: vec![],
             lost_shards: vec![],
             lags: vec![],
+            traffic: None,
         }
     }
 
