@@ -67,6 +67,18 @@ pub struct Trace {
 
 impl Database {
     /// Begins a trace of all that the coordinators of this client say and hear; none if one is being taken already.
+    ///
+    /// ```no_run
+    /// # async fn example(db: quorate::Database, accounts: quorate::Keyspace) -> quorate::Result<()> {
+    /// if let Some(trace) = db.trace() {
+    ///     accounts.put(b"alice", b"100").await?;
+    ///     for (at, moment) in trace.finish().await {
+    ///         println!("{at:?} {moment:?}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn trace(&self) -> Option<Trace> {
         let transport = self.transport().clone();
         let has_begun = transport.with(|host, turn| host.begin_trace(turn.time.now));
