@@ -14,11 +14,16 @@ const NOISE = 0.002;
 let drawn = null;
 let places = [];
 
+/** The round trips that were measured last, by the names of two sites: a site that is gone stays where it was. */
+const remembered = new Map();
+
+const way = (sites, from, to) => remembered.get(`${sites[from].name} ${sites[to].name}`) ?? null;
+
 /** The distance that two sites should have, from 0 to 1. */
 function distances(sites) {
-  const known = sites.flatMap((site, from) => site.round_trips.filter((it, to) => it !== null && to !== from));
+  const known = sites.flatMap((_, from) => sites.map((_, to) => (to === from ? null : way(sites, from, to)))).filter((it) => it !== null);
   const longest = Math.max(NOISE, ...known);
-  const of = (from, to) => Math.max(NOISE, sites[from].round_trips[to] ?? longest) / longest;
+  const of = (from, to) => Math.max(NOISE, way(sites, from, to) ?? longest) / longest;
   return sites.map((_, from) => sites.map((_, to) => (from === to ? 0 : 0.25 + 0.75 * of(from, to))));
 }
 
@@ -75,12 +80,12 @@ function draw(snapshot) {
   snapshot.sites.forEach((_, from) => {
     for (let to = from + 1; to < snapshot.sites.length; to += 1) {
       const [[x1, y1], [x2, y2]] = [places[from], places[to]];
-      const way = s("line", { class: "way", x1, y1, x2, y2 });
+      const line = s("line", { class: "way", x1, y1, x2, y2 });
       const label = s("text", { class: "way-label", x: (x1 + x2) / 2, y: (y1 + y2) / 2 + 4 });
       const ground = s("rect", { class: "way-label-ground", x: (x1 + x2) / 2 - 30, y: (y1 + y2) / 2 - 11, width: 60, height: 22, rx: 6 });
-      ways.append(way);
+      ways.append(line);
       labels.append(ground, label);
-      pairs.push({ from, to, way, label });
+      pairs.push({ from, to, line, label });
     }
   });
   const discs = snapshot.sites.map((site, at) => {
@@ -98,7 +103,7 @@ function draw(snapshot) {
 /** The picture is drawn anew only if a site is new, or so far away now that it would stand elsewhere. */
 function signature(snapshot) {
   const step = (value) => (value === null ? "?" : Math.round(Math.log(Math.max(value, NOISE)) * 2));
-  return JSON.stringify(snapshot.sites.map((site) => [site.name, site.round_trips.map(step)]));
+  return JSON.stringify(snapshot.sites.map((site, from) => [site.name, snapshot.sites.map((_, to) => step(way(snapshot.sites, from, to)))]));
 }
 
 function showDots({ dots, x, y }, nodes) {
@@ -116,18 +121,25 @@ function showDots({ dots, x, y }, nodes) {
   dots.replaceChildren(...marks);
 }
 
+/** How many nodes of a site are up, in words. */
+function wordOf(nodes, up) {
+  if (nodes === 0) return "no node";
+  if (up === nodes) return `${up} ${up === 1 ? "node" : "nodes"} up`;
+  return up === 0 ? "down" : `${nodes - up} of ${nodes} nodes down`;
+}
+
 export function showMap(snapshot) {
-  // A node that comes or goes takes its round trips with it: the sites stay where they are.
-  const isComplete = snapshot.nodes.every((node) => node.up) && snapshot.sites.every((site, at) => site.round_trips.every((it, to) => it !== null || to === at));
-  const isOld = !drawn || drawn.size !== size() || drawn.discs.length !== snapshot.sites.length;
-  if (isOld || (isComplete && drawn.signature !== signature(snapshot))) drawn = draw(snapshot);
+  snapshot.sites.forEach((site, from) =>
+    site.round_trips.forEach((it, to) => it !== null && remembered.set(`${site.name} ${snapshot.sites[to].name}`, it)),
+  );
+  if (!drawn || drawn.size !== size() || drawn.signature !== signature(snapshot)) drawn = draw(snapshot);
   const told = [];
   const isUp = (at) => snapshot.nodes.some((node) => node.site === at && node.up);
-  for (const { from, to, way, label } of drawn.pairs) {
+  for (const { from, to, line, label } of drawn.pairs) {
     const isCut = !isUp(from) || !isUp(to);
     const roundTrip = snapshot.sites[from].round_trips[to];
-    set(way, "class", isCut ? "way cut" : "way");
-    text(label, isCut ? "✕ cut" : duration(roundTrip));
+    set(line, "class", isCut ? "way cut" : "way");
+    text(label, isCut ? "✕" : duration(roundTrip));
     if (!isCut && roundTrip !== null) told.push(`${snapshot.sites[from].name} to ${snapshot.sites[to].name} ${duration(roundTrip)}`);
   }
   drawn.discs.forEach((disc, at) => {
@@ -135,7 +147,7 @@ export function showMap(snapshot) {
     const up = nodes.filter((node) => node.up).length;
     const kind = nodes.length > 0 && up === 0 ? "down" : up < nodes.length ? "degraded" : "";
     set(disc.group, "class", `site ${kind}`);
-    text(disc.word, nodes.length === 0 ? "no node" : up === nodes.length ? `${up} ${up === 1 ? "node" : "nodes"} up` : `${nodes.length - up} of ${nodes.length} down`);
+    text(disc.word, wordOf(nodes.length, up));
     told.push(`${snapshot.sites[at].name}: ${disc.word.textContent}`);
     showDots(disc, nodes);
   });

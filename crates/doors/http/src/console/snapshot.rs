@@ -454,7 +454,7 @@ fn problems(nodes: &[Node], said: &BTreeMap<u16, &NodeStatus>, keyspaces: &[Keys
     let mut problems = Vec::new();
     for node in nodes {
         if let Some(reason) = &node.reason {
-            let text = format!("node {} does not answer: {reason}", node.node);
+            let text = format!("does not answer: {reason}");
             problems.push(Problem::new(format!("node {}", node.node), text));
         }
     }
@@ -555,7 +555,10 @@ mod tests {
         assert_eq!(states, ["normal", "normal", "unreachable"]);
         assert_eq!(told.slow_transactions.len(), 1, "all replicas tell of the same one");
         let [problem] = &told.problems[..] else { panic!("{:?}", told.problems) };
-        assert_eq!(problem.text, "node 2 does not answer: it is not connected");
+        assert_eq!(
+            (problem.place.as_str(), problem.text.as_str()),
+            ("node 2", "does not answer: it is not connected")
+        );
         assert!(problem.advice.is_some());
     }
 
