@@ -1,7 +1,9 @@
 //! The binary as users run it: exit codes, what goes to which output, and whole clusters.
 
+mod browser;
 mod checking;
 mod clusters;
+mod console;
 mod declaring;
 mod membership;
 mod procedures;

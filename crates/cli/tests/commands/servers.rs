@@ -24,7 +24,17 @@ pub(crate) struct Servers {
 impl Servers {
     /// Starts a new cluster with a node in each of these sites. The first three hold the configuration service.
     pub(crate) fn start(directory: &Path, sites: &[&str]) -> Servers {
-        let mut addresses = free_addresses(2 * sites.len()).unwrap();
+        Servers::start_with(directory, sites, false).0
+    }
+
+    /// The same, with a door for HTTP at each node, and the delays between the sites of the matrix `tapir`; tells where the doors are.
+    pub(crate) fn start_with_doors(directory: &Path, sites: &[&str]) -> (Servers, Vec<String>) {
+        Servers::start_with(directory, sites, true)
+    }
+
+    fn start_with(directory: &Path, sites: &[&str], has_doors: bool) -> (Servers, Vec<String>) {
+        let mut addresses = free_addresses(3 * sites.len()).unwrap();
+        let doors = addresses.split_off(2 * sites.len());
         let http = addresses.split_off(sites.len());
         let cluster = addresses[0].rsplit_once(':').unwrap().1.parse().unwrap();
         let config = |node: usize| {
@@ -37,6 +47,12 @@ impl Servers {
             for (site, address) in sites.iter().zip(&addresses) {
                 text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
             }
+            if has_doors {
+                text.push_str(&format!(
+                    "[wan]\nmatrix = \"tapir\"\n[doors.http]\nlisten = {:?}\n",
+                    doors[node]
+                ));
+            }
             let config = directory.join(format!("node-{node}.toml"));
             std::fs::write(&config, text).unwrap();
             config
@@ -45,7 +61,7 @@ impl Servers {
         let processes = configs.iter().map(|config| spawn(config, &["--initialise"])).collect();
         let servers = Servers { configs, processes, addresses, http, cluster };
         servers.until("the cluster starts", |servers| servers.run(&["cluster", "status"]).code == 0);
-        servers
+        (servers, doors)
     }
 
     /// The id of the cluster.
