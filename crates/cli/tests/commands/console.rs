@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::browser::{Page, chromium};
@@ -93,11 +94,13 @@ fn a_page_shows_a_cluster_and_within_two_seconds_that_a_node_was_killed() {
     shoot(&mut page, "light");
     drop(load);
 
+    servers.signal(2, Signal::STOP);
+    let noticed = page.until(&format!("{} === 'false'", is_up(2)), Duration::from_secs(10));
+    assert!(noticed < NOTICED_WITHIN, "a node that stands still was shown as down after {noticed:?}");
+    servers.signal(2, Signal::CONT);
+    page.until(&format!("{} === 'true'", is_up(2)), Duration::from_secs(10));
     servers.kill(2);
-    let noticed = page.until(
-        "document.querySelector('#nodes-table tr[data-node=\"2\"]').dataset.up === 'false'",
-        Duration::from_secs(10),
-    );
+    let noticed = page.until(&format!("{} === 'false'", is_up(2)), Duration::from_secs(10));
     assert!(noticed < NOTICED_WITHIN, "a killed node was shown as down after {noticed:?}");
     page.until(
         "document.querySelector('#problems-list').innerText.includes('node 2 does not answer')",
@@ -114,6 +117,11 @@ fn a_page_shows_a_cluster_and_within_two_seconds_that_a_node_was_killed() {
     page.command("Emulation.setEmulatedMedia", dark);
     shoot(&mut page, "dark");
     nothing_was_complained_of(&page);
+}
+
+/// Whether a node is up, as the page shows it.
+fn is_up(node: usize) -> String {
+    format!("document.querySelector('#nodes-table tr[data-node=\"{node}\"]').dataset.up")
 }
 
 fn the_figures_are_those_of_the_cluster(page: &mut Page) {
@@ -199,6 +207,15 @@ fn the_prompt_reads_and_writes_only_when_it_may(page: &mut Page) {
         "document.querySelector('#browse-result').innerText.includes('four of them')",
         Duration::from_secs(5),
     );
+    page.evaluate(
+        "document.querySelector('#browse-result button').click(); document.querySelector('#value-text').value = '5'; \
+         [...document.querySelectorAll('#browse-value button')].find((it) => it.innerText === 'Save').click()",
+    );
+    page.until(
+        "document.querySelector('#browse-value [role=status]').innerText === 'Save: done'",
+        Duration::from_secs(5),
+    );
+    run(page, "get pens pens", "5\n5");
 }
 
 /// Pictures for the documentation, if they are wanted: QUORATE_SCREENSHOTS names the directory.

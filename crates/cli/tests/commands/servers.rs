@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use quorate_cluster::free_addresses;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Run, quorate, run};
 
@@ -82,6 +83,11 @@ impl Servers {
     pub(crate) fn kill(&mut self, node: usize) {
         self.processes[node].kill().unwrap();
         self.processes[node].wait().unwrap();
+    }
+
+    /// Lets a node stand still, or go on.
+    pub(crate) fn signal(&self, node: usize, signal: Signal) {
+        kill_process(Pid::from_child(&self.processes[node]), signal).unwrap();
     }
 
     /// Starts a node again that was killed.
