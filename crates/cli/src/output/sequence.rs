@@ -75,7 +75,7 @@ fn row(event: &SequenceEvent, lanes: usize, lane: usize) -> String {
         .to_owned()
 }
 
-/// Writes a text over what is there, and what does not fit behind it.
+/// Writes a text over the cells; the rest of a text that is too long goes behind the last one.
 fn write_at(cells: &mut [char], from: usize, text: &str, behind: &mut String) {
     for (at, character) in text.chars().enumerate() {
         match cells.get_mut(from + at) {

@@ -61,7 +61,7 @@ impl Answer {
         bytes
     }
 
-    /// What is said of a transaction that has committed, if this is that.
+    /// The words for a transaction that has committed, if this is the answer of its commit.
     pub(crate) fn commit(&self) -> Option<String> {
         match self {
             Answer::Committed { timestamp, .. } => Some(format!("committed at {timestamp}")),

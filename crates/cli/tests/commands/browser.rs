@@ -126,7 +126,7 @@ pub(crate) struct Page {
     socket: Socket,
     session: String,
     asked: u64,
-    /// What the browser has told unasked.
+    /// The events that the browser has told.
     events: VecDeque<Value>,
     _profile: tempfile::TempDir,
 }
@@ -152,7 +152,7 @@ impl Page {
             .unwrap();
         let errors = BufReader::new(process.stderr.take().unwrap());
         let (told, heard) = std::sync::mpsc::channel();
-        // Reads to the end, so that the browser never waits for somebody to read what it says.
+        // Reads to the end, so that the browser never waits for a reader.
         std::thread::spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
                 if let Some((_, address)) = line.split_once("DevTools listening on ws://") {
@@ -246,7 +246,7 @@ impl Page {
         decode(self.command("Page.captureScreenshot", shot)["data"].as_str().unwrap())
     }
 
-    /// What the browser has told of a kind so far.
+    /// The events of a kind that the browser has told so far.
     pub(crate) fn told(&self, method: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["method"] == method).map(|event| &event["params"]).collect()
     }

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::browser::{Page, chromium};
 use crate::servers::Servers;
 
-/// What the page may weigh, in bytes.
+/// The most that the page may weigh, in bytes.
 const WEIGHT_MAX: f64 = 300.0 * 1024.0;
 
 /// A node that was killed is shown as down within this time.

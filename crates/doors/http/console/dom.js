@@ -1,4 +1,4 @@
-// The smallest library that leaves what has not changed alone: focus, selections and what a screen reader has read stay where they are.
+// The smallest library that touches changed elements alone: focus, selections and the place of a screen reader stay where they are.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,9 +1,9 @@
-// What the page asks of the door, in its JSON.
+// Requests of the page to the door, in its JSON.
 
 /** An answer that is a problem (RFC 9457). */
 export class Problem extends Error {
   constructor(problem) {
-    super(problem.detail ?? problem.title ?? "the door has not said what is wrong");
+    super(problem.detail ?? problem.title ?? "the door names no reason");
     this.problem = problem;
   }
 }

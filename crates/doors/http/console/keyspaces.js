@@ -38,8 +38,8 @@ const KINDS = {
 function seatOf(replica) {
   const [glyph, word, kind] = KINDS[replica.state] ?? ["?", replica.state, "warn"];
   if (replica.state !== "normal") return [glyph, word, kind];
+  if (replica.lags) return ["▽", `lags: ${replica.lags}`, "warn"];
   if (replica.leads) return ["★", "leads", "leads"];
-  if (replica.lags) return ["▽", "lags: others are in a later view", "warn"];
   return [glyph, word, kind];
 }
 
@@ -119,10 +119,15 @@ function card(keyspace) {
   };
 }
 
+/** Hot keys change places all the time: they are shown anew no more often, in milliseconds. */
+const HOT_PAUSE = 5000;
+
 function showHot(place, keys) {
   const key = JSON.stringify(keys.map((hot) => [hot.key, hot.hindered > 0]));
-  if (place.dataset.key === key) return;
+  const isEmpty = place.childElementCount === 0;
+  if (place.dataset.key === key || (!isEmpty && keys.length > 0 && Date.now() - place.shownAt < HOT_PAUSE)) return;
   place.dataset.key = key;
+  place.shownAt = Date.now();
   const one = (hot) => h("span", { class: `key mono ${hot.hindered > 0 ? "contended" : ""}`, title: `${hot.writers} recent writers, ${hot.hindered} in each other’s way` }, hot.hindered > 0 ? `▲ ${hot.key}` : hot.key, hot.hindered > 0 ? h("span", { class: "visually-hidden" }, " contended") : null);
   place.replaceChildren(...(keys.length > 0 ? [h("span", { class: "soft" }, "hot keys"), ...keys.slice(0, 8).map(one)] : []));
 }

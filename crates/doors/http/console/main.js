@@ -9,10 +9,9 @@ import { showProblems } from "./problems.js";
 import { offerKeyspaces, startBrowser } from "./browser.js";
 import { startPrompt } from "./prompt.js";
 
-/** Without an event for so long, in milliseconds, what is shown may be old. */
+/** Without an event for so long, in milliseconds, the figures may be old. */
 const SILENCE = 2500;
 
-let latest = null;
 let heardAt = 0;
 
 function state(word, kind) {
@@ -52,7 +51,6 @@ function showTotals(snapshot) {
 }
 
 function show(snapshot) {
-  latest = snapshot;
   text($("cluster"), snapshot.cluster);
   document.title = snapshot.cluster ? `${snapshot.cluster} – Quorate` : "Quorate";
   showState(snapshot);
@@ -66,19 +64,39 @@ function show(snapshot) {
   offerKeyspaces(snapshot);
 }
 
-const events = new EventSource("/v1/events");
-events.addEventListener("snapshot", (event) => {
+let events = null;
+
+/** Listens to the door while somebody can see the page: a hidden one costs the cluster nothing. */
+function listen() {
+  if (document.hidden) {
+    events?.close();
+    events = null;
+    return;
+  }
+  if (events !== null) return;
   heardAt = Date.now();
-  show(JSON.parse(event.data));
-});
+  events = new EventSource("/v1/events");
+  events.addEventListener("snapshot", (event) => {
+    heardAt = Date.now();
+    show(JSON.parse(event.data));
+  });
+  events.addEventListener("error", (event) => {
+    // A connection that has broken is made again by the browser; one that was refused is not.
+    if (event.target.readyState !== EventSource.CLOSED) return;
+    state("▲ the node refuses: too many pages may be open; reload to try again", "warn");
+    heardAt = 0;
+  });
+}
+
+document.addEventListener("visibilitychange", listen);
 
 setInterval(() => {
-  if (Date.now() - heardAt > SILENCE && heardAt > 0) {
-    state(`▲ not heard from the node for ${Math.round((Date.now() - heardAt) / 1000)} s: what is shown is old`, "warn");
-    heardAt = latest === null ? 0 : heardAt;
-  }
+  const silence = Date.now() - heardAt;
+  if (events === null || heardAt === 0 || silence < SILENCE) return;
+  state(`▲ not heard from the node for ${Math.round(silence / 1000)} s: these figures are old`, "warn");
 }, 1000);
 
 text($("served"), `Served by the node at ${location.host}.`);
 startBrowser();
 startPrompt();
+listen();

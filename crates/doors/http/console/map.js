@@ -1,4 +1,4 @@
-// The sites, as far from each other as their round trips say. No geography is needed: the layout minimises the difference between what is drawn and what is measured.
+// The sites, as far from each other as their round trips say. No geography is needed: the layout minimises the difference between drawn and measured distances.
 
 import { $, s, set, text } from "./dom.js";
 import { duration } from "./format.js";

@@ -1,4 +1,4 @@
-// What an operator should know, with the advice of docs/operations.md.
+// Problems, with the advice of docs/operations.md.
 
 import { $, h, list, text } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// One transaction as a sequence diagram: the coordinator, the replicas that it spoke to, and what was said when.
+// One transaction as a sequence diagram: the coordinator, the replicas that it spoke to, and their messages with their times.
 
 import { $, h, s } from "./dom.js";
 import { duration } from "./format.js";

@@ -117,7 +117,7 @@ impl Server {
         let Some(found) = found.filter(|found| found.route.operation == Operation::Listen) else {
             return Ok(None);
         };
-        // What its head says has to make sense as that of any other request.
+        // Its head has to make sense as that of any other request.
         Request::new(found, &head.uri, head.headers.clone(), self.session.deadline())?;
         self.console.listen(&self.session).map(Some)
     }
@@ -231,7 +231,7 @@ async fn run(session: &Session, request: &Request) -> Result<Answer, Problem> {
         Operation::CreateKeyspace => keyspaces::create(session, request).await,
         Operation::DescribeKeyspace => keyspaces::describe(session, request).await,
         Operation::DropKeyspace => keyspaces::drop_one(session, request).await,
-        // Only HEAD comes here: what it would be told of has no end.
+        // Only HEAD comes here: events have no end.
         Operation::Listen => Ok(Answer::of("text/event-stream", "")),
         Operation::OpenApi => Ok(Answer::json(hyper::StatusCode::OK, &openapi::document())),
     }

@@ -33,7 +33,7 @@ pub struct Sequence {
     pub took_seconds: f64,
     /// The replicas that have said or heard something, ascending.
     pub participants: Vec<Participant>,
-    /// What was said, in the order in which the coordinator has sent and received it.
+    /// The messages, in the order in which the coordinator has sent and received them.
     pub events: Vec<SequenceEvent>,
 }
 

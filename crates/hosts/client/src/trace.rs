@@ -1,6 +1,6 @@
-//! What the coordinators of a client say and hear, message by message, while somebody wants to know.
+//! The messages that the coordinators of a client send and receive, recorded for as long as a caller wants.
 //!
-//! A trace is taken where messages enter and leave the client, so it is what has travelled, and not what should have. Without one, a message costs a look at whether there
+//! A trace is taken where messages enter and leave the client, so it holds messages that have travelled. Without one, a message costs a look at whether there
 //! is one.
 
 mod words;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::database::Database;
 use crate::host::ClientHost;
 
-/// A trace holds at most so many moments; what comes later is not in it.
+/// A trace holds at most so many moments; later ones are not in it.
 pub const TRACE_MOMENTS_MAX: usize = 10_000;
 
 /// How long [`Trace::finish`] waits for the last messages.
@@ -39,7 +39,7 @@ pub struct TracedMessage {
     pub replica: ReplicaId,
     /// The node that hosts it; none if that is not known any more.
     pub node: Option<NodeId>,
-    /// What it is called in its protocol, for example `PREPARE`.
+    /// Its name in its protocol, for example `PREPARE`.
     pub name: String,
     /// The part of its content that tells the course of a transaction: a vote, a key; often nothing.
     pub detail: String,
@@ -57,7 +57,7 @@ pub enum Moment {
 /// The moments of a trace, each with the time since the trace began, ascending.
 pub type Moments = Vec<(Duration, Moment)>;
 
-/// A trace that is being taken. What other users of the same [`Database`] do meanwhile is in it, too.
+/// A trace that is being taken. Messages for other users of the same [`Database`] are in it, too.
 #[derive(Debug)]
 pub struct Trace {
     transport: Transport<ClientHost>,
@@ -92,7 +92,7 @@ impl Trace {
         self.transport.with(|host, turn| host.note(turn.time.now, Moment::Noted(text.into())));
     }
 
-    /// Ends the trace, once what was begun is over and told to the replicas, or after a second.
+    /// Ends the trace, once every transaction is over and told to the replicas, or after a second.
     pub async fn finish(mut self) -> Moments {
         const PAUSE: Duration = Duration::from_millis(2);
         let deadline = tokio::time::Instant::now() + GRACE;

@@ -1,4 +1,4 @@
-//! What to do about a problem, as the page for operators says it: its table is a part of the program, so that page and console say the same.
+//! Advice on problems, as the page for operators has it: its table is a part of the program, so that page and console say the same.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ pub(super) struct Advice {
 /// A row of the table.
 #[derive(Debug)]
 struct Row {
-    /// What can be seen: any of these, each of which is a list of texts that all have to be there.
+    /// The signs of the problem: any of these, each of which is a list of texts that all have to be there.
     seen: Vec<Vec<String>>,
     advice: Advice,
 }

@@ -10,10 +10,10 @@
 //! | file | role |
 //! |---|---|
 //! | `assets` | the files of the page, which are parts of the program |
-//! | `survey` | what the nodes say of themselves |
-//! | `rates` | what has changed since |
+//! | `survey` | the statuses of all nodes |
+//! | `rates` | the differences between two statuses |
 //! | `snapshot` | the cluster, put together from that |
-//! | `advice` | what to do about a problem, as the page for operators says it |
+//! | `advice` | the advice on a problem, as the page for operators has it |
 //! | `events` | snapshots on their way to a page |
 
 mod advice;
@@ -41,7 +41,7 @@ const LISTENERS_MAX: usize = 32;
 /// The time from one survey to the next.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What all pages of one door share.
+/// The state that all pages of one door share.
 #[derive(Debug)]
 pub(crate) struct Console {
     /// The latest snapshot as an event; none while nobody listens.
@@ -65,7 +65,7 @@ impl Console {
         let mut surveyor = Surveyor::default();
         loop {
             if self.latest.receiver_count() == 0 {
-                // What was seen then would be old when the next page opens.
+                // The last snapshot would be old when the next page opens.
                 self.latest.send_replace(None);
                 surveyor = Surveyor::default();
                 self.listened.notified().await;

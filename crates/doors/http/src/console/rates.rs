@@ -1,4 +1,4 @@
-//! Rates: what has changed between two statuses of a node, by how long that took.
+//! Rates: the differences between two statuses of a node, by the time between them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -20,6 +20,12 @@ const SHARDS_MAX: usize = 64;
 /// A site that keeps transactions from being visible everywhere for so long is an operator's concern.
 const HELD_UP_SECONDS: f64 = 10.0;
 
+/// A site that does not take in transactions for so long is behind: some are always on their way.
+const BEHIND_SECONDS: f64 = 2.0;
+
+/// How a replica lags whose group has gone on.
+const EARLIER_VIEW: &str = "others of its group are in a later view";
+
 /// The cluster at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Snapshot {
@@ -114,8 +120,8 @@ struct Member {
     state: String,
     leads: bool,
     view: u64,
-    /// True if others of its group are in a later view.
-    lags: bool,
+    /// How it is behind others, if it is.
+    lags: Option<String>,
     log_lag_bytes: u64,
 }
 
@@ -307,6 +313,7 @@ fn keyspace(
     rates: &BTreeMap<(u16, u32, u8), TrafficRates>,
 ) -> Keyspace {
     let mut sum = TrafficRates::default();
+    let behind = behind(shards);
     let (mut durations, mut hot): (BTreeMap<u64, u64>, BTreeMap<String, (u64, u64)>) = Default::default();
     for told in shards.values() {
         // Every replica of a group sees the same transactions, or the leader alone does: the one that sees most sees all.
@@ -351,7 +358,11 @@ fn keyspace(
         prepared: shards.values().flatten().map(|(_, replica)| replica.prepared).max().unwrap_or(0),
         hot_keys: hottest(hot),
         shards_total: shards.len(),
-        shards: shards.iter().take(SHARDS_MAX).map(|(shard, told)| members(*shard, told, said)).collect(),
+        shards: shards
+            .iter()
+            .take(SHARDS_MAX)
+            .map(|(shard, told)| members(*shard, told, said, behind.get(shard)))
+            .collect(),
     }
 }
 
@@ -387,8 +398,28 @@ fn hottest(hot: BTreeMap<String, (u64, u64)>) -> Vec<Hot> {
     hot
 }
 
-/// The members of a group, of which some may not be told of by anybody: those of nodes that do not answer.
-fn members(shard: u32, told: &[Told<'_>], said: &BTreeMap<u16, &NodeStatus>) -> Shard {
+/// The local sites of a keyspace that do not take in transactions of others, each with how far it is behind.
+fn behind(shards: &BTreeMap<u32, Vec<Told<'_>>>) -> BTreeMap<u32, String> {
+    let mut latest: BTreeMap<u32, (f64, u64)> = BTreeMap::new();
+    for lag in shards.values().flatten().flat_map(|(_, replica)| &replica.lags) {
+        if lag.uncommitted > 0 && lag.uncommitted_seconds >= BEHIND_SECONDS {
+            let known = latest.entry(lag.shard).or_default();
+            *known = (known.0.max(lag.uncommitted_seconds), known.1.max(lag.uncommitted));
+        }
+    }
+    let words = |(seconds, count): (f64, u64)| {
+        format!("{count} transactions of another site have not come, the first for {seconds:.0} s")
+    };
+    latest.into_iter().map(|(shard, lag)| (shard, words(lag))).collect()
+}
+
+/// The members of a group, those of nodes that do not answer among them.
+fn members(
+    shard: u32,
+    told: &[Told<'_>],
+    said: &BTreeMap<u16, &NodeStatus>,
+    behind: Option<&String>,
+) -> Shard {
     // The replica of the latest membership knows the members.
     let latest = told.iter().map(|(_, replica)| *replica).max_by_key(|replica| replica.epoch);
     let seats = latest.map(|latest| latest.members.iter().zip(&latest.nodes)).into_iter().flatten();
@@ -404,7 +435,12 @@ fn members(shard: u32, told: &[Told<'_>], said: &BTreeMap<u16, &NodeStatus>) -> 
                 state: replica.map_or_else(|| absent.to_owned(), |replica| replica.state.clone()),
                 leads: replica.is_some_and(|replica| replica.leads),
                 view: replica.map_or(0, |replica| replica.view),
-                lags: replica.is_some_and(|replica| replica.view < view),
+                lags: replica.and_then(|replica| {
+                    let is_earlier = replica.view < view;
+                    is_earlier
+                        .then(|| EARLIER_VIEW.to_owned())
+                        .or_else(|| behind.filter(|_| replica.leads).cloned())
+                }),
                 log_lag_bytes: replica.map_or(0, |replica| replica.log_lag_bytes),
             }
         })
@@ -486,96 +522,5 @@ fn problems(nodes: &[Node], said: &BTreeMap<u16, &NodeStatus>, keyspaces: &[Keys
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use quorate::NodeId;
-    use quorate::topology::Node as Place;
-    use quorate_core::SiteId;
-    use serde_json::json;
-    use tokio::time::Instant;
-
-    use super::*;
-
-    fn topology() -> Topology {
-        let sites = ["us", "europe", "asia"].map(str::to_owned).to_vec();
-        let node = |number| Place {
-            id: NodeId(number),
-            site: SiteId(number),
-            address: format!("host{number}:7400"),
-        };
-        Topology { sites, nodes: (0..3).map(node).collect() }
-    }
-
-    fn status(node: u16, index: u8, commits: u64) -> NodeStatus {
-        let peers: Vec<_> = (0..3u16)
-            .filter(|peer| *peer != node)
-            .map(|peer| json!({ "node": peer, "connected": true, "round_trip_seconds": 0.1 * f64::from(node + peer) }))
-            .collect();
-        let traffic = json!({
-            "commits": commits, "slow_commits": commits / 4, "aborts": 0,
-            "recent_durations": [[0.1, 98], [0.4, 2]],
-            "hot_keys": [{ "key": "stock", "writers": 9, "hindered": 3 }],
-            "slow_transactions": [{ "transaction": "7.1.0", "seconds": 0.4, "committed": true, "ended_seconds_ago": 1.0, "keys": ["stock"] }],
-        });
-        serde_json::from_value(json!({
-            "cluster": "test", "version": "0", "peers": peers, "problems": [],
-            "replicas": [{
-                "keyspace": "shop", "shard": 4, "index": index, "members": [0, 1, 2], "nodes": [0, 1, 2], "protocol": "tapir",
-                "durability": "sync", "state": "normal", "catalogue": "listed", "view": 7, "traffic": traffic,
-            }],
-        }))
-        .unwrap()
-    }
-
-    fn answered(node: u16, said: Result<NodeStatus, String>, at: Instant) -> Answered {
-        Answered { node, said, took: Duration::from_millis(3), at }
-    }
-
-    #[test]
-    fn nodes_of_which_one_is_gone_make_one_picture() {
-        let (mut surveyor, start) = (Surveyor::default(), Instant::now());
-        let first = [0, 1, 2].map(|node| answered(node, Ok(status(node, node as u8, 100)), start));
-        snapshot(0, &topology(), &first, &mut surveyor);
-        let later = start + Duration::from_secs(2);
-        let second = [
-            answered(0, Ok(status(0, 0, 300)), later),
-            answered(1, Ok(status(1, 1, 296)), later),
-            answered(2, Err("it is not connected".to_owned()), later),
-        ];
-        let told = snapshot(5, &topology(), &second, &mut surveyor);
-        assert_eq!(told.nodes.iter().map(|node| node.up).collect::<Vec<_>>(), [true, true, false]);
-        assert_eq!(told.sites[0].round_trips, [None, Some(0.1), Some(0.2)]);
-        let [shop] = &told.keyspaces[..] else { panic!("{told:?}") };
-        assert_eq!((shop.isolation.as_str(), shop.commits_per_second), ("strict", 100.0), "counted once");
-        assert_eq!((shop.fast_share, shop.p50_seconds, shop.p99_seconds), (Some(0.75), Some(0.1), Some(0.4)));
-        assert_eq!(shop.hot_keys, [Hot { key: "stock".to_owned(), writers: 9, hindered: 3 }]);
-        assert_eq!(shop.shards[0].verdict, "served by a majority");
-        let states: Vec<_> = shop.shards[0].replicas.iter().map(|replica| replica.state.as_str()).collect();
-        assert_eq!(states, ["normal", "normal", "unreachable"]);
-        assert_eq!(told.slow_transactions.len(), 1, "all replicas tell of the same one");
-        let [problem] = &told.problems[..] else { panic!("{:?}", told.problems) };
-        assert_eq!(
-            (problem.place.as_str(), problem.text.as_str()),
-            ("node 2", "does not answer: it is not connected")
-        );
-        assert!(problem.advice.is_some());
-    }
-
-    #[test]
-    fn a_node_of_an_earlier_version_is_shown_without_what_it_does_not_tell() {
-        let old: NodeStatus = serde_json::from_value(
-            json!({ "cluster": "test", "replicas": [{ "keyspace": "shop", "shard": 1 }] }),
-        )
-        .unwrap();
-        let answers = [answered(0, Ok(old), Instant::now())];
-        let told = snapshot(0, &topology(), &answers, &mut Surveyor::default());
-        assert_eq!((told.nodes.len(), told.keyspaces[0].commits_per_second), (1, 0.0));
-    }
-
-    #[test]
-    fn a_cluster_that_cannot_be_reached_is_said_to_be() {
-        let told = serde_json::to_value(Snapshot::unreachable(1, "no".to_owned())).unwrap();
-        assert_eq!((&told["unreachable"], &told["nodes"]), (&json!("no"), &json!([])));
-    }
-}
+#[path = "snapshot_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! What the nodes say of themselves, each asked over its own connection, all at once.
+//! The statuses of all nodes, each asked for over its own connection, all at once.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -41,7 +41,7 @@ pub(super) struct Peer {
     pub(super) round_trip_seconds: Option<f64>,
 }
 
-/// What the connections of a node have carried.
+/// The load of the connections of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Transport {
@@ -51,7 +51,7 @@ pub(super) struct Transport {
     pub(super) bytes_received: u64,
 }
 
-/// What a node has written to its logs.
+/// The load of the logs of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Log {
@@ -134,7 +134,7 @@ pub(super) struct Slow {
     pub(super) keys: Vec<String>,
 }
 
-/// What a node has answered, after how long, or why it has not.
+/// The answer of a node and the time that it took, or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
     pub(super) node: u16,
@@ -186,8 +186,9 @@ async fn ask_all(db: &Database, topology: &Topology) -> Vec<Answered> {
 async fn ask(db: &Database, node: NodeId) -> Answered {
     let begun = Instant::now();
     let said = match timeout(PATIENCE, db.status(node)).await {
-        Ok(Ok(json)) => serde_json::from_slice(&json)
-            .map_err(|error| format!("what it says of itself cannot be read: {error}")),
+        Ok(Ok(json)) => {
+            serde_json::from_slice(&json).map_err(|error| format!("its status cannot be read: {error}"))
+        }
         Ok(Err(quorate::Error::Connect { tried })) => {
             let reasons: Vec<String> = tried.into_iter().map(|(_, reason)| reason).collect();
             Err(reasons.join("; "))

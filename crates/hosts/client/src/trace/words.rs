@@ -76,7 +76,7 @@ fn first_word(value: &impl fmt::Debug) -> String {
     words.0.into_iter().next().unwrap_or_default()
 }
 
-/// Takes the first words of what is written to it: messages may hold megabytes.
+/// Takes the first words of a text, and refuses the rest: messages may hold megabytes.
 #[derive(Default)]
 struct Words(Vec<String>, bool);
 

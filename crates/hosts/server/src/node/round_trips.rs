@@ -33,7 +33,7 @@ pub struct PeerStatus {
     pub round_trip_seconds: Option<f64>,
 }
 
-/// What was measured, by node.
+/// The measurements, by node.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips(BTreeMap<NodeId, Measured>);
 
@@ -82,7 +82,7 @@ impl RoundTrips {
 }
 
 impl Node {
-    /// Asks the other nodes, unless they were asked a moment ago. The next status tells what comes of it.
+    /// Asks the other nodes, unless they were asked a moment ago. The next status tells their answers.
     pub(super) fn measure_round_trips(&mut self, turn: &mut Turn<'_>) {
         let now = turn.time.now;
         for (node, link) in self.routes.node_links() {

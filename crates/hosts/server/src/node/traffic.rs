@@ -23,7 +23,7 @@ const FOLLOWED_MAX: usize = 16_384;
 /// So long a transaction is followed if others want its place.
 const FOLLOWED_FOR: Duration = Duration::from_secs(60);
 
-/// The length of a period: what is said of recent transactions is said of the present period and the one before.
+/// The length of a period: recent transactions are those of the present period and of the one before.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// The keys of which it is counted how much they are wanted.
@@ -142,7 +142,7 @@ impl Traffic {
         }
     }
 
-    /// What operators are told; none of a replica that was asked for nothing.
+    /// The part of the status for operators; none of a replica that was asked for nothing.
     pub(super) fn status(&self, now: Instant) -> Option<TrafficStatus> {
         self.0.as_ref().map(|seen| seen.status(now))
     }
@@ -255,7 +255,7 @@ impl Seen {
     }
 
     fn status(&self, now: Instant) -> TrafficStatus {
-        // What has not turned since is old.
+        // A period that has not turned since is old.
         let is_quiet = now.saturating_since(self.period_began) >= 2 * PERIOD;
         let recent = if is_quiet { Histogram::default() } else { self.recent() };
         let seconds = |share| recent.quantile(share).map(|took| took.as_secs_f64());

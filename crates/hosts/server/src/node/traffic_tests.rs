@@ -1,4 +1,4 @@
-//! What a replica of a strict shard sees of transactions, message by message.
+//! Transactions as a replica of a strict shard sees them, message by message.
 
 use std::sync::Arc;
 
