@@ -9,8 +9,9 @@
 //! ```
 //! ````
 //!
-//! The excerpt stands in that file between the lines `// Page: long fork` and `// Page ends.`, with any indentation. `cargo xtask fix` copies
-//! it into the page. An excerpt that no page shows, and a page that names none that exists, are mistakes.
+//! The excerpt stands in that file between the lines `// Page: long fork` and `// Page ends.`, with any indentation. In a file of Python the lines
+//! begin with `#`, and the block of the page with `python`. `cargo xtask fix` copies the excerpt into the page. An excerpt that no page shows, and a page that
+//! names none that exists, are mistakes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,8 +21,33 @@ use crate::source::{File, files};
 
 const FROM: &str = "<!-- from ";
 const FROM_ENDS: &str = " -->";
-const BEGIN: &str = "// Page: ";
-const END: &str = "// Page ends.";
+
+/// How a language of excerpts is marked.
+struct Language {
+    /// The end of the names of its files.
+    extension: &'static str,
+    /// How a line begins that begins an excerpt.
+    begin: &'static str,
+    /// The line that ends one.
+    end: &'static str,
+    /// The line that begins a block of it in a page.
+    fence: &'static str,
+    /// Its name.
+    name: &'static str,
+}
+
+const LANGUAGES: [Language; 2] = [
+    Language { extension: "rs", begin: "// Page: ", end: "// Page ends.", fence: "```rust", name: "Rust" },
+    Language { extension: "py", begin: "# Page: ", end: "# Page ends.", fence: "```python", name: "Python" },
+];
+
+impl Language {
+    /// The language of a file, if excerpts of it are shown.
+    fn of(path: &Path) -> Option<&'static Self> {
+        let extension = path.extension()?;
+        LANGUAGES.iter().find(|language| extension == language.extension)
+    }
+}
 
 /// Where pages are, and where files are that have excerpts.
 const PAGES: &str = "docs";
@@ -79,15 +105,16 @@ fn pages(root: &Path) -> Result<Vec<File>, String> {
 /// Finds the excerpts of files, and says which of them do not end or have one name.
 fn excerpts(files: &[File]) -> (Excerpts, Vec<String>) {
     let (mut excerpts, mut complaints) = (Excerpts::new(), Vec::new());
-    for file in files.iter().filter(|file| file.is_rust()) {
+    for file in files {
+        let Some(language) = Language::of(&file.path) else { continue };
         let path = file.path.display().to_string();
         let mut open: Option<(String, Vec<&str>)> = None;
         for line in file.text.lines() {
             match (line.trim_start(), &mut open) {
                 (text, None) => {
-                    open = text.strip_prefix(BEGIN).map(|name| (name.to_owned(), Vec::new()));
+                    open = text.strip_prefix(language.begin).map(|name| (name.to_owned(), Vec::new()));
                 }
-                (END, Some(_)) => {
+                (text, Some(_)) if text == language.end => {
                     let (name, lines) = open.take().unwrap_or_default();
                     let excerpt = (path.clone(), name);
                     if excerpts.contains_key(&excerpt) {
@@ -121,16 +148,16 @@ fn rewrite(page: &File, excerpts: &Excerpts, shown: &mut Vec<(String, String)>) 
         let named = line.strip_prefix(FROM).and_then(|rest| rest.strip_suffix(FROM_ENDS));
         let Some((file, name)) = named.and_then(|named| named.split_once(": ")) else { continue };
         let excerpt = (file.to_owned(), name.to_owned());
-        let Some(code) = excerpts.get(&excerpt) else {
+        let (Some(code), Some(language)) = (excerpts.get(&excerpt), Language::of(Path::new(file))) else {
             complaints.push(format!("{}: {file} has no excerpt `{name}`", page.at(at)));
             continue;
         };
-        let is_code = lines.next().is_some_and(|(_, fence)| fence == "```rust");
+        let is_code = lines.next().is_some_and(|(_, fence)| fence == language.fence);
         if !is_code || !lines.by_ref().any(|(_, line)| line == "```") {
-            complaints.push(format!("{}: a block of Rust has to follow", page.at(at)));
+            complaints.push(format!("{}: a block of {} has to follow", page.at(at), language.name));
             return (page.text.clone(), complaints);
         }
-        text.push_str(&format!("```rust\n{code}```\n"));
+        text.push_str(&format!("{}\n{code}```\n", language.fence));
         shown.push(excerpt);
     }
     (text, complaints)
@@ -161,6 +188,18 @@ mod tests {
         assert_eq!(rewritten(PAGE), (PAGE.to_owned(), vec![]));
         assert_eq!(rewritten(&PAGE.replace("a();", "z();")), (PAGE.to_owned(), vec![]));
         assert_eq!(rewritten("no code\n").0, "no code\n");
+    }
+
+    #[test]
+    fn a_page_shows_python_that_is_run() {
+        let source = file("t.py", "def f():\n    # Page: one\n    a()\n    # Page ends.\n    b()\n");
+        let (excerpts, complaints) = excerpts(&[source]);
+        assert!(complaints.is_empty());
+        let rewritten = |page: &str| rewrite(&file("p.md", page), &excerpts, &mut Vec::new());
+        let page = "<!-- from t.py: one -->\n```python\na()\n```\n";
+        assert_eq!(rewritten(&page.replace("a()", "z()")), (page.to_owned(), vec![]));
+        let (_, complaints) = rewritten(&page.replace("python", "rust"));
+        assert!(complaints[0].contains("a block of Python has to follow"), "{complaints:?}");
     }
 
     #[test]
