@@ -72,6 +72,7 @@ const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
 const CLIENT: &str = "quorate";
+const PYTHON: &str = "quorate-python";
 const SERVER: &str = "quorate-server";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
@@ -124,7 +125,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 43] = [
+pub(crate) const CRATES: [Crate; 44] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -336,6 +337,13 @@ pub(crate) const CRATES: [Crate; 43] = [
             WIRE,
             RUNTIME,
         ],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: PYTHON,
+        folder: "crates/hosts/python",
+        what: "the Python package `quorate`: the client as an extension module, for threads and for asyncio ([python.md](python.md))",
+        may_import: &[CLIENT],
         kind: Kind::Host,
     },
     Crate {

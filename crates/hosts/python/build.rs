@@ -1,0 +1,9 @@
+//! Lets the extension module leave the symbols of the interpreter open, which loads it: some linkers want to be told.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "macos") {
+        println!("cargo::rustc-cdylib-link-arg=-undefined");
+        println!("cargo::rustc-cdylib-link-arg=dynamic_lookup");
+    }
+}

@@ -1,0 +1,225 @@
+"""The blocking interface: calls wait for their answers, and let other threads run meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from quorate import _native
+from quorate._base import (
+    ContainerBase,
+    DatabaseBase,
+    ElementsBase,
+    KeyspaceBase,
+    ScanBase,
+    TransactionBase,
+    choices,
+    create_keyspace,
+    element_of_member,
+    element_of_pair,
+)
+from quorate.errors import Error
+
+
+def connect(
+    addresses,
+    *,
+    site=None,
+    connect_timeout=None,
+    deadline=None,
+    open_transactions_max=None,
+    commits_in_flight_max=None,
+    outcome_retention=None,
+    delays=None,
+):
+    """Connects to the cluster that any of these addresses belongs to: ``host:port``, several with commas between them, or a list."""
+    chosen = choices(
+        site, connect_timeout, deadline, open_transactions_max, commits_in_flight_max, outcome_retention, delays
+    )
+    return Database(_native.connect(addresses, chosen, None))
+
+
+class Database(DatabaseBase):
+    __doc__ = DatabaseBase.__doc__
+    __slots__ = ()
+
+    def keyspace(self, name):
+        """A handle on a keyspace."""
+        return Keyspace(self._native.keyspace(name))
+
+    def create_keyspace(self, name, isolation="strict", *, if_absent=False, patience=None, **options):
+        """Creates a keyspace, and waits until it can be used. With ``if_absent``, one of this name and isolation will do that is there."""
+        wanted = create_keyspace(isolation, **options)
+        return Keyspace(self._native.create_keyspace(name, wanted, if_absent, patience))
+
+    def close(self):
+        """Closes the connection once the replicas have been told every outcome, or a second has passed. To close it again does no harm."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._native.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Keyspace(KeyspaceBase):
+    __doc__ = KeyspaceBase.__doc__
+    __slots__ = ()
+
+    def get_many(self, keys):
+        """Reads keys at once, in one round trip, as a transaction would; the values are in their order."""
+        return self._native.read_only(keys).values
+
+    def scan(self, start=b"", end=b"", *, prefix=None, limit=None, page=1_000):
+        """The entries from ``start`` (included) to ``end`` (excluded), strictly. In ``strict`` keyspaces all pages are one serializable snapshot."""
+        return Scan(self._pages(), start, end, prefix, limit, page)
+
+    def scan_at(self, timestamp, start=b"", end=b"", *, prefix=None, limit=None, page=1_000):
+        """The entries of a range as they are at a timestamp."""
+        return Scan(self._pages_from(None), start, end, prefix, limit, page, timestamp)
+
+    def scan_stale(self, staleness, start=b"", end=b"", *, prefix=None, limit=None, page=1_000):
+        """The entries of a range as they were so long ago."""
+        pages = self._pages_from(functools.partial(self._native.page_stale, staleness))
+        return Scan(pages, start, end, prefix, limit, page)
+
+    def scan_now(self, start=b"", end=b"", *, prefix=None, limit=None, page=1_000):
+        """The entries of a range as they are by the clock."""
+        return Scan(self._pages_from(self._native.page_now), start, end, prefix, limit, page)
+
+    def begin(self):
+        """Begins a transaction that is not run again by itself."""
+        return Transaction(self._native.begin())
+
+    def begin_after(self, earlier):
+        """Begins a transaction that comes after one whose commit is under way, or was shown."""
+        return Transaction(self._native.begin_after(earlier))
+
+    def transaction(self, *, after=None):
+        """Begins a transaction for a ``with`` block, which commits it at its end, and aborts it if it is left by an exception."""
+        return self.begin() if after is None else self.begin_after(after)
+
+    def transact(self, function, /, *arguments, **named):
+        """Runs ``function(txn, …)`` and commits; again if another transaction was in the way, until the deadline. Gives what the function returns.
+
+        The next attempt begins only once the previous one has surely not committed. As a decorator it runs the function at once, and its name stands for
+        what it has returned.
+        """
+        return self.transact_with_receipt(function, *arguments, **named)[0]
+
+    def transact_with_receipt(self, function, /, *arguments, **named):
+        """As ``transact``, and gives the receipt as well."""
+        attempts = self._native.attempts()
+        attempt = attempts.begin()
+        while True:
+            try:
+                result = function(Transaction(attempt, is_managed=True), *arguments, **named)
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise TypeError("an async function cannot be run here: use quorate.aio")
+            except Exception as raised:
+                attempt = attempts.give_up(raised)
+                if attempt is None:
+                    raise
+            except BaseException:
+                attempts.abandon()
+                raise
+            else:
+                attempt = attempts.commit()
+                if attempt is None:
+                    return result, attempts.receipt()
+
+    def transactional(self, function):
+        """Decorator: each call of the function is a transaction, which it is given as its first argument."""
+
+        @functools.wraps(function)
+        def run(*arguments, **named):
+            return self.transact(function, *arguments, **named)
+
+        return run
+
+    def container(self, tag):
+        """The container of the objects that have this tag in braces in their keys."""
+        return Container(self._native.container(tag))
+
+
+class Container(ContainerBase):
+    __doc__ = ContainerBase.__doc__
+    __slots__ = ()
+
+
+class Transaction(TransactionBase):
+    __doc__ = TransactionBase.__doc__
+    __slots__ = ()
+
+    def scan(self, start=b"", end=b"", *, prefix=None, limit=None, page=1_000):
+        """The entries from ``start`` (included) to ``end`` (excluded). Keys that appear in the range later make the commit fail."""
+        return Scan(lambda _, *range: self._native.page(*range), start, end, prefix, limit, page)
+
+    def set_iter(self, set, start=b"", end=b"", *, limit=None, from_greatest=False):
+        """The elements of a counting set with their counts, ascending, or from the greatest on."""
+        return Elements(self._native.elements, element_of_pair, set, start, end, limit, from_greatest)
+
+    def get_members(self, set, start=b"", end=b"", *, limit=None, from_greatest=False):
+        """The elements of a counting set with their counts, and with what the keys hold that they are."""
+        return Elements(self._native.members, element_of_member, set, start, end, limit, from_greatest)
+
+    def commit(self):
+        """Commits: all writes at once, or nothing. The transaction is over then, whatever comes of it."""
+        self._end()
+        self._receipt = self._native.commit()
+        return self._receipt
+
+    def commit_soon(self):
+        """Asks for the commit, and does not wait for it."""
+        self._end()
+        return self._native.commit_soon()
+
+    def commit_speculatively(self):
+        """Commits, and returns once the result may be shown, before it is final (``snapshot``)."""
+        self._end()
+        return self._native.commit_speculatively()
+
+    def abort(self):
+        """Drops the transaction. Nothing of it was ever visible."""
+        self._end()
+        self._native.abort()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, raised, _):
+        if self._is_over:
+            return
+        if kind is None:
+            self.commit()
+        elif issubclass(kind, Exception):
+            try:
+                self.abort()
+            except Error:
+                # It is gone in any case, and why the block was left says more.
+                pass
+        else:
+            self._end()
+            self._native.abandon()
+
+
+class Scan(ScanBase):
+    __doc__ = ScanBase.__doc__
+    __slots__ = ()
+
+    def __iter__(self):
+        while not self._is_done():
+            yield from self._turn(self._ask())
+
+
+class Elements(ElementsBase):
+    __doc__ = ElementsBase.__doc__
+    __slots__ = ()
+
+    def __iter__(self):
+        while not self._is_done():
+            yield from self._turn(self._ask())

@@ -1,0 +1,51 @@
+"""What only ``snapshot`` keyspaces have: results that are shown before they are final."""
+
+import pytest
+import quorate
+
+
+def test_a_result_is_shown_and_becomes_final(db, snapshot, key):
+    txn = snapshot.begin()
+    txn.set_kind("order")
+    txn.get(key)
+    txn.put(key, "one book")
+    info = txn.info()
+    assert info.commit_probability > 0.5 and info.snapshot.micros > 0
+    order = txn.commit_speculatively()
+    with snapshot.transaction(after=order) as receipt:
+        assert receipt.get(key) == b"one book"
+        receipt.put(f"{key}/mail", "your order")
+    final = order.receipt()
+    assert final.token == order.token == txn.token
+    assert order.receipt().timestamp == final.timestamp, "it may be asked for again"
+    if order.is_shown:
+        assert order.local_timestamp <= final.timestamp and order.chain >= 1
+    else:
+        assert (order.local_timestamp, order.chain) == (None, 0)
+    assert db.outcome(order.token) == final.timestamp
+    assert snapshot.get(f"{key}/mail") == b"your order"
+
+
+def test_other_isolations_show_nothing_early(strict, key):
+    txn = strict.begin()
+    txn.put(key, "1")
+    with pytest.raises(quorate.Invalid, match="not shown before they are final"):
+        txn.commit_speculatively()
+
+
+def test_a_write_skew_is_permitted_and_a_lost_update_is_not(snapshot, key):
+    left, right = f"{key}/left", f"{key}/right"
+    one, other = snapshot.begin(), snapshot.begin()
+    for txn in (one, other):
+        txn.get_many([left, right])
+    one.put(left, "1")
+    other.put(right, "1")
+    one.commit()
+    other.commit()
+    one, other = snapshot.begin(), snapshot.begin()
+    for txn in (one, other):
+        txn.get(left)
+        txn.put(left, "2")
+    one.commit()
+    with pytest.raises(quorate.Conflict):
+        other.commit()
