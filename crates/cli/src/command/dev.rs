@@ -246,7 +246,7 @@ fn welcome(layout: &Layout, http: Option<SocketAddr>, redis: Option<SocketAddr>)
         "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \
          quorate keyspace create accounts --isolation strict{connect}\n  \
          quorate shell{connect} -e 'put alice 100; get alice'\n\n  \
-         Rust: quorate::connect(\"{first}\").await?{redis}{curl}\n\nCtrl-C stops it. Its log is {}.",
+         Rust: quorate::connect(\"{first}\").await?\n  Python: quorate.connect(\"{first}\"){redis}{curl}\n\nCtrl-C stops it. Its log is {}.",
         layout.sites.len(),
         layout.directory.display(),
         layout.directory.join(LOG).display()
