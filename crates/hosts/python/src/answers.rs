@@ -118,8 +118,8 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn object(py: Python<'_>, snapshot: quorate::Snapshot) -> PyResult<Py<PyAny>> {
-        let quorate::Snapshot { values, timestamp, attempts } = snapshot;
-        let values = PyList::new(py, values.iter().map(|value| optional(py, value.as_ref())))?.unbind();
+        let quorate::Snapshot { values: found, timestamp, attempts } = snapshot;
+        let values = values(py, &found)?;
         Ok(Py::new(py, Snapshot { values, timestamp: Timestamp(timestamp), attempts })?.into_any())
     }
 }
@@ -129,6 +129,11 @@ impl Snapshot {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<Snapshot {} at {}>", self.values.bind(py).repr()?, self.timestamp.0))
     }
+}
+
+/// What several keys hold: `bytes`, or `None`, in their order.
+pub(crate) fn values(py: Python<'_>, found: &[Option<quorate::Value>]) -> PyResult<Py<PyList>> {
+    Ok(PyList::new(py, found.iter().map(|value| optional(py, value.as_ref())))?.unbind())
 }
 
 /// A page of a range: entries, the key to go on from or `None`, and the timestamp if the page is a transaction of its own.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{self, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -65,6 +66,36 @@ impl Context {
                 Err(failure) => Err(error::exception(py, &failure)),
             },
             Answering::Asyncio(operations) => Operations::begin(operations, py, &self.runtime, work, convert),
+        }
+    }
+
+    /// As [`Context::run`], for work that hardly ever has to wait: tries it at once, in the thread of the program.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    pub(crate) fn run_at_once<T, C>(
+        &self,
+        py: Python<'_>,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+        convert: C,
+    ) -> PyResult<Py<PyAny>>
+    where
+        T: Send + 'static,
+        C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    {
+        let mut work = Box::pin(work);
+        // It may set timers, which belong to the loop of the client.
+        let entered = self.runtime.enter();
+        let tried = work.as_mut().poll(&mut task::Context::from_waker(Waker::noop()));
+        drop(entered);
+        let answer = match tried {
+            Poll::Ready(answer) => answer.map_err(|failure| error::exception(py, &failure)),
+            Poll::Pending => return self.run(py, work, convert),
+        };
+        let object = answer.and_then(|answer| convert(py, answer));
+        match &self.answering {
+            Answering::Blocking => object,
+            Answering::Asyncio(operations) => operations.get().answered(py, object),
         }
     }
 

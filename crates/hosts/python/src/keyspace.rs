@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use quorate::{Call, RangeSnapshot};
 
-use crate::answers::{Answers, Applied, ProcedureVersion, Receipt, Snapshot, Timestamp, page};
+use crate::answers::{Answers, Applied, ProcedureVersion, Receipt, Snapshot, Timestamp, page, values};
 use crate::attempts::Attempts;
 use crate::batch::Batch;
 use crate::commits::Earlier;
@@ -122,11 +122,8 @@ impl Keyspace {
 
     fn read_at(&self, py: Python<'_>, timestamp: Timestamp, keys: Keys) -> PyResult<Py<PyAny>> {
         let (keyspace, context) = self.cloned()?;
-        let work = async move {
-            let values = keyspace.read_at(timestamp.0, keys.0).await?;
-            Ok(quorate::Snapshot { values, timestamp: timestamp.0, attempts: 1 })
-        };
-        context.run(py, work, Snapshot::object)
+        let work = async move { keyspace.read_at(timestamp.0, keys.0).await };
+        context.run(py, work, |py, found| Ok(values(py, &found)?.into_any()))
     }
 
     fn read_stale(&self, py: Python<'_>, staleness: Seconds, keys: Keys) -> PyResult<Py<PyAny>> {
@@ -180,7 +177,7 @@ impl Keyspace {
     fn begin(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (keyspace, context) = self.cloned()?;
         let given = context.clone();
-        context.run(py, async move { keyspace.begin().await }, move |py, open| {
+        context.run_at_once(py, async move { keyspace.begin().await }, move |py, open| {
             Transaction::object(py, open, given)
         })
     }
@@ -188,7 +185,7 @@ impl Keyspace {
     fn begin_after(&self, py: Python<'_>, earlier: Earlier) -> PyResult<Py<PyAny>> {
         let (keyspace, context) = self.cloned()?;
         let given = context.clone();
-        context.run(py, async move { earlier.begin(&keyspace).await }, move |py, open| {
+        context.run_at_once(py, async move { earlier.begin(&keyspace).await }, move |py, open| {
             Transaction::object(py, open, given)
         })
     }

@@ -100,19 +100,31 @@ impl Operations {
     {
         let this = operations.get();
         this.require_running(py)?;
-        let number = this.next.fetch_add(1, Ordering::Relaxed);
-        let future = this.future_class.call1(py, (&this.event_loop, operations, number))?;
         if this.is_closing.load(Ordering::Relaxed) {
             // The event loop may not look for answers any more.
-            let closed = error::exception(py, &Error::Closed).into_value(py);
-            future.call_method1(py, intern!(py, "set_exception"), (closed,))?;
-            return Ok(future);
+            return this.answered(py, Err(error::exception(py, &Error::Closed)));
         }
+        let number = this.next.fetch_add(1, Ordering::Relaxed);
+        let future = this.future_class.call1(py, (&this.event_loop, operations, number))?;
         let completion = Completion { number, queue: Some(Arc::clone(&this.queue)) };
         let task = runtime.spawn(async move { completion.complete(work.await, convert) });
         // Only this thread takes answers from the queue, so the call is found there even if it has been answered by now.
         let pending = Pending { future: future.clone_ref(py), task: task.abort_handle() };
         this.pending().insert(number, pending);
+        Ok(future)
+    }
+
+    /// A future that has its answer already.
+    ///
+    /// # Errors
+    /// `RuntimeError` outside the event loop that the database belongs to.
+    pub(crate) fn answered(&self, py: Python<'_>, answer: PyResult<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        self.require_running(py)?;
+        let future = self.event_loop.call_method0(py, intern!(py, "create_future"))?;
+        match answer {
+            Ok(object) => future.call_method1(py, intern!(py, "set_result"), (object,))?,
+            Err(raised) => future.call_method1(py, intern!(py, "set_exception"), (raised.into_value(py),))?,
+        };
         Ok(future)
     }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -40,6 +40,11 @@ impl Runtime {
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
         self.handle.spawn(work)
+    }
+
+    /// Lets this thread make timers and tasks of the loop.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
     }
 
     /// Ends the thread. To do so again does no harm.

@@ -8,7 +8,7 @@ use pyo3::types::PyList;
 use quorate::{Invalid, Result, Token};
 use tokio::sync::{RwLock, watch};
 
-use crate::answers::{Info, Marked, Member, Receipt, page};
+use crate::answers::{Info, Marked, Member, Receipt, page, values};
 use crate::commits::{Committing, EndSender, Speculated};
 use crate::context::Context;
 use crate::error;
@@ -94,10 +94,7 @@ impl Transaction {
     fn get_many(&self, py: Python<'_>, keys: Keys) -> PyResult<Py<PyAny>> {
         let (open, context) = self.get_open()?;
         let work = async move { open.read().await.get_many(keys.0).await };
-        context.run(py, work, |py, values| {
-            let values = values.iter().map(|value| optional(py, value.as_ref()));
-            Ok(PyList::new(py, values)?.into_any().unbind())
-        })
+        context.run(py, work, |py, found| Ok(values(py, &found)?.into_any()))
     }
 
     fn page(&self, py: Python<'_>, start: Octets, end: Octets, limit: u32) -> PyResult<Py<PyAny>> {

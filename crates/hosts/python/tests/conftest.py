@@ -111,7 +111,9 @@ def db(cluster):
 @pytest.fixture(scope="session")
 def keyspaces(db):
     """A keyspace of each isolation, by the name of that."""
-    return {isolation: db.create_keyspace(f"of-{isolation}", isolation, durability="memory") for isolation in ISOLATIONS}
+    return {
+        isolation: db.create_keyspace(f"of-{isolation}", isolation, durability="memory") for isolation in ISOLATIONS
+    }
 
 
 @pytest.fixture(params=ISOLATIONS)

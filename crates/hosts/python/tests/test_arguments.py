@@ -1,6 +1,7 @@
 """Arguments that no call can take."""
 
 import datetime
+import pickle
 
 import pytest
 import quorate
@@ -76,9 +77,11 @@ def test_times_are_seconds_or_deltas(strict, key):
     assert strict.with_deadline(datetime.timedelta(seconds=5)).get(key) == b"1"
     with pytest.raises(TypeError, match="datetime.timedelta"):
         strict.with_deadline("soon")
+
     class Lies:
         def total_seconds(self):
             return "long"
+
     with pytest.raises(TypeError):
         strict.with_deadline(Lies())
 
@@ -102,10 +105,25 @@ def test_a_batch_is_no_list(strict):
 def test_timestamps_are_values():
     one, other = quorate.Timestamp("5@a"), quorate.Timestamp("17@2")
     assert one < other and one == quorate.Timestamp("5@A") and hash(one) == hash(quorate.Timestamp("5@a"))
+    assert pickle.loads(pickle.dumps(one)) == one
     assert (str(one), repr(one), one.micros) == ("5@a", "Timestamp('5@a')", 5)
     for wrong in ("", "5", "@", "5@", "x@1", "-1@1", "99999999999999999999@1"):
         with pytest.raises(quorate.Invalid, match="no timestamp"):
             quorate.Timestamp(wrong)
+
+
+def test_options_are_of_their_types(db, cluster):
+    for wrong in ({"deadline": "soon"}, {"site": 5}, {"open_transactions_max": "many"}):
+        with pytest.raises(TypeError, match=f"argument '{next(iter(wrong))}'"):
+            quorate.connect(cluster.address, **wrong)
+    with pytest.raises(ValueError, match="a time is"):
+        quorate.connect(cluster.address, deadline=-1)
+    with pytest.raises(TypeError, match="addresses are"):
+        quorate.connect(7400)
+    with pytest.raises(TypeError, match="argument 'sites'"):
+        db.create_keyspace("wrong", sites="site1")
+    with pytest.raises(TypeError):
+        db.keyspace(b"bytes")
 
 
 def test_a_token_of_a_session_is_text(db):

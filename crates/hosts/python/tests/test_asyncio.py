@@ -7,7 +7,6 @@ import inspect
 import pytest
 import quorate
 import quorate.aio
-
 from conftest import ISOLATIONS
 
 
@@ -50,7 +49,8 @@ async def test_tasks_that_count_up_lose_nothing(akeyspace, key):
         txn.put(key, str(number))
         return number
 
-    seen = await asyncio.gather(*(akeyspace.transact(count, 1) for _ in range(12)))
+    patient = akeyspace.with_deadline(60)
+    seen = await asyncio.gather(*(patient.transact(count, 1) for _ in range(12)))
     assert sorted(seen) == list(range(1, 13))
     counted = akeyspace.transactional(count)
     assert await counted(8) == 20
@@ -222,9 +222,9 @@ def test_both_interfaces_have_the_same_names():
         assert hasattr(quorate, name), name
     for kind in ("Database", "Keyspace", "Container", "Transaction"):
         blocking, asynchronous = getattr(quorate, kind), getattr(quorate.aio, kind)
-        public = lambda of: {name for name in dir(of) if name[0] != "_"}
-        assert public(blocking) == public(asynchronous)
-        for name in public(blocking):
+        names = {name for name in dir(blocking) if name[0] != "_"}
+        assert names == {name for name in dir(asynchronous) if name[0] != "_"}
+        for name in names:
             one, other = getattr(blocking, name), getattr(asynchronous, name)
             if callable(one):
                 assert inspect.signature(one) == inspect.signature(other), f"{kind}.{name}"

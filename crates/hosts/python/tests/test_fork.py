@@ -1,6 +1,5 @@
 """Forks of a process that has connected."""
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -32,5 +31,7 @@ def test_a_fork_is_told_to_connect_by_itself(cluster, keyspaces, key):
             assert keyspace.get_many(["{key}", "{key}/child"]) == [b"parent", b"child"]
             db.close()
     """
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr

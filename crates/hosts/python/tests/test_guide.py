@@ -42,6 +42,7 @@ def test_ways_to_run_a_transaction(db, accounts):
 
     # Page ends.
     assert left == 60
+
     # Page: transact
     @accounts.transact
     def left(txn):
@@ -76,7 +77,7 @@ def test_reading(accounts):
     at = accounts.put("carol", "1").timestamp
     # Page: read
     alice, bob = accounts.get_many(["alice", "bob"])  # strict
-    then = accounts.read_at(at, ["alice", "bob"]).values  # a snapshot in the past
+    then = accounts.read_at(at, ["alice", "bob"])  # a snapshot in the past
     recent = accounts.read_stale(5, ["alice"])  # at most five seconds old
     print(recent.values, "as of", recent.timestamp)
 
@@ -126,7 +127,12 @@ async def test_asyncio(address, accounts):
 def test_a_shop_without_conflicts(db):
     # Page: serializable
     shop = db.create_keyspace("shop", "serializable", if_absent=True)
-    order = quorate.Batch().expect_absent("{alice}/order/1007").put("{alice}/order/1007", "3 pens").increment("{alice}/orders")
+    order = (
+        quorate.Batch()
+        .expect_absent("{alice}/order/1007")
+        .put("{alice}/order/1007", "3 pens")
+        .increment("{alice}/orders")
+    )
     applied = shop.apply(order)
     if applied:
         print("order number", applied.answers[1])

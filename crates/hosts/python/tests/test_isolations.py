@@ -98,7 +98,7 @@ def test_threads_that_count_up_lose_nothing(keyspace, key):
 
     def run():
         for _ in range(5):
-            seen.append(keyspace.transact(count))
+            seen.append(keyspace.with_deadline(60).transact(count))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:

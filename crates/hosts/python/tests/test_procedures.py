@@ -10,7 +10,10 @@ def section(number, body):
 
 def module(refuses):
     """A module that answers ``hello``, and is done or refuses."""
-    name = lambda text: bytes([len(text)]) + text.encode()
+
+    def name(text):
+        return bytes([len(text)]) + text.encode()
+
     return b"".join(
         [
             b"\0asm\1\0\0\0",
@@ -30,7 +33,13 @@ def module(refuses):
 def test_a_procedure_is_deployed_called_and_removed(serializable, key):
     deployed = serializable.deploy("greet", module(refuses=0))
     assert (deployed.name, deployed.version, deployed.stage) == ("greet", 1, "deployed")
-    for more in ({}, {"keys": [key]}, {"at": [key]}, {"at": {key: "other", "b": None}}, {"read_only": True, "version": 1}):
+    for more in (
+        {},
+        {"keys": [key]},
+        {"at": [key]},
+        {"at": {key: "other", "b": None}},
+        {"read_only": True, "version": 1},
+    ):
         called = serializable.call("greet", "arguments", **more)
         assert called.answers == [b"hello"]
         assert called.receipt.token

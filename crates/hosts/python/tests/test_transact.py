@@ -68,7 +68,7 @@ def test_conflicts_end_at_the_deadline(strict, key):
         raise quorate.Conflict("again")
 
     with pytest.raises(quorate.Conflict):
-        strict.with_deadline(0.2).transact(always_in_the_way)
+        strict.with_deadline(1).transact(always_in_the_way)
     assert len(runs) > 1
 
 

@@ -76,6 +76,27 @@ def test_a_commit_that_is_interrupted_can_be_asked_for(db, strict, key):
     assert strict.get(key) == (b"1" if committed else None)
 
 
+def test_a_thread_that_waits_is_told_when_the_database_is_closed(cluster, keyspaces):
+    db = quorate.connect(cluster.address)
+    # The transaction waits for what came of its function, and this for the transaction.
+    attempts = db.keyspace("of-strict")._native.attempts()
+    attempts.begin()
+    told = []
+
+    def wait():
+        try:
+            attempts.begin()
+        except quorate.Closed as closed:
+            told.append(closed)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.1)
+    db.close()
+    thread.join(20)
+    assert len(told) == 1
+
+
 def test_a_program_that_just_ends_leaves_nothing_behind(cluster, keyspaces, key):
     program = f"""
         import quorate

@@ -14,6 +14,9 @@ from quorate.errors import Forked, TransactionOver
 PAGE = 1_000
 """How many entries are asked for at a time."""
 
+PAGE_MAX = 10_000
+"""How many entries can be asked for at a time."""
+
 
 class DatabaseBase:
     """A connection to a cluster: one link to each node, over which all transactions travel. Several threads may share it."""
@@ -109,7 +112,7 @@ class KeyspaceBase:
         return self._native.read_only(keys)
 
     def read_at(self, timestamp, keys):
-        """Reads keys as they are at a timestamp: a serializable snapshot over all shards."""
+        """Reads keys as they are at a timestamp, in their order: a serializable snapshot over all shards."""
         return self._native.read_at(timestamp, keys)
 
     def read_stale(self, staleness, keys):
@@ -324,7 +327,9 @@ class TransactionBase:
     def _end(self):
         """Notes that nothing can be added any more."""
         if self._is_managed:
-            raise RuntimeError("transact commits this transaction when the function returns: raise an exception to abort it")
+            raise RuntimeError(
+                "transact commits this transaction when the function returns: raise an exception to abort it"
+            )
         if self._is_over:
             raise TransactionOver("the transaction is over: begin a new one")
         self._is_over = True
@@ -342,8 +347,8 @@ class ScanBase:
             start, end = prefix, _native.end_of_prefix(prefix)
         if limit is not None and limit < 0:
             raise ValueError(f"a limit cannot be negative, and this is {limit}")
-        if not 1 <= page <= 10_000:
-            raise ValueError(f"a page has from 1 to 10000 entries, and this is {page}")
+        if not 1 <= page <= PAGE_MAX:
+            raise ValueError(f"a page has from 1 to {PAGE_MAX} entries, and this is {page}")
         self._pages = pages
         self._end = _native.octets(end)
         self._left = limit

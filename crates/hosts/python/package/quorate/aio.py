@@ -214,7 +214,9 @@ class Keyspace(KeyspaceBase):
             try:
                 result = function(Transaction(attempt, is_managed=True), *arguments, **named)
                 if not inspect.isawaitable(result):
-                    raise TypeError("an async function is wanted here, and this one has returned at once: see quorate.connect")
+                    raise TypeError(
+                        "an async function is wanted here, and this one has returned at once: see quorate.connect"
+                    )
                 result = await result
             except Exception as raised:
                 attempt = await attempts.give_up(raised)
