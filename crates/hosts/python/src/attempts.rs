@@ -48,7 +48,8 @@ impl Attempts {
     /// Begins a transaction.
     pub(crate) fn start(keyspace: quorate::Keyspace, context: Context) -> Self {
         let (sender, events) = unbounded_channel();
-        context.spawn(run(keyspace, sender));
+        // As a rule the first attempt is open when this returns.
+        context.begin(run(keyspace, sender));
         let events = tokio::sync::Mutex::new(events);
         let progress = Progress { events, verdict: Mutex::default(), receipt: Mutex::default() };
         Attempts(Handle::new(Arc::new(progress), context))
@@ -62,7 +63,7 @@ impl Attempts {
         let (progress, context) = self.0.get()?;
         let (asked, kept, given) = (Arc::clone(progress), Arc::clone(progress), context.clone());
         let work = async move { asked.events.lock().await.recv().await.ok_or(Error::Closed) };
-        context.run(py, work, move |py, event| match event {
+        context.run_at_once(py, work, move |py, event| match event {
             Event::Attempt(transaction, verdict) => {
                 *kept.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
                 Transaction::object(py, transaction, given)

@@ -1,6 +1,7 @@
 //! How a call is begun, and how its answer reaches the program.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{self, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -84,11 +85,7 @@ impl Context {
         C: FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     {
         let mut work = Box::pin(work);
-        // It may set timers, which belong to the loop of the client.
-        let entered = self.runtime.enter();
-        let tried = work.as_mut().poll(&mut task::Context::from_waker(Waker::noop()));
-        drop(entered);
-        let answer = match tried {
+        let answer = match self.try_once(work.as_mut()) {
             Poll::Ready(answer) => answer.map_err(|failure| error::exception(py, &failure)),
             Poll::Pending => return self.run(py, work, convert),
         };
@@ -118,9 +115,23 @@ impl Context {
         }
     }
 
-    /// Does `work` in the thread of the client, and tells nobody how it ends.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        drop(self.runtime.spawn(work));
+    /// Does `work` in the thread of the client, and tells nobody how it ends. It is begun at once, in the thread of the program.
+    pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work = Box::pin(work);
+        if self.try_once(work.as_mut()).is_pending() {
+            drop(self.runtime.spawn(work));
+        }
+    }
+
+    /// Lets work come as far as it can without waiting.
+    fn try_once<F: Future>(&self, work: Pin<&mut F>) -> Poll<F::Output> {
+        if self.runtime.is_stopped() {
+            // Where it is spawned it is dropped, and says that the database is closed.
+            return Poll::Pending;
+        }
+        // It may set timers, which belong to the loop of the client.
+        let _entered = self.runtime.enter();
+        work.poll(&mut task::Context::from_waker(Waker::noop()))
     }
 
     /// Ends the thread, once what it was doing is done. Calls that are under way end as `Closed`.

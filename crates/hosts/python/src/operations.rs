@@ -16,6 +16,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use quorate::{Error, Result};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::error;
@@ -66,15 +67,29 @@ impl Queue {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, number: u64, answer: Answer) {
+    fn push(self: Arc<Self>, number: u64, answer: Answer) {
         let mut answers = self.lock();
         let was_empty = answers.is_empty();
         answers.push((number, answer));
         drop(answers);
-        if was_empty {
-            // If the socket is full, the loop is going to be woken anyway; if it is closed, nobody waits.
-            let _ = (&self.waker).write(&[1]);
+        if !was_empty {
+            return;
         }
+        let wake = Wake(self);
+        if let Ok(runtime) = Handle::try_current() {
+            // The calls whose answers have come with this one are ahead of it, so one wake-up is for all of them.
+            drop(runtime.spawn(async move { drop(wake) }));
+        }
+    }
+}
+
+/// Wakes the event loop when it is dropped.
+struct Wake(Arc<Queue>);
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        // If the socket is full, the loop is going to be woken anyway; if it is closed, nobody waits.
+        let _ = (&self.0.waker).write(&[1]);
     }
 }
 

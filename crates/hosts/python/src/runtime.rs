@@ -56,6 +56,11 @@ impl Runtime {
         }
     }
 
+    /// True once it was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// The process that has started it.
     pub(crate) fn process(&self) -> u32 {
         self.process

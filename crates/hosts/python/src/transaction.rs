@@ -221,7 +221,7 @@ impl Transaction {
     /// Aborts it, and waits for nothing.
     fn abandon(&self) -> PyResult<()> {
         let (open, context) = self.get_open()?;
-        context.spawn(async move {
+        context.begin(async move {
             // If it is over, there is nothing to abort.
             let _ = open.write().await.abort().await;
         });

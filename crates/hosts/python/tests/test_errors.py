@@ -87,7 +87,8 @@ def test_a_closed_database_says_so(cluster, keyspaces):
     txn = keyspace.begin()
     db.close()
     db.close()
-    for use in (lambda: keyspace.get("a"), lambda: txn.get("a"), lambda: db.list(), txn.commit):
+    transact = lambda: keyspace.transact(lambda txn: None)  # noqa: E731
+    for use in (lambda: keyspace.get("a"), lambda: txn.get("a"), keyspace.begin, transact, db.list, txn.commit):
         with pytest.raises(quorate.Closed):
             use()
 
