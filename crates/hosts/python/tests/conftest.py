@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import pytest
 import quorate
@@ -148,6 +149,16 @@ def silent():
         listener.bind(("127.0.0.1", 0))
         listener.listen(8)
         yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def undisturbed(attempt):
+    """What an attempt gives once no other transaction is in its way: what is shown early may be taken back on a busy machine."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return attempt()
+        except (quorate.Conflict, quorate.ApologyOwed):
+            assert time.monotonic() < deadline
 
 
 _names = iter(range(1_000_000))

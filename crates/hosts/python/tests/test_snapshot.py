@@ -2,21 +2,26 @@
 
 import pytest
 import quorate
+from conftest import undisturbed
 
 
 def test_a_result_is_shown_and_becomes_final(db, snapshot, key):
-    txn = snapshot.begin()
-    txn.set_kind("order")
-    txn.get(key)
-    txn.put(key, "one book")
-    info = txn.info()
-    assert info.commit_probability > 0.5 and info.snapshot.micros > 0
-    order = txn.commit_speculatively()
-    with snapshot.transaction(after=order) as receipt:
-        assert receipt.get(key) == b"one book"
-        receipt.put(f"{key}/mail", "your order")
-    final = order.receipt()
-    assert final.token == order.token == txn.token
+    def order():
+        with snapshot.transaction() as txn:
+            txn.set_kind("order")
+            txn.get(key)
+            txn.put(key, "one book")
+            info = txn.info()
+            assert 0 < info.commit_probability <= 1 and info.snapshot.micros > 0
+            shown = txn.commit_speculatively()
+        assert shown.token == txn.token
+        with snapshot.transaction(after=shown) as mail:
+            assert mail.get(key) == b"one book"
+            mail.put(f"{key}/mail", "your order")
+        return shown, shown.receipt()
+
+    order, final = undisturbed(order)
+    assert final.token == order.token
     assert order.receipt().timestamp == final.timestamp, "it may be asked for again"
     if order.is_shown:
         assert order.local_timestamp <= final.timestamp and order.chain >= 1
@@ -35,13 +40,15 @@ def test_other_isolations_show_nothing_early(strict, key):
 
 def test_a_write_skew_is_permitted_and_a_lost_update_is_not(snapshot, key):
     left, right = f"{key}/left", f"{key}/right"
-    one, other = snapshot.begin(), snapshot.begin()
-    for txn in (one, other):
-        txn.get_many([left, right])
-    one.put(left, "1")
-    other.put(right, "1")
-    one.commit()
-    other.commit()
+
+    def skew():
+        with snapshot.transaction() as one, snapshot.transaction() as other:
+            for txn in (one, other):
+                txn.get_many([left, right])
+            one.put(left, "1")
+            other.put(right, "1")
+
+    undisturbed(skew)
     one, other = snapshot.begin(), snapshot.begin()
     for txn in (one, other):
         txn.get(left)
