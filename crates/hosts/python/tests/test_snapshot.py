@@ -49,10 +49,14 @@ def test_a_write_skew_is_permitted_and_a_lost_update_is_not(snapshot, key):
             other.put(right, "1")
 
     undisturbed(skew)
-    one, other = snapshot.begin(), snapshot.begin()
-    for txn in (one, other):
-        txn.get(left)
-        txn.put(left, "2")
-    one.commit()
-    with pytest.raises(quorate.Conflict):
-        other.commit()
+
+    def lost_update():
+        with snapshot.transaction() as one, snapshot.transaction() as other:
+            for txn in (one, other):
+                txn.get(left)
+                txn.put(left, "2")
+            one.commit()
+            with pytest.raises(quorate.Conflict):
+                other.commit()
+
+    undisturbed(lost_update)
