@@ -3,10 +3,13 @@
 import inspect
 import pickle
 import re
+import signal
+import time
 
 import pytest
 import quorate
 import quorate.errors
+from conftest import Cluster
 
 
 def test_a_conflict_may_be_run_again(strict, key):
@@ -79,6 +82,48 @@ def test_options_that_do_not_fit_are_refused(db):
             db.create_keyspace("refused", **options)
     with pytest.raises(TypeError, match="create_keyspace.*'shard'"):
         db.create_keyspace("refused", shard=3)
+
+
+def test_a_cluster_that_does_not_answer_leaves_a_commit_unknown(tmp_path):
+    stopped = Cluster(tmp_path / "data")
+    try:
+        with quorate.connect(stopped.address) as db:
+            keyspace = db.create_keyspace("a", durability="memory")
+            keyspace.put("a", "1")
+            hasty = keyspace.with_deadline(1)
+            txn = hasty.begin()
+            txn.get("a")
+            txn.put("a", "2")
+            stopped.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(quorate.Unknown) as raised:
+                txn.commit()
+            unknown = raised.value
+            assert unknown.token == txn.token and unknown.may_have_happened and not unknown.retry
+            with pytest.raises(quorate.Unavailable) as raised:
+                hasty.get("a")
+            assert raised.value.retry and not raised.value.may_have_happened
+            assert raised.value.missing and not raised.value.needs_operator
+            stopped.process.send_signal(signal.SIGCONT)
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    outcome = db.outcome(unknown.token)
+                    break
+                except (quorate.Unknown, quorate.Unavailable):
+                    assert time.monotonic() < deadline
+            assert keyspace.get("a") == (b"2" if outcome else b"1")
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+        stopped.stop()
+
+
+def test_transactions_that_are_open_are_limited(cluster, keyspaces):
+    with quorate.connect(cluster.address, open_transactions_max=2) as db:
+        keyspace = db.keyspace("of-strict")
+        with keyspace.transaction(), keyspace.transaction():
+            with pytest.raises(quorate.Invalid, match="open_transactions_max"):
+                keyspace.begin()
+        keyspace.begin().abort()
 
 
 def test_a_closed_database_says_so(cluster, keyspaces):
