@@ -1,6 +1,8 @@
 """Handles that nobody keeps."""
 
 import gc
+import pathlib
+import time
 import warnings
 
 import pytest
@@ -41,3 +43,34 @@ def test_handles_outlive_the_names_of_others(cluster, keyspaces, key):
     del keyspace
     gc.collect()
     assert list(scan) == [(key.encode(), b"1")]
+
+
+TASKS = pathlib.Path("/proc/self/task")
+
+
+def client_threads():
+    """The threads of clients, by number."""
+    found = set()
+    for task in TASKS.iterdir():
+        try:
+            if (task / "comm").read_text().strip() == "quorate":
+                found.add(task.name)
+        except FileNotFoundError:
+            # It has just ended.
+            continue
+    return found
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="threads are counted where /proc tells them")
+def test_the_thread_of_a_database_that_nobody_keeps_ends(cluster, keyspaces, key):
+    before = client_threads()
+    keyspace = quorate.connect(cluster.address).keyspace("of-strict")
+    keyspace.put(key, "1")
+    own = client_threads() - before
+    assert len(own) == 1
+    del keyspace
+    gc.collect()
+    deadline = time.monotonic() + 20
+    while own & client_threads():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
