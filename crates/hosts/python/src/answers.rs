@@ -1,4 +1,4 @@
-//! What calls answer.
+//! The answers of calls.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -54,7 +54,7 @@ impl Timestamp {
 #[pyclass(frozen, module = "quorate")]
 pub(crate) struct Receipt {
     handle: Handle<quorate::Receipt>,
-    /// Its name, by which `Database.outcome` finds out what became of it.
+    /// Its name, by which `Database.outcome` finds its outcome.
     #[pyo3(get)]
     token: String,
     /// Names the versions that it wrote.
@@ -105,7 +105,7 @@ impl Receipt {
     }
 }
 
-/// What keys hold at a timestamp.
+/// The values of keys at a timestamp.
 #[pyclass(frozen, get_all, module = "quorate")]
 pub(crate) struct Snapshot {
     /// The values in the order of the keys; `None` for a key that is absent.
@@ -131,7 +131,7 @@ impl Snapshot {
     }
 }
 
-/// What several keys hold: `bytes`, or `None`, in their order.
+/// The values of several keys, `bytes` or `None`, in their order.
 pub(crate) fn values(py: Python<'_>, found: &[Option<quorate::Value>]) -> PyResult<Py<PyList>> {
     Ok(PyList::new(py, found.iter().map(|value| optional(py, value.as_ref())))?.unbind())
 }
@@ -148,17 +148,17 @@ pub(crate) fn page(
     Ok((entries, next, timestamp.map(Timestamp)).into_pyobject(py)?.into_any().unbind())
 }
 
-/// What a batch has come to. True if every condition held, so that every step was taken.
+/// The end of a batch. True if every condition held, so that every step was taken.
 #[pyclass(frozen, get_all, module = "quorate")]
 pub(crate) struct Applied {
-    /// What each step has answered: of a read the value or `None`, of an increment the number, of an append the length, of a scan a list of keys and
+    /// The answer of each step: of a read the value or `None`, of an increment the number, of an append the length, of a scan a list of keys and
     /// values, of others `None`. Empty if nothing was done.
     answers: Py<PyList>,
     /// The committed transaction; `None` if nothing was done.
     receipt: Option<Py<PyAny>>,
     /// The condition that did not hold, counted from zero; `None` if all held.
     condition: Option<usize>,
-    /// What its key held; `None` if it was absent.
+    /// The value of its key; `None` if it was absent.
     found: Option<Py<PyBytes>>,
 }
 
@@ -214,10 +214,10 @@ impl Applied {
     }
 }
 
-/// What a call of a procedure has come to.
+/// The end of a call of a procedure.
 #[pyclass(frozen, get_all, module = "quorate")]
 pub(crate) struct Answers {
-    /// What each shard has answered, in the order of the keys of the call.
+    /// The answer of each shard, in the order of the keys of the call.
     answers: Py<PyList>,
     /// The committed transaction.
     receipt: Py<PyAny>,
@@ -254,7 +254,7 @@ pub(crate) struct Member {
     element: Py<PyBytes>,
     /// Its count, which is not zero.
     count: i64,
-    /// What the key holds; `None` if it is absent.
+    /// The value of the key; `None` if it is absent.
     value: Option<Py<PyBytes>>,
 }
 
@@ -314,9 +314,9 @@ impl ProcedureVersion {
 pub(crate) struct KeyspaceInfo {
     /// Its name.
     name: String,
-    /// What its transactions are promised.
+    /// The promise to its transactions.
     isolation: String,
-    /// What its acknowledged writes survive.
+    /// The losses that its acknowledged writes survive.
     durability: String,
     /// Into how many shards its keys are divided.
     shards: usize,

@@ -22,10 +22,10 @@ use crate::error;
 use crate::handle::Handle;
 use crate::transaction::Transaction;
 
-/// What the client tells of a transaction. No more than one attempt, and the end, are told before the program takes them.
+/// News of a transaction. No more than one attempt, and the end, are told before the program takes them.
 #[derive(Debug)]
 enum Event {
-    /// An attempt is open, and this is how it is told what came of the function.
+    /// An attempt is open, and waits for the end of the function here.
     Attempt(quorate::Transaction, oneshot::Sender<Result<()>>),
     /// There are no further attempts.
     Ended(Result<quorate::Receipt>),
@@ -35,7 +35,7 @@ enum Event {
 #[derive(Debug)]
 struct Progress {
     events: tokio::sync::Mutex<UnboundedReceiver<Event>>,
-    /// Tells what came of the function in the attempt that is open.
+    /// Tells the end of the function to the attempt that is open.
     verdict: Mutex<Option<oneshot::Sender<Result<()>>>>,
     receipt: Mutex<Option<quorate::Receipt>>,
 }
@@ -77,7 +77,7 @@ impl Attempts {
         })
     }
 
-    /// Tells the client what came of the function.
+    /// Tells the client the end of the function.
     fn tell(&self, verdict: Result<()>) -> PyResult<()> {
         let (progress, _) = self.0.get()?;
         let sender = progress.verdict.lock().unwrap_or_else(PoisonError::into_inner).take();

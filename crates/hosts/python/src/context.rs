@@ -50,7 +50,7 @@ impl Context {
     /// Does `work` in the thread of the client, and converts its answer in the thread of the program: waits for that, or gives a future of it.
     ///
     /// # Errors
-    /// That of the work, or of what a signal has raised while it was waited for; then the work is given up.
+    /// That of the work, or the exception of a signal that came while it was waited for; then the work is given up.
     pub(crate) fn run<T, C>(
         &self,
         py: Python<'_>,
@@ -134,7 +134,7 @@ impl Context {
         work.poll(&mut task::Context::from_waker(Waker::noop()))
     }
 
-    /// Ends the thread, once what it was doing is done. Calls that are under way end as `Closed`.
+    /// Ends the thread. Calls that are under way end as `Closed`.
     pub(crate) fn stop(&self, py: Python<'_>) -> PyResult<()> {
         self.runtime.stop();
         match &self.answering {

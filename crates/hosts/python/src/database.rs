@@ -42,7 +42,7 @@ impl<'py> FromPyObject<'_, 'py> for Addresses {
     }
 }
 
-/// What the program has chosen.
+/// The options of a connection.
 fn options(py: Python<'_>, chosen: &Named<'_, '_>) -> PyResult<Options> {
     let usual = Options::default();
     let time = |name| chosen.get(name).map(duration);
@@ -86,7 +86,7 @@ fn named<T: FromStr<Err: std::fmt::Display>>(
     read.map_err(|unknown: T::Err| error::invalid(py, unknown.to_string()))
 }
 
-/// What a new keyspace is to be like.
+/// The options of a new keyspace.
 fn keyspace_options(py: Python<'_>, wanted: &Named<'_, '_>) -> PyResult<KeyspaceOptions> {
     let usual = KeyspaceOptions::new(named(py, wanted, "isolation")?.unwrap_or(Isolation::Strict));
     Ok(KeyspaceOptions {

@@ -88,7 +88,7 @@ fn raised<'py>(py: Python<'py>, class: &str, message: String) -> PyResult<Bound<
     py.import(MODULE)?.getattr(class)?.call1((message,))
 }
 
-/// What a variant tells beside, by the names of attributes.
+/// The details of a variant, by the names of attributes.
 fn details(py: Python<'_>, failure: &Error) -> PyResult<Vec<(&'static str, Py<PyAny>)>> {
     fn object<'py>(py: Python<'py>, value: impl IntoPyObject<'py>) -> PyResult<Py<PyAny>> {
         value.into_py_any(py)
@@ -152,9 +152,9 @@ pub(crate) fn forked(connected: u32, process: u32) -> PyErr {
     Python::attach(|py| raised(py, "Forked", message).map_or_else(|failed| failed, PyErr::from_value))
 }
 
-/// The work of a call was handed out before.
-pub(crate) fn taken(what: &str) -> PyErr {
-    PyRuntimeError::new_err(format!("{what} was asked for before"))
+/// The answer of a call was handed out before.
+pub(crate) fn taken(answer: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("{answer} was asked for before"))
 }
 
 /// The error with which a function leaves a transaction, so that the client runs it again exactly if it would have done so with a closure in Rust.

@@ -1,4 +1,4 @@
-//! What belongs to the process that has connected.
+//! Parts of a client that belong to the process that has connected.
 
 use pyo3::prelude::*;
 
@@ -19,7 +19,7 @@ impl<T> Handle<T> {
         Handle { held: Some((held, context)), process }
     }
 
-    /// What is held.
+    /// Its contents.
     ///
     /// # Errors
     /// `Forked` in a fork of the process that has connected.

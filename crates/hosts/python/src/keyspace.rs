@@ -39,7 +39,7 @@ fn own_page(py: Python<'_>, snapshot: &RangeSnapshot) -> PyResult<Py<PyAny>> {
     page(py, &snapshot.page, Some(snapshot.timestamp))
 }
 
-/// A call with what the program says of where it is carried out, and how.
+/// A call with its places, its version and how its shards agree.
 fn call_of(mut call: Call, more: &Named<'_, '_>) -> PyResult<Call> {
     call = call.keys(more.get::<Keys>("keys")?.unwrap_or_default().0);
     call = call.ranges(more.get::<Vec<(Octets, Octets)>>("ranges")?.unwrap_or_default());

@@ -9,19 +9,19 @@
 //!        event loop: drain ◄── queue, one wake-up ─   answered, answered, answered
 //! ```
 //!
-//! | file | what it is about |
+//! | file | about |
 //! |---|---|
 //! | `runtime` | the thread that runs the client of a database |
 //! | `context` | how a call is begun, and how its answer reaches the program |
 //! | `operations` | the same for an event loop: a queue of answers |
-//! | `handle` | what belongs to the process that has connected |
+//! | `handle` | parts of a client belong to the process that has connected |
 //! | `values` | arguments, as programs give them |
-//! | `answers` | what calls answer |
+//! | `answers` | the answers of calls |
 //! | `error` | errors of the client as exceptions |
 //! | `database`, `keyspace`, `transaction`, `attempts`, `batch`, `container`, `commits` | the handles of the client |
 //!
 //! The classes here are those of both interfaces, the blocking one and that for `asyncio`: a handle knows which it belongs to, and its calls either wait or
-//! give a future. What is Python's own (context managers, iterators, decorators) is written in Python.
+//! give a future. Context managers, iterators and decorators are written in Python.
 
 mod answers;
 mod attempts;

@@ -165,7 +165,7 @@ impl Transaction {
         })
     }
 
-    /// The same with what the keys hold that the elements are.
+    /// The same with the values of the keys that the elements are.
     fn members(
         &self,
         py: Python<'_>,

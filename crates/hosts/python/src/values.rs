@@ -126,7 +126,7 @@ pub(crate) fn bytes(py: Python<'_>, value: &[u8]) -> Py<PyBytes> {
     PyBytes::new(py, value).unbind()
 }
 
-/// What a key holds: `bytes`, or `None`.
+/// The value of a key: `bytes`, or `None`.
 pub(crate) fn optional(py: Python<'_>, value: Option<&Value>) -> Option<Py<PyBytes>> {
     value.map(|value| bytes(py, value))
 }

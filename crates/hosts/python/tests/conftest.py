@@ -152,7 +152,7 @@ def silent():
 
 
 def undisturbed(attempt):
-    """What an attempt gives once no other transaction is in its way: what is shown early may be taken back on a busy machine."""
+    """The result of an attempt that no other transaction was in the way of. A busy machine takes back results that were shown early."""
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -39,7 +39,7 @@ fn lay_out(package: &Path, library: &Path, folder: &Path) -> std::io::Result<()>
     std::os::unix::fs::symlink(library, laid.join("_native.abi3.so"))
 }
 
-/// Says something that is seen although the test passes: what is printed by macros is kept back.
+/// Says something that is seen although the test passes: output of macros is kept back.
 fn say(text: &str) {
     std::io::stderr().write_all(format!("the Python package: {text}\n").as_bytes()).unwrap();
 }

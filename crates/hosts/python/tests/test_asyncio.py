@@ -164,7 +164,7 @@ async def test_a_database_belongs_to_its_event_loop(astrict):
 async def test_calls_that_are_open_at_the_end_are_told(cluster, keyspaces, silent):
     adb = await quorate.aio.connect(cluster.address)
     keyspace = await adb.keyspace("of-strict")
-    # The transaction waits for what came of its function, and this for the transaction.
+    # The transaction waits for the end of its function, and this for the transaction.
     attempts = keyspace._native.attempts()
     await attempts.begin()
     waits = attempts.begin()
@@ -179,7 +179,7 @@ async def test_calls_that_are_open_at_the_end_are_told(cluster, keyspaces, silen
             pass
 
 
-async def test_what_sites_share_is_there_as_well(adb, key):
+async def test_sets_counters_and_containers_work(adb, key):
     keyspace = await adb.keyspace("of-parallel-snapshot")
     container = keyspace.container(key)
     post = container.new_id()
@@ -212,7 +212,7 @@ async def test_results_are_shown_early(adb, key):
             assert (await told.receipt()).token == told.token == txn.token
             return
         except (quorate.Conflict, quorate.ApologyOwed):
-            # What is shown early may be taken back on a busy machine.
+            # A busy machine takes back results that were shown early.
             continue
     raise AssertionError("another transaction was always in the way")
 

@@ -1,4 +1,4 @@
-"""Errors: what each says, and whether anything can have happened."""
+"""Errors: their details, and whether anything can have happened."""
 
 import inspect
 import pickle

@@ -135,7 +135,7 @@ def test_a_step_that_does_not_suit_its_key_is_an_error(keyspace, key):
     assert keyspace.get(f"{key}/other") is None
 
 
-def test_a_handle_tells_what_it_is_of(keyspace):
+def test_a_handle_tells_its_name_and_promises(keyspace):
     assert keyspace.name == f"of-{keyspace.isolation}"
     assert keyspace.durability == "memory"
     assert keyspace.shards >= 1

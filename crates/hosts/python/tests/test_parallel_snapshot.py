@@ -1,4 +1,4 @@
-"""What only ``parallel-snapshot`` keyspaces have: counting sets, counters, containers, milestones and pipelined commits."""
+"""Counting sets, counters, containers, milestones and pipelined commits: ``parallel-snapshot`` keyspaces alone have them."""
 
 import pytest
 import quorate
@@ -33,7 +33,7 @@ def test_sets_are_iterated_page_by_page(parallel_snapshot, key):
         assert backwards == list(range(2_499, 299, -1))
 
 
-def test_members_come_with_what_their_keys_hold(parallel_snapshot, key):
+def test_members_come_with_the_values_of_their_keys(parallel_snapshot, key):
     posts = f"{{{key}}}/posts"
     ids = [parallel_snapshot.container(key).new_id() for _ in range(3)]
     assert ids == sorted(ids)

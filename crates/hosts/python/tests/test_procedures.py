@@ -58,7 +58,7 @@ def test_a_refusal_tells_the_reason_of_the_procedure(serializable):
     serializable.remove("refuse", 1)
 
 
-def test_what_is_no_module_is_refused(serializable, strict):
+def test_bytes_that_are_no_module_are_refused(serializable, strict):
     with pytest.raises(quorate.Refused):
         serializable.deploy("broken", b"nonsense")
     with pytest.raises(quorate.Invalid, match="serializable"):

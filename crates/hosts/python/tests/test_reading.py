@@ -24,7 +24,7 @@ def test_snapshots_of_ranges(strict, key):
     scan = strict.scan(prefix=f"{key}/", page=2)
     entries = iter(scan)
     found = [next(entries)]
-    # What is written from here on is in none of the pages.
+    # Writes from here on are in none of the pages.
     strict.put(f"{key}/0", "2")
     strict.put(f"{key}/7", "2")
     found += list(entries)

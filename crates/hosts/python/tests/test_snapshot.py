@@ -1,4 +1,4 @@
-"""What only ``snapshot`` keyspaces have: results that are shown before they are final."""
+"""Results that are shown before they are final: ``snapshot`` keyspaces alone have them."""
 
 import pytest
 import quorate

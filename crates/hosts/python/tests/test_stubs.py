@@ -1,4 +1,4 @@
-"""The stubs tell type checkers what there is."""
+"""The stubs declare the names and parameters of the code."""
 
 import ast
 import inspect

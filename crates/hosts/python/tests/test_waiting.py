@@ -78,7 +78,7 @@ def test_a_commit_that_is_interrupted_can_be_asked_for(db, strict, key):
 
 def test_a_thread_that_waits_is_told_when_the_database_is_closed(cluster, keyspaces):
     db = quorate.connect(cluster.address)
-    # The transaction waits for what came of its function, and this for the transaction.
+    # The transaction waits for the end of its function, and this for the transaction.
     attempts = db.keyspace("of-strict")._native.attempts()
     attempts.begin()
     told = []

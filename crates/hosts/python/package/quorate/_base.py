@@ -1,4 +1,4 @@
-"""What the blocking interface and that for ``asyncio`` have in common.
+"""The common part of the blocking interface and of that for ``asyncio``.
 
 A call of the native module gives its answer, or an awaitable of it, by the handle that it is called on. So a method that only passes an answer on is written
 once, here, and the stubs tell its types for each interface.
@@ -44,11 +44,11 @@ class DatabaseBase:
         return self._native.dropped_keyspaces()
 
     def outcome(self, token):
-        """What became of a transaction: its timestamp if it has committed, ``None`` if it did not and will not. The answer never changes."""
+        """The outcome of a transaction: its timestamp if it has committed, ``None`` if it did not and will not. The answer never changes."""
         return self._native.outcome(token)
 
     def seen(self):
-        """A token of what this session has seen, for another session to observe."""
+        """A token of all that this session has seen, for another session to observe."""
         return self._native.seen()
 
     def observe(self, seen):
@@ -78,12 +78,12 @@ class KeyspaceBase:
 
     @property
     def isolation(self):
-        """What its transactions are promised: ``strict``, ``serializable``, ``snapshot`` or ``parallel-snapshot``."""
+        """The promise to its transactions: ``strict``, ``serializable``, ``snapshot`` or ``parallel-snapshot``."""
         return self._native.isolation
 
     @property
     def durability(self):
-        """What its acknowledged writes survive: ``sync`` or ``memory``."""
+        """The losses that its acknowledged writes survive: ``sync`` or ``memory``."""
         return self._native.durability
 
     @property
@@ -92,7 +92,7 @@ class KeyspaceBase:
         return self._native.shards
 
     def with_deadline(self, deadline):
-        """The same keyspace with another deadline for what is begun through it."""
+        """The same keyspace with another deadline for calls through it."""
         return type(self)(self._native.with_deadline(deadline))
 
     def get(self, key):
@@ -228,9 +228,9 @@ class ContainerBase:
 
 
 class TransactionBase:
-    """An open transaction. Reads see its own writes; writes are kept back until the commit, which validates what was read.
+    """An open transaction. Reads see its own writes; writes are kept back until the commit, which validates the reads.
 
-    An open transaction may see a state that never was; it cannot commit then. So nothing that was read counts before the commit.
+    An open transaction may see a state that never was; it cannot commit then. So no read counts before the commit.
     """
 
     __slots__ = ("__weakref__", "_is_managed", "_is_over", "_native", "_receipt")
@@ -256,7 +256,7 @@ class TransactionBase:
 
     @property
     def token(self):
-        """Its name, as far as it has come: answers, with ``Database.outcome``, what became of it."""
+        """Its name, as far as it has come: ``Database.outcome`` tells its outcome by it."""
         return self._native.token
 
     @property

@@ -103,10 +103,10 @@ class Keyspace(KeyspaceBase):
         return self.begin() if after is None else self.begin_after(after)
 
     def transact(self, function, /, *arguments, **named):
-        """Runs ``function(txn, …)`` and commits; again if another transaction was in the way, until the deadline. Gives what the function returns.
+        """Runs ``function(txn, …)`` and commits; again if another transaction was in the way, until the deadline. Gives the result of the function.
 
         The next attempt begins only once the previous one has surely not committed. As a decorator it runs the function at once, and its name stands for
-        what it has returned.
+        the result.
         """
         return self.transact_with_receipt(function, *arguments, **named)[0]
 
@@ -164,7 +164,7 @@ class Transaction(TransactionBase):
         return Elements(self._native.elements, element_of_pair, set, start, end, limit, from_greatest)
 
     def get_members(self, set, start=b"", end=b"", *, limit=None, from_greatest=False):
-        """The elements of a counting set with their counts, and with what the keys hold that they are."""
+        """The elements of a counting set with their counts, and with the values of the keys that they are."""
         return Elements(self._native.members, element_of_member, set, start, end, limit, from_greatest)
 
     def commit(self):

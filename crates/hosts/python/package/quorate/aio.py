@@ -200,7 +200,7 @@ class Keyspace(KeyspaceBase):
         return _Opening(self, after)
 
     async def transact(self, function, /, *arguments, **named):
-        """Runs ``await function(txn, …)`` and commits; again if another transaction was in the way, until the deadline. Gives what the function returns.
+        """Runs ``await function(txn, …)`` and commits; again if another transaction was in the way, until the deadline. Gives the result of the function.
 
         The next attempt begins only once the previous one has surely not committed.
         """
@@ -294,7 +294,7 @@ class Transaction(TransactionBase):
         return Elements(self._native.elements, element_of_pair, set, start, end, limit, from_greatest)
 
     def get_members(self, set, start=b"", end=b"", *, limit=None, from_greatest=False):
-        """The elements of a counting set with their counts, and with what the keys hold that they are."""
+        """The elements of a counting set with their counts, and with the values of the keys that they are."""
         return Elements(self._native.members, element_of_member, set, start, end, limit, from_greatest)
 
     async def commit(self):

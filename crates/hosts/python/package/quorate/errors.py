@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """Why a call did not do what it was asked to."""
+    """A call did not do its work."""
 
     may_have_happened: bool = False
     """False if surely nothing has happened."""
     retry: bool = False
     """True if the same can simply be run again: it surely has not happened, and it may succeed."""
     token: str | None = None
-    """Answers, with ``Database.outcome``, what became of the transaction; ``None`` if it is not known, or needs no question."""
+    """The name of the transaction, for ``Database.outcome``; ``None`` if it is not known, or needs no question."""
 
 
 class Conflict(Error):
@@ -67,7 +67,7 @@ class ApologyOwed(Error):
 
 
 class AnswersLost(Error):
-    """A one-round transaction **has committed**, and what it has answered cannot be had any more: look at the data."""
+    """A one-round transaction **has committed**, and its answers cannot be had any more: look at the data."""
 
 
 class NotReached(Error):
@@ -81,7 +81,7 @@ class NotReached(Error):
 
 
 class Step(Error):
-    """A step of a batch does not suit what its key holds; nothing was done."""
+    """A step of a batch does not suit the value of its key; nothing was done."""
 
     step: int = 0
     """Which, counted from zero."""
@@ -90,7 +90,7 @@ class Step(Error):
 
 
 class Invalid(Error):
-    """The call is at fault, and nothing was sent. The message names the key, the limit, or what there is instead."""
+    """The call is at fault, and nothing was sent. The message names the key, the limit, or the names that there are."""
 
 
 class NoSuchKeyspace(Invalid):
@@ -138,7 +138,7 @@ class Connect(Error):
     """No node of the cluster could be reached."""
 
     tried: list[tuple[str, str]] = []
-    """Each address that was tried, and what happened."""
+    """Each address that was tried, and how it failed."""
 
 
 class Handshake(Error):
