@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
-use quorate_redis_commands::{Reply, print_double};
+use quorate_redis_commands::{Reply, print_decimal, print_double};
 
 use crate::interpreter::{Bounds, Stop};
 
@@ -48,8 +48,11 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, is_three: bool) -> mlua::Result<V
         Reply::Verbatim(text) => string(text),
         Reply::Null | Reply::NullArray if is_three => Ok(Value::Nil),
         Reply::Null | Reply::NullArray => Ok(Value::Boolean(false)),
-        Reply::Double(number) if is_three => within("double", Value::Number(*number)),
+        Reply::Double(number) | Reply::Decimal(number) if is_three => {
+            within("double", Value::Number(*number))
+        }
         Reply::Double(number) => string(print_double(*number).as_bytes()),
+        Reply::Decimal(number) => string(print_decimal(*number).as_bytes()),
         Reply::Array(replies) => Ok(Value::Table(list(&mut replies.iter())?)),
         Reply::Set(replies) if is_three => {
             let table = lua.create_table()?;

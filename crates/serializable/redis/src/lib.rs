@@ -17,7 +17,7 @@
 //! | `table` | which commands there are, which of their arguments are keys, how they are divided by shards |
 //! | `layout`, `database`, `collection` | records, the keys that they make up, and the elements of one |
 //! | `request`, [`Reply`] | what a door and a shard tell each other |
-//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `dump` | a family of commands each |
+//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `dump` | a family of commands each |
 //! | `sweep` | collects what is expired or dropped |
 //! | `parse`, `glob`, `long_double` | numbers, patterns, and sums as C calculates them |
 //!
@@ -30,6 +30,7 @@ mod collection;
 mod database;
 mod dump;
 mod expiry;
+mod geo;
 mod glob;
 mod hashes;
 mod keys;
@@ -52,12 +53,12 @@ use quorate_procedure::{Answer as Ended, Footprint, Procedure, Stop, Store};
 use database::Database;
 pub use glob::matches;
 pub use layout::{ELEMENT_BYTES_MAX, KEY_BYTES_MAX, SLOTS, STRING_BYTES_MAX, slot_of};
-pub use parse::print_double;
+pub use parse::{print_decimal, print_double};
 pub use reply::Reply;
 use reply::{Fail, Replied};
 pub use request::{Answer, Mark, Request};
 pub use scan::{MORE, cursor};
-pub use table::{Access, COMMANDS, Command, DUE, Keys, MARK, SWEEP, Spread, find};
+pub use table::{Access, Behind, COMMANDS, Command, DUE, Keys, MARK, SWEEP, Spread, find};
 
 /// The name that the procedure is called by.
 pub const PROCEDURE: &str = "redis/commands";

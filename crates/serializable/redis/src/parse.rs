@@ -68,6 +68,13 @@ pub fn print_double(number: f64) -> String {
     format!("{}e{sign}{:02}", trim_zeros(mantissa), exponent.abs())
 }
 
+/// A number with up to 17 digits behind the point, and no exponent.
+pub fn print_decimal(number: f64) -> String {
+    let text = format!("{number:.17}");
+    let text = trim_zeros(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
 fn trim_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
@@ -125,6 +132,11 @@ mod tests {
             (f64::INFINITY, "inf"),
         ] {
             assert_eq!(print_double(number), text);
+        }
+        for (number, text) in
+            [(13.361_389_338_970_184, "13.36138933897018433"), (1e20, "100000000000000000000"), (-0.0, "0")]
+        {
+            assert_eq!(print_decimal(number), text);
         }
         assert_eq!(float(b"1e400"), None);
         assert_eq!(float(b"-inf"), Some(f64::NEG_INFINITY));

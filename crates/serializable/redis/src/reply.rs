@@ -26,6 +26,8 @@ pub enum Reply {
     NullArray,
     /// A number with a fraction; bytes in version 2.
     Double(f64),
+    /// The same, printed without an exponent.
+    Decimal(f64),
     /// Replies in their order.
     Array(Vec<Reply>),
     /// Replies without an order; an array in version 2.
@@ -112,6 +114,10 @@ impl Reply {
                 bytes.push(7);
                 bytes.extend_from_slice(&number.to_bits().to_be_bytes());
             }
+            Reply::Decimal(number) => {
+                bytes.push(13);
+                bytes.extend_from_slice(&number.to_bits().to_be_bytes());
+            }
             Reply::Array(replies) => list(bytes, 8, replies),
             Reply::Set(replies) => list(bytes, 9, replies),
             Reply::Map(map) => pairs(bytes, 10, map),
@@ -155,6 +161,7 @@ impl Reply {
                 1 => Reply::Boolean(true),
                 _ => return Err(Malformed),
             },
+            13 => Reply::Decimal(f64::from_bits(reader.u64()?)),
             _ => return Err(Malformed),
         })
     }
@@ -221,6 +228,7 @@ mod tests {
             Reply::NullArray,
             Reply::Boolean(true),
             Reply::Double(1.5),
+            Reply::Decimal(-0.25),
             Reply::Array(vec![one(), Reply::Array(vec![])]),
             Reply::Set(vec![one()]),
             Reply::Map(vec![(one(), Reply::Null)]),

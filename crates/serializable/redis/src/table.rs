@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use crate::reply::Replied;
-use crate::{bits, dump, expiry, hashes, keys, lists, ranges, scan, sets, sorted_sets, strings, sweep};
+use crate::{bits, dump, expiry, geo, hashes, keys, lists, ranges, scan, sets, sorted_sets, strings, sweep};
 
 /// A command.
 #[derive(Clone, Copy)]
@@ -56,6 +56,19 @@ pub enum Keys {
         /// The position of one more key, or zero.
         also: usize,
     },
+    /// The first argument, and the one behind the last of these words, if one of them is there.
+    FirstAndBehind(&'static Behind),
+}
+
+/// Words behind which a key stands.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// These words.
+    pub words: &'static [&'static str],
+    /// The position of the first argument that may be one.
+    pub from: usize,
+    /// Words behind which so many arguments are none.
+    pub skipped: &'static [(&'static str, usize)],
 }
 
 /// How a command is divided whose keys lie at several shards.
@@ -112,6 +125,20 @@ impl Keys {
                 let counted = number + 1..number.saturating_add(1).saturating_add(count).min(words.len());
                 (also > 0).then_some(also).into_iter().chain(counted).collect()
             }
+            Keys::FirstAndBehind(Behind { words: names, from, skipped }) => {
+                let (mut at, mut last) = (*from, None);
+                while let Some(word) = words.get(at) {
+                    let is = |name: &&str| crate::parse::is_word(word.as_ref(), name);
+                    if names.iter().any(&is) && at + 1 < words.len() {
+                        at += 1;
+                        last = Some(at);
+                    } else {
+                        at += skipped.iter().find(|(name, _)| is(name)).map_or(0, |(_, count)| *count);
+                    }
+                    at += 1;
+                }
+                (words.len() > 1).then_some(1).into_iter().chain(last).collect()
+            }
         }
     }
 }
@@ -124,6 +151,8 @@ const ALL: Keys = Keys::At { first: 1, last: -1, step: 1 };
 const FROM_SECOND: Keys = Keys::At { first: 2, last: -1, step: 1 };
 const COUNTED: Keys = Keys::Counted { number: 1, also: 0 };
 const ONE_AND_COUNTED: Keys = Keys::Counted { number: 2, also: 1 };
+const ONE_AND_STORED: Keys =
+    Keys::FirstAndBehind(&Behind { words: &["STORE", "STOREDIST"], from: 5, skipped: &[] });
 const EVERY_OTHER: Keys = Keys::At { first: 1, last: -1, step: 2 };
 
 macro_rules! commands {
@@ -322,6 +351,17 @@ commands! {
     "zremrangebyrank" 4 Write ONE Whole ranges::zremrangebyrank;
     "zremrangebyscore" 4 Write ONE Whole ranges::zremrangebyscore;
     "zremrangebylex" 4 Write ONE Whole ranges::zremrangebylex;
+
+    "geoadd" -5 Write ONE Whole geo::geoadd;
+    "geopos" -2 Read ONE Whole geo::geopos;
+    "geohash" -2 Read ONE Whole geo::geohash;
+    "geodist" -4 Read ONE Whole geo::geodist;
+    "georadius" -6 Write ONE_AND_STORED Whole geo::georadius;
+    "georadius_ro" -6 Read ONE Whole geo::georadius_ro;
+    "georadiusbymember" -5 Write ONE_AND_STORED Whole geo::georadiusbymember;
+    "georadiusbymember_ro" -5 Read ONE Whole geo::georadiusbymember_ro;
+    "geosearch" -7 Read ONE Whole geo::geosearch;
+    "geosearchstore" -8 Write TWO Whole geo::geosearchstore;
 }
 
 #[cfg(test)]
@@ -342,5 +382,12 @@ mod tests {
         assert_eq!(keys(&["del", "a", "b"]), Some(vec![1, 2]));
         assert_eq!(keys(&["bitop", "and", "d", "s"]), Some(vec![2, 3]));
         assert_eq!(keys(&["scan", "0"]), Some(vec![]));
+        let radius = ["georadius", "a", "0", "0", "1", "m"];
+        assert_eq!(keys(&radius), Some(vec![1]));
+        assert_eq!(
+            keys(&[&radius[..], &["STORE", "b", "asc", "storedist", "c"]].concat()),
+            Some(vec![1, 10])
+        );
+        assert_eq!(keys(&[&radius[..], &["store"]].concat()), Some(vec![1]), "nothing is behind it");
     }
 }

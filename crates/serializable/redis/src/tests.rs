@@ -261,3 +261,16 @@ fn a_call_says_which_slots_it_touches() {
     let request = Request { commands: vec![vec![b"KEYS", b"*"]], ..Request::default() };
     assert_eq!(Commands.footprint(&request.encode()), Footprint::Everything);
 }
+
+#[test]
+fn a_place_that_lies_in_two_cells_is_stored_once() {
+    let mut redis = Redis::new();
+    redis.run("GEOADD k 0 0 a 90 40 b -120 -40 c");
+    let Reply::Array(found) = redis.run("GEOSEARCH k FROMLONLAT 1 1 BYRADIUS 20000 km ASC") else { panic!() };
+    assert!(found.len() >= 3, "{found:?}");
+    assert_eq!(redis.run("GEOSEARCHSTORE s k FROMLONLAT 1 1 BYRADIUS 20000 km"), Reply::Integer(3));
+    assert_eq!(redis.run("ZCARD s"), Reply::Integer(3));
+    assert_eq!(redis.run("GEODIST s a b KM"), redis.run("GEODIST k a b KM"), "scores are places");
+    assert_eq!(redis.run("GEOSEARCHSTORE s none FROMMEMBER a BYRADIUS 1 m"), Reply::Integer(0));
+    assert_eq!(redis.run("EXISTS s"), Reply::Integer(0));
+}

@@ -1,6 +1,6 @@
 //! Replies, in the version of the protocol that a client has chosen.
 
-use quorate_redis_commands::{Reply, print_double};
+use quorate_redis_commands::{Reply, print_decimal, print_double};
 
 /// A version of the Redis protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +93,8 @@ pub fn write_reply(output: &mut Vec<u8>, reply: &Reply, version: Version) {
         Reply::NullArray => output.extend_from_slice(b"*-1\r\n"),
         Reply::Double(value) if is_three => line(output, b',', print_double(*value).as_bytes()),
         Reply::Double(value) => bulk(output, print_double(*value).as_bytes()),
+        Reply::Decimal(value) if is_three => line(output, b',', print_decimal(*value).as_bytes()),
+        Reply::Decimal(value) => bulk(output, print_decimal(*value).as_bytes()),
         Reply::Array(replies) | Reply::Set(replies) => {
             let kind = if is_three && matches!(reply, Reply::Set(_)) { b'~' } else { b'*' };
             number(output, kind, replies.len() as i64);
@@ -143,6 +145,7 @@ mod tests {
             (Reply::NullArray, "*-1\r\n", "_\r\n"),
             (Reply::Boolean(true), ":1\r\n", "#t\r\n"),
             (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Reply::Decimal(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
             (Reply::Verbatim(b"x".to_vec()), "$1\r\nx\r\n", "=5\r\ntxt:x\r\n"),
             (Reply::Set(vec![Reply::Integer(1)]), "*1\r\n:1\r\n", "~1\r\n:1\r\n"),
             (Reply::Map(pair()), "*2\r\n$1\r\nf\r\n:12\r\n", "%1\r\n$1\r\nf\r\n:12\r\n"),

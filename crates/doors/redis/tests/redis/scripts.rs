@@ -56,6 +56,8 @@ const SCRIPTS: &[&str] = &[
     "redis.call('del', 'l') redis.call('rpush', 'l', 1, 2, 3) return redis.call('lrange', 'l', 0, -1)",
     "redis.call('del', 'h') redis.call('hset', 'h', 'f', 'v') return redis.call('hgetall', 'h')",
     "redis.setresp(3) return redis.call('hgetall', 'h')",
+    "redis.call('del', 'p') redis.call('geoadd', 'p', 13.361389, 38.115556, 'm') return redis.call('geopos', 'p', 'm')",
+    "redis.setresp(3) return redis.call('geopos', 'p', 'm')",
     "redis.setresp(3) return redis.call('hgetall', 'h').map.f",
     "redis.call('del', 'z') redis.call('zadd', 'z', 1.5, 'm') return redis.call('zscore', 'z', 'm')",
     "redis.setresp(3) return {redis.call('zscore', 'z', 'm').double, tostring(redis.call('get', 'absent'))}",

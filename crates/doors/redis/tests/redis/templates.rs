@@ -2,7 +2,8 @@
 //!
 //! A word of a template stands for itself, or for one of many: `K` a key, `V` a value, `T` one that is no longer than a key may be, `I` a number, `F` a number with a fraction, `N` a field, `O` an offset
 //! of bits, `B` a bit, `S` seconds, `M` milliseconds, `P` a pattern, `W` a width of bits, `E` an element, `Z` a score, `L` a bound of scores, `X` a bound of
-//! elements. A word behind `?` is there now and then.
+//! elements, `A` a longitude, `U` a latitude, `R` a radius, `D` a unit.
+//! A word behind `?` is there now and then.
 
 /// Numbers that follow from a seed.
 pub(crate) struct Draw(u64);
@@ -444,6 +445,59 @@ pub(crate) const FAMILIES: &[(&str, &[&str])] = &[
             "zrangebyscore K L L nothing",
         ],
     ),
+    (
+        "places",
+        &[
+            "geoadd K A U E",
+            "geoadd K A U E A U E A U E",
+            "geoadd K A U a A U b A U c A U ab A U abc",
+            "geoadd K nx A U E",
+            "geoadd K xx ch A U E A U E",
+            "geoadd K ch nx A U E",
+            "geoadd K nx xx A U E",
+            "geoadd K nx ch xx",
+            "geoadd K A U E A",
+            "zadd K Z E",
+            "geopos K E E E",
+            "geohash K E E",
+            "geodist K E E",
+            "geodist K E E D",
+            "geodist K E E m x",
+            "georadius K A U R D",
+            "georadius K A U R D withdist withcoord withhash asc",
+            "georadius K A U R D withdist desc count I",
+            "georadius K A U R D count 2 any ?withdist",
+            "georadius K A U R D any",
+            "georadius K A U R D store K ?asc",
+            "georadius K A U R D asc count 2 store K",
+            "georadius K A U R D store K withdist",
+            "georadius K A U R D storedist dist",
+            "georadius K A U R D nothing",
+            "georadius_ro K A U R D asc ?withcoord",
+            "georadius_ro K A U R D store K",
+            "georadiusbymember K E R D",
+            "georadiusbymember K E R D withdist asc",
+            "georadiusbymember K E R D store K",
+            "georadiusbymember_ro K E R D ?count ?2",
+            "georadiusbymember_ro K E R D storedist K",
+            "geosearch K fromlonlat A U byradius R D",
+            "geosearch K fromlonlat A U bybox R R D ?withdist ?asc",
+            "geosearch K frommember E bybox R R D desc count I",
+            "geosearch K frommember E byradius R D asc withhash",
+            "geosearch K frommember E fromlonlat A U byradius R D",
+            "geosearch K frommember E byradius R D bybox R R D",
+            "geosearch K byradius R D count 1 any asc",
+            "geosearch K frommember E count 1 any asc",
+            "GeoSearch K frommember E withdist withhash asc",
+            "geosearch K fromlonlat A U byradius R D storedist",
+            "geosearchstore K K fromlonlat A U byradius R D",
+            "geosearchstore K K frommember E bybox R R D asc count 3",
+            "geosearchstore dist K frommember E byradius R D storedist",
+            "geosearchstore K K frommember E byradius R D withdist",
+            "zcard dist",
+            "zrange K 0 -1 withscores",
+        ],
+    ),
 ];
 
 fn key(draw: &mut Draw) -> String {
@@ -517,8 +571,28 @@ fn word(word: &str, draw: &mut Draw) -> Vec<u8> {
         }
         "X" => draw.choose(&["-", "+", "[a", "(a", "[b", "(ab", "[abc", "x", "[", "("]).into(),
         "W" => draw.choose(&["u1", "u8", "i8", "i16", "u13", "i64", "u63", "i5", "u0", "i65", "x"]).into(),
+        "A" => match draw.below(12) {
+            0 => draw.choose(&["180", "-180", "180.0001", "x", "0", "inf"]).into(),
+            1 => coordinate(draw, 180),
+            _ => coordinate(draw, 3),
+        },
+        "U" => match draw.below(12) {
+            0 => draw.choose(&["85.05112878", "-85.05112878", "86", "x", "0", "-inf"]).into(),
+            1 => coordinate(draw, 85),
+            _ => coordinate(draw, 3),
+        },
+        "R" => {
+            draw.choose(&["0", "1", "50", "200.5", "400", "1e3", "300000", "1e8", "-1", "x", "inf"]).into()
+        }
+        "D" => draw.choose(&["km", "km", "km", "m", "mi", "ft", "KM", "parsec"]).into(),
         literal => literal.into(),
     }
+}
+
+/// A number of degrees up to so many on either side: places rarely have the same distance.
+fn coordinate(draw: &mut Draw, most: i64) -> Vec<u8> {
+    let millionths = draw.next() as i64 % (most * 1_000_000);
+    format!("{}.{:06}", millionths / 1_000_000, (millionths % 1_000_000).abs()).into()
 }
 
 /// A command of a family, now and then with a word too many or too few, or with one that makes no sense.
