@@ -17,7 +17,7 @@
 //! | `table` | which commands there are, which of their arguments are keys, how they are divided by shards |
 //! | `layout`, `database`, `collection` | records, the keys that they make up, and the elements of one |
 //! | `request`, [`Reply`] | what a door and a shard tell each other |
-//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `dump` | a family of commands each |
+//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `hyperloglog`, `dump` | a family of commands each |
 //! | `sweep` | collects what is expired or dropped |
 //! | `parse`, `glob`, `long_double` | numbers, patterns, and sums as C calculates them |
 //!
@@ -33,6 +33,7 @@ mod expiry;
 mod geo;
 mod glob;
 mod hashes;
+mod hyperloglog;
 mod keys;
 mod layout;
 mod lists;

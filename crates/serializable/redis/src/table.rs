@@ -2,7 +2,10 @@
 
 use crate::database::Database;
 use crate::reply::Replied;
-use crate::{bits, dump, expiry, geo, hashes, keys, lists, ranges, scan, sets, sorted_sets, strings, sweep};
+use crate::{
+    bits, dump, expiry, geo, hashes, hyperloglog, keys, lists, ranges, scan, sets, sorted_sets, strings,
+    sweep,
+};
 
 /// A command.
 #[derive(Clone, Copy)]
@@ -362,6 +365,10 @@ commands! {
     "georadiusbymember_ro" -5 Read ONE Whole geo::georadiusbymember_ro;
     "geosearch" -7 Read ONE Whole geo::geosearch;
     "geosearchstore" -8 Write TWO Whole geo::geosearchstore;
+
+    "pfadd" -2 Write ONE Whole hyperloglog::pfadd;
+    "pfcount" -2 Read ALL Whole hyperloglog::pfcount;
+    "pfmerge" -2 Write ALL Whole hyperloglog::pfmerge;
 }
 
 #[cfg(test)]

@@ -274,3 +274,18 @@ fn a_place_that_lies_in_two_cells_is_stored_once() {
     assert_eq!(redis.run("GEOSEARCHSTORE s none FROMMEMBER a BYRADIUS 1 m"), Reply::Integer(0));
     assert_eq!(redis.run("EXISTS s"), Reply::Integer(0));
 }
+
+#[test]
+fn a_count_of_elements_keeps_the_expiry_of_its_key() {
+    let mut redis = Redis::new();
+    assert_eq!(redis.run("PFADD k a b c"), Reply::Integer(1));
+    redis.run("PEXPIRE k 1000");
+    assert_eq!(redis.run("PFADD k a b"), Reply::Integer(0));
+    assert_eq!(redis.run("PFADD k d"), Reply::Integer(1));
+    assert_eq!(redis.run("PFMERGE k other"), Reply::OK);
+    assert!(matches!(redis.run("PTTL k"), Reply::Integer(1..)));
+    assert_eq!(redis.run("PFCOUNT k none"), Reply::Integer(4));
+    redis.pass(2_000);
+    assert_eq!(redis.run("PFCOUNT k"), Reply::Integer(0));
+    assert_eq!(redis.run("PFADD k"), Reply::Integer(1), "it is made anew");
+}

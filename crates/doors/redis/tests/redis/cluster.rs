@@ -105,7 +105,9 @@ fn each_isolation_serves(cluster: &Cluster) {
             ("del n".to_owned(), Value::Integer(1)),
             ("geoadd place 13.361389 38.115556 p 15.087269 37.502669 q".to_owned(), Value::Integer(2)),
             ("geodist place p q km".to_owned(), bulk("166.2742")),
-            ("dbsize".to_owned(), Value::Integer(4)),
+            ("pfadd seen a b c".to_owned(), Value::Integer(1)),
+            ("pfcount seen unseen".to_owned(), Value::Integer(3)),
+            ("dbsize".to_owned(), Value::Integer(5)),
             (
                 "incr h".to_owned(),
                 Value::Error("WRONGTYPE Operation against a key holding the wrong kind of value".to_owned()),

@@ -2,7 +2,7 @@
 //!
 //! A word of a template stands for itself, or for one of many: `K` a key, `V` a value, `T` one that is no longer than a key may be, `I` a number, `F` a number with a fraction, `N` a field, `O` an offset
 //! of bits, `B` a bit, `S` seconds, `M` milliseconds, `P` a pattern, `W` a width of bits, `E` an element, `Z` a score, `L` a bound of scores, `X` a bound of
-//! elements, `A` a longitude, `U` a latitude, `R` a radius, `D` a unit.
+//! elements, `A` a longitude, `U` a latitude, `R` a radius, `D` a unit, `Y` a key of its own for a HyperLogLog.
 //! A word behind `?` is there now and then.
 
 /// Numbers that follow from a seed.
@@ -498,6 +498,34 @@ pub(crate) const FAMILIES: &[(&str, &[&str])] = &[
             "zrange K 0 -1 withscores",
         ],
     ),
+    (
+        "counts",
+        &[
+            "pfadd Y E",
+            "pfadd Y E E E E",
+            "pfadd Y V V V",
+            "pfadd Y I I I I I I",
+            "pfadd Y",
+            "pfcount Y",
+            "pfcount Y Y Y",
+            "pfcount K",
+            "pfcount Y K",
+            "pfmerge Y Y Y",
+            "pfmerge Y",
+            "pfmerge Y K",
+            "pfmerge Y Y Y Y Y",
+            "set Y V",
+            "set Y HYLL",
+            "lpush Y V",
+            "del Y",
+            "expire Y S",
+            "ttl Y",
+            "type Y",
+            "object encoding Y",
+            "rename Y Y",
+            "copy Y Y replace",
+        ],
+    ),
 ];
 
 fn key(draw: &mut Draw) -> String {
@@ -585,6 +613,7 @@ fn word(word: &str, draw: &mut Draw) -> Vec<u8> {
             draw.choose(&["0", "1", "50", "200.5", "400", "1e3", "300000", "1e8", "-1", "x", "inf"]).into()
         }
         "D" => draw.choose(&["km", "km", "km", "m", "mi", "ft", "KM", "parsec"]).into(),
+        "Y" => format!("hll:{}", draw.below(4)).into(),
         literal => literal.into(),
     }
 }
