@@ -133,7 +133,11 @@ const BLOCKING: &[Blocking] = &[
 ];
 
 /// The keys of a command that waits are looked at again and again, so there may be so many.
-const KEYS_MAX: usize = 1_000;
+pub(crate) const KEYS_MAX: usize = 1_000;
+
+pub(crate) fn too_many_keys() -> Reply {
+    Reply::error(format!("ERR unsupported: to wait for more than {KEYS_MAX} keys"))
+}
 
 /// The command of this name.
 pub(crate) fn find(name: &[u8]) -> Option<Blocking> {
@@ -172,7 +176,7 @@ impl Blocking {
             }
         };
         if keys.len() > KEYS_MAX {
-            return Err(Reply::error(format!("ERR unsupported: to wait for more than {KEYS_MAX} keys")));
+            return Err(too_many_keys());
         }
         let name = Bytes::from_static(self.stands_for.as_bytes());
         let rest = match self.words {
@@ -242,36 +246,78 @@ fn timeout(word: &[u8]) -> Result<Option<Duration>, Reply> {
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
-/// A command that waits, with its words.
+/// A command that waits for keys, as one client has sent it.
+pub(crate) trait Waits {
+    /// The keys that it waits for.
+    fn keys(&self) -> &[Bytes];
+
+    /// How long it waits; none for as long as it takes.
+    fn timeout(&self) -> Option<Duration>;
+
+    /// The command that does not wait, over all keys.
+    fn asked(&self) -> &Asked;
+
+    /// A question that only reads: whether there is something at a key.
+    fn question(&self, at: usize) -> Option<Asked>;
+
+    /// True if this is the answer that there is.
+    fn is_yes(&self, answer: &Reply) -> bool;
+
+    /// The command that does not wait, for one of the keys.
+    fn asked_of(&self, at: usize) -> Asked;
+
+    /// The reply, made of that of the command which does not wait; none if there was nothing.
+    fn reply(&self, reply: Reply) -> Option<Reply>;
+}
+
+/// A command that waits for something to take, with its words.
 #[derive(Clone, Debug)]
 pub(crate) struct Wait {
     blocking: Blocking,
     /// The command that does not wait, over all keys.
     pub(crate) asked: Asked,
-    pub(crate) keys: Vec<Bytes>,
+    keys: Vec<Bytes>,
     /// The words behind the keys.
     behind: Vec<Bytes>,
-    pub(crate) timeout: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
-impl Wait {
-    /// The same for one of its keys.
-    pub(crate) fn asked_of(&self, key: &Bytes) -> Asked {
+impl Waits for Wait {
+    fn keys(&self) -> &[Bytes] {
+        &self.keys
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// The type of the key: of another type it is passed over, as Redis passes it over once a client waits.
+    fn question(&self, at: usize) -> Option<Asked> {
+        const TYPE: &[u8] = b"type";
+        Some(Asked {
+            command: find_command(TYPE)?,
+            words: vec![Bytes::from_static(TYPE), self.keys.get(at)?.clone()],
+        })
+    }
+
+    fn is_yes(&self, answer: &Reply) -> bool {
+        matches!(answer, Reply::Simple(of) if *of == self.blocking.of)
+    }
+
+    fn asked_of(&self, at: usize) -> Asked {
         if self.blocking.words == Words::WithoutLast {
             return self.asked.clone();
         }
         let name = self.asked.words[0].clone();
-        let words = std::iter::once(name).chain(counted(std::slice::from_ref(key), &self.behind)).collect();
+        let words = std::iter::once(name).chain(counted(&self.keys[at..=at], &self.behind)).collect();
         Asked { command: self.asked.command, words }
     }
 
-    /// True if a key of this type has something to take.
-    pub(crate) fn takes_from(&self, reply: &Reply) -> bool {
-        matches!(reply, Reply::Simple(of) if *of == self.blocking.of)
-    }
-
-    /// The reply, made of that of the command which does not wait; none if there was nothing.
-    pub(crate) fn reply(&self, reply: Reply) -> Option<Reply> {
+    fn reply(&self, reply: Reply) -> Option<Reply> {
         match (self.blocking.shape, reply) {
             (_, Reply::Null | Reply::NullArray) => None,
             (Shape::Element, Reply::Array(mut parts)) => match parts.pop() {
@@ -293,7 +339,9 @@ impl Wait {
             (_, reply) => Some(reply),
         }
     }
+}
 
+impl Wait {
     /// The reply within a transaction, which does not wait.
     pub(crate) fn reply_at_once(&self, reply: Reply) -> Reply {
         let nothing = if self.blocking.words == Words::WithoutLast { Reply::Null } else { Reply::NullArray };
@@ -412,7 +460,9 @@ mod tests {
         ] {
             let wait = read(text).unwrap();
             assert_eq!(wait.asked.words, words(stands_for), "{text}");
-            assert_eq!(wait.asked_of(&Bytes::from_static(b"b")).words, words(of_key), "{text}");
+            let at = wait.keys.iter().position(|key| key == "b").unwrap();
+            assert_eq!(wait.asked_of(at).words, words(of_key), "{text}");
+            assert_eq!(wait.question(at).unwrap().words, words("type b"), "{text}");
             assert_eq!(wait.keys, words(keys), "{text}");
         }
     }
@@ -463,9 +513,7 @@ mod tests {
         let wait = read("blmove a b LEFT LEFT 1").unwrap();
         assert_eq!(wait.reply(bulk("x")), Some(bulk("x")));
         assert_eq!(wait.reply_at_once(Reply::Null), Reply::Null);
-        assert!(
-            wait.takes_from(&Reply::Simple("list".into())) && !wait.takes_from(&Reply::Simple("zset".into()))
-        );
+        assert!(wait.is_yes(&Reply::Simple("list".into())) && !wait.is_yes(&Reply::Simple("zset".into())));
     }
 
     #[tokio::test]

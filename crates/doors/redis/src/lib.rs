@@ -17,6 +17,7 @@
 //! | `execute` | pipelines, transactions |
 //! | `channels` | publish and subscribe |
 //! | `blocking` | commands that wait until there is something to take |
+//! | `reading` | commands that wait until there is something to read |
 //! | [`databases`] | keyspaces as numbered databases |
 //! | `sweeper` | has what is expired or dropped collected |
 //! | `scripts` | scripts: kept, run on threads of their own, as transactions |
@@ -33,6 +34,7 @@ mod failure;
 mod functions;
 mod local;
 mod plan;
+mod reading;
 mod scripts;
 mod sweeper;
 

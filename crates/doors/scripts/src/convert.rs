@@ -62,21 +62,21 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, is_three: bool) -> mlua::Result<V
             within("set", Value::Table(table))
         }
         Reply::Set(replies) => Ok(Value::Table(list(&mut replies.iter())?)),
-        Reply::Map(pairs) if is_three => {
+        Reply::Map(pairs) | Reply::Table(pairs) if is_three => {
             let table = lua.create_table()?;
             for (key, value) in pairs {
                 table.raw_set(to_lua(lua, key, true)?, to_lua(lua, value, true)?)?;
             }
             within("map", Value::Table(table))
         }
-        Reply::Pairs(pairs) if is_three => {
+        Reply::Pairs(pairs) | Reply::Table(pairs) if is_three || matches!(reply, Reply::Table(_)) => {
             let table = lua.create_table()?;
             for (at, (key, value)) in pairs.iter().enumerate() {
                 table.raw_set(at + 1, list(&mut [key, value].into_iter())?)?;
             }
             Ok(Value::Table(table))
         }
-        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Table(pairs) => {
             Ok(Value::Table(list(&mut pairs.iter().flat_map(|(key, value)| [key, value]))?))
         }
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
 use mlua::{Error, Function, Lua, MultiValue, Table, Value};
-use quorate_redis_commands::{Reply, find};
+use quorate_redis_commands::{Reply, find, timeout_position};
 
 use crate::convert::{to_lua, truncate};
 use crate::function::{FLAGS, INVALID_NAME, is_name};
@@ -221,6 +221,11 @@ fn carry_out<H: Host>(context: &Context<H>, words: &[Vec<u8>]) -> Result<Reply, 
         }
         if context.is_read_only.get() && command.writes() {
             return Ok(Reply::error("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if timeout_position(words).is_some() {
+            let name = String::from_utf8_lossy(&words[0]);
+            let text = format!("ERR {name} command is not allowed with BLOCK option from scripts");
+            return Ok(Reply::error(text));
         }
         return context.host.borrow_mut().call(words);
     }

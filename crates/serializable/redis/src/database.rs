@@ -107,6 +107,8 @@ impl<'a> Database<'a> {
             Body::Inline(_) => return Ok(()),
             Body::Chunked { length, .. } => (length.div_ceil(CHUNK_BYTES as u64), 1),
             Body::Collection(of) => (of.count, if of.kind == Kind::SortedSet { 2 } else { 1 }),
+            // How many records groups have is not counted.
+            Body::Stream(of) => (if of.groups > 0 { u64::MAX } else { of.length }, 1),
         };
         let Some(generation) = header.generation() else { return Ok(()) };
         if count > DROP_ELEMENTS_MAX {
@@ -228,7 +230,7 @@ impl<'a> Database<'a> {
                 }
                 Ok(part)
             }
-            Body::Collection(_) => fail(text::WRONG_TYPE),
+            Body::Collection(_) | Body::Stream(_) => fail(text::WRONG_TYPE),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::parse::{integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::sets::{Members, members_of};
 use crate::sorted_sets::Ranking;
+use crate::streams;
 
 /// The first bytes of a dump: a name and a version.
 const DUMP: &[u8] = b"QRTE\x01";
@@ -38,6 +39,11 @@ pub(crate) fn dump(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
                 put_bytes(&mut bytes, &score.to_bits().to_be_bytes());
             }
         }
+        Kind::Stream => {
+            for part in streams::dumping::parts_of(database, key)? {
+                put_bytes(&mut bytes, &part);
+            }
+        }
     }
     let check = hash_of(&bytes);
     bytes.extend_from_slice(&check.to_be_bytes());
@@ -51,6 +57,7 @@ enum Dumped<'a> {
     Set(Vec<&'a [u8]>),
     SortedSet(Vec<(&'a [u8], f64)>),
     Hash(Vec<(&'a [u8], &'a [u8])>),
+    Stream(streams::dumping::Dumped<'a>),
 }
 
 /// Reads a dump; none if these bytes are none, or not whole.
@@ -82,6 +89,7 @@ fn read(bytes: &[u8]) -> Option<Dumped<'_>> {
             Dumped::SortedSet(scored.collect::<Option<_>>()?)
         }
         kind if kind == Kind::Hash as u8 => Dumped::Hash(pairs?.collect()),
+        kind if kind == Kind::Stream as u8 => Dumped::Stream(streams::dumping::Dumped::read(&parts)?),
         _ => return None,
     })
 }
@@ -95,6 +103,7 @@ impl Dumped<'_> {
             Dumped::Set(members) => members.iter().try_for_each(|member| check_field(member, b"")),
             Dumped::SortedSet(scored) => scored.iter().try_for_each(|(member, _)| check_field(member, b"")),
             Dumped::Hash(pairs) => pairs.iter().try_for_each(|(field, value)| check_field(field, value)),
+            Dumped::Stream(stream) => stream.check(),
         }
     }
 
@@ -133,6 +142,7 @@ impl Dumped<'_> {
                 fields.expire(expiry);
                 fields.save(database)
             }
+            Dumped::Stream(stream) => stream.write(database, key, expiry),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Keys whatever they hold: `DEL`, `EXISTS`, `RENAME`, `COPY`, `OBJECT` and their kin.
 
 use crate::database::Database;
-use crate::layout::{Body, Collection, Header, Kind, behind, elements_prefix};
+use crate::layout::{Body, Collection, Header, Kind, Stream, behind, elements_prefix};
 use crate::parse::{integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 use crate::strings;
@@ -67,9 +67,9 @@ fn transfer(
             }
             match &mut moved.body {
                 Body::Inline(_) => {}
-                Body::Chunked { generation, .. } | Body::Collection(Collection { generation, .. }) => {
-                    *generation = fresh
-                }
+                Body::Chunked { generation, .. }
+                | Body::Collection(Collection { generation, .. })
+                | Body::Stream(Stream { generation, .. }) => *generation = fresh,
             }
         }
         None => {}
@@ -134,18 +134,9 @@ pub(crate) fn copy(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied 
     Ok(Reply::Integer(1))
 }
 
-/// The fault of the subcommand of `OBJECT`.
-pub(crate) fn check_object(words: &[impl AsRef<[u8]>]) -> Result<(), Reply> {
-    let subcommand = words.get(1).map_or(b"".as_slice(), AsRef::as_ref);
-    let lengths = [("HELP", 2), ("ENCODING", 3), ("FREQ", 3), ("IDLETIME", 3), ("REFCOUNT", 3)];
-    let Some((name, length)) = lengths.into_iter().find(|(name, _)| is_word(subcommand, name)) else {
-        return Err(crate::unknown_subcommand("OBJECT", subcommand));
-    };
-    if words.len() == length {
-        return Ok(());
-    }
-    Err(crate::wrong_number(&format!("object|{}", name.to_lowercase())))
-}
+/// The subcommands of `OBJECT`, each with the number of its words.
+pub(crate) const OBJECT_SUBCOMMANDS: &[(&str, i32)] =
+    &[("HELP", 2), ("ENCODING", 3), ("FREQ", 3), ("IDLETIME", 3), ("REFCOUNT", 3)];
 
 pub(crate) fn object(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
     if is_word(arguments[1], "HELP") {
@@ -197,6 +188,7 @@ fn encoding_of(header: &Header) -> &'static str {
         Kind::Hash => "hashtable",
         Kind::SortedSet if is_packed(SORTED_MAX) => "listpack",
         Kind::SortedSet => "skiplist",
+        Kind::Stream => "stream",
     }
 }
 

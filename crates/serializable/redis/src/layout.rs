@@ -16,6 +16,7 @@
 
 use crate::Malformed;
 use crate::bytes::Reader;
+use crate::streams::Id;
 
 /// How many slots there are.
 pub const SLOTS: u16 = 16_384;
@@ -161,10 +162,12 @@ pub(crate) enum Kind {
     SortedSet,
     /// Fields with values.
     Hash,
+    /// Entries by id.
+    Stream,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash];
+    const ALL: [Kind; 6] = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
 
     /// As `TYPE` names it.
     pub(crate) fn name(self) -> &'static str {
@@ -174,6 +177,7 @@ impl Kind {
             Kind::Set => "set",
             Kind::SortedSet => "zset",
             Kind::Hash => "hash",
+            Kind::Stream => "stream",
         }
     }
 
@@ -191,6 +195,8 @@ pub(crate) enum Body {
     Chunked { generation: u64, length: u64 },
     /// Where the elements of a collection are, and how many.
     Collection(Collection),
+    /// Where the entries of a stream are, and what is known of them.
+    Stream(Stream),
 }
 
 /// A collection, as its header tells of it.
@@ -203,6 +209,27 @@ pub(crate) struct Collection {
     /// Of a list: the number of its first element.
     pub(crate) first: i64,
 }
+
+/// A stream, as its header tells of it. Unlike a collection it may be empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) generation: u64,
+    /// How many entries there are.
+    pub(crate) length: u64,
+    /// The last id that was given: entries only get later ones.
+    pub(crate) last: Id,
+    /// The greatest id of an entry that was deleted by name.
+    pub(crate) deleted: Id,
+    /// How many entries were ever added.
+    pub(crate) added: u64,
+    /// How many consumer groups there are.
+    pub(crate) groups: u64,
+    /// The number that was given to a group last.
+    pub(crate) last_group: u64,
+}
+
+/// The form of a header that tells of a stream.
+const STREAM_FORM: u8 = 2 + Kind::Stream as u8;
 
 /// The record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,6 +254,7 @@ impl Header {
         match &self.body {
             Body::Inline(_) | Body::Chunked { .. } => Kind::String,
             Body::Collection(collection) => collection.kind,
+            Body::Stream(_) => Kind::Stream,
         }
     }
 
@@ -236,6 +264,7 @@ impl Header {
             Body::Inline(_) => None,
             Body::Chunked { generation, .. } => Some(*generation),
             Body::Collection(collection) => Some(collection.generation),
+            Body::Stream(stream) => Some(stream.generation),
         }
     }
 
@@ -244,6 +273,7 @@ impl Header {
             Body::Inline(_) => 0,
             Body::Chunked { .. } => 1,
             Body::Collection(collection) => 2 + collection.kind as u8,
+            Body::Stream(_) => STREAM_FORM,
         };
         let flags = if self.expiry.is_some() { HAS_EXPIRY } else { 0 };
         let mut bytes = vec![form, flags, self.encoding];
@@ -262,6 +292,15 @@ impl Header {
                 bytes.extend_from_slice(&count.to_be_bytes());
                 bytes.extend_from_slice(&first.to_be_bytes());
             }
+            Body::Stream(Stream { generation, length, last, deleted, added, groups, last_group }) => {
+                bytes.extend_from_slice(&generation.to_be_bytes());
+                bytes.extend_from_slice(&length.to_be_bytes());
+                bytes.extend_from_slice(&last.to_bytes());
+                bytes.extend_from_slice(&deleted.to_bytes());
+                [added, groups, last_group]
+                    .iter()
+                    .for_each(|count| bytes.extend_from_slice(&count.to_be_bytes()));
+            }
         }
         bytes
     }
@@ -274,6 +313,15 @@ impl Header {
         let body = match form {
             0 => Body::Inline(reader.rest().to_vec()),
             1 => Body::Chunked { generation: reader.u64()?, length: reader.u64()? },
+            STREAM_FORM => Body::Stream(Stream {
+                generation: reader.u64()?,
+                length: reader.u64()?,
+                last: Id::of_bytes(reader.take(16)?)?,
+                deleted: Id::of_bytes(reader.take(16)?)?,
+                added: reader.u64()?,
+                groups: reader.u64()?,
+                last_group: reader.u64()?,
+            }),
             form => {
                 let kind = Kind::ALL.into_iter().find(|kind| 2 + *kind as u8 == form).ok_or(Malformed)?;
                 let (generation, count) = (reader.u64()?, reader.u64()?);
@@ -323,10 +371,13 @@ mod tests {
     #[test]
     fn headers_come_back() {
         let collection = Collection { kind: Kind::Hash, generation: 3, count: 2, first: -1 };
+        let (last, deleted) = (Id { time: 9, number: 1 }, Id { time: 8, number: 2 });
+        let stream = Stream { generation: 4, length: 5, last, deleted, added: 6, groups: 7, last_group: 8 };
         for body in [
             Body::Inline(b"value".to_vec()),
             Body::Chunked { generation: 1, length: 5_000 },
             Body::Collection(collection),
+            Body::Stream(stream),
         ] {
             for expiry in [None, Some(17)] {
                 let header = Header { stamp: 5, expiry, encoding: 1, body: body.clone() };

@@ -17,7 +17,7 @@
 //! | `table` | which commands there are, which of their arguments are keys, how they are divided by shards |
 //! | `layout`, `database`, `collection` | records, the keys that they make up, and the elements of one |
 //! | `request`, [`Reply`] | what a door and a shard tell each other |
-//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `hyperloglog`, `dump` | a family of commands each |
+//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `hyperloglog`, `streams`, `dump` | a family of commands each |
 //! | `sweep` | collects what is expired or dropped |
 //! | `parse`, `glob`, `long_double` | numbers, patterns, and sums as C calculates them |
 //!
@@ -45,6 +45,7 @@ mod request;
 mod scan;
 mod sets;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod sweep;
 mod table;
@@ -59,7 +60,8 @@ pub use reply::Reply;
 use reply::{Fail, Replied};
 pub use request::{Answer, Mark, Request};
 pub use scan::{MORE, cursor};
-pub use table::{Access, Behind, COMMANDS, Command, DUE, Keys, MARK, SWEEP, Spread, find};
+pub use streams::reading::timeout_position;
+pub use table::{Access, Behind, COMMANDS, Command, DUE, Keys, LAST, MARK, SWEEP, Spread, UNREAD, find};
 
 /// The name that the procedure is called by.
 pub const PROCEDURE: &str = "redis/commands";
@@ -146,10 +148,29 @@ pub fn check(command: &Command, words: &[impl AsRef<[u8]>]) -> Result<(), Reply>
     if !command.takes(words.len()) {
         return Err(wrong_number(command.name));
     }
-    if command.name == "object" {
-        return keys::check_object(words);
+    match command.name {
+        "object" => check_subcommand(command.name, keys::OBJECT_SUBCOMMANDS, words),
+        "xgroup" => check_subcommand(command.name, streams::administration::GROUP_SUBCOMMANDS, words),
+        "xinfo" => check_subcommand(command.name, streams::info::INFO_SUBCOMMANDS, words),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// The fault of a subcommand: each is listed with the number of words; if that is negative, with the least one.
+fn check_subcommand(
+    command: &str,
+    subcommands: &[(&str, i32)],
+    words: &[impl AsRef<[u8]>],
+) -> Result<(), Reply> {
+    let subcommand = words.get(1).map_or(b"".as_slice(), AsRef::as_ref);
+    let found = subcommands.iter().find(|(name, _)| parse::is_word(subcommand, name));
+    let Some((name, arity)) = found else {
+        return Err(unknown_subcommand(&command.to_uppercase(), subcommand));
+    };
+    if table::fits(*arity, words.len()) {
+        return Ok(());
+    }
+    Err(wrong_number(&format!("{command}|{}", name.to_lowercase())))
 }
 
 /// Carries out one command.

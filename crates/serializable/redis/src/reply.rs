@@ -36,6 +36,8 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// Arrays of two; an array of both in turn in version 2.
     Pairs(Vec<(Reply, Reply)>),
+    /// Keys and values; an array of arrays of two in version 2.
+    Table(Vec<(Reply, Reply)>),
 }
 
 /// How deep replies lie in each other at most.
@@ -122,6 +124,7 @@ impl Reply {
             Reply::Set(replies) => list(bytes, 9, replies),
             Reply::Map(map) => pairs(bytes, 10, map),
             Reply::Pairs(of) => pairs(bytes, 11, of),
+            Reply::Table(of) => pairs(bytes, 14, of),
         }
     }
 
@@ -162,6 +165,7 @@ impl Reply {
                 _ => return Err(Malformed),
             },
             13 => Reply::Decimal(f64::from_bits(reader.u64()?)),
+            14 => Reply::Table(pairs(reader)?),
             _ => return Err(Malformed),
         })
     }
@@ -233,6 +237,7 @@ mod tests {
             Reply::Set(vec![one()]),
             Reply::Map(vec![(one(), Reply::Null)]),
             Reply::Pairs(vec![(one(), one())]),
+            Reply::Table(vec![(one(), Reply::Null)]),
         ];
         for reply in replies {
             let mut bytes = Vec::new();

@@ -286,6 +286,7 @@ pub(crate) fn length_of(header: &Header) -> usize {
         Body::Inline(string) => string.len(),
         Body::Chunked { length, .. } => *length as usize,
         Body::Collection(collection) => collection.count as usize,
+        Body::Stream(stream) => stream.length as usize,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::database::Database;
 use crate::reply::Replied;
+use crate::streams::{administration, claims, entries, info, reading};
 use crate::{
     bits, dump, expiry, geo, hashes, hyperloglog, keys, lists, ranges, scan, sets, sorted_sets, strings,
     sweep,
@@ -61,6 +62,8 @@ pub enum Keys {
     },
     /// The first argument, and the one behind the last of these words, if one of them is there.
     FirstAndBehind(&'static Behind),
+    /// Half of those behind the word `STREAMS`.
+    Streams,
 }
 
 /// Words behind which a key stands.
@@ -93,13 +96,18 @@ pub enum Spread {
     Cursor,
 }
 
+/// True if this is the number of words that an arity asks for.
+pub(crate) fn fits(arity: i32, words: usize) -> bool {
+    match usize::try_from(arity) {
+        Ok(exactly) => words == exactly,
+        Err(_) => words >= arity.unsigned_abs() as usize,
+    }
+}
+
 impl Command {
     /// True if it takes so many words, its name included.
     pub fn takes(&self, words: usize) -> bool {
-        match usize::try_from(self.arity) {
-            Ok(exactly) => words == exactly,
-            Err(_) => words >= self.arity.unsigned_abs() as usize,
-        }
+        fits(self.arity, words)
     }
 
     /// True if it may write.
@@ -128,6 +136,7 @@ impl Keys {
                 let counted = number + 1..number.saturating_add(1).saturating_add(count).min(words.len());
                 (also > 0).then_some(also).into_iter().chain(counted).collect()
             }
+            Keys::Streams => crate::streams::reading::key_positions(words).collect(),
             Keys::FirstAndBehind(Behind { words: names, from, skipped }) => {
                 let (mut at, mut last) = (*from, None);
                 while let Some(word) = words.get(at) {
@@ -156,6 +165,7 @@ const COUNTED: Keys = Keys::Counted { number: 1, also: 0 };
 const ONE_AND_COUNTED: Keys = Keys::Counted { number: 2, also: 1 };
 const ONE_AND_STORED: Keys =
     Keys::FirstAndBehind(&Behind { words: &["STORE", "STOREDIST"], from: 5, skipped: &[] });
+const STREAMS: Keys = Keys::Streams;
 const EVERY_OTHER: Keys = Keys::At { first: 1, last: -1, step: 2 };
 
 macro_rules! commands {
@@ -189,6 +199,12 @@ pub fn find(name: &[u8]) -> Option<Command> {
 
 /// The command of a transaction that watches keys: no client can send this name.
 pub const MARK: &str = "\0mark";
+
+/// The command of a client that waits for entries, about the last id of a stream,
+pub const LAST: &str = "\0last";
+
+/// and about whether a group has something to read.
+pub const UNREAD: &str = "\0unread";
 
 /// The command of a sweeper about a page of keys,
 pub const DUE: &str = "\0due";
@@ -248,6 +264,8 @@ commands! {
     "dump" 2 Read ONE Whole dump::dump;
     "restore" -4 Write ONE Whole dump::restore;
     "\0mark" -2 Read ALL Each keys::mark;
+    "\0last" 2 Read ONE Whole entries::last;
+    "\0unread" -7 Read STREAMS Whole reading::unread;
     "\0due" 2 Read NONE Cursor sweep::due;
     "\0sweep" 2 Write NONE Cursor sweep::sweep;
 
@@ -366,6 +384,22 @@ commands! {
     "geosearch" -7 Read ONE Whole geo::geosearch;
     "geosearchstore" -8 Write TWO Whole geo::geosearchstore;
 
+    "xadd" -5 Write ONE Whole entries::xadd;
+    "xlen" 2 Read ONE Whole entries::xlen;
+    "xrange" -4 Read ONE Whole entries::xrange;
+    "xrevrange" -4 Read ONE Whole entries::xrevrange;
+    "xdel" -3 Write ONE Whole entries::xdel;
+    "xtrim" -4 Write ONE Whole entries::xtrim;
+    "xsetid" -3 Write ONE Whole entries::xsetid;
+    "xread" -4 Read STREAMS Whole reading::xread;
+    "xreadgroup" -7 Write STREAMS Whole reading::xreadgroup;
+    "xgroup" -2 Write SECOND Whole administration::xgroup;
+    "xack" -4 Write ONE Whole administration::xack;
+    "xpending" -3 Read ONE Whole administration::xpending;
+    "xclaim" -6 Write ONE Whole claims::xclaim;
+    "xautoclaim" -6 Write ONE Whole claims::xautoclaim;
+    "xinfo" -2 Read SECOND Whole info::xinfo;
+
     "pfadd" -2 Write ONE Whole hyperloglog::pfadd;
     "pfcount" -2 Read ALL Whole hyperloglog::pfcount;
     "pfmerge" -2 Write ALL Whole hyperloglog::pfmerge;
@@ -389,6 +423,8 @@ mod tests {
         assert_eq!(keys(&["del", "a", "b"]), Some(vec![1, 2]));
         assert_eq!(keys(&["bitop", "and", "d", "s"]), Some(vec![2, 3]));
         assert_eq!(keys(&["scan", "0"]), Some(vec![]));
+        assert_eq!(keys(&["xread", "count", "2", "streams", "a", "b", "1", "2"]), Some(vec![4, 5]));
+        assert_eq!(keys(&["xread", "count", "streams"]), Some(vec![]));
         let radius = ["georadius", "a", "0", "0", "1", "m"];
         assert_eq!(keys(&radius), Some(vec![1]));
         assert_eq!(

@@ -5,12 +5,12 @@ use quorate_procedure::{Answer as Ended, Memory, Stop};
 use super::*;
 
 /// Commands one after the other, each with a timestamp of its own.
-struct Redis {
-    memory: Memory,
+pub(crate) struct Redis {
+    pub(crate) memory: Memory,
 }
 
 impl Redis {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Redis { memory: Memory { timestamp: Some(1_000_000_000), ..Memory::default() } }
     }
 
@@ -24,10 +24,23 @@ impl Redis {
         }
     }
 
-    fn run(&mut self, line: &str) -> Reply {
+    pub(crate) fn run(&mut self, line: &str) -> Reply {
         match self.ask(&[], &[line]) {
             Answer::Replies(mut replies) => replies.pop().unwrap(),
             Answer::Changed | Answer::Later => panic!("nothing is watched, and there is no clock"),
+        }
+    }
+
+    /// Words that need not be text.
+    pub(crate) fn run_words(&mut self, words: &[&[u8]]) -> Reply {
+        let request = Request { seed: 1, commands: vec![words.to_vec()], ..Request::default() };
+        *self.memory.timestamp.as_mut().unwrap() += 1;
+        match self.memory.call(&Commands, &request.encode(), false) {
+            Ok(Ended::Done(answer)) => match Answer::decode(&answer) {
+                Ok(Answer::Replies(mut replies)) => replies.pop().unwrap(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
         }
     }
 
@@ -41,7 +54,7 @@ impl Redis {
         }
     }
 
-    fn pass(&mut self, millis: u64) {
+    pub(crate) fn pass(&mut self, millis: u64) {
         *self.memory.timestamp.as_mut().unwrap() += millis * 1_000;
     }
 }

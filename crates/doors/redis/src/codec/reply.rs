@@ -100,14 +100,13 @@ pub fn write_reply(output: &mut Vec<u8>, reply: &Reply, version: Version) {
             number(output, kind, replies.len() as i64);
             replies.iter().for_each(|reply| write_reply(output, reply, version));
         }
-        Reply::Map(pairs) | Reply::Pairs(pairs) => {
-            let is_map = matches!(reply, Reply::Map(_));
-            match is_three {
-                true => number(output, if is_map { b'%' } else { b'*' }, pairs.len() as i64),
-                false => number(output, b'*', pairs.len() as i64 * 2),
-            }
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Table(pairs) => {
+            let is_map = is_three && !matches!(reply, Reply::Pairs(_));
+            let is_nested = if is_three { !is_map } else { matches!(reply, Reply::Table(_)) };
+            let count = if is_map || is_nested { pairs.len() } else { pairs.len() * 2 };
+            number(output, if is_map { b'%' } else { b'*' }, count as i64);
             for (key, value) in pairs {
-                if is_three && !is_map {
+                if is_nested {
                     number(output, b'*', 2);
                 }
                 write_reply(output, key, version);
@@ -150,6 +149,7 @@ mod tests {
             (Reply::Set(vec![Reply::Integer(1)]), "*1\r\n:1\r\n", "~1\r\n:1\r\n"),
             (Reply::Map(pair()), "*2\r\n$1\r\nf\r\n:12\r\n", "%1\r\n$1\r\nf\r\n:12\r\n"),
             (Reply::Pairs(pair()), "*2\r\n$1\r\nf\r\n:12\r\n", "*1\r\n*2\r\n$1\r\nf\r\n:12\r\n"),
+            (Reply::Table(pair()), "*1\r\n*2\r\n$1\r\nf\r\n:12\r\n", "%1\r\n$1\r\nf\r\n:12\r\n"),
         ] {
             for (version, expected) in [(Version::Two, two), (Version::Three, three)] {
                 let mut output = Vec::new();

@@ -29,6 +29,7 @@ use crate::failure::Failure;
 use crate::local::clients::{Named, Peer};
 use crate::local::{self, Facts, Local};
 use crate::plan::{Asked, Watched};
+use crate::reading::Reading;
 use crate::scripts::Item;
 use subscriptions::change_of;
 use transaction::{Multi, Queued};
@@ -252,7 +253,13 @@ impl<D: Databases> Client<'_, D> {
         if let Some(command) = find(&words[0]).filter(|command| !command.is_internal()) {
             self.state.last = (command.name, None);
             match check(&command, &words) {
-                Ok(()) if self.state.multi.is_none() => self.gathered.push(Asked { command, words }),
+                Ok(()) if self.state.multi.is_none() => {
+                    let asked = Asked { command, words };
+                    match Reading::find(&asked).transpose() {
+                        Some(reading) => self.read_on(reading).await?,
+                        None => self.gathered.push(asked),
+                    }
+                }
                 Ok(()) => self.queue(Queued::Keys(Asked { command, words })),
                 Err(reply) => self.refuse(reply).await?,
             }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use quorate_gateway::Ended;
-use quorate_redis_commands::{Reply, find};
+use quorate_redis_commands::Reply;
 use tokio::time::Instant;
 
 use super::Client;
 use super::subscriptions::message;
-use crate::blocking::Wait;
+use crate::blocking::Waits;
 use crate::databases::Databases;
 use crate::local::clients::Unblocked;
 use crate::plan::Asked;
+use crate::reading::Reading;
 
 /// A client that waits for a key looks at it again after this time, in case that another node has filled it,
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
@@ -23,7 +23,7 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 impl<D: Databases> Client<'_, D> {
     /// Carries out a command that waits until there is something to take, the time is up, or the client has gone. Its commands meanwhile come
     /// behind.
-    pub(super) async fn wait_for(&mut self, wait: Result<Wait, Reply>) -> Result<(), Ended> {
+    pub(super) async fn wait_for(&mut self, wait: Result<impl Waits, Reply>) -> Result<(), Ended> {
         self.carry_out().await?;
         self.facts.count(1);
         let wait = match wait {
@@ -33,10 +33,11 @@ impl<D: Databases> Client<'_, D> {
                 return Ok(());
             }
         };
-        let deadline = wait.timeout.map(|timeout| Instant::now() + timeout);
+        // A time beyond those that a clock can tell is as none.
+        let deadline = wait.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
         let facts = self.facts;
-        let listener = facts.bells.listen(self.state.number, &wait.keys);
-        let reply = self.run_one(wait.asked.clone()).await;
+        let listener = facts.bells.listen(self.state.number, wait.keys());
+        let reply = self.run_one(wait.asked().clone()).await;
         if let Some(reply) = wait.reply(reply) {
             self.reply(&reply);
             return Ok(());
@@ -83,24 +84,48 @@ impl<D: Databases> Client<'_, D> {
         }
     }
 
-    /// Takes from the first key that has something by now. A key of another type is passed over, as Redis passes it over once a client waits.
-    async fn look_again(&mut self, wait: &Wait) -> Option<Reply> {
-        let command = find(b"type")?;
-        let ask = |key: &Bytes| Asked { command, words: vec![Bytes::from_static(b"type"), key.clone()] };
-        let types: Vec<Asked> = wait.keys.iter().map(ask).collect();
-        let mut rest = types.as_slice();
-        let mut ready = Vec::new();
-        while !rest.is_empty() {
+    /// Carries out commands that only read, as many together as may be, and gives a reply for each.
+    async fn ask(&mut self, asked: &[Asked]) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(asked.len());
+        while replies.len() < asked.len() {
             let mut executor = self.executor(self.state.number);
-            let replies = executor.run_some(rest).await;
+            replies.extend(executor.run_some(&asked[replies.len()..]).await);
             self.seed = executor.seed;
-            // An error is one of a moment: it is looked at again.
-            let filled = rest.iter().zip(&replies).filter(|(_, reply)| wait.takes_from(reply));
-            ready.extend(filled.map(|(one, _)| one.words[1].clone()));
-            rest = rest.get(replies.len().max(1)..).unwrap_or_default();
         }
-        for key in ready {
-            let reply = self.run_one(wait.asked_of(&key)).await;
+        replies
+    }
+
+    /// Waits for entries of streams.
+    pub(super) async fn read_on(&mut self, reading: Result<Reading, Reply>) -> Result<(), Ended> {
+        // Commands before it may add to the streams.
+        self.carry_out().await?;
+        let mut reading = match reading {
+            Ok(reading) => reading,
+            Err(reply) => return self.wait_for(Err::<Reading, Reply>(reply)).await,
+        };
+        let (positions, asked): (Vec<usize>, Vec<Asked>) = reading.last_ids().into_iter().unzip();
+        for (at, reply) in positions.into_iter().zip(self.ask(&asked).await) {
+            match reply {
+                Reply::Bulk(id) => reading.set_id(at, id),
+                fault => {
+                    // The command says itself what is wrong with it, and may find something else first.
+                    let reply = self.run_one(reading.asked().clone()).await;
+                    let reply = if reply.is_error() { reply } else { fault };
+                    return self.wait_for(Err::<Reading, Reply>(reply)).await;
+                }
+            }
+        }
+        self.wait_for(Ok(reading)).await
+    }
+
+    /// Takes from the first key that has something by now.
+    async fn look_again(&mut self, wait: &impl Waits) -> Option<Reply> {
+        let questions: Option<Vec<Asked>> = (0..wait.keys().len()).map(|at| wait.question(at)).collect();
+        let answers = self.ask(&questions?).await;
+        // An error is one of a moment: it is looked at again.
+        let ready = answers.iter().enumerate().filter(|(_, answer)| wait.is_yes(answer));
+        for at in ready.map(|(at, _)| at) {
+            let reply = self.run_one(wait.asked_of(at)).await;
             if let Some(reply) = wait.reply(reply) {
                 return Some(reply);
             }

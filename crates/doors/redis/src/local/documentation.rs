@@ -234,8 +234,9 @@ mod tests {
                 known(name.as_bytes()).unwrap_or_else(|| panic!("{name} is not documented"));
             if let Some(command) = find(name.as_bytes()) {
                 assert_eq!(i64::from(command.arity), documentation.arity, "{name}");
+                // Of one that is a container Redis tells flags with its subcommands.
                 let may_write = documentation.flags.contains(&"write");
-                assert_eq!(command.writes(), may_write, "{name}");
+                assert!(documentation.flags.is_empty() || command.writes() == may_write, "{name}");
                 if let quorate_redis_commands::Keys::At { first, last, step } = command.keys {
                     let keys = [first as i64, i64::from(last), step as i64];
                     // Of one that is a container Redis tells the keys with its subcommands.

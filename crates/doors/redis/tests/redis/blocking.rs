@@ -109,3 +109,69 @@ fn of_many_that_wait_each_gets_one() {
     expected.sort();
     assert_eq!(got, expected);
 }
+
+/// The reply to a reader of one entry of one stream.
+fn told(key: &str, id: &str, value: &str) -> Value {
+    let entry = Value::Array(vec![bulk(id), Value::Array(vec![bulk("f"), bulk(value)])]);
+    Value::Array(vec![Value::Array(vec![bulk(key), Value::Array(vec![entry])])])
+}
+
+#[test]
+fn readers_of_a_stream_wait_for_the_next_entry() {
+    let (_gateway, address) = memory::open(3, true, Limits::default());
+    let mut adds = Client::connect(address);
+    adds.ask("xadd s 1-1 f before");
+    let mut readers: Vec<Client> = (0..3).map(|_| Client::connect(address)).collect();
+    for reader in &mut readers {
+        reader.send(&command("xread block 0 streams other s $ $"));
+        reader.send(&command("ping"));
+    }
+    std::thread::sleep(Duration::from_millis(60));
+    let begun = Instant::now();
+    assert_eq!(adds.ask("xadd s 2-1 f now"), bulk("2-1"));
+    for reader in &mut readers {
+        assert_eq!(reader.receive(), told("s", "2-1", "now"), "each of them reads it");
+        assert_eq!(reader.receive(), Value::Simple("PONG".to_owned()));
+    }
+    assert!(begun.elapsed() < Duration::from_millis(500), "a bell was rung: {:?}", begun.elapsed());
+    let mut reader = readers.remove(0);
+    assert_eq!(reader.ask("xread block 50 streams s 1-1"), told("s", "2-1", "now"), "there is something");
+    let begun = Instant::now();
+    assert_eq!(reader.ask("xread block 50 streams s $"), Value::NullArray);
+    assert!(begun.elapsed() >= Duration::from_millis(50));
+    reader.ask("multi");
+    reader.ask("xread block 0 streams s $");
+    assert_eq!(reader.ask("exec"), Value::Array(vec![Value::NullArray]), "nothing waits in a transaction");
+    let error = Value::Error("ERR timeout is negative".to_owned());
+    assert_eq!(reader.ask("xread block -1 streams s $"), error);
+}
+
+#[test]
+fn consumers_of_a_group_wait_for_an_entry_each() {
+    let (_gateway, address) = memory::open(2, true, Limits::default());
+    let mut adds = Client::connect(address);
+    assert_eq!(adds.ask("xgroup create s g $ mkstream"), Value::Simple("OK".to_owned()));
+    let mut consumers: Vec<Client> = (0..5).map(|_| Client::connect(address)).collect();
+    for (number, consumer) in consumers.iter_mut().enumerate() {
+        consumer.send(&command(&format!("xreadgroup group g c{number} count 1 block 0 streams s >")));
+    }
+    std::thread::sleep(Duration::from_millis(60));
+    for number in 1..=5 {
+        adds.ask(&format!("xadd s {number}-0 f {number}"));
+    }
+    let mut got: Vec<Value> = consumers.iter_mut().map(Client::receive).collect();
+    got.sort();
+    let mut expected: Vec<Value> =
+        (1..=5).map(|number| told("s", &format!("{number}-0"), &number.to_string())).collect();
+    expected.sort();
+    assert_eq!(got, expected);
+    let Value::Array(pending) = adds.ask("xpending s g") else { panic!("no summary") };
+    assert_eq!(pending[0], Value::Integer(5));
+    consumers[0].send(&command("xreadgroup group g c0 block 0 streams s >"));
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!(adds.ask("xgroup destroy s g"), Value::Integer(1));
+    assert!(
+        matches!(consumers[0].receive(), Value::Error(error) if error.starts_with("NOGROUP ")),
+        "its group is gone"
+    );
+}

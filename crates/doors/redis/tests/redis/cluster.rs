@@ -107,7 +107,12 @@ fn each_isolation_serves(cluster: &Cluster) {
             ("geodist place p q km".to_owned(), bulk("166.2742")),
             ("pfadd seen a b c".to_owned(), Value::Integer(1)),
             ("pfcount seen unseen".to_owned(), Value::Integer(3)),
-            ("dbsize".to_owned(), Value::Integer(5)),
+            ("xadd log 1-1 f v".to_owned(), bulk("1-1")),
+            ("xgroup create log g 0".to_owned(), ok()),
+            ("xreadgroup group g c block 1000 streams log >".to_owned(), read_from_log()),
+            ("xack log g 1-1".to_owned(), Value::Integer(1)),
+            ("xread block 20 streams log none $ 0".to_owned(), Value::NullArray),
+            ("dbsize".to_owned(), Value::Integer(6)),
             (
                 "incr h".to_owned(),
                 Value::Error("WRONGTYPE Operation against a key holding the wrong kind of value".to_owned()),
@@ -119,6 +124,12 @@ fn each_isolation_serves(cluster: &Cluster) {
         }
     }
     assert_eq!(client.ask("select 3"), Value::Error("ERR DB index is out of range".to_owned()));
+}
+
+/// The entry that was added, as it is read.
+fn read_from_log() -> Value {
+    let entry = Value::Array(vec![bulk("1-1"), Value::Array(vec![bulk("f"), bulk("v")])]);
+    Value::Array(vec![Value::Array(vec![bulk("log"), Value::Array(vec![entry])])])
 }
 
 /// None aborts, however many want the same key.

@@ -2,8 +2,8 @@
 //!
 //! `docs/doors/redis.md` lists what is different; here it is not asked for, or not compared:
 //! - the order of what has none (`HGETALL`, `KEYS`), and what is drawn at random;
-//! - times to live, by a second;
-//! - the bytes of a HyperLogLog, the last bit of stored distances;
+//! - times to live, by a second, and how long ago an entry was delivered or a consumer seen;
+//! - the tree that a stream is, the bytes of a HyperLogLog, the last bit of stored distances;
 //! - the number of a client, and what a server says of itself.
 //!
 //! `QUORATE_REDIS_COMMANDS` says how many commands are compared, `QUORATE_REDIS_SEED` with which seed; a failure prints both. `QUORATE_REDIS_ALL=1` prints every
@@ -82,9 +82,60 @@ fn sorted(value: Value, in_pairs: bool) -> Value {
     }
 }
 
+/// Names of what is not compared in `XINFO`.
+const MASKED: &[&[u8]] = &[b"idle", b"radix-tree-keys", b"radix-tree-nodes"];
+
+/// A reply with zeros for what these names tell.
+fn masked(value: Value) -> Value {
+    let is_masked = |name: &Value| matches!(name, Value::Bulk(name) if MASKED.contains(&name.as_slice()));
+    match value {
+        Value::Array(values) => {
+            let mut masked: Vec<Value> = values.into_iter().map(masked).collect();
+            for at in 1..masked.len() {
+                if is_masked(&masked[at - 1]) {
+                    masked[at] = Value::Integer(0);
+                }
+            }
+            Value::Array(masked)
+        }
+        Value::Map(pairs) => Value::Map(
+            pairs
+                .into_iter()
+                .map(|(name, value)| {
+                    let value = if is_masked(&name) { Value::Integer(0) } else { masked(value) };
+                    (name, value)
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Pending entries, without how long ago they were delivered.
+fn without_times(value: Value) -> Value {
+    let entry = |entry: Value| match entry {
+        Value::Array(mut parts) if parts.len() == 4 => {
+            parts[2] = Value::Integer(0);
+            Value::Array(parts)
+        }
+        other => other,
+    };
+    match value {
+        Value::Array(entries) if matches!(entries.first(), Some(Value::Array(_))) => {
+            Value::Array(entries.into_iter().map(entry).collect())
+        }
+        other => other,
+    }
+}
+
 /// A reply without what may be different.
 fn canonical(words: &[Vec<u8>], reply: Value) -> Value {
     let name = name_of(words);
+    match name.as_str() {
+        "xinfo" => return masked(reply),
+        "xpending" => return without_times(reply),
+        _ => {}
+    }
     if !UNORDERED.contains(&name.as_str()) {
         return reply;
     }
@@ -202,9 +253,13 @@ impl Both {
             let Value::Bulk(key) = key else { panic!("{key} is no key") };
             let of = |name: &str| vec![name.as_bytes().to_vec(), key.clone()];
             let Value::Simple(kind) = self.redis.pipeline(&[of("type")]).remove(0) else { panic!("no type") };
+            let with = |name: &str, rest: &[&str]| {
+                [of(name), rest.iter().map(|word| word.as_bytes().to_vec()).collect()].concat()
+            };
             let read = match kind.as_str() {
                 "zset" if key == b"dist" => of("zcard"),
                 "string" if key.starts_with(b"hll:") => of("pfcount"),
+                "stream" => with("xrange", &["-", "+"]),
                 "string" => of("get"),
                 "hash" => of("hgetall"),
                 "set" => of("smembers"),
@@ -265,13 +320,13 @@ fn is_part_of_a_walk(words: &[Vec<u8>]) -> bool {
 /// True if this waits for more than a moment.
 fn is_long_wait(words: &[Vec<u8>]) -> bool {
     const SECONDS_MAX: f64 = 0.1;
-    let at = match name_of(words).as_str() {
-        "blpop" | "brpop" | "blmove" | "brpoplpush" | "bzpopmin" | "bzpopmax" => words.len() - 1,
-        "blmpop" | "bzmpop" => 1,
-        _ => return false,
+    let (at, unit) = match name_of(words).as_str() {
+        "blpop" | "brpop" | "blmove" | "brpoplpush" | "bzpopmin" | "bzpopmax" => (words.len() - 1, 1.0),
+        "blmpop" | "bzmpop" => (1, 1.0),
+        _ => (quorate_redis_commands::timeout_position(words).unwrap_or(words.len()), 0.001),
     };
     let timeout = words.get(at).and_then(|word| std::str::from_utf8(word).ok()?.parse::<f64>().ok());
-    timeout.is_some_and(|timeout| timeout == 0.0 || timeout > SECONDS_MAX)
+    timeout.is_some_and(|timeout| timeout == 0.0 || timeout * unit > SECONDS_MAX)
 }
 
 fn compare(shards: usize, runs_at_shards: bool, commands: usize, seed: u64) {

@@ -225,6 +225,7 @@ fn an_independent_codec_understands_replies() {
         Reply::Set(vec![one()]),
         Reply::Map(vec![(one(), one())]),
         Reply::Pairs(vec![(one(), one())]),
+        Reply::Table(vec![(one(), one())]),
         Reply::Decimal(0.5),
     ];
     for reply in replies {
