@@ -4,7 +4,7 @@
 //! |---|---|
 //! | has its keys at one shard | that shard carries it out |
 //! | can be divided: `MGET`, `MSET`, `DEL`, `DBSIZE` and their like | each shard carries out its part |
-//! | has to see keys of several shards at once: `RENAME`, `BITOP` and their like | an interactive transaction |
+//! | has to see keys of several shards at once: `RENAME`, `BITOP` and their like; `SORT` with patterns | an interactive transaction |
 //!
 //! The parts of shards are one independent transaction: all of it stands at one place in the serial order, nothing is locked, and nobody can be in the way.
 
@@ -108,6 +108,7 @@ impl Plan {
                 Compose::All((0..self.shards).map(|shard| self.push(shard, words.clone())).collect())
             }
             Spread::Anywhere if self.shards > 1 => return Err(Indivisible),
+            _ if is_sound && self.shards > 1 && !command.is_confined(words) => return Err(Indivisible),
             _ if at_one || !is_sound => Compose::Only(self.push(first, words.clone())),
             Spread::Sum => Compose::Sum(self.divide(words, &at, &shards, 1).into_values().collect()),
             // A value without a key is for the command to complain of.

@@ -99,7 +99,11 @@ pub(crate) fn hsetnx(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replie
 }
 
 /// The value of a field of a hash that is there.
-fn value_of(database: &mut Database<'_>, key: &[u8], field: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
+pub(crate) fn value_of(
+    database: &mut Database<'_>,
+    key: &[u8],
+    field: &[u8],
+) -> Result<Option<Vec<u8>>, Fail> {
     match database.collection(key, Kind::Hash)? {
         Some(_) if field.len() > KEY_BYTES_MAX => Ok(None),
         Some((_, collection)) => {

@@ -17,7 +17,7 @@
 //! | `table` | which commands there are, which of their arguments are keys, how they are divided by shards |
 //! | `layout`, `database`, `collection` | records, the keys that they make up, and the elements of one |
 //! | `request`, [`Reply`] | what a door and a shard tell each other |
-//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `hyperloglog`, `streams`, `dump` | a family of commands each |
+//! | `strings`, `bits`, `keys`, `expiry`, `scan`, `hashes`, `lists`, `sets`, `sorted_sets`, `ranges`, `geo`, `hyperloglog`, `streams`, `sort`, `dump` | a family of commands each |
 //! | `sweep` | collects what is expired or dropped |
 //! | `parse`, `glob`, `long_double` | numbers, patterns, and sums as C calculates them |
 //!
@@ -44,6 +44,7 @@ mod reply;
 mod request;
 mod scan;
 mod sets;
+mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;
@@ -124,7 +125,7 @@ impl Procedure for Commands {
         for words in &request.commands {
             let Some(command) = words.first().and_then(|name| find(name)) else { continue };
             let positions = command.key_positions(words);
-            if positions.is_empty() && command.keys == Keys::No {
+            if positions.is_empty() && command.keys == Keys::No || !command.is_confined(words) {
                 return Footprint::Everything;
             }
             slots.extend(positions.into_iter().filter_map(|at| words.get(at)).map(|key| slot_of(key)));

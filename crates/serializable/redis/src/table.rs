@@ -4,8 +4,8 @@ use crate::database::Database;
 use crate::reply::Replied;
 use crate::streams::{administration, claims, entries, info, reading};
 use crate::{
-    bits, dump, expiry, geo, hashes, hyperloglog, keys, lists, ranges, scan, sets, sorted_sets, strings,
-    sweep,
+    bits, dump, expiry, geo, hashes, hyperloglog, keys, lists, ranges, scan, sets, sort, sorted_sets,
+    strings, sweep,
 };
 
 /// A command.
@@ -115,6 +115,11 @@ impl Command {
         self.access == Access::Write
     }
 
+    /// True if these words tell all keys that it touches, or at least their slots. `SORT` may have patterns that name others.
+    pub fn is_confined(&self, words: &[impl AsRef<[u8]>]) -> bool {
+        !matches!(self.name, "sort" | "sort_ro") || sort::is_confined(words)
+    }
+
     /// The positions of its keys among these words. What is no number of keys stands for none: the command says what is wrong.
     pub fn key_positions(&self, words: &[impl AsRef<[u8]>]) -> Vec<usize> {
         self.keys.positions(words)
@@ -165,6 +170,7 @@ const COUNTED: Keys = Keys::Counted { number: 1, also: 0 };
 const ONE_AND_COUNTED: Keys = Keys::Counted { number: 2, also: 1 };
 const ONE_AND_STORED: Keys =
     Keys::FirstAndBehind(&Behind { words: &["STORE", "STOREDIST"], from: 5, skipped: &[] });
+const SORTED: Keys = Keys::FirstAndBehind(&Behind { words: &["STORE"], from: 2, skipped: sort::SKIPPED });
 const STREAMS: Keys = Keys::Streams;
 const EVERY_OTHER: Keys = Keys::At { first: 1, last: -1, step: 2 };
 
@@ -403,6 +409,9 @@ commands! {
     "pfadd" -2 Write ONE Whole hyperloglog::pfadd;
     "pfcount" -2 Read ALL Whole hyperloglog::pfcount;
     "pfmerge" -2 Write ALL Whole hyperloglog::pfmerge;
+
+    "sort" -2 Write SORTED Whole sort::sort;
+    "sort_ro" -2 Read ONE Whole sort::sort_ro;
 }
 
 #[cfg(test)]

@@ -302,3 +302,23 @@ fn a_count_of_elements_keeps_the_expiry_of_its_key() {
     assert_eq!(redis.run("PFCOUNT k"), Reply::Integer(0));
     assert_eq!(redis.run("PFADD k"), Reply::Integer(1), "it is made anew");
 }
+
+#[test]
+fn elements_are_sorted_by_other_keys_and_by_fields() {
+    let mut redis = Redis::new();
+    redis.run("RPUSH l 1 2 3");
+    redis.run("MSET w_1 30 w_2 20 n_1 one n_2 two n_3 three");
+    redis.run("HSET h_1 f b");
+    redis.run("HSET h_2 f a");
+    let bulks = |words: &str| Reply::bulks(words.split(' ').map(|word| word.as_bytes().to_vec()));
+    assert_eq!(redis.run("SORT l BY w_* GET n_*"), bulks("three two one"), "what has no weight is zero");
+    assert_eq!(redis.run("SORT l BY h_*->f ALPHA"), bulks("3 2 1"), "nothing comes first");
+    assert_eq!(redis.run("SORT l BY n_* ALPHA DESC LIMIT 1 2"), bulks("3 1"));
+    assert_eq!(redis.run("SORT l BY nosort DESC"), bulks("3 2 1"));
+    redis.run("ZADD z 2 x 1 y");
+    assert_eq!(redis.run("SORT z BY nosort"), bulks("y x"), "a sorted set has an order of its own");
+    assert_eq!(redis.run("SORT l BY w_* GET # GET w_* STORE out"), Reply::Integer(6));
+    assert_eq!(redis.run("LRANGE out 0 -1"), bulks("3  2 20 1 30"));
+    assert_eq!(redis.run("SORT none STORE out"), Reply::Integer(0));
+    assert_eq!(redis.run("EXISTS out"), Reply::Integer(0));
+}

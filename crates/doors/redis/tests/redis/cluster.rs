@@ -112,7 +112,10 @@ fn each_isolation_serves(cluster: &Cluster) {
             ("xreadgroup group g c block 1000 streams log >".to_owned(), read_from_log()),
             ("xack log g 1-1".to_owned(), Value::Integer(1)),
             ("xread block 20 streams log none $ 0".to_owned(), Value::NullArray),
-            ("dbsize".to_owned(), Value::Integer(6)),
+            ("rpush numbers 1 2 3".to_owned(), Value::Integer(3)),
+            ("mset weight1 3 weight2 1 weight3 2".to_owned(), ok()),
+            ("sort numbers by weight* get # limit 0 2".to_owned(), Value::Array(vec![bulk("2"), bulk("3")])),
+            ("dbsize".to_owned(), Value::Integer(10)),
             (
                 "incr h".to_owned(),
                 Value::Error("WRONGTYPE Operation against a key holding the wrong kind of value".to_owned()),

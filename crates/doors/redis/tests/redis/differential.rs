@@ -128,12 +128,20 @@ fn without_times(value: Value) -> Value {
     }
 }
 
+/// True if this asks for elements as they are kept, which are those of a set perhaps.
+fn has_no_order(words: &[Vec<u8>]) -> bool {
+    let is_constant = |pair: &[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"by") && !pair[1].contains(&b'*');
+    words.windows(2).any(is_constant)
+}
+
 /// A reply without what may be different.
 fn canonical(words: &[Vec<u8>], reply: Value) -> Value {
     let name = name_of(words);
     match name.as_str() {
         "xinfo" => return masked(reply),
         "xpending" => return without_times(reply),
+        // Members of a set are kept in another order.
+        "sort" | "sort_ro" if has_no_order(words) => return sorted(reply, false),
         _ => {}
     }
     if !UNORDERED.contains(&name.as_str()) {
@@ -168,6 +176,10 @@ fn is_same(words: &[Vec<u8>], one: &Value, other: &Value) -> bool {
             if one.starts_with(b"HYLL") && other.starts_with(b"HYLL") =>
         {
             true
+        }
+        // `SORT` has a Redis keep a sorted set otherwise.
+        (_, Value::Bulk(one), Value::Bulk(other)) if name_of(words) == "object" => {
+            one == other || [one.as_slice(), other.as_slice()] == [b"listpack".as_slice(), b"skiplist"]
         }
         (Some((_, off)), Value::Integer(one), Value::Integer(other)) => (one - other).abs() <= *off,
         _ => canonical(words, one.clone()) == canonical(words, other.clone()),

@@ -33,6 +33,8 @@ impl Oracle {
                 "no",
             ])
             .args(["--proto-max-bulk-len", "4mb"])
+            // `SORT` compares bytes as its locale says.
+            .env("LC_ALL", "C")
             .current_dir(directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

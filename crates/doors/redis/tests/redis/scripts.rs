@@ -62,6 +62,7 @@ const SCRIPTS: &[&str] = &[
     "return redis.call('xread', 'block', 1, 'streams', 's', 0)",
     "redis.call('del', 'p') redis.call('geoadd', 'p', 13.361389, 38.115556, 'm') return redis.call('geopos', 'p', 'm')",
     "redis.setresp(3) return redis.call('geopos', 'p', 'm')",
+    "redis.call('set', 'w1', 2) redis.call('set', 'w2', 1) redis.call('rpush', 'n', 1, 2) return redis.call('sort', 'n', 'by', 'w*')",
     "redis.setresp(3) return redis.call('hgetall', 'h').map.f",
     "redis.call('del', 'z') redis.call('zadd', 'z', 1.5, 'm') return redis.call('zscore', 'z', 'm')",
     "redis.setresp(3) return {redis.call('zscore', 'z', 'm').double, tostring(redis.call('get', 'absent'))}",
