@@ -66,6 +66,7 @@ pub(crate) fn xgroup(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replie
         return nonsense();
     }
     let Options { makes_stream, read } = options.unwrap_or_default();
+    crate::hashes::check_field(name, b"")?;
     let found = Opened::find_to_write(database, key)?;
     let Some(stream) = found else {
         if !makes_stream {

@@ -116,6 +116,28 @@ fn a_group_goes_with_its_stream_when_that_is_renamed_copied_or_restored() {
 }
 
 #[test]
+fn names_that_are_too_long_are_refused_and_nothing_is_written() {
+    let mut redis = Redis::new();
+    let long = "n".repeat(crate::KEY_BYTES_MAX + 1);
+    assert!(redis.run(&format!("XGROUP CREATE s {long} $ MKSTREAM")).is_error());
+    assert!(redis.memory.pairs.is_empty());
+    stream_with_group(&mut redis, "s");
+    let before = redis.memory.pairs.clone();
+    for line in [
+        format!("XGROUP CREATECONSUMER s g {long}"),
+        format!("XREADGROUP GROUP g {long} STREAMS s >"),
+        format!("XREADGROUP GROUP {long} a STREAMS s >"),
+        format!("XCLAIM s g {long} 0 1-0"),
+        format!("XAUTOCLAIM s g {long} 0 0"),
+        format!("XADD s 9-0 f {}", "v".repeat(crate::ELEMENT_BYTES_MAX)),
+    ] {
+        assert!(redis.run(&line).is_error(), "{}", &line[..30]);
+        assert!(redis.memory.pairs == before, "{} writes", &line[..30]);
+    }
+    assert_eq!(redis.run(&format!("XPENDING s g - + 1 {long}")), array(vec![]));
+}
+
+#[test]
 fn a_stream_expires_with_its_groups() {
     let mut redis = Redis::new();
     stream_with_group(&mut redis, "s");
