@@ -142,7 +142,7 @@ impl<D: Databases> Executor<'_, D> {
         let left = |reply| {
             let is_left = reply == MORE;
             if is_left {
-                Reply::error("ERR there are more keys than one transaction removes: some are left")
+                Reply::error("ERR there is more than one transaction removes: some is left")
             } else {
                 reply
             }

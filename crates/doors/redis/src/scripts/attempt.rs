@@ -347,7 +347,7 @@ impl Host for Attempt {
         }
         Ok(match replies.and_then(|mut replies| replies.pop()) {
             Some(reply) if reply == MORE => {
-                Reply::error("ERR there are more keys than one transaction removes: some are left")
+                Reply::error("ERR there is more than one transaction removes: some is left")
             }
             Some(reply) => reply,
             None => Reply::Null,

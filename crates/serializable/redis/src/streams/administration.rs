@@ -7,6 +7,7 @@ use super::{Id, Opened, Work, count_argument, named};
 use crate::database::Database;
 use crate::parse::{integer_argument, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
+use crate::scan::MORE;
 
 /// The subcommands of `XGROUP`, each with the number of its words; if negative, at least so many.
 pub(crate) const GROUP_SUBCOMMANDS: &[(&str, i32)] =
@@ -96,9 +97,9 @@ pub(crate) fn xgroup(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replie
     if is("DESTROY") {
         let Some(group) = group else { return Ok(Reply::Integer(0)) };
         let mut stream = stream;
-        stream.remove_group(database, name, group)?;
+        let is_all = stream.remove_group(database, name, group)?;
         stream.save(database)?;
-        return Ok(Reply::Integer(1));
+        return Ok(if is_all { Reply::Integer(1) } else { MORE });
     }
     let Some(group) = group else {
         let (key, name) = (named(key), named(name));

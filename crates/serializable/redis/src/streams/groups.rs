@@ -128,22 +128,32 @@ impl<'k> Opened<'k> {
         Ok(Work::of(self, name, group))
     }
 
-    /// Removes a group with all that belongs to it.
+    /// Removes a group with all that belongs to it, or as much as fits into one transaction: then it is false, and there is more.
     pub(crate) fn remove_group(
         &mut self,
         database: &mut Database<'_>,
         name: &[u8],
         group: Group,
-    ) -> Result<(), Fail> {
-        for letter in [kind::CONSUMER, kind::PENDING, kind::PENDING_OF] {
-            let prefix = [self.prefix(letter).as_slice(), &group.number.to_be_bytes()].concat();
-            for (rest, _) in by_name(database, &prefix)? {
-                database.store.delete(&[prefix.as_slice(), &rest].concat())?;
-            }
+    ) -> Result<bool, Fail> {
+        /// So many pending entries, and so many consumers, are removed at once.
+        const REMOVED_MAX: usize = 10_000;
+        let mut work = Work::of(self, name, group);
+        let all = (Id::LEAST, Id::GREATEST);
+        let pending = work.all_pending(database, all, REMOVED_MAX, Direction::Ascending)?;
+        for (id, pending) in &pending {
+            work.release(database, *id, pending)?;
+        }
+        // Records decide what is left, and not counters: so this ends.
+        if pending.len() < REMOVED_MAX {
+            work.remove_consumers(database, REMOVED_MAX)?;
+        }
+        if work.group.consumers > 0 {
+            work.save(database)?;
+            return Ok(false);
         }
         database.store.delete(&self.group_record(name))?;
         self.facts.groups = self.facts.groups.saturating_sub(1);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -353,6 +363,21 @@ impl Work {
         database.store.delete(&self.consumer_record(name))?;
         self.consumers.insert(name.to_vec(), None);
         Ok(Some(consumer.pending))
+    }
+
+    /// Removes consumers for which nothing is pending, at most so many.
+    fn remove_consumers(&mut self, database: &mut Database<'_>, limit: usize) -> Result<(), Fail> {
+        let prefix = &self.prefixes.consumer;
+        let records = database.records(prefix, &behind(prefix), limit)?;
+        let is_all = records.len() < limit;
+        self.group.consumers =
+            if is_all { 0 } else { self.group.consumers.saturating_sub(limit as u64).max(1) };
+        for (record, _) in records {
+            database.store.delete(&record)?;
+            // One that was looked at is not written again.
+            self.consumers.insert(record.get(prefix.len()..).ok_or(Malformed)?.to_vec(), None);
+        }
+        Ok(())
     }
 
     /// Writes the group, and the consumers that were looked at.

@@ -168,6 +168,23 @@ fn a_dropped_stream_or_group_leaves_nothing() {
 }
 
 #[test]
+fn a_group_with_much_pending_is_removed_in_parts() {
+    let mut redis = Redis::new();
+    redis.run("XGROUP CREATE s g 0 MKSTREAM");
+    for number in 1..=10_100 {
+        redis.run(&format!("XADD s {number}-0 f v"));
+    }
+    redis.run("XREADGROUP GROUP g a COUNT 5000 STREAMS s >");
+    redis.run("XREADGROUP GROUP g b STREAMS s >");
+    assert_eq!(redis.run("XGROUP DESTROY s g"), crate::MORE);
+    let Reply::Array(left) = redis.run("XPENDING s g") else { panic!("no summary") };
+    assert_eq!(left[0], Reply::Integer(100), "counters are right in between");
+    assert_eq!(redis.run("XGROUP DESTROY s g"), Reply::Integer(1));
+    assert_eq!((count_of(&redis, b'c'), count_of(&redis, b'p'), count_of(&redis, b'q')), (0, 0, 0));
+    assert_eq!((count_of(&redis, b'g'), redis.run("XLEN s")), (0, Reply::Integer(10_100)));
+}
+
+#[test]
 fn a_watched_stream_is_changed_by_what_happens_to_its_groups() {
     let mut redis = Redis::new();
     stream_with_group(&mut redis, "s");
