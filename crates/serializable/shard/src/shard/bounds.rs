@@ -27,6 +27,7 @@ impl Bounds {
         Bounds { keys: vec![key], prefix: Key::default(), heads: Vec::new() }
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
