@@ -34,6 +34,13 @@ def test_the_first_transaction(address, accounts):
     db.close()
 
 
+def test_a_development_cluster_prints_the_line_to_paste(cluster):
+    lines = [line.split("Python: ")[1] for line in cluster.welcome.splitlines() if "Python: " in line]
+    assert lines == [f'quorate.connect("{cluster.address}")']
+    with eval(lines[0]) as db:
+        assert db.sites() == ["site1", "site2", "site3"]
+
+
 def test_ways_to_run_a_transaction(db, accounts):
     # Page: block
     with accounts.transaction() as txn:
