@@ -138,6 +138,15 @@ fn a_development_cluster_has_a_door_for_http_and_the_pages_of_its_first_node() {
     assert!(http(&door, "GET", "/v1/keyspaces/accounts/keys/alice", json, "").ends_with("\r\n\r\n100"));
     let status = http(&door, "GET", "/status", json, "");
     assert!(status.starts_with("HTTP/1.1 200 ") && status.contains("\"site1\""), "{status}");
+    let console = http(&door, "GET", "/", "", "");
+    assert!(console.contains("<title>Quorate</title>"), "{console}");
+    // A page that is open keeps no cluster from stopping.
+    let mut page = TcpStream::connect(&door).unwrap();
+    page.write_all(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut told = vec![0; 4096];
+    while !String::from_utf8_lossy(&told).contains("event: snapshot") {
+        assert!(page.read(&mut told).unwrap() > 0, "the door has closed the connection");
+    }
     assert_eq!(dev.stop(), Some(0));
 }
 
