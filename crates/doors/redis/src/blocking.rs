@@ -166,7 +166,11 @@ impl Blocking {
     pub(crate) fn read(self, words: &[Bytes]) -> Result<Wait, Reply> {
         let at = if self.words == Words::WithoutFirst { 1 } else { words.len() - 1 };
         // Redis reads the time-out behind everything else.
-        let fault_before = if self.words == Words::WithoutFirst { self.fault(&words[2..]) } else { Ok(()) };
+        let fault_before = match self.words {
+            Words::WithoutFirst => self.fault(&words[2..]),
+            Words::WithoutLast => self.fault_of_ends(&words[3..at]),
+            Words::Counted(_) => Ok(()),
+        };
         let timeout = fault_before.and_then(|()| timeout(&words[at]))?;
         let keys: Vec<Bytes> = match self.words {
             // The other one is filled, and not waited for.
@@ -193,19 +197,30 @@ impl Blocking {
         Ok(Wait { blocking: self, asked, keys, behind, timeout })
     }
 
+    /// The names of ends.
+    fn ends(&self) -> &'static [&'static str] {
+        if self.of == "list" { &["LEFT", "RIGHT"] } else { &["MIN", "MAX"] }
+    }
+
+    /// The fault of words that have to be ends.
+    fn fault_of_ends(&self, words: &[Bytes]) -> Result<(), Reply> {
+        let is_end = |word: &Bytes| self.ends().iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        if words.iter().all(is_end) { Ok(()) } else { Err(Reply::error("ERR syntax error")) }
+    }
+
     /// The fault of a number of keys, the keys, an end and perhaps a count.
     fn fault(&self, words: &[Bytes]) -> Result<(), Reply> {
         let syntax = || Reply::error("ERR syntax error");
         let positive = |word: &Bytes, name: &str| {
-            let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<usize>().ok());
-            let number = number.filter(|number| *number > 0);
+            // A number of C, which has a sign.
+            let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
+            let number = number.and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
             number.ok_or_else(|| Reply::error(format!("ERR {name} should be greater than 0")))
         };
         let number = positive(&words[0], "numkeys")?;
-        let ends: &[&str] = if self.of == "list" { &["LEFT", "RIGHT"] } else { &["MIN", "MAX"] };
         let is = |word: &Bytes, name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match number.checked_add(1).and_then(|at| words.get(at..)) {
-            Some([end, options @ ..]) if ends.iter().any(|name| is(end, name)) => match options {
+            Some([end, options @ ..]) if self.ends().iter().any(|name| is(end, name)) => match options {
                 [] => Ok(()),
                 [name, count, rest @ ..] if is(name, "COUNT") => {
                     positive(count, "count")?;
@@ -486,7 +501,11 @@ mod tests {
             Err(Reply::Error(error)) => error,
             other => panic!("{text}: {other:?}"),
         };
-        assert_eq!(error("blmpop x 0 a LEFT"), "ERR numkeys should be greater than 0");
+        for number in ["0", "-1", "9223372036854775808", "x"] {
+            let line = format!("blmpop x {number} a LEFT");
+            assert_eq!(error(&line), "ERR numkeys should be greater than 0", "{number}");
+        }
+        assert_eq!(error("blmove a b LEFT nothing x"), "ERR syntax error", "ends are read before the time");
         for wrong in
             ["blmpop x 1 a MIN", "blmpop x 2 a LEFT", "bzmpop x 1 a MIN COUNT", "bzmpop x 1 a MIN COUNT 1 y"]
         {
