@@ -37,6 +37,12 @@ async function main() {
   assert.equal(await other.punsubscribe('n*'), 2);
   assert.equal(await other.unsubscribe(), 0);
   assert.equal(await other.get('b'), '2');
+  const read = other.xread('BLOCK', 10000, 'STREAMS', 'log', '$');
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const id = await redis.xadd('log', '*', 'f', 'v');
+  assert.deepEqual(await read, [['log', [[id, ['f', 'v']]]]]);
+  await redis.geoadd('place', 13.361389, 38.115556, 'p');
+  assert.deepEqual(await redis.geosearch('place', 'FROMLONLAT', 13, 38, 'BYRADIUS', 100, 'km'), ['p']);
   other.disconnect();
   redis.disconnect();
   console.log('ioredis works');

@@ -51,6 +51,40 @@ def everyday(protocol):
         assert "WRONGTYPE" in repr(error) or "wrong kind" in str(error), error
 
 
+def of_stream(read, name):
+    """The entries of a stream, which the versions of the protocol tell as a list or as a map."""
+    if not isinstance(read, dict):
+        return dict(read)[name]
+    (entries,) = read[name]
+    return entries
+
+
+def streams_and_places(protocol):
+    r = redis.Redis(port=PORT, protocol=protocol, decode_responses=True)
+    r.flushall()
+    first = r.xadd("log", {"f": "1"})
+    r.xadd("log", {"f": "2"}, maxlen=1000)
+    assert [fields for _, fields in r.xrange("log")] == [{"f": "1"}, {"f": "2"}]
+    assert r.xgroup_create("log", "g", id="0")
+    read = of_stream(r.xreadgroup("g", "c", {"log": ">"}, count=1), "log")
+    assert [tuple(entry) for entry in read] == [(first, {"f": "1"})], read
+    assert r.xpending("log", "g")["consumers"] == [{"name": "c", "pending": 1}]
+    assert r.xack("log", "g", first) == 1 and r.xpending("log", "g")["pending"] == 0
+    assert r.xautoclaim("log", "g", "d", 0)[1] == []
+    assert r.xinfo_stream("log")["length"] == 2 and r.xinfo_groups("log")[0]["lag"] == 1
+    assert not r.xread({"log": "$"}, block=20)
+    assert len(of_stream(r.xread({"log": "0", "none": "0"}), "log")) == 2
+    assert r.geoadd("place", (13.361389, 38.115556, "p", 15.087269, 37.502669, "q")) == 2
+    assert abs(r.geopos("place", "p")[0][0] - 13.361389) < 1e-5
+    assert abs(float(r.geodist("place", "p", "q", unit="km")) - 166.2742) < 1e-9
+    found = r.geosearch("place", longitude=15, latitude=37, radius=200, unit="km", withdist=True, sort="ASC")
+    assert [name for name, _ in found] == ["q", "p"], found
+    assert r.pfadd("seen", "a", "b", "c") == 1 and r.pfcount("seen", "unseen") == 3
+    r.rpush("numbers", 3, 1, 2)
+    r.mset({"weight_1": 30, "weight_2": 20, "weight_3": 10})
+    assert r.sort("numbers", by="weight_*", get="#") == ["3", "2", "1"]
+
+
 def hot_counter():
     def count():
         client = redis.Redis(port=PORT)
@@ -72,6 +106,11 @@ def waiting():
     redis.Redis(port=PORT).rpush("queue", "job")
     waits.join()
     assert [bytes(word) for word in got[0]] == [b"queue", b"job"], got
+    waits = threading.Thread(target=lambda: got.append(redis.Redis(port=PORT).xread({"events": "0"}, block=10_000)))
+    waits.start()
+    redis.Redis(port=PORT).xadd("events", {"f": "v"})
+    waits.join()
+    assert len(of_stream(got[1], b"events")) == 1, got
 
 
 def messages(protocol):
@@ -100,6 +139,7 @@ def messages(protocol):
 for protocol in (2, 3):
     everyday(protocol)
     messages(protocol)
+    streams_and_places(protocol)
 hot_counter()
 waiting()
 print("redis-py", redis.__version__, "works")
