@@ -8,6 +8,9 @@ use crate::layout::Stream;
 use crate::parse::{integer, is_word};
 use crate::reply::{Fail, Replied, Reply, fail, text};
 
+/// At most so many entries of a stream are read where no `COUNT` says otherwise: a reader goes on behind the last one.
+const ENTRIES_MAX: usize = 10_000;
+
 /// The words of one of the two commands.
 #[derive(Debug)]
 struct Reading<'a, 'b> {
@@ -61,7 +64,7 @@ pub fn timeout_position(words: &[impl AsRef<[u8]>]) -> Option<usize> {
 impl<'a, 'b> Reading<'a, 'b> {
     fn parse(words: &'b [&'a [u8]]) -> Result<Self, Fail> {
         let is_of_group = !is_word(words[0], "XREAD");
-        let (mut group, mut limit, mut is_acknowledged) = (None, usize::MAX, false);
+        let (mut group, mut limit, mut is_acknowledged) = (None, ENTRIES_MAX, false);
         let mut rest = &words[1..];
         let streams = loop {
             let [word, behind @ ..] = rest else { return fail(text::SYNTAX) };
@@ -70,7 +73,7 @@ impl<'a, 'b> Reading<'a, 'b> {
                 check_timeout(behind[0])?;
                 1
             } else if is("COUNT", 1) {
-                limit = Some(count_argument(behind[0])?).filter(|count| *count > 0).unwrap_or(usize::MAX);
+                limit = Some(count_argument(behind[0])?).filter(|count| *count > 0).unwrap_or(ENTRIES_MAX);
                 1
             } else if is("STREAMS", 1) {
                 break behind;

@@ -168,12 +168,17 @@ fn a_dropped_stream_or_group_leaves_nothing() {
 }
 
 #[test]
-fn a_group_with_much_pending_is_removed_in_parts() {
+fn a_long_stream_is_read_and_a_group_with_much_pending_is_removed_in_parts() {
     let mut redis = Redis::new();
     redis.run("XGROUP CREATE s g 0 MKSTREAM");
     for number in 1..=10_100 {
         redis.run(&format!("XADD s {number}-0 f v"));
     }
+    let Reply::Table(read) = redis.run("XREAD STREAMS s 0") else { panic!("nothing is read") };
+    assert!(
+        matches!(&read[0].1, Reply::Array(entries) if entries.len() == 10_000),
+        "a reader goes on from there"
+    );
     redis.run("XREADGROUP GROUP g a COUNT 5000 STREAMS s >");
     redis.run("XREADGROUP GROUP g b STREAMS s >");
     assert_eq!(redis.run("XGROUP DESTROY s g"), crate::MORE);
