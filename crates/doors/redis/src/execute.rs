@@ -69,8 +69,9 @@ impl<D: Databases> Executor<'_, D> {
                     // Nothing is watched, so that there are replies.
                     let mut replies = done.unwrap_or_default();
                     replies.resize(now.len(), Reply::Null);
-                    for (one, reply) in now.iter().zip(&mut replies) {
+                    for (at, (one, reply)) in now.iter().zip(&mut replies).enumerate() {
                         if *reply == MORE {
+                            assert!(at + 1 == now.len(), "{:?} goes on behind other commands", one.command);
                             *reply = self.go_on(&keys, one).await;
                         }
                     }
@@ -177,6 +178,9 @@ fn together(asked: &[Asked], runs_at_shards: bool) -> usize {
             break;
         }
         count += 1;
+        if one.command.may_take_several_transactions(&one.words) {
+            break;
+        }
     }
     count
 }

@@ -24,6 +24,17 @@ pub struct Command {
     pub(crate) run: fn(&mut Database<'_>, &[&[u8]]) -> Replied,
 }
 
+impl Command {
+    /// True if it may reply [`MORE`](crate::MORE), and then has to be called again before any command behind it is carried out: these would be undone.
+    pub fn may_take_several_transactions(&self, words: &[impl AsRef<[u8]>]) -> bool {
+        match self.name {
+            "flushall" | "flushdb" => true,
+            "xgroup" => words.get(1).is_some_and(|word| word.as_ref().eq_ignore_ascii_case(b"destroy")),
+            _ => false,
+        }
+    }
+}
+
 impl std::fmt::Debug for Command {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Command").field(&self.name).finish()

@@ -188,6 +188,25 @@ const QUESTIONS: &[&str] = &[
 ];
 
 #[test]
+fn a_write_behind_a_flush_of_many_keys_stays() {
+    for runs_at_shards in [true, false] {
+        let (_gateway, address) = memory::open(1, runs_at_shards, Limits::default());
+        let mut client = Client::connect(address);
+        // More than one transaction removes.
+        for part in 0..21 {
+            let pairs = (0..500).flat_map(|number| [format!("k{part}-{number}"), "v".to_owned()]);
+            let set: Vec<String> = std::iter::once("mset".to_owned()).chain(pairs).collect();
+            assert_eq!(client.ask(&set.join(" ")), ok());
+        }
+        assert_eq!(client.ask("dbsize"), Value::Integer(10_500));
+        let pipeline = ["set a 0", "flushall", "set a 1", "get a", "dbsize"].map(words);
+        let expected = [ok(), ok(), ok(), Value::Bulk(b"1".to_vec()), Value::Integer(1)];
+        assert_eq!(client.pipeline(&pipeline), expected, "at shards: {runs_at_shards}");
+        assert_eq!(client.ask("dbsize"), Value::Integer(1));
+    }
+}
+
+#[test]
 fn a_client_is_told_what_redis_tells_it() {
     let Some(oracle) = Oracle::start() else { return };
     let (_gateway, address) = memory::open(1, true, Limits::default());
