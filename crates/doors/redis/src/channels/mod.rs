@@ -6,7 +6,7 @@
 //!                                  └─► a mailbox for each subscriber ─► its connection
 //! ```
 //!
-//! Messages are heard at most once, and stored nowhere ([ADR 0063](../../../../docs/adr/0063-publish-and-subscribe.md)). Publishing never waits for a subscriber:
+//! Messages are heard at most once, and stored nowhere (ADR 0063). Publishing never waits for a subscriber:
 //! one that takes its messages more slowly than they come is cut off.
 //!
 //! | file | role |
@@ -40,6 +40,13 @@ const HELD_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// So many different patterns may be subscribed to at a door: each message is matched against all of them.
 const PATTERNS_MAX: usize = 10_000;
+
+/// The channel of one message is matched against patterns for so many steps at most, by an estimate from above. Patterns beyond that do not match: they hold up
+/// everybody else at the door.
+const MATCHING_STEPS_MAX: usize = 20_000_000;
+
+/// A single pattern is given up after so many steps, wherever patterns are matched.
+const PATTERN_STEPS_MAX: usize = 100_000;
 
 /// The topic of the announcements of doors to each other.
 pub(crate) const TOPIC: &str = "redis";
@@ -90,7 +97,21 @@ impl Subscriptions {
     ) -> impl Iterator<Item = (Option<&'a Bytes>, &'a Arc<Mailbox>)> {
         let direct = if message.is_shard { &self.shards } else { &self.channels };
         let direct = direct.get(&message.channel).into_iter().flatten().map(|(_, mailbox)| (None, mailbox));
-        let is_matched = |pattern: &Bytes| !message.is_shard && matches(pattern, &message.channel);
+        let mut left = MATCHING_STEPS_MAX;
+        let mut is_matched = move |pattern: &Bytes| {
+            let (channel, is_shard) = (&message.channel, message.is_shard);
+            if is_shard || !begins_alike(pattern, channel) {
+                return false;
+            }
+            let steps = pattern.len() * (channel.len() + 1);
+            match left.checked_sub(steps.min(PATTERN_STEPS_MAX)) {
+                Some(rest) => {
+                    left = rest;
+                    matches(pattern, channel)
+                }
+                None => false,
+            }
+        };
         let matching = self.patterns.iter().filter(move |(pattern, _)| is_matched(pattern));
         let matched = matching.flat_map(|(pattern, subscribers)| {
             subscribers.values().map(move |mailbox| (Some(pattern), mailbox))
@@ -154,6 +175,12 @@ impl Channels {
         self.lock().receivers(message).count()
     }
 
+    /// How many channels, patterns and shard channels are subscribed to.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        let subscriptions = self.lock();
+        [Kind::Channel, Kind::Pattern, Kind::Shard].map(|kind| subscriptions.of(kind).len())
+    }
+
     /// `PUBSUB`.
     pub(crate) fn ask(&self, words: &[Bytes]) -> Reply {
         let subscriptions = self.lock();
@@ -186,6 +213,12 @@ impl Channels {
     }
 }
 
+/// True if a channel begins with the bytes that a pattern begins with, as far as these stand for themselves: most patterns are told from most channels by that.
+fn begins_alike(pattern: &[u8], channel: &[u8]) -> bool {
+    let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+    channel.starts_with(&pattern[..literal])
+}
+
 /// Cuts off the subscriber for which most waits.
 fn cut_fullest(subscriptions: &Subscriptions) {
     let kinds = [Kind::Channel, Kind::Pattern, Kind::Shard];
@@ -214,8 +247,13 @@ pub(crate) async fn hear(session: &Session, channels: &Channels) {
         }
         tokio::time::sleep(PAUSE).await;
     };
+    /// Others have their turn after so many messages.
+    const TURN: usize = 32;
     let mut lost = 0;
-    loop {
+    for heard in 1_usize.. {
+        if heard % TURN == 0 {
+            tokio::task::yield_now().await;
+        }
         let announcement = announcements.next().await;
         match Message::decode(&announcement.content) {
             Some((origin, _)) if origin == channels.origin() => {}
@@ -266,6 +304,34 @@ mod tests {
         drop((news, all, shard));
         assert_eq!(publish(&channels, "news", b"4", false), 0);
         assert_eq!(channels.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn no_pattern_is_passed_over_that_matches() {
+        for (pattern, channel, is_alike) in [
+            ("news", "news", true),
+            ("news.*", "news.a", true),
+            ("news.*", "new", false),
+            ("n?ws", "nxws", true),
+            ("n[e]ws", "news", true),
+            ("n\\ews", "news", true),
+            ("*", "", true),
+            ("old.*", "news.a", false),
+        ] {
+            assert_eq!(begins_alike(pattern.as_bytes(), channel.as_bytes()), is_alike, "{pattern}");
+            assert!(is_alike || !matches(pattern.as_bytes(), channel.as_bytes()), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_take_long_hold_nobody_up() {
+        let channels = Arc::new(Channels::default());
+        let mut hostile = Subscriber::new(&channels);
+        let slow = |number: usize| Bytes::from(format!("*{}b{number}", "a".repeat(500)));
+        hostile.subscribe(Kind::Pattern, &(0..PATTERNS_MAX).map(slow).collect::<Vec<_>>()).unwrap();
+        let begun = std::time::Instant::now();
+        assert_eq!(publish(&channels, &"a".repeat(60_000), b"m", false), 0);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `FUNCTION` and `FCALL`: libraries of functions, kept in the database that they are loaded into.
 //!
 //! What a client asks is a part of a transaction with scripts, like a script: it reads the libraries that there are at its place in the serial order, and may stand
-//! in a `MULTI`. A call compiles its library anew ([ADR 0064](../../../../docs/adr/0064-functions.md)).
+//! in a `MULTI`. A call compiles its library anew (ADR 0064).
 //!
 //! | file | role |
 //! |---|---|
@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_redis_commands::{Reply, matches};
@@ -43,8 +44,8 @@ pub(crate) enum Asks {
     Flush,
     /// To tell all as bytes.
     Dump,
-    /// To take such bytes in.
-    Restore { libraries: Vec<Library>, policy: Policy },
+    /// To take such bytes in, which are not looked at before: that takes a while.
+    Restore { dump: Vec<u8>, policy: Policy },
     /// How many there are.
     Stats,
 }
@@ -159,11 +160,15 @@ fn restore(words: &[Bytes]) -> Result<Asks, Reply> {
             ));
         }
     };
-    let Some(codes) = dump::decode(&words[0]) else {
+    Ok(Asks::Restore { dump: words[0].to_vec(), policy })
+}
+
+/// The libraries of a dump.
+fn restored(dump: &[u8]) -> Result<Vec<Library>, Reply> {
+    let Some(codes) = dump::decode(dump) else {
         return Err(Reply::error("ERR DUMP payload version or checksum are wrong"));
     };
-    let libraries = codes.iter().map(|code| library(code)).collect::<Result<_, _>>()?;
-    Ok(Asks::Restore { libraries, policy })
+    codes.iter().map(|code| library(code)).collect()
 }
 
 /// The libraries of a database, within an attempt of a transaction.
@@ -194,9 +199,10 @@ impl<H: Host + Records + 'static> Libraries<'_, H> {
                     Err(reply) => Ok(reply),
                 }
             }
-            Asks::Restore { libraries, policy } => {
-                Ok(self.add(index, libraries, *policy)?.err().unwrap_or(Reply::OK))
-            }
+            Asks::Restore { dump, policy } => match restored(dump) {
+                Ok(libraries) => Ok(self.add(index, &libraries, *policy)?.err().unwrap_or(Reply::OK)),
+                Err(reply) => Ok(reply),
+            },
             Asks::Delete { name } => self.delete(index, name),
             Asks::Flush => {
                 let records = &mut *self.host.borrow_mut();
@@ -261,8 +267,12 @@ impl<H: Host + Records + 'static> Libraries<'_, H> {
         if policy == Policy::Flush {
             index = Index::default();
         }
+        let begun = Instant::now();
         for library in libraries {
-            let functions = match register(library, self.stop, self.limits, self.host) {
+            // All of them together may run for as long as one script.
+            let left = self.limits.time_max.saturating_sub(begun.elapsed());
+            let limits = Limits { time_max: left, ..self.limits.clone() };
+            let functions = match register(library, self.stop, &limits, self.host) {
                 Ok(functions) => functions,
                 Err(Outcome::Invalid(reply) | Outcome::Ended(reply)) => return Ok(Err(reply)),
                 Err(Outcome::Stopped(reply)) => return Err(Ended::Stopped(reply)),

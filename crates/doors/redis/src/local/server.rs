@@ -36,8 +36,10 @@ fn sections(facts: &Facts) -> [(&'static str, String); 6] {
         facts.clients.len(),
         facts.clients.waiting()
     );
+    let [channels, patterns, shards] = facts.channels.counts();
     let stats = format!(
-        "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n",
+        "total_connections_received:{}\r\ntotal_commands_processed:{}\r\npubsub_channels:{channels}\r\npubsub_patterns:{patterns}\r\n\
+         pubsubshard_channels:{shards}\r\n",
         facts.clients.opened(),
         facts.commands.load(Ordering::Relaxed)
     );

@@ -49,6 +49,8 @@ fn a_client_is_told_of_all_clients_of_its_door() {
     assert_eq!(field(&subscribed[0], "name"), "listens");
     assert_eq!((field(&subscribed[0], "sub"), field(&subscribed[0], "flags")), ("1", "P"));
     assert_eq!(field(&subscribed[0], "cmd"), "subscribe");
+    let Value::Bulk(info) = one.ask("info stats") else { panic!("it is text") };
+    assert!(String::from_utf8_lossy(&info).contains("\r\npubsub_channels:1\r\npubsub_patterns:0\r\n"));
     assert_eq!(in_multi.len(), 3);
     assert_eq!((field(&in_multi[2], "multi"), field(&in_multi[2], "flags")), ("1", "x"));
     let own = id(&mut one);

@@ -189,6 +189,11 @@ fn libraries_move_between_a_redis_and_the_door() {
         assert_eq!(door.pipeline(&[restore(&back, policy)]).remove(0), ok, "{policy}");
         assert!(matches!(ask(&mut door, &["fcall", "double", "1", "n", "4"]), Value::Integer(_)));
     }
+    // Nothing of a dump is taken in that is damaged.
+    let mut damaged = back.clone();
+    damaged[5] ^= 1;
+    assert!(matches!(door.pipeline(&[restore(&damaged, "flush")]).remove(0), Value::Error(_)));
+    assert!(matches!(ask(&mut door, &["fcall", "double", "1", "n", "4"]), Value::Integer(_)));
     let other = "#!lua name=other\nredis.register_function('other', function() return 7 end)";
     ask(&mut door, &["function", "load", other]);
     assert_eq!(door.pipeline(&[restore(&back, "flush")]).remove(0), ok);
