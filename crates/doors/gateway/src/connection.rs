@@ -72,6 +72,8 @@ pub struct Connection {
     aside: usize,
     /// How many bytes a stream will hold.
     reserved: usize,
+    /// How many bytes of the output are written already.
+    sent: usize,
     /// Since when the rest of a request is waited for.
     waiting_since: Option<Instant>,
 }
@@ -97,6 +99,7 @@ impl Connection {
             of_request: 0,
             aside: 0,
             reserved: 0,
+            sent: 0,
             waiting_since: None,
         })
     }
@@ -203,11 +206,10 @@ impl Connection {
     /// The connection is to end.
     pub async fn send(&mut self) -> Result<(), Ended> {
         self.count()?;
-        let mut sent = 0;
-        while sent < self.output.len() {
-            match self.stream.try_write(&self.output[sent..]) {
+        while self.sent < self.output.len() {
+            match self.stream.try_write(&self.output[self.sent..]) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(count) => sent += count,
+                Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let writable = timeout(self.stall_timeout, self.stream.writable());
                     writable.await.map_err(|_| Ended::Stalled)??;
@@ -216,6 +218,7 @@ impl Connection {
             }
         }
         self.output.clear();
+        self.sent = 0;
         Ok(())
     }
 
@@ -223,7 +226,45 @@ impl Connection {
     pub fn last_words(&mut self, words: &[u8]) {
         self.output.extend_from_slice(words);
         // It is cut off either way.
-        let _ = self.stream.try_write(&self.output);
-        self.output = Vec::new();
+        let _ = self.stream.try_write(&self.output[self.sent..]);
+        (self.output, self.sent) = (Vec::new(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::memory::Memory;
+
+    #[test]
+    fn last_words_come_behind_what_is_written_already() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let reader = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("a connection");
+            // What is sent meanwhile does not fit into the buffers of the sockets.
+            std::thread::sleep(Duration::from_millis(400));
+            let mut read = Vec::new();
+            client.read_to_end(&mut read).expect("all that comes");
+            read
+        });
+        let output: Vec<u8> = (0..16_000_000_u32).map(|at| (at % 251) as u8).collect();
+        runtime.block_on(async {
+            let stream = TcpStream::connect(address).await.expect("it listens");
+            let limits = Limits { stall_timeout: Duration::from_millis(100), ..Limits::default() };
+            let share = Memory::new(limits.bytes_max).share();
+            let mut connection =
+                Connection::new(stream, address, read_buffer(), share, &limits).expect("a connection");
+            connection.output = output.clone();
+            assert!(matches!(connection.send().await, Err(Ended::Stalled)));
+            // By now the client has taken what was sent, and there is room for more.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            connection.last_words(b"the end");
+        });
+        let read = reader.join().expect("it has read");
+        assert!(!read.is_empty() && output.starts_with(&read), "{} bytes are no beginning", read.len());
     }
 }
