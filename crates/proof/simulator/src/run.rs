@@ -157,6 +157,9 @@ pub(crate) fn note(report: &mut SeedReport, invariant: Invariant, finding: Findi
 /// So long healing may take in a seed of the usual length.
 pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 
+/// So many times as long it may take while transactions are begun: where each takes long, those that are still to be begun take long together.
+const HEALINGS_MAX: u32 = 3;
+
 /// What has ended must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
 /// was read.
 const REST_MAX: Duration = Duration::from_secs(600);
@@ -415,16 +418,16 @@ impl<S: System> Simulation<S> {
 
     /// Waits until every session is done and the cluster quiet, and notes what is not (I6).
     pub(crate) fn await_end(&mut self, when: &str) -> bool {
-        let ended = loop {
-            // Where a transaction takes long, those that are still to be begun take long together: one after the other ends.
+        let mut ended = false;
+        for _ in 0..HEALINGS_MAX {
             let (limit, begun) = (self.cluster.instant_after(self.healing_max), self.clients.tally.begun);
-            let ended = self.until(limit, |simulation| {
+            ended = self.until(limit, |simulation| {
                 simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
             });
             if ended || self.clients.tally.begun == begun {
-                break ended;
+                break;
             }
-        };
+        }
         let mut left = Vec::new();
         if !ended {
             left = self.clients.unfinished();
