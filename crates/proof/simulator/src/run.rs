@@ -154,11 +154,12 @@ pub(crate) fn note(report: &mut SeedReport, invariant: Invariant, finding: Findi
     }
 }
 
-/// So long healing may take in a seed of the usual length.
+/// So long healing may take in a seed of the usual length, where a session has so many transactions as [`PER_SESSION`] says or fewer.
 pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 
-/// So many times as long it may take while transactions are begun: where each takes long, those that are still to be begun take long together.
-const HEALINGS_MAX: u32 = 3;
+/// A session that has more transactions has as much longer for them. Few clients have all of them, one after the other, and where clocks are far apart each
+/// waits.
+const PER_SESSION: u64 = 60;
 
 /// What has ended must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
 /// was read.
@@ -206,7 +207,9 @@ impl<S: System> Simulation<S> {
         cluster.world.note(|| summary);
         let length = cluster.scenario.length;
         let next_sample = (length > 1).then_some(Instant::START);
-        let healing_max = HEALING_MAX * length as u32;
+        let Scenario { transactions, .. } = cluster.scenario;
+        let turns = transactions.div_ceil(length * cluster.scenario.sessions() as u64).div_ceil(PER_SESSION);
+        let healing_max = HEALING_MAX * (length * turns.max(1)) as u32;
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
@@ -418,16 +421,10 @@ impl<S: System> Simulation<S> {
 
     /// Waits until every session is done and the cluster quiet, and notes what is not (I6).
     pub(crate) fn await_end(&mut self, when: &str) -> bool {
-        let mut ended = false;
-        for _ in 0..HEALINGS_MAX {
-            let (limit, begun) = (self.cluster.instant_after(self.healing_max), self.clients.tally.begun);
-            ended = self.until(limit, |simulation| {
-                simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
-            });
-            if ended || self.clients.tally.begun == begun {
-                break;
-            }
-        }
+        let limit = self.cluster.instant_after(self.healing_max);
+        let ended = self.until(limit, |simulation| {
+            simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
+        });
         let mut left = Vec::new();
         if !ended {
             left = self.clients.unfinished();
