@@ -18,7 +18,7 @@ from conftest import Cluster, free_ports
 
 # Page: copy from redis
 def copy(source, target):
-    """Copies all keys, each in one transaction. May be run again. Gives the keys of kinds that are not there."""
+    """Copies all keys, each in one transaction. May be run again. Gives the keys of streams, which it leaves out."""
     left = []
     for key in source.scan_iter(count=1_000):
         kind, milliseconds = source.type(key).decode(), source.pttl(key)
