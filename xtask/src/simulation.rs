@@ -60,16 +60,16 @@ impl Judged {
 const COVERING: RangeInclusive<u64> = 1..=300;
 
 /// The number of shares.
-const SHARES: u64 = 16;
+const SHARES: u64 = 24;
 
 impl Extent {
     /// The share of a check. Tests run some seeds that are always the same, so that changes meet them at once.
     fn share(number: u64) -> Self {
-        let (strict, others) = (251 + number * 40, 251 + number * 25);
+        let (strict, others) = (251 + number * 26, 251 + number * 16);
         Extent {
-            strict: strict..=strict + 39,
-            others: others..=others + 24,
-            swarm: 1 + number * 10..=10 + number * 10,
+            strict: strict..=strict + 25,
+            others: others..=others + 15,
+            swarm: 1 + number * 6..=6 + number * 6,
             judged: Judged::One(number as usize + 1),
             crash_points: format!("{}/{SHARES}", number + 1),
             hunts_all: false,
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn the_shares_of_a_check_run_all_seeds_of_another_system() {
         let seeds: Vec<u64> = (0..SHARES).flat_map(|share| Extent::share(share).others).collect();
-        assert_eq!(seeds, (251..=250 + 25 * SHARES).collect::<Vec<_>>());
+        assert_eq!(seeds, (251..=250 + 16 * SHARES).collect::<Vec<_>>());
     }
 
     #[test]
