@@ -1,4 +1,4 @@
-//! What people see: tables and diagrams on standard output, progress on standard error.
+//! The output that people see: tables and diagrams on standard output, progress on standard error.
 
 mod patience;
 mod progress;

@@ -245,7 +245,7 @@ mod tests {
         let address = listener.local_addr().expect("its address");
         let reader = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().expect("a connection");
-            // What is sent meanwhile does not fit into the buffers of the sockets.
+            // The output of the connection does not fit into the buffers of the sockets.
             std::thread::sleep(Duration::from_millis(400));
             let mut read = Vec::new();
             client.read_to_end(&mut read).expect("all that comes");

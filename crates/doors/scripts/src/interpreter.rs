@@ -352,7 +352,7 @@ fn fault(value: &Value) -> mlua::Result<(String, i64)> {
     Ok((text, error.raw_get("line").unwrap_or(0)))
 }
 
-/// What a script has come to, as a reply.
+/// The result of a script, as a reply.
 fn ended<H>(
     lua: &Lua,
     context: &Context<H>,

@@ -101,7 +101,7 @@ impl Default for Limits {
     }
 }
 
-/// What is run.
+/// The script or function that is run.
 #[derive(Clone, Copy, Debug)]
 pub enum Program<'a> {
     /// A script.
@@ -113,7 +113,7 @@ pub enum Program<'a> {
 /// One run of a script or a function.
 #[derive(Debug)]
 pub struct Run<'a> {
-    /// What is run.
+    /// The script or function that is run.
     pub program: Program<'a>,
     /// The keys that it is called with,
     pub keys: &'a [Vec<u8>],

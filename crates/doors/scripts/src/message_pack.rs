@@ -221,7 +221,7 @@ fn unpack(
     let text = string(lua, arguments, 0, name)?;
     let bytes = text.as_bytes();
     let (Ok(start), true) = (usize::try_from(offset), limit.is_none_or(|limit| limit >= 0)) else {
-        // What it calls the limit is the length.
+        // The limit of that library is the length.
         let length = bytes.len();
         let text = format!("Invalid request to unpack with offset of {offset} and limit of {length}.");
         return Err(Raised::here(lua, text));

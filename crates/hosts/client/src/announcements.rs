@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Announcement {
     /// The client.
     pub from: ClientId,
-    /// What it says.
+    /// Its content.
     pub content: Bytes,
 }
 
@@ -77,7 +77,7 @@ impl Drop for Announcements {
     }
 }
 
-/// What waits for one who listens.
+/// The announcements that wait for a listener.
 #[derive(Debug, Default)]
 struct Heard {
     waiting: Mutex<Waiting>,
@@ -129,7 +129,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// What a node is told: all topics, each once; none if there are none.
+    /// The topics that a node is told: all, each once; none if there are none.
     fn topics(&self) -> Vec<String> {
         let mut topics: Vec<String> = self.listeners.iter().map(|(_, topic, _)| topic.clone()).collect();
         topics.sort_unstable();
@@ -168,7 +168,7 @@ impl Listening {
     }
 }
 
-/// What came of an attempt to announce something.
+/// The result of an attempt to announce something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announced {
     /// It is on its way to a node.

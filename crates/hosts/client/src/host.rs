@@ -38,7 +38,7 @@ pub(crate) struct ClientHost {
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
     /// Who waits for what a replica holds.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
-    /// Who listens to announcements.
+    /// The listeners to announcements.
     pub(crate) listening: Listening,
     /// Woken whenever a node was reached, or could not be.
     settled: Arc<Notify>,

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def again(db: quorate.Database, attempt: Callable[[], T]) -> T:
-    """What an attempt gives. It may be repeated, because it recognises what it has done already."""
+    """The result of an attempt. It may be repeated, because it recognises what it has done already."""
     for _ in range(TRIES_MAX):
         try:
             return attempt()

@@ -162,7 +162,7 @@ pub enum Packet {
         /// The topics: [`TOPICS_MAX`] at most, each of [`TOPIC_BYTES_MAX`] at most.
         topics: Vec<String>,
     },
-    /// Client → server: pass this on to the clients that listen to its topic. Server → client: a client has announced this. What is lost on
+    /// Client → server: pass this on to the clients that listen to its topic. Server → client: a client has announced this. An announcement that is lost on
     /// the way is not repeated, and an announcement is passed on only where little else waits to be sent.
     Announce {
         /// The client that announces it.
@@ -171,7 +171,7 @@ pub enum Packet {
         number: u64,
         /// Its topic, of [`TOPIC_BYTES_MAX`] at most.
         topic: String,
-        /// What it says, in [`ANNOUNCEMENT_BYTES_MAX`] at most.
+        /// Its content, of [`ANNOUNCEMENT_BYTES_MAX`] at most.
         content: Bytes,
     },
 }

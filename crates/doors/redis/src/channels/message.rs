@@ -31,7 +31,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// What a client publishes. The bytes are copied: those of a request belong to the buffer of its connection.
+    /// The message that a client publishes. The bytes are copied: those of a request belong to the buffer of its connection.
     ///
     /// # Errors
     /// The reply that says what is too long.

@@ -117,7 +117,7 @@ fn unpack(packed: &[u8], length: usize) -> Option<Vec<u8>> {
             rest = after;
             let distance = (usize::from(control & 0x1f) << 8 | usize::from(*low)) + 1;
             let from = unpacked.len().checked_sub(distance)?;
-            // What is copied may have been copied a moment ago.
+            // The bytes may have been copied a moment ago.
             for at in from..from + count + 2 {
                 unpacked.push(*unpacked.get(at)?);
             }

@@ -1,6 +1,6 @@
 //! `FUNCTION` and `FCALL`: libraries of functions, kept in the database that they are loaded into.
 //!
-//! What a client asks is a part of a transaction with scripts, like a script: it reads the libraries that there are at its place in the serial order, and may stand
+//! A request of a client is a part of a transaction with scripts, like a script: it reads the libraries that there are at its place in the serial order, and may stand
 //! in a `MULTI`. A call compiles its library anew (ADR 0064).
 //!
 //! | file | role |
@@ -31,7 +31,7 @@ use catalogue::{
 
 use crate::local::is_word;
 
-/// What a client asks of libraries.
+/// A request of a client to libraries.
 #[derive(Clone, Debug)]
 pub(crate) enum Asks {
     /// To add one, or to replace the one of its name.
@@ -50,7 +50,7 @@ pub(crate) enum Asks {
     Stats,
 }
 
-/// What becomes of libraries that are there when others are restored.
+/// The fate of libraries that are there when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// They stay, and must not be among those that are restored.

@@ -86,7 +86,7 @@ impl Peer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What others are told of it.
+    /// The description that other clients are told.
     pub(crate) fn told(&self) -> Told {
         self.lock().told.clone()
     }

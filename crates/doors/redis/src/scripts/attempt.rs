@@ -44,7 +44,7 @@ pub(crate) enum Item {
     Script { script: Arc<Script>, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>, is_read_only: bool },
     /// A function of a library with its keys and arguments.
     Function { name: String, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>, is_read_only: bool },
-    /// What is asked of libraries, with the function that ran when it was asked.
+    /// The request to libraries, with the function that ran when it was asked.
     Library(Asks, Box<Reply>),
     /// A message to be published once the transaction has committed.
     Publish(Message),
@@ -268,7 +268,7 @@ struct Attempt {
     seed: u64,
     /// Why it cannot go on.
     failure: Option<Failure>,
-    /// What is done once it commits.
+    /// The effects of the transaction once it commits.
     done: Done,
     published_bytes: usize,
     /// How many lines were logged.

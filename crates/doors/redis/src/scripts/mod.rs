@@ -126,7 +126,7 @@ impl Kept {
 }
 
 impl Scripts {
-    /// What a client asks of libraries.
+    /// A request of a client to libraries.
     fn asked(&self, words: &[Bytes]) -> Item {
         if words[1].eq_ignore_ascii_case(b"kill") {
             return Item::Reply(self.kill(true));

@@ -13,7 +13,7 @@ fn words(line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// What each of some clients sends, if anything, and how many replies and messages it receives then.
+/// The command that each of some clients sends, if any, and how many replies and messages it receives then.
 type Step = (usize, &'static str, usize);
 
 const STEPS: &[Step] = &[

@@ -25,7 +25,7 @@ pub(super) struct Choices {
     pub(super) keeps_buffer: bool,
     pub(super) encodes_invalid: Invalid,
     pub(super) decodes_invalid: bool,
-    /// What is read from an array is known to be one, so that an empty one is written as one.
+    /// A table that is read from an array is known to be one, so that an empty one is written as one.
     pub(super) marks_arrays: bool,
 }
 

@@ -14,7 +14,7 @@ use super::log::LogError;
 use super::{Node, outgoing};
 use crate::data::{Known, Placement};
 
-/// What a node has to do with a keyspace.
+/// The part that a node has in a keyspace.
 #[derive(Clone, Copy, Debug)]
 struct Here {
     /// A replica of it is here.

@@ -100,7 +100,7 @@ fn a_client_that_does_not_read_misses_announcements_and_keeps_its_connection() {
     let status = cluster.server(0).status();
     assert!(status.announcements_dropped > 0, "it would take 30 MB");
     assert_eq!(status.transport.slow_readers, 0);
-    // What was passed on is there when it reads.
+    // The announcements that were passed on are there when the client reads.
     for _ in 0..status.announcements_passed_on {
         assert!(matches!(slow.read_within(Duration::from_secs(10)), Some(Packet::Announce { .. })));
     }

@@ -14,9 +14,9 @@ const HEAD_BYTES: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     keys: Vec<Key>,
-    /// What all keys begin with, but for the first.
+    /// The bytes that all keys begin with, but for the first.
     prefix: Key,
-    /// What comes behind that in each, but for the first: zeros stand behind its end. So heads are in the order of their keys, and two of them may
+    /// The bytes behind these in each, but for the first: zeros stand behind its end. So heads are in the order of their keys, and two of them may
     /// be equal although their keys are not.
     heads: Vec<u64>,
 }

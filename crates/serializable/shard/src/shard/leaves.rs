@@ -66,7 +66,7 @@ pub(crate) struct Leaves<V> {
     len: usize,
 }
 
-/// Where something that has become too long is divided. What ascends fills one after the other.
+/// Where something that has become too long is divided. Keys that ascend fill one after the other.
 fn divided_at(len: usize, inserted_at: usize) -> Option<usize> {
     if len <= FANOUT_MAX {
         return None;

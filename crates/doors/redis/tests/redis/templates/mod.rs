@@ -66,13 +66,13 @@ fn value(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// What a word of a template stands for now.
+/// The meaning of a word of a template now.
 fn word(word: &str, draw: &mut Draw) -> Vec<u8> {
     match word {
         "K" => key(draw).into(),
         "V" => value(draw),
         "T" => match value(draw) {
-            // What is longer than a key may be is another error here.
+            // A key that is longer than keys may be is another error here.
             long if long.len() > 4_000 => b"short".to_vec(),
             short => short,
         },
