@@ -660,12 +660,10 @@ impl<O: Operations> Record<O> {
         }
         let passed: Vec<Cursor> = self.index.by_timestamp.range((from, to)).take(max).copied().collect();
         for cursor in &passed {
-            let Some(slot) = self.slots.get_mut(cursor.1) else { continue };
+            let Some(slot) = self.slots.get(cursor.1) else { continue };
             assert!(!slot.is_open_below(floor), "{} can still take effect below the floor {floor}", cursor.1);
             if !slot.outlasts(floor) {
-                self.index.remove(cursor.1, &mut slot.mark);
-                self.settled.remove(&cursor.1);
-                self.slots.remove(cursor.1);
+                self.drop_slot(cursor.1);
             }
         }
         self.assert_indexed();
@@ -677,14 +675,27 @@ impl<O: Operations> Record<O> {
         let passed: Vec<Cursor> =
             self.index.by_timestamp.range(..(floor, TransactionId::default())).copied().collect();
         for (_, transaction) in passed {
-            let Some(slot) = self.slots.get_mut(transaction) else { continue };
+            let Some(slot) = self.slots.get(transaction) else { continue };
             if !slot.reaches(floor) {
-                self.index.remove(transaction, &mut slot.mark);
-                self.settled.remove(&transaction);
-                self.slots.remove(transaction);
+                self.drop_slot(transaction);
             }
         }
         self.assert_indexed();
+    }
+
+    /// Drops everything of one transaction, if a floor makes it superfluous.
+    pub fn collect_one(&mut self, transaction: TransactionId, floor: Timestamp) {
+        if self.slots.get(transaction).is_some_and(|slot| !slot.outlasts(floor)) {
+            self.drop_slot(transaction);
+            self.assert_indexed();
+        }
+    }
+
+    fn drop_slot(&mut self, transaction: TransactionId) {
+        let Some(slot) = self.slots.get_mut(transaction) else { return };
+        self.index.remove(transaction, &mut slot.mark);
+        self.settled.remove(&transaction);
+        self.slots.remove(transaction);
     }
 
     /// Sets the lineage to what it was when the record was written down.

@@ -430,6 +430,9 @@ impl<O: Operations> Replica<O> {
             Fact::LifeNoted { replica, life } => drop(self.lives.insert(replica, life)),
             Fact::ConsensusRecorded { id, operation, verdict } => {
                 protocol.restore_consensus(id, &operation, &verdict);
+                // What a floor had made superfluous may have been collected before this was recorded: a log does not tell.
+                // A client that lies says of a transaction that ended so that it goes on, at a later timestamp.
+                self.record.collect_one(id.transaction, self.floor);
                 let entry = ConsensusEntry { number: id.number, operation, verdict, state: State::Tentative };
                 self.record.record_consensus(id.transaction, entry);
             }
@@ -497,6 +500,8 @@ impl<O: Operations> Replica<O> {
         if executed {
             protocol.execute_inconsistent(transaction, &operation);
         }
+        // As above: the transaction ended below the floor, and is said to end once more, above it.
+        self.record.collect_one(transaction, self.floor);
         self.record.record_inconsistent(transaction, operation, executed);
     }
 

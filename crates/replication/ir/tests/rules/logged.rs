@@ -60,6 +60,40 @@ fn a_restart_finds_what_a_decision_refers_to() {
     assert_eq!((restarted.runs(1), restarted.desk.ledger.held.len()), (1, 0));
 }
 
+/// A member in which one transaction ended at 50 and was collected.
+fn that_has_collected(sequence: u64, replicas: usize) -> Member {
+    let mut member = Member::of(0, replicas);
+    member.decides(sequence, 50);
+    let id = operation(sequence, OperationId::INCONSISTENT);
+    member.replica.on_finalize_inconsistent(CLIENT, id, &mut member.desk);
+    member.replica.complete_below(at(100), &mut member.desk);
+    member.replica.raise_floor(at(100), &mut member.desk);
+    while member.replica.collect(10) {}
+    assert!(!member.replica.record().holds(transaction(sequence)));
+    member
+}
+
+#[test]
+fn a_restart_takes_a_second_end_of_what_had_been_collected_as_it_was_taken() {
+    // A client that lies: the log holds both ends, and the record held one at a time.
+    for (replicas, executed_at_once) in [(3, true), (5, false)] {
+        let mut member = that_has_collected(1, replicas);
+        member.decides(1, 200);
+        let restarted = member.restarted();
+        assert_eq!(restarted.replica.record().tail(), member.replica.record().tail());
+        assert_eq!(restarted.replica.record().is_executed(transaction(1)), executed_at_once);
+    }
+}
+
+#[test]
+fn a_restart_takes_a_vote_on_what_had_been_collected_as_it_was_given() {
+    let mut member = that_has_collected(1, 3);
+    member.proposes(1, 1, 200);
+    let restarted = member.restarted();
+    assert_eq!(restarted.replica.record().tail(), member.replica.record().tail());
+    assert!(!restarted.replica.record().is_executed(transaction(1)), "it goes on");
+}
+
 #[test]
 #[should_panic(expected = "the log lacks the verdict")]
 fn a_log_that_lacks_what_a_decision_refers_to_is_refused() {
