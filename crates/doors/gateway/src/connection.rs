@@ -1,13 +1,16 @@
 //! A connection of a client of a door: its socket, and the bytes that wait on it.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::Interest;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -162,25 +165,22 @@ impl Connection {
             self.output = Vec::new();
         }
         self.count()?;
-        let count = loop {
-            if is_between {
-                self.stream.readable().await?;
-            } else {
-                let since = *self.waiting_since.get_or_insert_with(Instant::now);
-                let readable = timeout_at(since + self.stall_timeout, self.stream.readable());
-                readable.await.map_err(|_| Ended::Stalled)??;
-            }
-            let mut buffer = self.buffer.borrow_mut();
-            match self.stream.try_read(&mut buffer) {
-                Ok(count) => {
-                    self.waiting_since = None;
-                    self.input.extend_from_slice(&buffer[..count]);
-                    break count;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
+        let (stream, input, buffer) = (&mut self.stream, &mut self.input, &self.buffer);
+        // A read that does not fill the buffer tells that there is no more, and spares asking once more.
+        let read = poll_fn(|context| {
+            let mut buffer = buffer.borrow_mut();
+            let mut read = ReadBuf::new(&mut buffer);
+            ready!(Pin::new(&mut *stream).poll_read(context, &mut read))?;
+            input.extend_from_slice(read.filled());
+            Poll::Ready(io::Result::Ok(read.filled().len()))
+        });
+        let count = if is_between {
+            read.await?
+        } else {
+            let since = *self.waiting_since.get_or_insert_with(Instant::now);
+            timeout_at(since + self.stall_timeout, read).await.map_err(|_| Ended::Stalled)??
         };
+        self.waiting_since = None;
         self.count()?;
         Ok(count > 0)
     }
