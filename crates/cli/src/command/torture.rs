@@ -9,7 +9,7 @@ use clap::Args;
 use quorate::{Durability, Isolation, System};
 use quorate_core::GroupSize;
 use quorate_torture::attacks::Attacks;
-use quorate_torture::{Fault, Faults, IN_FLIGHT, Moment, Options, Spread, Tortured};
+use quorate_torture::{Fault, Faults, Fill, IN_FLIGHT, Moment, Options, Spread, Tortured};
 use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,7 @@ Examples:
   quorate torture --seconds 600 --seed 7 --nodes 5
   quorate torture --faults node-crashes,partitions --workload retwis --json
   quorate torture --faults node-crashes --in-flight 64 --shards 1    how long a restart under load is without commits
+  quorate torture --faults power-loss --fill 5000000 --shards 1      how long a restart of all nodes takes that hold five million keys
   quorate torture --rolling 5 --in-flight 16       rolling restarts, of which no client may notice anything
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --isolation serializable --seconds 30
@@ -63,6 +64,13 @@ pub(crate) struct TortureArguments {
     /// How many transactions the clients of each site have in flight; all of them are recorded and judged.
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = IN_FLIGHT)]
     in_flight: u64,
+    /// Write so many keys before anything strikes, which clients do not use: replays and joins take as long as there is something to replay and to
+    /// tell.
+    #[arg(long, value_name = "KEYS", value_parser = positive)]
+    fill: Option<u64>,
+    /// How large the values of these keys are, in bytes.
+    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(..=1 << 20), default_value_t = 100, requires = "fill")]
+    fill_size: u64,
     /// How many server processes, each with a replica of every shard; two more if replicas are to move. With `parallel-snapshot` so many in each
     /// of two sites, a replica of its local site each.
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -93,7 +101,7 @@ pub(crate) struct TortureArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
-    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "seconds", "workload", "in_flight", "nodes", "sites", "shards", "durability", "isolation",
+    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "seconds", "workload", "in_flight", "fill", "nodes", "sites", "shards", "durability", "isolation",
         "baseline", "namespaces", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
@@ -150,6 +158,7 @@ impl TortureArguments {
             program: program()?,
             seed: self.seed,
             in_flight: self.in_flight,
+            fill: self.fill.map(|keys| Fill { keys, value_bytes: self.fill_size }),
             time: Duration::from_secs(self.seconds),
             faults: self.faults.clone(),
             rolling: self.rolling,
@@ -215,6 +224,7 @@ impl TortureArguments {
             "isolation": self.isolation.name(),
             "baseline": self.baseline.map(System::name),
             "workload": self.workload.name(),
+            "filled": self.fill.map(|keys| json!({ "keys": keys, "value_bytes": self.fill_size })),
             "network": if self.namespaces { "namespaces" } else { "proxies" },
             "faults": faults,
             "committed": tally.committed,
@@ -279,6 +289,9 @@ fn say(moment: Moment<'_>, progress: &Progress) {
     match moment {
         Moment::Begins { processes, directory } => {
             progress.say(format!("{processes} server processes, data and logs in {}", directory.display()));
+        }
+        Moment::Fills { done, of } => {
+            progress.now(format!("{} of {} keys written", thousands(done), thousands(of)));
         }
         Moment::Strikes { fault, lasts, left: None } => progress.now(format!("{fault} for {lasts:?}")),
         Moment::Strikes { fault, lasts, left: Some(left) } => {

@@ -28,6 +28,7 @@ mod arena;
 pub mod attacks;
 mod clients;
 mod fault;
+mod fill;
 mod network;
 mod operator;
 mod recovery;
@@ -50,6 +51,7 @@ use quorate_workloads::{Parameters, WorkloadKind};
 use arena::{Arena, Request, Struck};
 use clients::{Clients, Task};
 pub use fault::{Fault, Faults};
+pub use fill::Fill;
 use network::{Namespaces, Network, Proxies, site_name};
 use operator::{Operator, SPARE_NODES};
 pub use recovery::{Recoveries, Spread};
@@ -115,6 +117,8 @@ pub struct Options {
     pub workload: WorkloadKind,
     /// How many transactions the clients of each site have in flight.
     pub in_flight: u64,
+    /// What the keyspace holds beside, from before anything strikes.
+    pub fill: Option<Fill>,
     /// How many nodes, each of which holds a replica of every shard at first. Where groups stand in sites, so many in each of two sites.
     pub nodes: GroupSize,
     /// In how many sites the nodes stand: in so many as there are nodes, if nothing is said. Groups that stand in sites have their own number.
@@ -147,6 +151,13 @@ pub enum Moment<'a> {
         processes: usize,
         /// Their directory.
         directory: &'a Path,
+    },
+    /// Keys are written that clients do not use.
+    Fills {
+        /// So many.
+        done: u64,
+        /// Of so many.
+        of: u64,
     },
     /// A fault strikes.
     Strikes {
@@ -343,6 +354,9 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
     arena.expect_replicas(operator::placed(&db).await?);
     arena.serve().await?;
+    if let Some(fill) = options.fill {
+        fill.write(&keyspace, tell).await?;
+    }
 
     let sites = options.sites().min(CLIENT_SITES_MAX);
     let parameters = options.parameters(sites as u64 * options.in_flight);
