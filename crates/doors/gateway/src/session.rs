@@ -1,7 +1,8 @@
 //! The session of a connection: its rights, and the keyspaces that it uses.
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) database: OnceCell<Database>,
     pub(crate) keyspaces: RefCell<BTreeMap<String, Keyspace>>,
+    /// What doors share between their connections, one of each type.
+    pub(crate) of_doors: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
 }
 
 /// The session of a connection. What is done in it comes after what it has seen before, whatever the isolation.
@@ -157,6 +160,13 @@ impl Session {
         let keyspace = self.database().await?.keyspace(name).await?.with_deadline(self.deadline());
         self.shared.keyspaces.borrow_mut().insert(name.to_owned(), keyspace.clone());
         Ok(keyspace)
+    }
+
+    /// A value that all sessions of a thread share, made when it is first asked for: one of each type.
+    pub fn shared<T: Default + 'static>(&self) -> Rc<T> {
+        let mut shared = self.shared.of_doors.borrow_mut();
+        let value = shared.entry(TypeId::of::<T>()).or_insert_with(|| Rc::<T>::default());
+        Rc::clone(value).downcast().unwrap_or_else(|_| unreachable!("it was found by its type"))
     }
 
     /// Looks a keyspace up anew when it is used next: it may have been dropped.

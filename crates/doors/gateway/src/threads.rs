@@ -147,6 +147,7 @@ async fn serve(
         limits,
         database: OnceCell::new(),
         keyspaces: RefCell::new(BTreeMap::new()),
+        of_doors: RefCell::default(),
     });
     let buffer = read_buffer();
     for (listener, door) in doors {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use quorate::topology::shard_position;
@@ -14,12 +15,13 @@ use quorate_redis_commands::{Commands, PROCEDURE, SLOTS, routing_key};
 
 use crate::channels::TOPIC;
 use crate::failure::Failure;
+use crate::joint::Joint;
 use crate::plan::micros_now;
 
 /// The databases of a door.
 pub trait Databases {
     /// The keys of one.
-    type Keys: Keys;
+    type Keys: Keys + 'static;
 
     /// How many there are.
     fn count(&self) -> usize;
@@ -29,6 +31,9 @@ pub trait Databases {
 
     /// The keyspace of that name may be another one by now.
     fn forget(&self, number: usize);
+
+    /// What carries out commands of several clients together.
+    fn joint(&self) -> &Rc<Joint>;
 
     /// Tells the other doors of the cluster what a client publishes, at most once: it is heard in the order in which it is told.
     fn announce(&self, message: Vec<u8>) -> impl Future<Output = Result<(), Failure>>;
@@ -99,11 +104,13 @@ pub(crate) struct Cluster {
     keyspaces: Arc<[Option<String>]>,
     /// Those that this client has used.
     opened: RefCell<BTreeMap<usize, ClusterKeys>>,
+    joint: Rc<Joint>,
 }
 
 impl Cluster {
     pub(crate) fn new(session: Session, keyspaces: Arc<[Option<String>]>) -> Self {
-        Cluster { session, keyspaces, opened: RefCell::default() }
+        let joint = session.shared();
+        Cluster { session, keyspaces, opened: RefCell::default(), joint }
     }
 }
 
@@ -133,6 +140,10 @@ impl Databases for Cluster {
             self.session.forget(name);
             self.opened.borrow_mut().remove(&number);
         }
+    }
+
+    fn joint(&self) -> &Rc<Joint> {
+        &self.joint
     }
 
     async fn announce(&self, message: Vec<u8>) -> Result<(), Failure> {

@@ -61,7 +61,7 @@ impl<D: Databases> Executor<'_, D> {
             }
             let (now, seed) = (&asked[..count], self.next_seed());
             let done = match plan {
-                Some((_, plan)) => plan.run(&keys, &[], seed).await,
+                Some((_, plan)) => self.run_in_company(&keys, now, plan, seed).await,
                 None => interact(&keys, now, &[], seed).await,
             };
             match done {
@@ -82,6 +82,27 @@ impl<D: Databases> Executor<'_, D> {
                     self.note(&failure);
                     return now.iter().map(|_| failure.reply()).collect();
                 }
+            }
+        }
+    }
+
+    /// Carries out a plan of these commands, together with those of other clients if that may be.
+    async fn run_in_company(
+        &self,
+        keys: &D::Keys,
+        asked: &[Asked],
+        plan: Plan,
+        seed: u64,
+    ) -> Result<Option<Vec<Reply>>, Failure> {
+        let joint = self.databases.joint();
+        let Some(place) = joint.place(self.number, asked, &plan) else {
+            return plan.run(keys, &[], seed).await;
+        };
+        match joint.run(place, keys, asked, plan, seed).await {
+            Some(done) => done.map(Some),
+            None => {
+                let alone = Plan::of(asked, keys).map_err(|Indivisible| Failure::too_large())?;
+                alone.run(keys, &[], seed).await
             }
         }
     }

@@ -27,6 +27,17 @@ impl Failure {
         Failure { text: TOO_LARGE.to_owned(), is_too_large: true, is_stale: false }
     }
 
+    /// True if nothing has happened, and the reason may lie in one of several commands: the others may be tried without it.
+    pub(crate) fn may_lie_in_one_command(&self) -> bool {
+        self.is_too_large || self.is_stale || self.text.starts_with("ERR")
+    }
+
+    /// The door ended while commands were under way.
+    pub(crate) fn cut_off() -> Self {
+        let text = "UNKNOWN the command may have been carried out: the door has ended".to_owned();
+        Failure { text, is_too_large: false, is_stale: false }
+    }
+
     /// The reply of a command.
     pub(crate) fn reply(&self) -> Reply {
         Reply::error(self.text.clone())

@@ -15,6 +15,7 @@
 //! | `local` | commands that touch no key: `PING`, `HELLO`, `INFO` and their like |
 //! | `plan` | commands divided by shards, and replies put together |
 //! | `execute` | pipelines, transactions |
+//! | `joint` | commands of several clients as one transaction |
 //! | `channels` | publish and subscribe |
 //! | `blocking` | commands that wait until there is something to take |
 //! | `reading` | commands that wait until there is something to read |
@@ -32,6 +33,7 @@ pub mod databases;
 mod execute;
 mod failure;
 mod functions;
+mod joint;
 mod local;
 mod plan;
 mod reading;
@@ -44,6 +46,7 @@ use std::sync::Arc;
 
 pub use connection::serve;
 pub use failure::Failure;
+pub use joint::Joint;
 pub use local::Facts;
 use quorate_gateway::{Connection, Door, Session};
 

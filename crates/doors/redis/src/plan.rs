@@ -88,6 +88,30 @@ impl Plan {
         self.parts.len() <= 1
     }
 
+    /// The only shard that it concerns, if each of its commands is one command there.
+    pub(crate) fn only_shard(&self) -> Option<usize> {
+        let (shard, _) = self.parts.first_key_value().filter(|_| self.parts.len() == 1)?;
+        self.composes.iter().all(|compose| matches!(compose, Compose::Only(_))).then_some(*shard)
+    }
+
+    /// True if it may write.
+    pub(crate) fn writes(&self) -> bool {
+        self.writes
+    }
+
+    /// Also carries out the commands of another plan, behind its own, at the only shard of both.
+    pub(crate) fn join(&mut self, other: Plan) {
+        assert!(
+            self.only_shard().is_some() && self.only_shard() == other.only_shard(),
+            "plans of several shards are joined"
+        );
+        for words in other.parts.into_values().flatten() {
+            let place = self.push(self.only_shard().unwrap_or_default(), words);
+            self.composes.push(Compose::Only(place));
+        }
+        self.writes |= other.writes;
+    }
+
     fn push(&mut self, shard: usize, words: Vec<Bytes>) -> Place {
         let part = self.parts.entry(shard).or_default();
         part.push(words);

@@ -33,6 +33,69 @@ impl Command {
             _ => false,
         }
     }
+
+    /// True if it concerns one key, and reads and writes a few records at most: other commands may well wait for it.
+    pub fn is_brief(&self) -> bool {
+        let is_brief = matches!(
+            self.name,
+            "get"
+                | "set"
+                | "setnx"
+                | "setex"
+                | "psetex"
+                | "getset"
+                | "getdel"
+                | "getex"
+                | "append"
+                | "strlen"
+                | "incr"
+                | "decr"
+                | "incrby"
+                | "decrby"
+                | "incrbyfloat"
+                | "setbit"
+                | "getbit"
+                | "type"
+                | "expire"
+                | "pexpire"
+                | "expireat"
+                | "pexpireat"
+                | "ttl"
+                | "pttl"
+                | "expiretime"
+                | "pexpiretime"
+                | "persist"
+                | "hset"
+                | "hsetnx"
+                | "hget"
+                | "hmget"
+                | "hdel"
+                | "hlen"
+                | "hexists"
+                | "hstrlen"
+                | "hincrby"
+                | "hincrbyfloat"
+                | "lpush"
+                | "rpush"
+                | "lpushx"
+                | "rpushx"
+                | "llen"
+                | "sadd"
+                | "srem"
+                | "sismember"
+                | "smismember"
+                | "scard"
+                | "zadd"
+                | "zrem"
+                | "zincrby"
+                | "zscore"
+                | "zmscore"
+                | "zcard"
+                | "xlen"
+        );
+        assert!(!is_brief || self.keys == ONE, "{self:?} is brief, and concerns more than one key");
+        is_brief
+    }
 }
 
 impl std::fmt::Debug for Command {

@@ -9,6 +9,7 @@ mod differential;
 mod doors;
 mod functions;
 mod hostile;
+mod joint;
 mod memory;
 mod oracle;
 mod scripts;

@@ -1,28 +1,60 @@
 //! A door to shards in memory: all of it but a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use quorate::topology::shard_position;
 use quorate_gateway::{Connection, Door, Gateway, Limits, Options, Session};
 use quorate_procedure::fetched::read;
 use quorate_procedure::{Answer, Direction, Memory, Pair, Procedure, Stop, Store};
 use quorate_redis::databases::{Databases, Keys, Step, Steps};
-use quorate_redis::{Facts, Failure};
-use quorate_redis_commands::{Commands, routing_key};
+use quorate_redis::{Facts, Failure, Joint};
+use quorate_redis_commands::{Commands, Request, routing_key};
 
 /// Shards of one database, and how requests run there.
 #[derive(Clone)]
 pub(crate) struct Shards {
     shards: Arc<Mutex<Vec<Memory>>>,
     runs_at_shards: bool,
+    /// How many commands each request to shards had so far.
+    asked: Arc<Mutex<Vec<usize>>>,
+    /// What becomes of the next requests of more than one command, in place of being carried out.
+    failures: Arc<Mutex<VecDeque<Failure>>>,
 }
 
 impl Shards {
+    fn new(count: usize, runs_at_shards: bool) -> Self {
+        let shards = Arc::new(Mutex::new(vec![Memory::default(); count]));
+        Shards { shards, runs_at_shards, asked: Arc::default(), failures: Arc::default() }
+    }
+
+    /// How many commands each request had since this was asked last.
+    pub(crate) fn take_asked(&self) -> Vec<usize> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    /// The next requests of several commands fail like this.
+    pub(crate) fn fail(&self, failures: impl IntoIterator<Item = Failure>) {
+        self.failures.lock().unwrap().extend(failures);
+    }
+
+    /// Carries out nothing while `act` runs, which begins once a first request waits.
+    pub(crate) fn hold_up(&self, first: impl FnOnce(), act: impl FnOnce()) {
+        let _held = self.shards.lock().unwrap();
+        first();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.asked.lock().unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "no request has come");
+            std::thread::yield_now();
+        }
+        act();
+    }
+
     fn count(&self) -> usize {
         self.shards.lock().unwrap().len()
     }
@@ -67,6 +99,14 @@ impl Keys for Shards {
         parts: &[(usize, Vec<u8>)],
         is_read_only: bool,
     ) -> Result<Vec<Vec<u8>>, Failure> {
+        let commands = |(_, request): &(usize, Vec<u8>)| Request::decode(request).unwrap().commands.len();
+        let commands = parts.iter().map(commands).sum();
+        self.asked.lock().unwrap().push(commands);
+        if commands > 1
+            && let Some(failure) = self.failures.lock().unwrap().pop_front()
+        {
+            return Err(failure);
+        }
         let mut shards = self.shards.lock().unwrap();
         next_timestamp(&mut shards);
         let answers: Result<Vec<Vec<u8>>, Failure> = parts
@@ -172,7 +212,7 @@ impl Store for Union<'_> {
 }
 
 /// One database.
-struct One(Shards);
+struct One(Shards, Rc<Joint>);
 
 impl Databases for One {
     type Keys = Shards;
@@ -186,6 +226,10 @@ impl Databases for One {
     }
 
     fn forget(&self, _: usize) {}
+
+    fn joint(&self) -> &Rc<Joint> {
+        &self.1
+    }
 
     async fn announce(&self, _: Vec<u8>) -> Result<(), Failure> {
         Ok(())
@@ -206,8 +250,13 @@ impl Door for MemoryDoor {
         "memory"
     }
 
-    fn serve<'a>(&'a self, connection: Connection, _: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-        Box::pin(quorate_redis::serve(connection, One(self.shards.clone()), &self.facts))
+    fn serve<'a>(
+        &'a self,
+        connection: Connection,
+        session: Session,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+        let database = One(self.shards.clone(), session.shared());
+        Box::pin(quorate_redis::serve(connection, database, &self.facts))
     }
 
     fn too_many(&self) -> Vec<u8> {
@@ -217,8 +266,18 @@ impl Door for MemoryDoor {
 
 /// Opens a door to so many shards in memory.
 pub(crate) fn open(shards: usize, runs_at_shards: bool, limits: Limits) -> (Gateway, SocketAddr) {
-    let shards = Arc::new(Mutex::new(vec![Memory::default(); shards]));
-    let door = MemoryDoor { shards: Shards { shards, runs_at_shards }, facts: Facts::default() };
+    open_to(Shards::new(shards, runs_at_shards), limits)
+}
+
+/// Opens a door to a shard in memory that is looked at.
+pub(crate) fn open_observed() -> (Gateway, SocketAddr, Shards) {
+    let shards = Shards::new(1, true);
+    let (gateway, address) = open_to(shards.clone(), Limits::default());
+    (gateway, address, shards)
+}
+
+fn open_to(shards: Shards, limits: Limits) -> (Gateway, SocketAddr) {
+    let door = MemoryDoor { shards, facts: Facts::default() };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let options = Options { limits, ..Options::new(Vec::new()) };
