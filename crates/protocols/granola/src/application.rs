@@ -55,6 +55,10 @@ pub enum Prepared {
     Commit(Answer),
     /// It refuses it, for this reason, and would answer so. That stays so as long as its locks are held.
     Abort(Value),
+    /// What it does depends on its place, which it does not have yet: another one could do something else at the replicas that follow, where it runs at
+    /// its place. It has locked whatever it may touch in any serial order, nobody had locked any of that, and it runs once it is committed. Where its
+    /// participants have to agree on it, it refuses, for this reason.
+    Late(Value),
     /// Something that it touches is locked.
     Conflict,
 }
@@ -78,14 +82,15 @@ pub trait Application: Debug {
     fn read(&self, before: Place, operation: &Value) -> Read;
 
     /// Runs an operation up to where it could be committed, and locks what it has read and is going to write. It holds the locks
-    /// until it is committed or aborted, whatever it would answer; with a conflict it holds none, and what it met is left as it was.
+    /// until it is committed or aborted, whatever it would answer; with a conflict it holds none, and what it met is left as it was. An operation that asks
+    /// for its place is [`Prepared::Late`].
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared;
 
     /// Locks whatever an operation may touch in any serial order, although others may have locked some of that (the paper's
     /// `forcePrepare`); true if nobody had.
     fn force_prepare(&mut self, transaction: TransactionId, operation: &Value) -> bool;
 
-    /// Carries out what was prepared under this name, at this place, and unlocks it. What was prepared by force is run now, whatever
+    /// Carries out what was prepared under this name, at this place, and unlocks it. What was prepared by force, or late, is run now, whatever
     /// others have locked. Its place may lie below what has run; but not below what has touched the same.
     fn commit(&mut self, place: Place) -> Answer;
 

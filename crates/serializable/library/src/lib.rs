@@ -86,7 +86,7 @@ impl Library for Hosted {
 #[cfg(test)]
 mod tests {
     use quorate_core::{ClientId, ClockTime, Key, TransactionId, Value};
-    use quorate_granola::{Application, Place, Prepared};
+    use quorate_granola::{Application, Keyed, Place, Prepared};
     use quorate_serializable_shard::{
         Answer, Batch, Call, Deploy, Infer, Operation, Refusal, ShardWith, Step, read_answer,
     };
@@ -174,10 +174,27 @@ mod tests {
             let Ok(Answer::Call(bytes)) = answer else { panic!("{line}: {answer:?}") };
             assert_eq!(Told::decode(&bytes), Ok(Told::Replies(vec![expected])), "{line}");
         }
-        // A transaction has no place while it is prepared.
-        let id = TransactionId { client: ClientId(1), sequence: 4, attempt: 0 };
-        let prepared = shard.prepare(id, &request("GET k").encode());
-        assert!(matches!(prepared, Prepared::Abort(_)), "{prepared:?}");
+        // A transaction has no place while it is prepared. So it runs when it has one, whatever else is prepared meanwhile.
+        let id = |sequence| TransactionId { client: ClientId(1), sequence, attempt: 0 };
+        let prepared = shard.prepare(id(4), &request("SET k late").encode());
+        assert!(matches!(prepared, Prepared::Late(_)), "{prepared:?}");
+        assert_eq!(shard.prepare(id(5), &request("GET k").encode()), Prepared::Conflict);
+        let other = shard.prepare(id(6), &request("SET another v").encode());
+        assert!(matches!(other, Prepared::Late(_)), "{other:?}");
+        let place =
+            |sequence, micros| Place { timestamp: ClockTime::from_micros(micros), transaction: id(sequence) };
+        shard.commit(place(6, 1_400_000));
+        shard.commit(place(4, 1_300_000));
+        let mut follower = ShardWith::default();
+        for (at, line) in [(1_000_000, "SET k v PX 100"), (1_300_000, "SET k late")] {
+            assert!(run(&mut follower, at, &request(line)).is_ok());
+        }
+        let held = |shard: &ShardWith<Hosted>| -> Vec<_> {
+            let values = shard.versions().into_iter().map(|(key, _, value)| (key, value));
+            values.filter(|(key, _)| key.ends_with(b"k")).collect()
+        };
+        assert!(!held(&shard).is_empty());
+        assert_eq!(held(&shard), held(&follower), "at the leader as at a replica that follows");
     }
 
     #[test]

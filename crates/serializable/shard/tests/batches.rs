@@ -145,6 +145,7 @@ fn steps_as_a_table() {
             Prepared::Abort(reason) => {
                 assert_eq!(quorate_granola::Answer::Refused(reason), answer, "{steps:?}")
             }
+            Prepared::Late(_) => panic!("a batch does not ask for its place"),
             Prepared::Conflict => panic!("nothing is locked"),
         }
         assert_eq!(pages(&prepared), pages(&at_once), "{steps:?}");

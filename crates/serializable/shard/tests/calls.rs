@@ -107,6 +107,33 @@ fn whatever_a_procedure_makes_of_it_a_lock_is_a_lock_and_a_read_writes_nothing()
 }
 
 #[test]
+fn a_call_that_asks_for_its_place_runs_once_it_has_one_and_holds_its_locks_until_then() {
+    let mut shard = TestedShard::default();
+    let when = call("when", 0, "", None);
+    let Prepared::Late(reason) = shard.prepare(place(1).transaction, &when) else {
+        panic!("it has asked for its place")
+    };
+    let refused = read_answer(&quorate_granola::Answer::Refused(reason)).unwrap();
+    assert!(matches!(refused, Err(Refusal::Failed { text }) if text.contains("timestamp")));
+    assert_eq!(shard.prepared().collect::<Vec<_>>(), [(place(1).transaction, false)]);
+    // Only its own keys are locked.
+    assert_eq!(shard.prepare(place(2).transaction, &when), Prepared::Conflict);
+    assert_eq!(shard.run(place(2), &batch(&[], &[get("when")])), None);
+    assert!(shard.run(place(9), &batch(&[], &[put("other", "1")])).is_some());
+    let at = place(1).timestamp.as_micros().to_string();
+    let answer = shard.commit(place(1));
+    assert_eq!(read_answer(&answer).unwrap(), Ok(Answer::Call(value(&at))));
+    let mut follower = TestedShard::default();
+    assert_eq!(run(&mut follower, 1, &when), Ok(Answer::Call(value(&at))));
+    assert_eq!((held(&shard, "when"), held(&follower, "when")), (Some(value(&at)), Some(value(&at))));
+    // Given up, it has done nothing.
+    assert!(matches!(shard.prepare(place(10).transaction, &when), Prepared::Late(_)));
+    shard.abort(place(10).transaction);
+    assert_eq!(held(&shard, "when"), Some(value(&at)));
+    assert_eq!(run(&mut shard, 11, &when).map(drop), Ok(()));
+}
+
+#[test]
 fn a_call_touches_only_what_it_has_declared_and_locks_only_that() {
     let mut shard = TestedShard::default();
     let declared = |keys: &[&str], ranges: &[(&str, &str)]| {

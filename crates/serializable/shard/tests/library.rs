@@ -36,6 +36,21 @@ impl Procedure for Stubborn {
     }
 }
 
+/// `when`: writes the timestamp of its transaction into `when`, or that it has none.
+struct When;
+
+impl Procedure for When {
+    fn call(&self, store: &mut dyn Store, _: &[u8]) -> Result<Answer, Stop> {
+        let when = store.timestamp().map_or("never".to_owned(), |micros| micros.to_string());
+        store.put(b"when", when.as_bytes())?;
+        Ok(Answer::Done(when.into_bytes()))
+    }
+
+    fn footprint(&self, _: &[u8]) -> Footprint {
+        Footprint::Keys { keys: vec![b"when".to_vec()], ranges: Vec::new() }
+    }
+}
+
 /// `KEY SUFFIX`: adds the suffix and the arguments to a key and answers with what it held; refuses once that
 /// is long, after it has written.
 #[derive(Debug)]
@@ -67,6 +82,7 @@ impl Library for Tested {
         match name {
             "count" => Some(&Count),
             "stubborn" => Some(&Stubborn),
+            "when" => Some(&When),
             _ => None,
         }
     }

@@ -136,6 +136,7 @@ impl<A: Application> Replica<A> {
                 Prepared::Abort(reason) => {
                     (open.hold, open.answer) = (Hold::Prepared, Some(Answer::Refused(reason)));
                 }
+                Prepared::Late(_) => (open.hold, open.answer) = (Hold::Prepared, None),
                 Prepared::Conflict => return false,
             }
         }

@@ -226,7 +226,7 @@ impl<A: Application> Replica<A> {
         }
         let is_locking = self.leader.as_ref().is_some_and(|leader| leader.is_locking);
         if request.class == Class::ReadOnly || !is_locking {
-            let proposal = Proposal { request, proposed: early, votes, answer: None };
+            let proposal = Proposal { request, proposed: early, votes, hold: Hold::Nothing, answer: None };
             return self.vote_for(proposal, context, log, outbox);
         }
         if is_alone {
@@ -237,19 +237,25 @@ impl<A: Application> Replica<A> {
         self.charge(id, before);
         let answer = match prepared {
             Prepared::Conflict => return self.refuse(Refused::of(request, Vote::Conflict), log, outbox),
-            Prepared::Abort(reason) if request.class == Class::Coordinated => {
+            Prepared::Abort(reason) | Prepared::Late(reason) if request.class == Class::Coordinated => {
                 self.state.application.abort(id);
                 return self.refuse(Refused::of(request, Vote::Abort(reason)), log, outbox);
             }
-            Prepared::Abort(reason) => Answer::Refused(reason),
-            Prepared::Commit(answer) => answer,
+            // Whoever coordinates wants the answer with the vote, and there is none before it has its place.
+            Prepared::Late(reason) if self.config.hub.is_some() => {
+                self.state.application.abort(id);
+                return self.refuse(Refused::of(request, Vote::Abort(reason)), log, outbox);
+            }
+            Prepared::Late(_) => None,
+            Prepared::Abort(reason) => Some(Answer::Refused(reason)),
+            Prepared::Commit(answer) => Some(answer),
         };
         // Only now: what was executed to let it in lies below.
         let proposed = match self.config.rules.has(Plant::ProposedFirst) {
             true => early,
             false => self.propose(&request, context.clock),
         };
-        let proposal = Proposal { request, proposed, votes, answer: Some(answer) };
+        let proposal = Proposal { request, proposed, votes, hold: Hold::Prepared, answer };
         self.vote_for(proposal, context, log, outbox);
     }
 
@@ -302,7 +308,7 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let Proposal { request, proposed, votes, answer } = proposal;
+        let Proposal { request, proposed, votes, hold, answer } = proposal;
         let Request { transaction: id, class, participants, operation, first, .. } = request;
         let reads_only = class == Class::ReadOnly;
         if !reads_only {
@@ -316,7 +322,7 @@ impl<A: Application> Replica<A> {
                 first,
             };
             if !self.append(Body::Voted(Arc::new(voted)), proposed, log) {
-                if answer.is_some() {
+                if hold != Hold::Nothing {
                     self.state.application.abort(id);
                 }
                 return;
@@ -336,7 +342,7 @@ impl<A: Application> Replica<A> {
             asks: 0,
             is_inherited: false,
             is_given_up: false,
-            hold: if answer.is_some() { Hold::Prepared } else { Hold::Nothing },
+            hold,
             answer,
             abandoned: BTreeSet::new(),
         };
@@ -429,7 +435,9 @@ struct Proposal {
     proposed: ClockTime,
     /// What others have proposed already.
     votes: BTreeMap<ShardId, ClockTime>,
-    /// What it will answer; none, if it was not prepared.
+    /// What it has locked.
+    hold: Hold,
+    /// What it will answer; none, if it was not prepared, or what it does depends on its place.
     answer: Option<Answer>,
 }
 

@@ -175,7 +175,7 @@ impl Stage {
             return shard.read(Place::after(timestamp), &request.operation).answer;
         }
         match shard.prepare(request.transaction, &request.operation) {
-            quorate_granola::Prepared::Commit(_) => {
+            quorate_granola::Prepared::Commit(_) | quorate_granola::Prepared::Late(_) => {
                 shard.abort(request.transaction);
                 Answer::Done(Value::new())
             }

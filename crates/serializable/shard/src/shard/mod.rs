@@ -78,8 +78,10 @@ enum Waits<L: Library> {
         /// True if what it has read was undone since.
         is_stale: bool,
     },
-    /// It has locked whatever it may touch, and runs then.
+    /// It has locked whatever it may touch, which others may have locked, too, and runs then.
     Forced(Value),
+    /// It has locked whatever it may touch, and runs then: what it does depends on its place.
+    Late(Value),
 }
 
 /// What an operation changes.
@@ -96,6 +98,8 @@ struct Ended<L: Library> {
     touched: Touched,
     locked_by: Option<TransactionId>,
     is_out_of_order: bool,
+    /// True if it has asked for its place and has none.
+    lacks_place: bool,
 }
 
 /// Why an operation is not carried out.
@@ -189,11 +193,13 @@ impl<L: Library> ShardWith<L> {
             Err(End::Halt(Halt::TooLarge)) => refused(Refusal::TooLarge),
             Err(End::Refused(refusal)) => refused(refusal),
         };
+        let lacks_place = work.lacks_place();
         let Work { mut writes, touched, locked_by, is_out_of_order, .. } = work;
         if let Answered::Refused(_) = answer {
             writes.clear();
         }
-        Some(Ended { effect: Effect { writes, procedures }, answer, touched, locked_by, is_out_of_order })
+        let effect = Effect { writes, procedures };
+        Some(Ended { effect, answer, touched, locked_by, is_out_of_order, lacks_place })
     }
 
     fn execute(&self, work: &mut Work<'_>, operation: &Value) -> Result<(Value, Option<Change<L>>), End> {
@@ -236,6 +242,24 @@ impl<L: Library> ShardWith<L> {
         let before = self.prepared.insert(transaction, Waiting { touched, waits });
         assert!(before.is_none(), "{transaction} is prepared twice");
         is_free
+    }
+
+    /// Prepares an operation that has asked for its place, and has come to this answer without one: the replicas that follow run it at its place, so it runs
+    /// there here, too.
+    fn prepare_late(&mut self, transaction: TransactionId, operation: &Value, answer: Answered) -> Prepared {
+        let touched = self.footprint(operation);
+        if self.locks.has_any(&touched) {
+            return Prepared::Conflict;
+        }
+        self.hold(transaction, touched, Waits::Late(operation.clone()));
+        Prepared::Late(match answer {
+            Answered::Refused(reason) => reason,
+            Answered::Done(_) => {
+                let text =
+                    "it asks for its timestamp, which a coordinated transaction does not have yet".to_owned();
+                Refusal::Failed { text }.encode()
+            }
+        })
     }
 
     fn footprint(&self, operation: &Value) -> Touched {
@@ -284,9 +308,11 @@ impl<L: Library> Application for ShardWith<L> {
     }
 
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {
-        let Some(Ended { effect, answer, touched, .. }) = self.work(operation, Mode::Prepare) else {
-            return Prepared::Conflict;
-        };
+        let Some(ended) = self.work(operation, Mode::Prepare) else { return Prepared::Conflict };
+        let Ended { effect, answer, touched, lacks_place, .. } = ended;
+        if lacks_place {
+            return self.prepare_late(transaction, operation, answer);
+        }
         let vote = match &answer {
             Answered::Done(_) => Prepared::Commit(answer.clone()),
             Answered::Refused(reason) => Prepared::Abort(reason.clone()),
@@ -310,7 +336,7 @@ impl<L: Library> Application for ShardWith<L> {
                 self.note_order(place, !is_stale, "is committed, and what it has read was undone");
                 (effect, answer)
             }
-            Waits::Forced(operation) => {
+            Waits::Forced(operation) | Waits::Late(operation) => {
                 let ended = self.work(&operation, Mode::RunAnyway(place));
                 let ended = ended.expect("it runs whatever is locked");
                 self.note_order(place, !ended.is_out_of_order, BELOW);

@@ -392,7 +392,7 @@ impl Store for Caller<'_, '_> {
     }
 
     fn timestamp(&self) -> Option<u64> {
-        self.work.place().map(|place| place.timestamp.as_micros())
+        self.work.ask_place().map(|place| place.timestamp.as_micros())
     }
 }
 

@@ -3,6 +3,8 @@
 //! Nothing that it writes stands in the shard before it has come to its end. So what refuses, or meets a
 //! lock, has changed nothing.
 
+use std::cell::Cell;
+
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{Key, KeyRange, TransactionId, Value};
 use quorate_granola::Place;
@@ -51,6 +53,8 @@ pub(crate) struct Work<'a> {
     pub(crate) locked_by: Option<TransactionId>,
     /// True if something that it has read was written at its place or above: then its answer is wrong.
     pub(crate) is_out_of_order: bool,
+    /// True once it has asked for its place and has none.
+    lacks_place: Cell<bool>,
     bytes: usize,
     entries: usize,
 }
@@ -66,6 +70,7 @@ impl<'a> Work<'a> {
             touched,
             locked_by: None,
             is_out_of_order: false,
+            lacks_place: Cell::new(false),
             bytes: 0,
             entries: 0,
         }
@@ -193,12 +198,20 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The place where it runs, if that is known yet.
-    pub(crate) fn place(&self) -> Option<Place> {
+    /// The place where it runs, if that is known yet. What it does depends on that from here on.
+    pub(crate) fn ask_place(&self) -> Option<Place> {
         match self.mode {
             Mode::Run(place) | Mode::RunAnyway(place) | Mode::Read(place) => Some(place),
-            Mode::Prepare => None,
+            Mode::Prepare => {
+                self.lacks_place.set(true);
+                None
+            }
         }
+    }
+
+    /// True if it has asked for its place, and that is not known yet.
+    pub(crate) fn lacks_place(&self) -> bool {
+        self.lacks_place.get()
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), Halt> {

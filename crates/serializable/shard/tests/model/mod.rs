@@ -121,6 +121,7 @@ impl History {
             }
             Prepared::Commit(answer) => answer,
             Prepared::Abort(reason) => Answered::Refused(reason),
+            Prepared::Late(_) => panic!("nothing asks for its place here"),
         };
         // Only now, so that it stands above what it has met.
         let proposed = self.propose();
