@@ -91,6 +91,7 @@ impl DemoArguments {
             durability: Durability::Sync,
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
+            redis: None,
         };
         let threads = Threads::start_anywhere(&mut layout)?;
         let progress = Progress::spinner();

@@ -85,6 +85,7 @@ impl DevArguments {
             durability: Durability::Sync,
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
+            redis: None,
         };
         let threads = Threads::start(&layout)?;
         let gateway = self.open_doors(&layout, matrix)?;

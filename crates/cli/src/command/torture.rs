@@ -9,7 +9,7 @@ use clap::Args;
 use quorate::{Durability, Isolation, System};
 use quorate_core::GroupSize;
 use quorate_torture::attacks::Attacks;
-use quorate_torture::{Fault, Faults, Fill, IN_FLIGHT, Moment, Options, Spread, Tortured};
+use quorate_torture::{Door, Fault, Faults, Fill, IN_FLIGHT, Moment, Options, Spread, Tortured};
 use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
 
@@ -34,6 +34,7 @@ Examples:
   quorate torture --isolation serializable --seconds 30
   quorate torture --isolation snapshot --sites 1   three processes of one site, which share a home
   quorate torture --isolation parallel-snapshot    two sites of three processes, which run transactions by themselves
+  quorate torture --isolation serializable --door redis    clients of Redis: MULTI, WATCH, scripts, increments
   quorate torture --baseline txn-occ --seconds 30
   quorate torture --attack lost-replica,early-error
   quorate torture --attack all                     every scripted attack, several at once
@@ -94,6 +95,9 @@ pub(crate) struct TortureArguments {
     speculation: SpeculationArguments,
     #[command(flatten)]
     timestamping: TimestampingArguments,
+    /// Through which door of the nodes clients come in: `redis`. Without it, they are native clients.
+    #[arg(long, value_name = "DOOR")]
+    door: Option<Door>,
     /// Give each node a network namespace instead of a proxy.
     #[arg(long)]
     namespaces: bool,
@@ -102,7 +106,7 @@ pub(crate) struct TortureArguments {
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
     #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "seconds", "workload", "in_flight", "fill", "nodes", "sites", "shards", "durability", "isolation",
-        "baseline", "namespaces", "history"])]
+        "baseline", "door", "namespaces", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
     #[arg(long, requires = "attack")]
@@ -139,6 +143,16 @@ impl TortureArguments {
                 self.workload
             )));
         }
+        if self.door.is_some() && self.workload != WorkloadKind::Lists {
+            return Err(Failure::usage(
+                "clients of a door draw the transactions of lists: leave --workload out",
+            ));
+        }
+        if self.door.is_some() && (self.isolation == Isolation::ParallelSnapshot || self.baseline.is_some()) {
+            return Err(Failure::usage(
+                "clients of a door are judged in strict, serializable and snapshot keyspaces",
+            ));
+        }
         let shards = match (self.shards, has_sets) {
             (Some(2..), true) => {
                 return Err(Failure::usage(
@@ -171,6 +185,7 @@ impl TortureArguments {
             baseline: self.baseline,
             speculation: self.speculation.options(),
             timestamping: self.timestamping.options(),
+            door: self.door,
             namespaces: self.namespaces,
             history: self.history.clone(),
         };
@@ -225,6 +240,7 @@ impl TortureArguments {
             "baseline": self.baseline.map(System::name),
             "workload": self.workload.name(),
             "filled": self.fill.map(|keys| json!({ "keys": keys, "value_bytes": self.fill_size })),
+            "door": self.door.map(Door::name),
             "network": if self.namespaces { "namespaces" } else { "proxies" },
             "faults": faults,
             "committed": tally.committed,

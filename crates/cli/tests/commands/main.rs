@@ -5,6 +5,7 @@ mod checking;
 mod clusters;
 mod console;
 mod declaring;
+mod doors;
 mod membership;
 mod procedures;
 mod removing;

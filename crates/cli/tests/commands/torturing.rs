@@ -102,6 +102,28 @@ fn tortured_nodes_that_run_transactions_have_lost_nothing() {
 }
 
 #[test]
+fn a_client_of_redis_loses_no_acknowledged_write_and_counts_no_increment_twice() {
+    let faults = ["node-crashes", "pauses", "restarts", "partitions", "client-crashes"];
+    let door = ["torture", "--isolation", "serializable", "--door", "redis", "--seconds", "8", "--seed", "3"];
+    let tortured = run(&[&door[..], &["--json", "--faults", &faults.join(",")]].concat());
+    let json = tortured.json();
+    assert_eq!(tortured.code, 0, "{json}");
+    assert_eq!((json["ok"].as_bool(), json["verdict"].as_str()), (Some(true), Some("valid")), "{json}");
+    assert_eq!(
+        (json["door"].as_str(), json["level"].as_str()),
+        (Some("redis"), Some("session-serializable"))
+    );
+    for fault in faults {
+        assert!(json["faults"][fault]["strikes"].as_u64().unwrap() > 0, "{fault}: {json}");
+    }
+    assert!(json["committed"].as_u64().unwrap() > 100, "{json}");
+    for refused in [["--isolation", "parallel-snapshot"], ["--workload", "rmw"], ["--baseline", "txn-occ"]] {
+        let refused = run(&[&["torture", "--door", "redis"][..], &refused].concat());
+        assert!(refused.code == 2 && refused.err.contains("clients of a door"), "{}", refused.err);
+    }
+}
+
+#[test]
 fn what_does_not_come_back_is_noticed_and_the_evidence_kept() {
     let arguments = ["--durability", "memory", "--faults", "power-loss"];
     let tortured = run(&[&["torture", "--seconds", "2", "--json"], &arguments[..]].concat());

@@ -83,6 +83,7 @@ impl Embedded {
             durability,
             log,
             limits: BTreeMap::new(),
+            redis: None,
         };
         let processes = Processes::start(program, &mut layout)?;
         Ok(Embedded { processes, layout, _directory: directory })

@@ -32,6 +32,17 @@ pub struct Layout {
     pub log: BTreeMap<String, u64>,
     /// The bounds of nodes, where these are not as usual.
     pub limits: BTreeMap<String, u64>,
+    /// The doors of the nodes for Redis, if they have some.
+    pub redis: Option<RedisDoors>,
+}
+
+/// A door for Redis at each node.
+#[derive(Clone, Debug)]
+pub struct RedisDoors {
+    /// For each node: where its door is.
+    pub listen: Vec<String>,
+    /// The keyspace of database 0.
+    pub keyspace: String,
 }
 
 #[derive(Serialize)]
@@ -50,6 +61,19 @@ struct File<'a> {
     wan: Option<FileWan<'a>>,
     log: &'a BTreeMap<String, u64>,
     limits: &'a BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doors: Option<FileDoors<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileDoors<'a> {
+    redis: FileRedis<'a>,
+}
+
+#[derive(Serialize)]
+struct FileRedis<'a> {
+    listen: &'a str,
+    databases: [&'a str; 1],
 }
 
 #[derive(Serialize)]
@@ -87,6 +111,10 @@ impl Layout {
     pub fn config_text(&self, node: usize) -> Result<String, Failure> {
         let data_directory = self.data_directory(node);
         let nodes = self.nodes.iter().map(|(site, address)| FileNode { site, address }).collect();
+        let doors = self.redis.as_ref().and_then(|redis| {
+            let listen = redis.listen.get(node)?;
+            Some(FileDoors { redis: FileRedis { listen, databases: [&redis.keyspace] } })
+        });
         let file = File {
             node,
             data_directory: &data_directory,
@@ -99,6 +127,7 @@ impl Layout {
             wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
             log: &self.log,
             limits: &self.limits,
+            doors,
         };
         toml::to_string(&file).map_err(Failure::failed)
     }
@@ -138,6 +167,7 @@ mod tests {
             durability: Durability::Memory,
             log: BTreeMap::from([("in_flight_max".into(), 3)]),
             limits: BTreeMap::from([("free_bytes_low".into(), 4)]),
+            redis: Some(RedisDoors { listen: vec!["127.0.0.1:6".into()], keyspace: "k \"x\"".into() }),
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");
@@ -147,5 +177,11 @@ mod tests {
         assert_eq!(config.system.shards[0].replicas.len(), 3);
         assert_eq!(config.log.limits.in_flight, 3);
         assert_eq!(layout.config(0).unwrap().http.as_deref(), Some("127.0.0.1:4"));
+        let doors = layout.config(0).unwrap().doors;
+        assert_eq!(
+            (doors.redis.as_deref(), doors.redis_databases),
+            (Some("127.0.0.1:6"), vec!["k \"x\"".into()])
+        );
+        assert_eq!(config.doors.redis, None, "the second node has no door");
     }
 }

@@ -18,6 +18,6 @@ pub mod verify;
 
 pub use embedded::Embedded;
 pub use failure::Failure;
-pub use layout::Layout;
+pub use layout::{Layout, RedisDoors};
 pub use processes::{Begin, Launch, Processes, free_addresses};
 pub use threads::Threads;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `chain` | one client that goes on from results which are shown and not final |
 //! | `client` | one client: one transaction after the other |
+//! | `door` | judged transactions through doors for Redis |
 //! | `history` | what the clients saw, for the checker |
 //! | `offered` | an open loop: transactions begin at a rate |
 //! | `populate` | what there is before a measurement begins |
@@ -17,6 +18,7 @@
 
 mod chain;
 mod client;
+mod door;
 mod history;
 mod meter;
 mod offered;
@@ -33,6 +35,7 @@ use quorate::Keyspace;
 use quorate_workloads::Parameters;
 use tokio::task::JoinHandle;
 
+pub use door::{DoorLoad, Ledger, RunningDoorLoad};
 pub use history::HistoryLog;
 pub use meter::{Costs, Reading, UnreadableStatus, cpu_time};
 pub use offered::Offered;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quorate::{Database, Keyspace};
 use quorate_cluster::Failure;
-use quorate_load::{Commits, HistoryLog, Load, Tally};
+use quorate_load::{Commits, DoorLoad, HistoryLog, Ledger, Load, Tally};
 use quorate_workloads::Parameters;
 use tokio::sync::oneshot;
 
@@ -34,8 +34,19 @@ pub(crate) struct Task {
     pub(crate) in_flight: u64,
     /// Where they record what they saw.
     pub(crate) history: HistoryLog,
+    /// The doors that they go through; none if they are native clients.
+    pub(crate) doors: Option<Doors>,
     /// What they draw with.
     pub(crate) seed: u64,
+}
+
+/// The doors of all nodes.
+#[derive(Clone)]
+pub(crate) struct Doors {
+    /// The address of each.
+    pub(crate) listen: Vec<String>,
+    /// What was acknowledged there, beside the history.
+    pub(crate) ledger: Ledger,
 }
 
 /// The clients of all sites.
@@ -157,6 +168,13 @@ impl Clients {
     /// Reads all keys of all generations once more, from a site, as the last transactions of the history. Gives how many of these
     /// transactions there were to be, and what they came to.
     pub(crate) async fn read_everything(&self, keyspace: Keyspace, site: String) -> (u64, Tally) {
+        if let Some(doors) = &self.task.doors {
+            let load = door_load(&self.task, doors, 0, self.next, self.generations, Commits::default());
+            let (wanted, committed) = load.read_everything().await;
+            let mut tally = Tally::default();
+            tally.committed = committed;
+            return (wanted, tally);
+        }
         let keyspace = keyspace.with_deadline(FINAL_DEADLINE);
         let load = load(&self.task, keyspace, site, self.next, self.generations, Commits::default());
         let running = Load { clients: 0, ..load }.start();
@@ -190,6 +208,29 @@ fn load(
     }
 }
 
+fn door_load(
+    task: &Task,
+    doors: &Doors,
+    site: usize,
+    first_client: u64,
+    generations: u64,
+    commits: Commits,
+) -> DoorLoad {
+    DoorLoad {
+        doors: doors.listen.clone(),
+        first_door: site,
+        parameters: task.parameters.clone(),
+        clients: task.in_flight,
+        first_client,
+        site: site_name(site),
+        history: task.history.clone(),
+        ledger: doors.ledger.clone(),
+        seed: task.seed,
+        generations,
+        commits,
+    }
+}
+
 /// The life of the clients of one site.
 fn live(
     task: &Task,
@@ -215,6 +256,13 @@ async fn run(
     commits: Commits,
     mut farewell: oneshot::Receiver<()>,
 ) -> Result<Ended, Failure> {
+    if let Some(doors) = &task.doors {
+        let mut running = door_load(task, doors, site, first, generations, commits).start();
+        if farewell.await.is_ok() {
+            running.end().await;
+        }
+        return Ok(Ended { tally: running.take_tally(), generations: running.generations() });
+    }
     let (db, keyspace) = tokio::select! {
         _ = &mut farewell => return Ok(Ended::default()),
         connected = connect(task, site) => connected?,

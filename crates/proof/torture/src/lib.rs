@@ -19,6 +19,7 @@
 //! | `network` | links that can be cut, by proxies or in namespaces |
 //! | `arena` | the servers, and what is done to them |
 //! | `clients` | the clients of each site |
+//! | `door` | through which door clients come in, if through one |
 //! | `operator` | who changes where replicas are |
 //! | `recovery` | how long there was no service |
 //! | `status` | what nodes say of themselves |
@@ -27,6 +28,7 @@
 mod arena;
 pub mod attacks;
 mod clients;
+mod door;
 mod fault;
 mod fill;
 mod network;
@@ -42,14 +44,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System, VerifyOptions};
 use quorate_checker::{Report, check};
 use quorate_cluster::verify::{HowFar, verify};
-use quorate_cluster::{Failure, Launch, Layout, Processes, free_addresses};
+use quorate_cluster::{Failure, Launch, Layout, Processes, RedisDoors, free_addresses};
 use quorate_core::GroupSize;
 use quorate_core::topology::{Speculation, Timestamping};
-use quorate_load::{HistoryLog, Tally};
+use quorate_load::{HistoryLog, Ledger, Tally};
 use quorate_workloads::{Parameters, WorkloadKind};
 
 use arena::{Arena, Request, Struck};
-use clients::{Clients, Task};
+use clients::{Clients, Doors, Task};
+pub use door::Door;
 pub use fault::{Fault, Faults};
 pub use fill::Fill;
 use network::{Namespaces, Network, Proxies, site_name};
@@ -65,6 +68,10 @@ pub const IN_FLIGHT: u64 = 4;
 
 /// How many keys workloads use that have no generations: few enough to be read once more, and to be in dispute.
 const KEYS: u64 = 500;
+
+/// Where nodes serve HTTP, and where their doors for Redis are, if each has an address of its own.
+const HTTP_PORT: u16 = 7500;
+const REDIS_PORT: u16 = 6379;
 
 /// The most sites that have clients.
 const CLIENT_SITES_MAX: usize = 3;
@@ -136,6 +143,8 @@ pub struct Options {
     pub speculation: Option<Speculation>,
     /// The options of timestamps, if they are said: they say at which level the history is judged.
     pub timestamping: Option<Timestamping>,
+    /// The door of each node through which clients come in; none if they are native ones.
+    pub door: Option<Door>,
     /// True for network namespaces, false for proxies.
     pub namespaces: bool,
     /// The file to write the history to.
@@ -292,16 +301,17 @@ impl Options {
 
     fn layout(&self, directory: PathBuf, network: &Network) -> Result<Layout, Failure> {
         let addresses = network.addresses();
-        let http = match network {
-            Network::Proxies(_) => free_addresses(addresses.len())?,
-            // Everybody has all ports of an address of its own.
+        let own = |port: u16| match network {
+            Network::Proxies(_) => free_addresses(addresses.len()),
+            // Each node has all ports of an address of its own.
             Network::Namespaces(_) => {
                 let host = |listen: &str| {
                     listen.rsplit_once(':').map_or(listen.to_owned(), |(host, _)| host.to_owned())
                 };
-                addresses.iter().map(|address| format!("{}:7500", host(&address.listen))).collect()
+                Ok(addresses.iter().map(|address| format!("{}:{port}", host(&address.listen))).collect())
             }
         };
+        let (http, redis) = (own(HTTP_PORT)?, self.door.map(|Door::Redis| own(REDIS_PORT)).transpose()?);
         Ok(Layout {
             cluster: u64::from(std::process::id()),
             sites: (0..self.sites()).map(site_name).collect(),
@@ -317,6 +327,7 @@ impl Options {
             durability: self.durability,
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
+            redis: redis.map(|listen| RedisDoors { listen, keyspace: KEYSPACE.to_owned() }),
         })
     }
 }
@@ -334,6 +345,8 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
         Network::Proxies(Proxies::start(options.processes())?)
     };
     let layout = options.layout(directory.path().to_owned(), &network)?;
+    let doors =
+        layout.redis.as_ref().map(|redis| Doors { listen: redis.listen.clone(), ledger: Ledger::default() });
     let launch =
         Launch { program: options.program.clone(), wrappers: network.wrappers(), log_to_files: true };
     let processes = Processes::prepare(&layout, launch)?;
@@ -367,6 +380,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
         parameters,
         in_flight: options.in_flight,
         history: history.clone(),
+        doors: doors.clone(),
         seed: options.seed,
     };
     let clients = Clients::start(task, sites)?;
@@ -396,6 +410,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     troubles.extend(arena.trouble());
     troubles.extend(arena.stop());
 
+    troubles.extend(doors.map(|doors| doors.ledger.breaches()).unwrap_or_default());
     let tally = clients.tally().clone();
     troubles.extend(options.rolling.and_then(|_| noticed(&tally)));
     tell(Moment::Judges { committed: tally.committed });

@@ -31,7 +31,7 @@ pub enum RedisError {
 }
 
 /// A command: its words.
-pub(super) type Words = Vec<Vec<u8>>;
+pub(crate) type Words = Vec<Vec<u8>>;
 
 /// Commands that are sent together, and where their answers go.
 struct Pipeline {
@@ -80,7 +80,7 @@ impl Connection {
 }
 
 /// A command of these words.
-pub(super) fn words<const N: usize>(words: [&str; N]) -> Words {
+pub(crate) fn words<const N: usize>(words: [&str; N]) -> Words {
     words.into_iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
@@ -112,7 +112,8 @@ async fn serve(mut stream: TcpStream, mut waiting: mpsc::UnboundedReceiver<Pipel
     }
 }
 
-fn encode(output: &mut BytesMut, command: &Words) -> Result<(), RedisError> {
+/// Writes a command behind others.
+pub(crate) fn encode(output: &mut BytesMut, command: &Words) -> Result<(), RedisError> {
     let words: Vec<BorrowedFrame<'_>> = command.iter().map(|word| BorrowedFrame::BulkString(word)).collect();
     extend_encode_borrowed(output, &BorrowedFrame::Array(&words), false)
         .map(drop)
@@ -120,7 +121,11 @@ fn encode(output: &mut BytesMut, command: &Words) -> Result<(), RedisError> {
 }
 
 /// Reads so many answers; none if the connection ends before, or what is read is no answer.
-async fn read(stream: &mut TcpStream, input: &mut BytesMut, count: usize) -> Option<Vec<BytesFrame>> {
+pub(crate) async fn read(
+    stream: &mut TcpStream,
+    input: &mut BytesMut,
+    count: usize,
+) -> Option<Vec<BytesFrame>> {
     let mut answers = Vec::with_capacity(count);
     while answers.len() < count {
         match decode_bytes_mut(input).ok()? {

@@ -25,9 +25,10 @@ use redis_protocol::resp2::types::BytesFrame;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Tally;
-use connection::{Connection, Words, words};
+use connection::Connection;
 
 pub use connection::RedisError;
+pub(crate) use connection::{Words, encode, read, words};
 
 /// The first data of so many users is sent together.
 const USERS_AT_ONCE: usize = 32;

@@ -133,6 +133,7 @@ impl Cluster {
             durability: Durability::Sync,
             log: BTreeMap::new(),
             limits: BTreeMap::from([("free_bytes_low".to_owned(), FREE_BYTES_LOW)]),
+            redis: None,
         };
         let launch = Launch { log_to_files: true, ..Launch::directly(program) };
         Ok(Cluster {
