@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `layout` | the configuration of each node |
 //! | `threads` | nodes as threads of this process |
+//! | `three` | three such nodes with keyspaces, for tests |
 //! | `processes` | nodes as processes, which can be killed, paused and started again |
 //! | `embedded` | such processes on loopback, for one measurement |
 //! | [`verify`] | the comparison of what replicas hold |
@@ -14,6 +15,7 @@ mod failure;
 mod layout;
 mod processes;
 mod threads;
+mod three;
 pub mod verify;
 
 pub use embedded::Embedded;
@@ -21,3 +23,4 @@ pub use failure::Failure;
 pub use layout::{Layout, RedisDoors};
 pub use processes::{Begin, Launch, Processes, free_addresses};
 pub use threads::Threads;
+pub use three::ThreeNodes;

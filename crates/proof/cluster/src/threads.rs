@@ -49,6 +49,11 @@ impl Threads {
         Ok(Threads { servers })
     }
 
+    /// The servers, in the order of their nodes.
+    pub(crate) fn into_servers(self) -> Vec<Server> {
+        self.servers
+    }
+
     /// Waits until a node has failed.
     pub async fn failed(&self) {
         let mut stopped: Vec<_> = self.servers.iter().map(|server| Box::pin(server.stopped())).collect();

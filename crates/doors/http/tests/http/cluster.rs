@@ -271,7 +271,7 @@ fn repeats_are_carried_out_once(cluster: &Cluster, keyspace: &str) {
 fn procedures_are_called(cluster: &Cluster) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let db = quorate::connect(cluster.addresses.as_slice()).await.unwrap();
+        let db = quorate::connect(cluster.nodes.addresses()).await.unwrap();
         let keyspace = db.keyspace("serializable").await.unwrap().with_deadline(Duration::from_secs(60));
         keyspace.deploy("transfer", None, TRANSFER).await.unwrap();
         for (name, amount) in [("ada", 100u64), ("bob", 5)] {
@@ -320,8 +320,8 @@ fn requests_end_by_their_deadline_when_nodes_are_gone() {
     assert_eq!(client.ask("PUT", "/v1/keyspaces/strict", &json, body.as_bytes()).status, 201);
     let key = keys("strict") + "/k";
     assert_committed(&client.ask("PUT", &key, &[], b"v"), 204);
-    for server in cluster.servers.drain(1..) {
-        server.shutdown().unwrap();
+    for node in 1..3 {
+        cluster.nodes.take(node).unwrap().shutdown().unwrap();
     }
     let began = std::time::Instant::now();
     let (status, _, committed) = client.ask("PUT", &key, &[("quorate-deadline-ms", "1500")], b"w").problem();

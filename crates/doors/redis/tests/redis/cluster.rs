@@ -4,65 +4,43 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quorate::{Isolation, KeyspaceOptions};
+use quorate::Isolation;
+use quorate_cluster::ThreeNodes;
 use quorate_gateway::{Gateway, Options};
 use quorate_redis::Redis;
-use quorate_runtime::ports::free_listeners;
-use quorate_server::{Config, Initialise, Server, Sockets};
 
 use crate::wire::{Client, Value};
 
 /// Three nodes, and a door to three keyspaces: serializable of three shards, strict, and snapshot.
 pub(crate) struct Cluster {
-    _servers: Vec<Server>,
+    // Before the nodes: it is a client of them.
     _gateway: Gateway,
-    _directory: tempfile::TempDir,
+    _nodes: ThreeNodes,
     pub(crate) door: SocketAddr,
 }
 
 impl Cluster {
     pub(crate) fn start() -> Cluster {
-        let directory = tempfile::tempdir().unwrap();
-        let listeners = free_listeners(3).unwrap();
-        let addresses: Vec<String> =
-            listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
-        let config = |node: usize| {
-            let data = directory.path().join(format!("node-{node}"));
-            let mut text = format!(
-                "node = {node}\ndata_directory = {data:?}\nsites = [\"a\", \"b\", \"c\"]\n[cluster]\nname = \"test\"\nid = 99\n"
-            );
-            for (site, address) in ["a", "b", "c"].iter().zip(&addresses) {
-                text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
-            }
-            Config::parse(&text).unwrap()
-        };
-        let start = |(node, listener)| {
-            let sockets = Sockets { node: Some(listener), http: None };
-            Server::start_with(config(node), Initialise::New, sockets).unwrap()
-        };
-        let servers = listeners.into_iter().enumerate().map(start).collect();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client =
-                quorate::Options { deadline: Duration::from_secs(60), ..quorate::Options::default() };
-            let db = quorate::connect_with(addresses.as_slice(), client).await.unwrap();
-            for (name, isolation, shards) in [
-                ("redis", Isolation::Serializable, 3),
-                ("strict", Isolation::Strict, 2),
-                ("snapshot", Isolation::Snapshot, 1),
-            ] {
-                let options = KeyspaceOptions { shards, ..KeyspaceOptions::new(isolation) };
-                db.create_keyspace(name, options).await.unwrap();
-            }
-            db.close().await;
-        });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let door = listener.local_addr().unwrap();
-        let databases = ["redis", "strict", "snapshot"].map(|name| Some(name.to_owned()));
-        let redis: Arc<dyn quorate_gateway::Door> = Arc::new(Redis::new(databases.to_vec()));
-        let gateway = Gateway::start(Options::new(addresses), vec![(listener, redis)]).unwrap();
-        Cluster { _servers: servers, _gateway: gateway, _directory: directory, door }
+        let nodes = ThreeNodes::start().unwrap();
+        let keyspaces = [
+            ("redis", Isolation::Serializable, 3),
+            ("strict", Isolation::Strict, 2),
+            ("snapshot", Isolation::Snapshot, 1),
+        ];
+        nodes.create(&keyspaces).unwrap();
+        let (gateway, door) = open(nodes.addresses(), &keyspaces.map(|(name, ..)| name), 1);
+        Cluster { _gateway: gateway, _nodes: nodes, door }
     }
+}
+
+/// Opens a door to these keyspaces of a cluster, which so many threads serve.
+pub(crate) fn open(addresses: Vec<String>, keyspaces: &[&str], threads: usize) -> (Gateway, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let door = listener.local_addr().unwrap();
+    let databases = keyspaces.iter().map(|name| Some((*name).to_owned())).collect();
+    let redis: Arc<dyn quorate_gateway::Door> = Arc::new(Redis::new(databases));
+    let options = Options { threads, ..Options::new(addresses) };
+    (Gateway::start(options, vec![(listener, redis)]).unwrap(), door)
 }
 
 fn ok() -> Value {

@@ -1,73 +1,35 @@
 //! Three nodes, each with its door: what is published at one of them is heard at all, and what is loaded at one is there at all.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use quorate::{Isolation, KeyspaceOptions};
-use quorate_gateway::{Gateway, Options};
-use quorate_redis::Redis;
-use quorate_runtime::ports::free_listeners;
-use quorate_server::{Config, Initialise, Server, Sockets};
+use quorate::Isolation;
+use quorate_cluster::ThreeNodes;
+use quorate_gateway::Gateway;
 
+use crate::cluster::open;
 use crate::wire::{Client, Value, encode};
 
 /// Three nodes in three sites, each with a door of its own to one keyspace.
 struct Doors {
-    servers: Vec<Option<Server>>,
     doors: Vec<Option<(Gateway, SocketAddr)>>,
-    addresses: Vec<String>,
-    directory: tempfile::TempDir,
+    nodes: ThreeNodes,
 }
 
 impl Doors {
     fn start() -> Doors {
-        let listeners = free_listeners(3).unwrap();
-        let addresses: Vec<String> =
-            listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
-        let directory = tempfile::tempdir().unwrap();
-        let mut all = Doors { servers: Vec::new(), doors: Vec::new(), addresses, directory };
-        for (node, listener) in listeners.into_iter().enumerate() {
-            let sockets = Sockets { node: Some(listener), http: None };
-            let server = Server::start_with(all.config(node), Initialise::New, sockets).unwrap();
-            all.servers.push(Some(server));
-        }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client =
-                quorate::Options { deadline: Duration::from_secs(60), ..quorate::Options::default() };
-            let db = quorate::connect_with(all.addresses.as_slice(), client).await.unwrap();
-            let options = KeyspaceOptions::new(Isolation::Serializable);
-            db.create_keyspace("redis", options).await.unwrap();
-            db.close().await;
-        });
-        for node in 0..3 {
-            let door = all.open(node);
-            all.doors.push(Some(door));
-        }
+        let nodes = ThreeNodes::start().unwrap();
+        nodes.create(&[("redis", Isolation::Serializable, 1)]).unwrap();
+        let mut all = Doors { doors: Vec::new(), nodes };
+        all.doors = (0..3).map(|node| Some(all.open(node))).collect();
         all
-    }
-
-    fn config(&self, node: usize) -> Config {
-        let data = self.directory.path().join(format!("node-{node}"));
-        let mut text = format!(
-            "node = {node}\ndata_directory = {data:?}\nsites = [\"a\", \"b\", \"c\"]\n[cluster]\nname = \"test\"\nid = 98\n"
-        );
-        for (site, address) in ["a", "b", "c"].iter().zip(&self.addresses) {
-            text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
-        }
-        Config::parse(&text).unwrap()
     }
 
     /// Opens the door of a node, which knows all nodes and its own first.
     fn open(&self, node: usize) -> (Gateway, SocketAddr) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut addresses = self.addresses.clone();
+        let mut addresses = self.nodes.addresses();
         addresses.swap(0, node);
-        let redis: Arc<dyn quorate_gateway::Door> = Arc::new(Redis::new(vec![Some("redis".to_owned())]));
-        let options = Options { threads: 2, ..Options::new(addresses) };
-        (Gateway::start(options, vec![(listener, redis)]).unwrap(), address)
+        open(addresses, &["redis"], 2)
     }
 
     fn client(&self, node: usize) -> Client {
@@ -75,11 +37,11 @@ impl Doors {
     }
 
     fn crash(&mut self, node: usize) {
-        self.servers[node].take().unwrap().crash().unwrap();
+        self.nodes.take(node).unwrap().crash().unwrap();
     }
 
     fn restart(&mut self, node: usize) {
-        self.servers[node] = Some(Server::start(self.config(node), Initialise::No).unwrap());
+        self.nodes.restart(node).unwrap();
     }
 }
 
