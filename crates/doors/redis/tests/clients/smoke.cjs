@@ -20,6 +20,13 @@ async function main() {
   await assert.rejects(redis.lpush('a', 'x'), /WRONGTYPE/);
   redis.defineCommand('addTo', { numberOfKeys: 1, lua: "return redis.call('incrby', KEYS[1], ARGV[1])" });
   assert.equal(await redis.addTo('a', 4), 7);
+  await redis.watch('b');
+  assert.deepEqual(await redis.multi().incr('b').exec(), [[null, 3]]);
+  await redis.watch('b');
+  const third = new Redis({ port: Number(process.argv[2]) });
+  await third.set('b', 2);
+  third.disconnect();
+  assert.equal(await redis.multi().incr('b').exec(), null);
   const other = new Redis({ port: Number(process.argv[2]) });
   const popped = other.blpop('queue', 10);
   await redis.rpush('queue', 'job');
