@@ -140,20 +140,15 @@ pub(crate) const OBJECT_SUBCOMMANDS: &[(&str, i32)] =
 
 pub(crate) fn object(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
     if is_word(arguments[1], "HELP") {
-        const HELP: [&str; 11] = [
-            "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            "ENCODING <key>",
-            "    Return the kind of internal representation used in order to store the value",
-            "    associated with a <key>.",
-            "FREQ <key>",
-            "    Return the access frequency index of the <key>. The returned integer is",
-            "    proportional to the logarithm of the recent access frequency of the key.",
-            "IDLETIME <key>",
-            "    Return the idle time of the <key>, that is the approximated number of",
-            "    seconds elapsed since the last access to the key.",
-            "REFCOUNT <key>",
-        ];
-        return Ok(Reply::Array(HELP.iter().map(|line| Reply::Simple((*line).into())).collect()));
+        return Ok(Reply::help(
+            "OBJECT",
+            &[
+                ("ENCODING <key>", "How Redis would keep what a key holds."),
+                ("FREQ <key>", "How often a key is read, which nobody counts here."),
+                ("IDLETIME <key>", "How many seconds ago a key was written."),
+                ("REFCOUNT <key>", "How many keys share a value: one."),
+            ],
+        ));
     }
     let Some(header) = database.find(arguments[2])? else { return Ok(Reply::Null) };
     if is_word(arguments[1], "ENCODING") {

@@ -82,6 +82,15 @@ impl Reply {
         matches!(self, Reply::Error(_))
     }
 
+    /// The lines of `HELP`: each subcommand with its arguments, and a sentence about it.
+    pub(crate) fn help(command: &str, subcommands: &[(&str, &str)]) -> Self {
+        let mut lines = vec![format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];
+        for (subcommand, sentence) in subcommands.iter().chain(&[("HELP", "These lines.")]) {
+            lines.extend([(*subcommand).to_owned(), format!("    {sentence}")]);
+        }
+        Reply::Array(lines.into_iter().map(|line| Reply::Simple(line.into())).collect())
+    }
+
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         let list = |bytes: &mut Vec<u8>, kind, replies: &[Reply]| {
             bytes.push(kind);

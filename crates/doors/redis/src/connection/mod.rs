@@ -351,6 +351,7 @@ impl<D: Databases> Client<'_, D> {
                     Err(reply) => reply,
                 })
             }
+            name if local.asks_for_help(words) => Some(local::documentation::help(name)),
             "pubsub" => Some(self.facts.channels.ask(words)),
             "script" => Some(self.facts.scripts.administer(words).await),
             _ if local.is_script() => Some(self.call_script(local, words).await),

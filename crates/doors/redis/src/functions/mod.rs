@@ -97,6 +97,7 @@ impl Asks {
             b"dump" => Ok(Asks::Dump),
             b"restore" => restore(rest),
             b"stats" => Ok(Asks::Stats),
+            b"help" => Err(crate::local::documentation::help("function")),
             _ => Err(Reply::error("ERR syntax error")),
         }
     }

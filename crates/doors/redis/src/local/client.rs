@@ -28,6 +28,7 @@ pub(super) const SUBCOMMANDS: &[(&str, i32)] = &[
     ("REPLY", 3),
     ("NO-EVICT", 3),
     ("NO-TOUCH", 3),
+    ("HELP", 2),
 ];
 
 /// The fault of a user: there is one, which has no password.

@@ -10,8 +10,15 @@ use super::{is_word, key_specs, names};
 use crate::blocking;
 
 /// The subcommands of `COMMAND`.
-pub(super) const SUBCOMMANDS: &[(&str, i32)] =
-    &[("COUNT", 2), ("LIST", -2), ("INFO", -2), ("DOCS", -2), ("GETKEYS", -4)];
+pub(super) const SUBCOMMANDS: &[(&str, i32)] = &[
+    ("COUNT", 2),
+    ("LIST", -2),
+    ("INFO", -2),
+    ("DOCS", -2),
+    ("GETKEYS", -4),
+    ("GETKEYSANDFLAGS", -4),
+    ("HELP", 2),
+];
 
 /// The documentation of Redis, a line for each command.
 const TABLE: &str = include_str!("commands.tsv");
@@ -146,7 +153,8 @@ pub(super) fn run(words: &[Bytes]) -> Reply {
             Reply::Map(told.into_iter().map(|(name, of)| (Reply::bulk(name), document(name, of))).collect())
         }
         "LIST" => list(named),
-        "GETKEYS" => keys_of(named),
+        "GETKEYS" => keys_of(named, false),
+        "GETKEYSANDFLAGS" => keys_of(named, true),
         _ => Reply::error("ERR syntax error"),
     }
 }
@@ -169,29 +177,48 @@ fn list(named: &[Bytes]) -> Reply {
     }
 }
 
-fn keys_of(words: &[Bytes]) -> Reply {
-    let Some(name) = words.first() else { return Reply::error("ERR syntax error") };
+/// The keys among the words of a command; with what is done to each if that is wanted.
+fn keys_of(words: &[Bytes], with_flags: bool) -> Reply {
+    let positions = match positions_of(words) {
+        Ok(positions) => positions,
+        Err(reply) => return reply,
+    };
+    let name = words.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).to_lowercase());
+    let key = |at: usize| {
+        let key = Reply::bulk(words.get(at)?);
+        if !with_flags {
+            return Some(key);
+        }
+        let flags = key_specs::flags_of(&name, words, at).into_iter().map(|flag| Reply::Simple(flag.into()));
+        Some(Reply::Array(vec![key, Reply::Set(flags.collect())]))
+    };
+    Reply::Array(positions.into_iter().filter_map(key).collect())
+}
+
+/// The positions of the keys among the words of a command.
+fn positions_of(words: &[Bytes]) -> Result<Vec<usize>, Reply> {
+    const NO_NUMBER: &str = "ERR Invalid number of arguments specified for command";
+    let name = words.first().ok_or_else(|| Reply::error("ERR syntax error"))?;
     if known(name).is_none() {
-        return Reply::error("ERR Invalid command specified");
+        return Err(Reply::error("ERR Invalid command specified"));
     }
     if let Some(waits) = blocking::find(name) {
-        if waits.check(words).is_err() {
-            return Reply::error("ERR Invalid number of arguments specified for command");
-        }
-        let keys = waits.keys.positions(words).into_iter().filter_map(|at| words.get(at));
-        return Reply::Array(keys.map(Reply::bulk).collect());
+        return match waits.check(words) {
+            Ok(()) => Ok(waits.keys.positions(words)),
+            Err(_) => Err(Reply::error(NO_NUMBER)),
+        };
     }
     if super::find(name).is_some_and(|local| local.is_script() && local.name != "function") {
-        return keys_of_script(words);
+        return positions_of_script(words).ok_or_else(|| Reply::error(NO_NUMBER));
     }
     if is_word(name, "WATCH") && words.len() > 1 {
-        return Reply::Array(words[1..].iter().map(Reply::bulk).collect());
+        return Ok((1..words.len()).collect());
     }
     let Some(command) = find(name).filter(|command| command.keys != quorate_redis_commands::Keys::No) else {
-        return Reply::error("ERR The command has no key arguments");
+        return Err(Reply::error("ERR The command has no key arguments"));
     };
     if !command.takes(words.len()) {
-        return Reply::error("ERR Invalid number of arguments specified for command");
+        return Err(Reply::error(NO_NUMBER));
     }
     let positions = command.key_positions(words);
     let counts = match command.keys {
@@ -202,25 +229,28 @@ fn keys_of(words: &[Bytes]) -> Reply {
         _ => true,
     };
     if positions.is_empty() || !counts {
-        return Reply::error("ERR Invalid arguments specified for command");
+        return Err(Reply::error("ERR Invalid arguments specified for command"));
     }
-    let keys = positions.into_iter().filter_map(|at| words.get(at));
-    Reply::Array(keys.map(Reply::bulk).collect())
+    Ok(positions)
 }
 
-/// Those that a script is called with; it may touch others.
-fn keys_of_script(words: &[Bytes]) -> Reply {
-    let count = words
-        .get(2)
-        .and_then(|count| super::integer(count).ok())
-        .and_then(|count| usize::try_from(count).ok());
-    match (count, words.get(3..)) {
-        (Some(count), Some(rest)) if count <= rest.len() => {
-            Reply::Array(rest[..count].iter().map(Reply::bulk).collect())
-        }
-        (_, Some(_)) => Reply::Array(Vec::new()),
-        (_, None) => Reply::error("ERR Invalid number of arguments specified for command"),
+/// Those that a script is called with; it may touch others. None if there are too few words to tell.
+fn positions_of_script(words: &[Bytes]) -> Option<Vec<usize>> {
+    let rest = words.get(3..)?;
+    let count = words.get(2).and_then(|count| super::integer(count).ok());
+    let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count <= rest.len());
+    Some(count.map_or(Vec::new(), |count| (3..3 + count).collect()))
+}
+
+/// `HELP` of a command with subcommands: those that are there, each with its summary.
+pub(crate) fn help(name: &str) -> Reply {
+    let mut lines =
+        vec![format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_uppercase())];
+    for (full_name, documentation) in subcommands(name) {
+        lines.extend(full_name.split('|').nth(1).map(str::to_uppercase));
+        lines.push(format!("    {}.", documentation.summary));
     }
+    Reply::Array(lines.into_iter().map(|line| Reply::Simple(line.into())).collect())
 }
 
 #[cfg(test)]
@@ -245,5 +275,52 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_command_with_subcommands_has_help() {
+        for local in super::super::LOCALS.iter().filter(|local| !local.subcommands.is_empty()) {
+            let Reply::Array(lines) = help(local.name) else { panic!("{}", local.name) };
+            let has = |line: &str| lines.contains(&Reply::Simple(line.to_owned().into()));
+            for (subcommand, _) in local.subcommands {
+                let is_documented = SUBCOMMAND_DOCUMENTATION
+                    .contains_key(format!("{}|{}", local.name, subcommand.to_lowercase()).as_str());
+                assert_eq!(has(subcommand), is_documented, "{} {subcommand}", local.name);
+            }
+            assert!(has("HELP"), "{}", local.name);
+        }
+    }
+
+    #[test]
+    fn keys_are_told_with_what_is_done_to_them() {
+        let flags = |line: &str| {
+            let words: Vec<Bytes> =
+                line.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+            let Reply::Array(keys) = keys_of(&words, true) else { panic!("{line}") };
+            let text = |reply: &Reply| match reply {
+                Reply::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+                Reply::Simple(text) => text.to_string(),
+                other => panic!("{other:?}"),
+            };
+            let key = |key: &Reply| match key {
+                Reply::Array(parts) => match &parts[..] {
+                    [key, Reply::Set(flags)] => {
+                        format!("{} {}", text(key), flags.iter().map(text).collect::<Vec<_>>().join(" "))
+                    }
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            };
+            keys.iter().map(key).collect::<Vec<_>>()
+        };
+        assert_eq!(flags("lmove a b left right"), ["a RW access delete", "b RW insert"]);
+        assert_eq!(flags("set a v"), ["a OW update"]);
+        assert_eq!(flags("set a v get"), ["a RW access update"]);
+        assert_eq!(flags("zunionstore d 2 a b weights 1 2"), ["d OW update", "a RO access", "b RO access"]);
+        assert_eq!(flags("sort a by w* store d"), ["a RO access", "d OW update"]);
+        assert_eq!(flags("mset a 1 b 2"), ["a OW update", "b OW update"]);
+        assert_eq!(flags("eval return 2 a b c"), ["a RW access update", "b RW access update"]);
+        assert_eq!(flags("xread count 2 streams a b 0 0"), ["a RO access", "b RO access"]);
+        assert_eq!(flags("bitfield a get u8 0"), ["a RO access"]);
     }
 }

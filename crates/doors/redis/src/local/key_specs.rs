@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use bytes::Bytes;
 use quorate_redis_commands::Reply;
+
+use super::is_word;
 
 /// The key specifications of Redis, a line for each command: of each specification the flags, where keys begin, how they are found, and perhaps a note.
 const TABLE: &str = include_str!("key_specs.tsv");
@@ -17,6 +20,78 @@ static BY_NAME: LazyLock<BTreeMap<&'static str, &'static str>> =
 /// The specifications of a command.
 pub(super) fn of(name: &str) -> Vec<Reply> {
     BY_NAME.get(name).map_or(Vec::new(), |specifications| specifications.split(';').map(describe).collect())
+}
+
+/// What a command with these words does to the key at this position, as Redis names it.
+pub(super) fn flags_of(name: &str, words: &[Bytes], at: usize) -> Vec<&'static str> {
+    let is_there = |word: &str| words.iter().skip(2).any(|given| is_word(given, word));
+    // What these do depends on their options.
+    match name {
+        "set" if !is_there("GET") => return vec!["OW", "update"],
+        "bitfield" if !is_there("SET") && !is_there("INCRBY") => return vec!["RO", "access"],
+        "sort" if at > 1 => return vec!["OW", "update"],
+        _ => {}
+    }
+    let specifications = BY_NAME.get(name).into_iter().flat_map(|specifications| specifications.split(';'));
+    let found = specifications.into_iter().find(|specification| {
+        let mut parts = specification.split('|').skip(1);
+        let (begin, find) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        first(begin, words).is_some_and(|first| positions(find, first, words).contains(&at))
+    });
+    let flags = found.and_then(|specification| specification.split('|').next()).unwrap_or_default();
+    flags.split(' ').filter(|flag| !["", "variable_flags", "incomplete"].contains(flag)).collect()
+}
+
+/// Where the keys of a specification begin among these words, if they are there.
+fn first(begin: &str, words: &[Bytes]) -> Option<usize> {
+    let mut parts = begin.split(' ');
+    match (parts.next()?, parts.next()?) {
+        ("index", at) => at.parse().ok(),
+        ("keyword", keyword) => {
+            let from: i64 = parts.next()?.parse().ok()?;
+            let is_it = |at: &usize| words.get(*at).is_some_and(|word| is_word(word, keyword));
+            let found = match usize::try_from(from) {
+                Ok(from) => (from..words.len()).find(is_it),
+                // From the end.
+                Err(_) => (1..=words.len().saturating_sub(from.unsigned_abs() as usize)).rev().find(is_it),
+            };
+            found.map(|at| at + 1)
+        }
+        _ => None,
+    }
+}
+
+/// The positions of the keys of a specification, the first of which is here.
+fn positions(find: &str, first: usize, words: &[Bytes]) -> Vec<usize> {
+    let mut parts = find.split(' ');
+    let kind = parts.next().unwrap_or_default();
+    let numbers: Vec<i64> = parts.filter_map(|number| number.parse().ok()).collect();
+    match (kind, numbers.as_slice()) {
+        ("range", [last, step, limit]) => {
+            let (first, count) = (first as i64, words.len() as i64);
+            // A negative last one counts from the end, or from the end of a part of the rest.
+            let last = match (*last, *limit) {
+                (0.., _) => first + last,
+                (_, 2..) => first + (count - first) / limit + last,
+                _ => count + last,
+            };
+            let at = (first..=last.min(count - 1)).step_by(usize::try_from(*step).unwrap_or(1).max(1));
+            at.filter_map(|at| usize::try_from(at).ok()).collect()
+        }
+        ("keynum", [number, from, step]) => {
+            let place = |offset: i64| usize::try_from(offset).ok().map(|offset| first + offset);
+            let counted =
+                place(*number).and_then(|at| words.get(at)).and_then(|word| super::integer(word).ok());
+            let (Some(count), Some(from)) =
+                (counted.and_then(|count| usize::try_from(count).ok()), place(*from))
+            else {
+                return Vec::new();
+            };
+            let step = usize::try_from(*step).unwrap_or(1).max(1);
+            (from..words.len()).step_by(step).take(count).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn describe(specification: &'static str) -> Reply {

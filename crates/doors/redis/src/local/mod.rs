@@ -2,7 +2,7 @@
 
 mod client;
 pub(crate) mod clients;
-mod documentation;
+pub(crate) mod documentation;
 mod key_specs;
 mod server;
 
@@ -69,7 +69,8 @@ const fn local(name: &'static str, arity: i32) -> Local {
 }
 
 /// The subcommands of `SCRIPT`.
-const SCRIPT_SUBCOMMANDS: &[(&str, i32)] = &[("LOAD", 3), ("EXISTS", -3), ("FLUSH", -2), ("KILL", 2)];
+const SCRIPT_SUBCOMMANDS: &[(&str, i32)] =
+    &[("LOAD", 3), ("EXISTS", -3), ("FLUSH", -2), ("KILL", 2), ("HELP", 2)];
 
 /// The subcommands of `FUNCTION`.
 const FUNCTION_SUBCOMMANDS: &[(&str, i32)] = &[
@@ -81,11 +82,18 @@ const FUNCTION_SUBCOMMANDS: &[(&str, i32)] = &[
     ("LOAD", -3),
     ("RESTORE", -3),
     ("STATS", 2),
+    ("HELP", 2),
 ];
 
 /// The subcommands of `PUBSUB`.
-const PUBSUB_SUBCOMMANDS: &[(&str, i32)] =
-    &[("CHANNELS", -2), ("NUMPAT", 2), ("NUMSUB", -2), ("SHARDCHANNELS", -2), ("SHARDNUMSUB", -2)];
+const PUBSUB_SUBCOMMANDS: &[(&str, i32)] = &[
+    ("CHANNELS", -2),
+    ("NUMPAT", 2),
+    ("NUMSUB", -2),
+    ("SHARDCHANNELS", -2),
+    ("SHARDNUMSUB", -2),
+    ("HELP", 2),
+];
 
 /// All of them.
 const LOCALS: &[Local] = &[
@@ -135,7 +143,7 @@ pub(crate) fn find(name: &[u8]) -> Option<Local> {
 fn has_subcommand(name: &str, subcommand: &str) -> bool {
     match find(name.as_bytes()) {
         Some(local) => local.subcommands.iter().any(|(known, _)| known.eq_ignore_ascii_case(subcommand)),
-        None => subcommand != "help",
+        None => true,
     }
 }
 
@@ -153,6 +161,11 @@ impl Local {
     /// True if it calls a script or a function, which may touch any key, or is about libraries: these are parts of a transaction with scripts.
     pub(crate) fn is_script(&self) -> bool {
         self.name.starts_with("eval") || self.name.starts_with("fcall") || self.name == "function"
+    }
+
+    /// True if these words ask which subcommands it has.
+    pub(crate) fn asks_for_help(&self, words: &[Bytes]) -> bool {
+        !self.subcommands.is_empty() && words.get(1).is_some_and(|word| is_word(word, "HELP"))
     }
 
     /// True if it publishes a message.

@@ -9,7 +9,8 @@ use quorate_redis_commands::{Reply, STRING_BYTES_MAX, matches};
 use super::{Facts, REDIS_VERSION, is_word};
 
 /// The subcommands of `CONFIG`.
-pub(super) const CONFIG_SUBCOMMANDS: &[(&str, i32)] = &[("GET", -3), ("SET", -4), ("RESETSTAT", 2)];
+pub(super) const CONFIG_SUBCOMMANDS: &[(&str, i32)] =
+    &[("GET", -3), ("SET", -4), ("RESETSTAT", 2), ("HELP", 2)];
 
 fn since_epoch() -> std::time::Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

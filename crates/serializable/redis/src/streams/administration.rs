@@ -11,7 +11,7 @@ use crate::scan::MORE;
 
 /// The subcommands of `XGROUP`, each with the number of its words; if negative, at least so many.
 pub(crate) const GROUP_SUBCOMMANDS: &[(&str, i32)] =
-    &[("CREATE", -5), ("SETID", -5), ("DESTROY", 4), ("CREATECONSUMER", 5), ("DELCONSUMER", 5)];
+    &[("CREATE", -5), ("SETID", -5), ("DESTROY", 4), ("CREATECONSUMER", 5), ("DELCONSUMER", 5), ("HELP", 2)];
 
 /// The reply to a subcommand whose words make no sense.
 pub(super) fn no_subcommand(command: &str, subcommand: &[u8]) -> Reply {
@@ -57,6 +57,24 @@ impl Options {
 
 pub(crate) fn xgroup(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
     let is = |name: &str| is_word(arguments[1], name);
+    if is("HELP") {
+        return Ok(Reply::help(
+            "XGROUP",
+            &[
+                (
+                    "CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <count>]",
+                    "Creates a group, and with MKSTREAM its stream.",
+                ),
+                ("CREATECONSUMER <key> <group> <consumer>", "Creates a consumer in a group."),
+                ("DELCONSUMER <key> <group> <consumer>", "Removes a consumer, with what is pending for it."),
+                ("DESTROY <key> <group>", "Removes a group."),
+                (
+                    "SETID <key> <group> <id|$> [ENTRIESREAD <count>]",
+                    "Says which entry a group has read last.",
+                ),
+            ],
+        ));
+    }
     let (key, name) = (arguments[2], arguments[3]);
     let takes_options = is("CREATE") || is("SETID");
     let options = if takes_options { Options::parse(&arguments[5..], is("CREATE"))? } else { None };

@@ -11,7 +11,8 @@ use crate::parse::is_word;
 use crate::reply::{Fail, Replied, Reply, fail, text};
 
 /// The subcommands of `XINFO`, each with the number of its words; if negative, at least so many.
-pub(crate) const INFO_SUBCOMMANDS: &[(&str, i32)] = &[("STREAM", -3), ("GROUPS", 3), ("CONSUMERS", 4)];
+pub(crate) const INFO_SUBCOMMANDS: &[(&str, i32)] =
+    &[("STREAM", -3), ("GROUPS", 3), ("CONSUMERS", 4), ("HELP", 2)];
 
 /// Redis divides a stream into nodes of a tree, of about so many entries; here it is none, and a plausible number is told.
 const NODE_ENTRIES: u64 = 100;
@@ -26,6 +27,19 @@ fn number(number: u64) -> Reply {
 
 pub(crate) fn xinfo(database: &mut Database<'_>, arguments: &[&[u8]]) -> Replied {
     let is = |name: &str| is_word(arguments[1], name);
+    if is("HELP") {
+        return Ok(Reply::help(
+            "XINFO",
+            &[
+                ("CONSUMERS <key> <group>", "The consumers of a group."),
+                ("GROUPS <key>", "The groups of a stream."),
+                (
+                    "STREAM <key> [FULL [COUNT <count>]]",
+                    "A stream; with FULL its first entries, its groups and consumers.",
+                ),
+            ],
+        ));
+    }
     let Some(stream) = Opened::find(database, arguments[2])? else { return fail(text::NO_SUCH_KEY) };
     if is("STREAM") {
         return stream_info(database, &stream, arguments);
