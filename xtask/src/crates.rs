@@ -83,6 +83,7 @@ const CLUSTER: &str = "quorate-cluster";
 const LOAD: &str = "quorate-load";
 const CALIBRATE: &str = "quorate-calibrate";
 const TORTURE: &str = "quorate-torture";
+const FUZZ: &str = "quorate-fuzz";
 const CLI: &str = "quorate-cli";
 const XTASK: &str = "xtask";
 const MUTANTS: &str = "quorate-mutants";
@@ -125,7 +126,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 44] = [
+pub(crate) const CRATES: [Crate; 45] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -508,6 +509,13 @@ pub(crate) const CRATES: [Crate; 44] = [
         folder: "crates/proof/torture",
         what: "faults and scripted attacks on real server processes, judged",
         may_import: &[CORE, WIRE, CLIENT, SERVER, CHECKER, WORKLOADS, CLUSTER, LOAD],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: FUZZ,
+        folder: "crates/proof/fuzz",
+        what: "hostile input for the codecs and commands of the doors",
+        may_import: &[CORE, PROCEDURE, REDIS_COMMANDS, REDIS_SCRIPTS, REDIS, HTTP],
         kind: Kind::Host,
     },
     Crate {

@@ -159,13 +159,14 @@ pub(crate) async fn scan(session: &Session, request: &Request) -> Result<Answer,
     Ok(Answer::json(StatusCode::OK, &page).timestamp(timestamp))
 }
 
-fn limit(request: &Request) -> Result<u32, Problem> {
+/// How many keys a page has.
+pub(crate) fn limit(request: &Request) -> Result<u32, Problem> {
     let parse = |text: &str| text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     Ok(request.parsed("limit", parse, &format!("a number from 1 to {LIMIT_MAX}"))?.unwrap_or(LIMIT_USUAL))
 }
 
 /// The range that a scan is of: from the first key, included, to the last one, excluded; without an end if that is empty.
-fn range(request: &Request) -> Result<(Vec<u8>, Vec<u8>), Problem> {
+pub(crate) fn range(request: &Request) -> Result<(Vec<u8>, Vec<u8>), Problem> {
     let bytes = |name| request.parameter(name).unwrap_or_default().to_vec();
     let (from, to) = match request.parameter("prefix") {
         Some(_) if request.parameter("from").or(request.parameter("to")).is_some() => {

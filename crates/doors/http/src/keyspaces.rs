@@ -144,7 +144,7 @@ pub(crate) async fn create(session: &Session, request: &Request) -> Result<Answe
 }
 
 impl NewKeyspace {
-    fn options(self) -> Result<KeyspaceOptions, Problem> {
+    pub(crate) fn options(self) -> Result<KeyspaceOptions, Problem> {
         let wrong = |error: &dyn std::fmt::Display| Problem::new(Kind::Refused, error.to_string());
         let isolation: Isolation = self.isolation.parse().map_err(|error| wrong(&error))?;
         let usual = KeyspaceOptions::new(isolation);

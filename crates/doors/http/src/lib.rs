@@ -21,6 +21,7 @@
 //! | `openapi` | the routes as an OpenAPI document |
 //! | [`trace`] | one transaction with its messages |
 //! | [`text`] | bytes as text |
+//! | [`validate`] | requests that are read, and no more |
 
 mod answer;
 mod batch;
@@ -37,6 +38,7 @@ mod request;
 mod routes;
 pub mod text;
 pub mod trace;
+pub mod validate;
 
 use std::future::Future;
 use std::net::SocketAddr;

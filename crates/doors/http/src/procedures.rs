@@ -44,7 +44,7 @@ struct AnswersBody {
 }
 
 impl CallBody {
-    fn call(&self, procedure: &str) -> Call {
+    pub(crate) fn call(&self, procedure: &str) -> Call {
         let bytes = |octets: &Vec<Octets>| octets.iter().map(|octets| octets.0.clone()).collect::<Vec<_>>();
         let ranges = self.ranges.iter().map(|range| (range.from.0.clone(), range.to.0.clone()));
         let call = Call::new(procedure)
