@@ -13,6 +13,9 @@ use crate::{quorate, run};
 const CLIENTS_SECONDS: u64 = 10;
 const FAULTS_LAST: Duration = Duration::from_secs(7);
 
+/// How long a command may take at a door: less than the clients wait.
+const DOOR_DEADLINE: Duration = Duration::from_secs(2);
+
 const SEED: u64 = 11;
 
 /// The interpreter that has redis-py; none if it is not installed, which must not be where `QUORATE_CLIENTS` names the folder.
@@ -39,7 +42,11 @@ fn layout(directory: &Path, keyspace: &str) -> Layout {
         durability: quorate::Durability::Sync,
         log: Default::default(),
         limits: Default::default(),
-        redis: Some(RedisDoors { listen: free_addresses(3).unwrap(), keyspace: keyspace.to_owned() }),
+        redis: Some(RedisDoors {
+            listen: free_addresses(3).unwrap(),
+            keyspace: keyspace.to_owned(),
+            deadline: DOOR_DEADLINE,
+        }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use quorate::Durability;
 use quorate_server::Config;
@@ -43,6 +44,8 @@ pub struct RedisDoors {
     pub listen: Vec<String>,
     /// The keyspace of database 0.
     pub keyspace: String,
+    /// How long a command may take before a door says that it does not know, or that nothing was done.
+    pub deadline: Duration,
 }
 
 #[derive(Serialize)]
@@ -67,6 +70,7 @@ struct File<'a> {
 
 #[derive(Serialize)]
 struct FileDoors<'a> {
+    deadline_ms: u128,
     redis: FileRedis<'a>,
 }
 
@@ -113,7 +117,10 @@ impl Layout {
         let nodes = self.nodes.iter().map(|(site, address)| FileNode { site, address }).collect();
         let doors = self.redis.as_ref().and_then(|redis| {
             let listen = redis.listen.get(node)?;
-            Some(FileDoors { redis: FileRedis { listen, databases: [&redis.keyspace] } })
+            Some(FileDoors {
+                deadline_ms: redis.deadline.as_millis(),
+                redis: FileRedis { listen, databases: [&redis.keyspace] },
+            })
         });
         let file = File {
             node,
@@ -167,7 +174,11 @@ mod tests {
             durability: Durability::Memory,
             log: BTreeMap::from([("in_flight_max".into(), 3)]),
             limits: BTreeMap::from([("free_bytes_low".into(), 4)]),
-            redis: Some(RedisDoors { listen: vec!["127.0.0.1:6".into()], keyspace: "k \"x\"".into() }),
+            redis: Some(RedisDoors {
+                listen: vec!["127.0.0.1:6".into()],
+                keyspace: "k \"x\"".into(),
+                deadline: Duration::from_millis(1_500),
+            }),
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");
@@ -182,6 +193,7 @@ mod tests {
             (doors.redis.as_deref(), doors.redis_databases),
             (Some("127.0.0.1:6"), vec!["k \"x\"".into()])
         );
+        assert_eq!(doors.deadline, Duration::from_millis(1_500));
         assert_eq!(config.doors.redis, None, "the second node has no door");
     }
 }

@@ -73,6 +73,9 @@ const KEYS: u64 = 500;
 const HTTP_PORT: u16 = 7500;
 const REDIS_PORT: u16 = 6379;
 
+/// How long a command may take at a door: less than its clients wait, so that they hear what the door knows.
+const DOOR_DEADLINE: Duration = Duration::from_secs(2);
+
 /// The most sites that have clients.
 const CLIENT_SITES_MAX: usize = 3;
 
@@ -327,7 +330,11 @@ impl Options {
             durability: self.durability,
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
-            redis: redis.map(|listen| RedisDoors { listen, keyspace: KEYSPACE.to_owned() }),
+            redis: redis.map(|listen| RedisDoors {
+                listen,
+                keyspace: KEYSPACE.to_owned(),
+                deadline: DOOR_DEADLINE,
+            }),
         })
     }
 }
