@@ -110,7 +110,7 @@ pub struct SubscriberConfig {
     pub requests_from: u64,
     /// By how much time may pass faster or slower elsewhere, in millionths.
     pub rate_error_ppm: u32,
-    /// How long to wait for an answer before another replica is asked.
+    /// How long to wait for an answer before another replica is asked; of a write or a watch it doubles with each repetition, up to eight times that.
     pub resend_timeout: Duration,
     /// How often a watch is renewed; less than half of what replicas wait for.
     pub watch_interval: Duration,
@@ -139,9 +139,9 @@ impl SubscriberConfig {
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.
     pub client: ClientId,
-    /// How long to wait for a reply to a read before another replica is asked.
+    /// How long to wait for a reply to a read before another replica is asked; doubles with each repetition, up to eight times that.
     pub read_timeout: Duration,
-    /// How long to wait before anything else is sent again.
+    /// How long to wait before anything else is sent again; doubles in the same way.
     pub resend_timeout: Duration,
     /// After the client has been told "unknown", how long the coordinator goes on trying by itself.
     pub abandon_after: Duration,

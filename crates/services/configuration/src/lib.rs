@@ -18,6 +18,7 @@
 //! | `replica` | the state, reads, writes, watches, leases |
 //! | `coordinator` | a transaction from begin to outcome |
 //! | `subscriber` | what keeps a copy of a range, and what holds leases |
+//! | `pauses` | how long a question waits before it is asked again |
 //! | [`config`] | who a machine is, how long it waits, and how much there may be |
 //! | [`rules`] | the planted bugs, for tests |
 //! | `wire` | the field numbers |
@@ -43,6 +44,7 @@ pub mod entry;
 mod hosted;
 mod map;
 pub mod message;
+mod pauses;
 mod replica;
 pub mod rules;
 mod subscriber;

@@ -1,3 +1,4 @@
-//! Golden scripts of the configuration service.
+//! The configuration service as stories, message by message.
 
+mod impatient;
 mod scripts;

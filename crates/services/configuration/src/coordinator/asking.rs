@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use quorate_core::command::{Committed, Event, Failure, Freshness, Outcome};
+use quorate_core::command::{Event, Failure, Freshness, Outcome};
 use quorate_core::log::Position;
 use quorate_core::transaction::validate_key;
 use quorate_core::{
     ClientId, Context, Instant, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId,
 };
 
-use super::{Coordinator, Open, Out, Phase, Wants, finish};
+use super::{Coordinator, Open, Out, Phase, Wants};
 use crate::entry::{KeyState, Revision, Stored};
 use crate::message::{Compare, ConditionalWrite, Consistency, Message, WriteResult};
+use crate::pauses::Pauses;
 
 /// So often a question follows from one replica to the one that it names, before it waits for its time-out: while leaders
 /// change, replicas may name each other.
 pub(super) const REDIRECTS_MAX: u32 = 4;
+
+/// Why an answer is dropped that its question does not want.
+pub(super) const OTHER_QUESTION: &str = "another question was asked under this number";
 
 /// So many questions of one transaction are remembered, for answers that are late.
 pub(super) const REQUESTS_MAX: usize = 8;
@@ -28,7 +32,9 @@ pub(super) struct Asking {
     since: Position,
     /// The questions that may still be answered, the last one last.
     pub(super) requests: Vec<u64>,
-    asked_at: Instant,
+    /// When it is asked again unless it is answered.
+    again_at: Instant,
+    pauses: Pauses,
     redirects: u32,
 }
 
@@ -48,6 +54,18 @@ pub(super) enum Question {
 }
 
 impl Asking {
+    /// Nobody has been asked yet.
+    fn new(question: Question, since: Position, now: Instant) -> Self {
+        Asking {
+            question,
+            since,
+            requests: Vec::new(),
+            again_at: now,
+            pauses: Pauses::default(),
+            redirects: 0,
+        }
+    }
+
     /// True if the transaction may have committed, whatever is heard.
     pub(super) fn may_commit(&self) -> bool {
         matches!(self.question, Question::Write { .. } | Question::Settle)
@@ -67,19 +85,18 @@ impl Coordinator {
         &mut self,
         id: TransactionId,
         question: Question,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let since = self.groups.get(&open.shard).map_or(Position::START, |group| group.position);
         // Who settles a transaction does not know when it was sent.
         let since = if question == Question::Settle { Position::START } else { since };
-        let asking = Asking { question, since, requests: Vec::new(), asked_at: context.now, redirects: 0 };
-        open.phase = Phase::Asking(Box::new(asking));
+        open.phase = Phase::Asking(Box::new(Asking::new(question, since, context.now)));
         self.send_question(id, context, outbox);
     }
 
-    fn send_question(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+    fn send_question(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let request = self.next_request(id);
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Some(to) = self.groups.get(&open.shard).map(super::Group::leader) else { return };
@@ -91,7 +108,8 @@ impl Coordinator {
         }
         let asked = asking.requests.len();
         assert!(asked <= REQUESTS_MAX, "{id} has asked {asked} times, and each may be answered");
-        asking.asked_at = context.now;
+        asking.again_at = context.now + asking.pauses.draw(self.config.resend_timeout, context.random);
+        let again_at = asking.again_at;
         let (transaction, since, consistency) = (id, asking.since, Consistency::Linearizable);
         let message = match &asking.question {
             Question::Get { keys } => Message::Get { request, keys: keys.clone(), consistency },
@@ -105,7 +123,7 @@ impl Coordinator {
             Question::Settle => Message::Settle { request, transaction, since },
         };
         outbox.send(to, message);
-        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, again_at);
     }
 
     /// Who was asked does not lead.
@@ -114,13 +132,13 @@ impl Coordinator {
         request: u64,
         id: TransactionId,
         from: ReplicaId,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         // Nobody knows who leads: that is asked again later.
         if self.groups.get(&open.shard).is_none_or(|group| group.leader() == from) {
-            return;
+            return outbox.ignored("it names itself as the leader");
         }
         match &mut open.phase {
             Phase::Executing(_) => self.redirect_wanted(request, id, context, outbox),
@@ -129,6 +147,8 @@ impl Coordinator {
                     asking.redirects += 1;
                     assert!(asking.redirects <= REDIRECTS_MAX, "{id} was sent on {} times", asking.redirects);
                     self.send_question(id, context, outbox);
+                } else {
+                    outbox.ignored("it was asked elsewhere since, or redirected too often");
                 }
             }
         }
@@ -138,21 +158,27 @@ impl Coordinator {
     pub(super) fn attend_asking(
         &mut self,
         id: TransactionId,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) -> Option<Instant> {
-        let (now, timeout) = (context.now, self.config.resend_timeout);
+        let now = context.now;
         let open = self.transactions.get_mut(&id)?;
         let (shard, deadline) = (open.shard, open.deadline);
         let Phase::Asking(asking) = &mut open.phase else { return None };
         let group = self.groups.get_mut(&shard)?;
-        if now - asking.asked_at >= timeout || !group.is_reachable(group.leader().index) {
+        let is_late = now >= asking.again_at;
+        if is_late || !group.is_reachable(group.leader().index) {
             asking.redirects = 0;
+            // A connection that is down says nothing of how long the way is.
+            if is_late {
+                asking.pauses.lengthen();
+            }
             group.suspect();
             self.send_question(id, context, outbox);
         }
-        let next = now + timeout;
-        Some(if now < deadline { next.min(deadline) } else { next })
+        let again_at = self.asking(id)?.again_at;
+        let ends_at = if now < deadline { deadline } else { deadline + self.config.abandon_after };
+        Some(again_at.min(ends_at))
     }
 
     /// Reads at the leader, all at once: one answer is of one revision.
@@ -164,10 +190,10 @@ impl Coordinator {
         question: Question,
         freshness: Freshness,
         deadline: Instant,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
-        if !self.open(id, keyspace, deadline, context, outbox) {
+        if !self.open(id, keyspace, deadline, outbox) {
             return;
         }
         if let Some(failure) = self.unserved(keyspace, freshness, context) {
@@ -208,13 +234,12 @@ impl Coordinator {
         id: TransactionId,
         revision: Revision,
         found: Vec<KeyState>,
-        _: &Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(asking) = self.asking(id) else { return self.on_key_found(request, id, found, outbox) };
-        let Question::Get { keys } = &asking.question else { return };
+        let Question::Get { keys } = &asking.question else { return outbox.ignored(OTHER_QUESTION) };
         if !found.iter().map(|found| &found.key).eq(keys) {
-            return;
+            return outbox.ignored("these are not the keys");
         }
         for KeyState { key, stored } in found {
             let value = stored.map(|stored| stored.value);
@@ -223,7 +248,6 @@ impl Coordinator {
         self.commit(id, read_at(revision), outbox);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_scan_reply(
         &mut self,
         request: u64,
@@ -231,14 +255,13 @@ impl Coordinator {
         revision: Revision,
         found: Vec<(Key, Stored)>,
         next: Option<Key>,
-        _: &Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(asking) = self.asking(id) else {
             return self.on_range_found(request, id, found, next, outbox);
         };
         if !matches!(asking.question, Question::Scan { .. }) {
-            return;
+            return outbox.ignored(OTHER_QUESTION);
         }
         let entries = found.into_iter().map(|(key, stored)| (key, stored.value)).collect();
         outbox.emit(Event::Scanned { transaction: id, entries, next });
@@ -247,15 +270,13 @@ impl Coordinator {
 
     pub(super) fn on_check_reply(
         &mut self,
-        _: u64,
         id: TransactionId,
         revision: Revision,
         holds: bool,
         outbox: &mut Out,
     ) {
-        let Some(asking) = self.asking(id) else { return };
-        if !matches!(asking.question, Question::Check { .. }) {
-            return;
+        if !self.asking(id).is_some_and(|asking| matches!(asking.question, Question::Check { .. })) {
+            return outbox.ignored(OTHER_QUESTION);
         }
         match holds {
             true => self.commit(id, read_at(revision), outbox),
@@ -266,13 +287,9 @@ impl Coordinator {
     /// It is known what became of a transaction.
     pub(super) fn on_write_reply(&mut self, id: TransactionId, result: WriteResult, outbox: &mut Out) {
         if !self.asking(id).is_some_and(|asking| asking.may_commit()) {
-            return;
+            return outbox.ignored(OTHER_QUESTION);
         }
-        let outcome = result.outcome(id);
-        if self.transactions.get(&id).is_some_and(|open| open.wants.resolve_wanted) {
-            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
-        }
-        match (outcome, result) {
+        match (result.outcome(id), result) {
             (Outcome::Committed(timestamp), _) => self.commit(id, timestamp, outbox),
             (Outcome::Aborted, WriteResult::Full) => {
                 self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
@@ -283,9 +300,7 @@ impl Coordinator {
 
     /// A transaction has committed.
     pub(super) fn commit(&mut self, id: TransactionId, timestamp: Timestamp, outbox: &mut Out) {
-        if self.forget(id).is_some_and(|open| !open.wants.answered) {
-            finish(outbox, id, Ok(Committed::at(timestamp)));
-        }
+        self.end(id, Ok(timestamp), outbox);
     }
 
     pub(super) fn on_resolve(
@@ -293,7 +308,7 @@ impl Coordinator {
         id: TransactionId,
         participants: &[ShardId],
         deadline: Instant,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         if let Some(open) = self.transactions.get_mut(&id) {
@@ -307,13 +322,7 @@ impl Coordinator {
         if !self.groups.contains_key(shard) {
             return outbox.emit(Event::Resolved { transaction: id, outcome: None });
         }
-        let asking = Asking {
-            question: Question::Settle,
-            since: Position::START,
-            requests: Vec::new(),
-            asked_at: context.now,
-            redirects: 0,
-        };
+        let asking = Asking::new(Question::Settle, Position::START, context.now);
         let phase = Phase::Asking(Box::new(asking));
         let open =
             Open { shard: *shard, phase, deadline, wants: Wants { answered: true, resolve_wanted: true } };

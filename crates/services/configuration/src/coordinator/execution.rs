@@ -9,11 +9,12 @@ use quorate_core::{
     ClientId, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, Transaction, TransactionId, Value,
 };
 
-use super::asking::{REDIRECTS_MAX, REQUESTS_MAX};
+use super::asking::{OTHER_QUESTION, REDIRECTS_MAX, REQUESTS_MAX};
 use super::group::Group;
 use super::{Coordinator, Out, Phase, finish};
 use crate::entry::{KeyState, Revision, Stored};
 use crate::message::{Compare, ConditionalWrite, Consistency, Message, Put};
+use crate::pauses::Pauses;
 
 /// What a transaction has read and wants to write.
 #[derive(Debug)]
@@ -36,7 +37,9 @@ struct Pending {
     asked: usize,
     /// The one that was asked last. Another one may be next by now, as replicas can be reached or not.
     asked_of: Option<ReplicaId>,
-    asked_at: Instant,
+    /// When it is asked again unless it is answered.
+    again_at: Instant,
+    pauses: Pauses,
     redirects: u32,
 }
 
@@ -57,7 +60,8 @@ impl Pending {
             wanted,
             asked: 0,
             asked_of: None,
-            asked_at: Instant::START,
+            again_at: Instant::START,
+            pauses: Pauses::default(),
             redirects: 0,
         }
     }
@@ -113,7 +117,13 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn on_get(&mut self, id: TransactionId, key: Key, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn on_get(
+        &mut self,
+        id: TransactionId,
+        key: Key,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
         let Some(execution) = self.execution(id) else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         };
@@ -131,7 +141,7 @@ impl Coordinator {
         id: TransactionId,
         range: KeyRange,
         limit: u32,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let limit = limit.min(self.config.scan_page_max);
@@ -158,7 +168,7 @@ impl Coordinator {
         &mut self,
         id: TransactionId,
         mut pending: Pending,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let request = self.next_request(id);
@@ -175,7 +185,8 @@ impl Coordinator {
         };
         pending.asked += 1;
         pending.asked_of = Some(to);
-        pending.asked_at = context.now;
+        let again_at = context.now + pending.pauses.draw(self.config.read_timeout, context.random);
+        pending.again_at = again_at;
         pending.requests.push(request);
         if pending.requests.len() > REQUESTS_MAX {
             let oldest = pending.requests.remove(0);
@@ -187,16 +198,24 @@ impl Coordinator {
         execution.pending.push(pending);
         // It is validated when it commits, whatever the receiver forgets; this client forgets it with the transaction.
         outbox.send_unordered(to, message);
-        self.transactions.wake_at(id, context.now + self.config.read_timeout);
+        self.transactions.wake_at(id, again_at);
     }
 
-    /// Takes what a transaction waits for with this question, if it still does.
-    fn take_wanted(&mut self, request: u64, id: TransactionId) -> Option<Pending> {
-        let pending = self.execution(id)?.take_pending(request)?;
+    /// Takes what a transaction waits for with this question, if the answer is one to that, and forgets all questions about it.
+    fn take_wanted(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        is_answered: impl Fn(&Wanted) -> bool,
+    ) -> Option<Wanted> {
+        let execution = self.execution(id)?;
+        let asks = |pending: &Pending| pending.requests.contains(&request) && is_answered(&pending.wanted);
+        let at = execution.pending.iter().position(asks)?;
+        let pending = execution.pending.swap_remove(at);
         for asked in &pending.requests {
             self.requests.remove(asked);
         }
-        Some(pending)
+        Some(pending.wanted)
     }
 
     pub(super) fn on_key_found(
@@ -206,7 +225,10 @@ impl Coordinator {
         found: Vec<KeyState>,
         outbox: &mut Out,
     ) {
-        let Some(Pending { wanted: Wanted::Key(key), .. }) = self.take_wanted(request, id) else { return };
+        let is_key = |wanted: &Wanted| matches!(wanted, Wanted::Key(_));
+        let Some(Wanted::Key(key)) = self.take_wanted(request, id, is_key) else {
+            return outbox.ignored(OTHER_QUESTION);
+        };
         let stored = found.into_iter().find(|found| found.key == key).and_then(|found| found.stored);
         let version = version_of(stored.as_ref());
         let value = stored.map(|stored| stored.value);
@@ -225,8 +247,9 @@ impl Coordinator {
         next: Option<Key>,
         outbox: &mut Out,
     ) {
-        let Some(Pending { wanted: Wanted::Range(mut scan), .. }) = self.take_wanted(request, id) else {
-            return;
+        let is_range = |wanted: &Wanted| matches!(wanted, Wanted::Range(_));
+        let Some(Wanted::Range(mut scan)) = self.take_wanted(request, id, is_range) else {
+            return outbox.ignored(OTHER_QUESTION);
         };
         let version = |(key, stored): (Key, Stored)| KeyVersion {
             key,
@@ -247,13 +270,13 @@ impl Coordinator {
         &mut self,
         request: u64,
         id: TransactionId,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(execution) = self.execution(id) else { return };
         let last = |pending: &&Pending| pending.requests.last() == Some(&request);
         if execution.pending.iter().find(last).is_none_or(|pending| pending.redirects >= REDIRECTS_MAX) {
-            return;
+            return outbox.ignored("it was asked elsewhere since, or redirected too often");
         }
         if let Some(mut pending) = execution.take_pending(request) {
             pending.redirects += 1;
@@ -265,17 +288,17 @@ impl Coordinator {
     pub(super) fn attend_execution(
         &mut self,
         id: TransactionId,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) -> Option<Instant> {
-        let (now, timeout) = (context.now, self.config.read_timeout);
+        let now = context.now;
         let open = self.transactions.get(&id)?;
         let (shard, deadline) = (open.shard, open.deadline);
         let Phase::Executing(execution) = &open.phase else { return None };
         let group = self.groups.get(&shard)?;
         let is_due = |pending: &&Pending| {
             let is_gone = pending.asked_of.is_some_and(|replica| !group.is_reachable(replica.index));
-            now - pending.asked_at >= timeout || is_gone
+            now >= pending.again_at || is_gone
         };
         let due = execution.pending.iter().filter(is_due);
         let due: Vec<u64> = due.filter_map(|pending| pending.requests.last().copied()).collect();
@@ -287,13 +310,18 @@ impl Coordinator {
                 self.execution(id).and_then(|execution| execution.take_pending(request))
             {
                 pending.redirects = 0;
+                // A connection that is down says nothing of how long the way is.
+                if now >= pending.again_at {
+                    pending.pauses.lengthen();
+                }
                 self.ask_wanted(id, pending, context, outbox);
             }
         }
-        Some(deadline.min(now + timeout))
+        let again_at = self.execution(id)?.pending.iter().map(|pending| pending.again_at).min();
+        Some(again_at.map_or(deadline, |again_at| again_at.min(deadline)))
     }
 
-    pub(super) fn on_commit(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(execution) = self.execution(id) else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         };

@@ -26,10 +26,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_coordinator::{Coordinates, Transactions, Wants, finish};
-use quorate_core::command::{Command, Event, Failure, Invalid, Routes};
+use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Outcome, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::log::Position;
-use quorate_core::{Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId};
+use quorate_core::{Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId};
 
 use crate::config::CoordinatorConfig;
 use crate::message::{Message, Refusal};
@@ -111,19 +111,21 @@ impl Coordinates for Coordinator {
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
         let request = message.request();
-        let Some(id) = self.requests.get(&request).copied() else { return };
+        let Some(id) = self.requests.get(&request).copied() else {
+            return outbox.ignored("nothing waits under this number");
+        };
         match message {
             Message::GetReply { revision, position, found, .. } => {
                 self.note_position(from.shard, position);
-                self.on_get_reply(request, id, revision, found, context, outbox);
+                self.on_get_reply(request, id, revision, found, outbox);
             }
             Message::ScanReply { revision, position, found, next, .. } => {
                 self.note_position(from.shard, position);
-                self.on_scan_reply(request, id, revision, found, next, context, outbox);
+                self.on_scan_reply(request, id, revision, found, next, outbox);
             }
             Message::CheckReply { revision, position, holds, .. } => {
                 self.note_position(from.shard, position);
-                self.on_check_reply(request, id, revision, holds, outbox);
+                self.on_check_reply(id, revision, holds, outbox);
             }
             Message::WriteReply { position, result, .. } => {
                 self.note_position(from.shard, position);
@@ -136,7 +138,6 @@ impl Coordinates for Coordinator {
                 self.ask_elsewhere(request, id, from, context, outbox);
             }
             Message::Refused { refusal, .. } => self.on_refused(id, refusal, outbox),
-            // What only replicas and subscribers are told.
             Message::Get { .. }
             | Message::Scan { .. }
             | Message::Check { .. }
@@ -150,7 +151,7 @@ impl Coordinates for Coordinator {
             | Message::Watch { .. }
             | Message::Unwatch { .. }
             | Message::Changes { .. }
-            | Message::Forgotten { .. } => {}
+            | Message::Forgotten { .. } => outbox.ignored("only replicas and subscribers are told so"),
         }
     }
 
@@ -159,7 +160,7 @@ impl Coordinates for Coordinator {
             Command::Route(routes) => self.on_route(routes),
             Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
             Command::Begin { transaction, keyspace, patience } => {
-                self.open(transaction, keyspace, context.now + patience, context, outbox);
+                self.open(transaction, keyspace, context.now + patience, outbox);
             }
             Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
             Command::GetMany { transaction, keys } => {
@@ -254,14 +255,7 @@ impl Coordinator {
     }
 
     /// Opens a transaction, if that can be.
-    fn open(
-        &mut self,
-        id: TransactionId,
-        keyspace: KeyspaceId,
-        deadline: Instant,
-        context: &Context<'_>,
-        outbox: &mut Out,
-    ) -> bool {
+    fn open(&mut self, id: TransactionId, keyspace: KeyspaceId, deadline: Instant, outbox: &mut Out) -> bool {
         let routes = self.keyspaces.get(&keyspace).cloned();
         let Some((routes, shard)) = routes.and_then(|routes| {
             let shard = routes.keyspace.shards.first()?.id;
@@ -277,7 +271,7 @@ impl Coordinator {
         let phase = Phase::Executing(Box::new(Execution::new(routes, id.attempt)));
         let open = Open { shard, phase, deadline, wants: Wants::default() };
         self.transactions.insert(id, open);
-        self.transactions.wake_at(id, deadline.min(context.now + self.config.read_timeout));
+        self.transactions.wake_at(id, deadline);
         true
     }
 
@@ -312,8 +306,18 @@ impl Coordinator {
 
     /// Ends a transaction that surely has not committed.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        if self.forget(id).is_some_and(|open| !open.wants.answered) {
-            finish(outbox, id, Err(failure));
+        self.end(id, Err(failure), outbox);
+    }
+
+    /// Ends a transaction, and tells of it everybody who still wants to know.
+    fn end(&mut self, id: TransactionId, result: Result<Timestamp, Failure>, outbox: &mut Out) {
+        let Some(open) = self.forget(id) else { return };
+        if open.wants.resolve_wanted {
+            let outcome = Some(result.as_ref().map_or(Outcome::Aborted, |at| Outcome::Committed(*at)));
+            outbox.emit(Event::Resolved { transaction: id, outcome });
+        }
+        if !open.wants.answered {
+            finish(outbox, id, result.map(Committed::at));
         }
     }
 

@@ -244,7 +244,7 @@ fn a_read_that_is_answered_late_is_answered() {
     let transaction = id(1, 0);
     world.begin(transaction);
     let (first, _) = world.command(Command::Get { transaction, key: Key::from("a") });
-    let (second, _) = world.at(0.6);
+    let (second, _) = world.at(0.7);
     assert_eq!((first[0].0, second[0].0), (replica(2), replica(1)));
     let (_, told) = world.hear(2, got(first[0].1.request(), "a", Some(4)));
     assert!(matches!(&told[..], [Event::Got { value: Some(_), .. }]), "{told:?}");
@@ -374,7 +374,7 @@ fn a_read_at_the_leader_follows_a_few_names_and_then_waits() {
         (to, request) = (*next, message.request());
     }
     // A leader that is silent may be none, and then names are followed again.
-    let (sent, _) = world.at(0.6);
+    let (sent, _) = world.at(0.7);
     let [(next, message)] = &sent[..] else { panic!("{sent:?}") };
     assert_ne!(*next, to);
     let leader = ReplicaIndex((next.index.0 + 1) % 3);
@@ -405,15 +405,19 @@ fn what_is_open_is_looked_at_again_before_it_is_late() {
     let mut world = World::new();
     let config = CoordinatorConfig::new(ME);
     world.begin(id(1, 0));
-    assert_eq!(world.wakes_after, Some(config.read_timeout));
+    assert_eq!(world.wakes_after, Some(Duration::from_secs(5)), "nothing was asked yet");
+    world.get(id(1, 0), "a");
+    let soon = config.read_timeout..=config.read_timeout.mul_f64(1.25);
+    assert!(world.wakes_after.is_some_and(|after| soon.contains(&after)), "{:?}", world.wakes_after);
     let patience = Duration::from_millis(100);
     world.command(Command::Begin { transaction: id(2, 0), keyspace: KEYSPACE, patience });
     assert_eq!(world.wakes_after, Some(patience), "its deadline comes first");
     let mut world = World::new();
     world.wrote(id(1, 0), "a", None);
-    assert!(world.wakes_after.is_none_or(|after| after <= config.resend_timeout), "{:?}", world.wakes_after);
-    let (sent, _) = world.at(0.5);
-    assert_eq!((sent, world.wakes_after), (vec![], Some(config.resend_timeout)));
+    let (sent, told) = world.at(0.7);
+    assert_eq!((sent, told), (vec![], vec![]));
+    let soon = Duration::from_millis(300)..=Duration::from_millis(550);
+    assert!(world.wakes_after.is_some_and(|after| soon.contains(&after)), "{:?}", world.wakes_after);
 }
 
 #[test]

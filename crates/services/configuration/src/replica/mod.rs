@@ -170,7 +170,6 @@ impl Replica {
                 self.on_watch(from, request, range, after, context, outbox);
             }
             Message::Unwatch { request } => self.watches.remove(from, request),
-            // What only clients are told.
             Message::GetReply { .. }
             | Message::ScanReply { .. }
             | Message::CheckReply { .. }
@@ -180,7 +179,7 @@ impl Replica {
             | Message::Changes { .. }
             | Message::Forgotten { .. }
             | Message::NotLeading { .. }
-            | Message::Refused { .. } => {}
+            | Message::Refused { .. } => outbox.ignored("only clients are told so"),
         }
     }
 
@@ -226,8 +225,9 @@ impl LogMachine for Replica {
             Input::Message { from: Address::Client(from), message, .. } => {
                 self.on_message(from, message, context, log, outbox);
             }
-            // Replicas of the configuration have nothing to say to each other.
-            Input::Message { from: Address::Replica(_), .. } => {}
+            Input::Message { from: Address::Replica(_), .. } => {
+                outbox.ignored("replicas of the configuration have nothing to say to each other");
+            }
             Input::Timer(ReplicaTimer::Leases) => self.on_leases_timeout(context, log, outbox),
             Input::Timer(ReplicaTimer::Watches) => self.on_watches_timeout(context, outbox),
             Input::Command(command) => match command {},

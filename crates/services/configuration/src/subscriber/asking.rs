@@ -8,6 +8,7 @@ use quorate_core::{Context, Instant, ReplicaIndex, TransactionId};
 
 use super::{About, Out, Subscriber, SubscriberEvent};
 use crate::message::{ConditionalWrite, Message, Refusal, WriteResult};
+use crate::pauses::Pauses;
 
 /// A write that is under way.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(super) struct Writing {
     redirects: u32,
     deadline: Instant,
     resend_at: Instant,
+    pauses: Pauses,
 }
 
 impl Writing {
@@ -37,7 +39,7 @@ impl Subscriber {
         id: TransactionId,
         write: Arc<ConditionalWrite>,
         patience: Duration,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let now = context.now;
@@ -48,18 +50,18 @@ impl Subscriber {
             redirects: 0,
             deadline: now + patience,
             resend_at: now,
+            pauses: Pauses::default(),
         };
         self.writing.insert(id, writing);
         self.send_write(id, context, outbox);
     }
 
-    fn send_write(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+    fn send_write(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let request = self.next_request(Some(About::Write(id)));
         let to = self.replica(self.leader);
-        let resend_at = context.now + self.config.resend_timeout;
         let Some(writing) = self.writing.get_mut(&id) else { return };
         let before = std::mem::replace(&mut writing.request, request);
-        writing.resend_at = resend_at;
+        writing.resend_at = context.now + writing.pauses.draw(self.config.resend_timeout, context.random);
         let (since, write) = (writing.since, Arc::clone(&writing.write));
         self.questions.remove(&before);
         outbox.send(to, Message::Write { request, transaction: id, since, write });
@@ -95,7 +97,7 @@ impl Subscriber {
         from: ReplicaIndex,
         request: u64,
         leader: ReplicaIndex,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(about) = self.questions.get(&request).copied() else { return };
@@ -123,7 +125,7 @@ impl Subscriber {
         self.leader = self.members.after(self.leader);
     }
 
-    pub(super) fn attend_writing(&mut self, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn attend_writing(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
         let due = self.writing.iter().filter(|(_, writing)| writing.wakes_at() <= context.now);
         let due: Vec<TransactionId> = due.map(|(id, _)| *id).collect();
         let mut is_suspected = false;
@@ -137,6 +139,7 @@ impl Subscriber {
                 continue;
             }
             writing.redirects = 0;
+            writing.pauses.lengthen();
             if !std::mem::replace(&mut is_suspected, true) {
                 self.suspect_leader();
             }

@@ -193,9 +193,13 @@ impl Machine for Subscriber {
             Input::Message { from: Address::Replica(from), message, .. } => {
                 if from.shard == self.config.group.0 {
                     self.on_message(from.index, message, context, outbox);
+                } else {
+                    outbox.ignored("another group than that of the configuration");
                 }
             }
-            Input::Message { from: Address::Client(_), .. } => {}
+            Input::Message { from: Address::Client(_), .. } => {
+                outbox.ignored("a client has nothing to say here");
+            }
             Input::Timer(SubscriberTimer::Attention) => {
                 self.timer = None;
                 self.attend(context, outbox);
@@ -222,7 +226,7 @@ impl Subscriber {
         self.holding(number).is_some_and(|holding| holding.is_held(now))
     }
 
-    fn on_command(&mut self, command: SubscriberCommand, context: &Context<'_>, outbox: &mut Out) {
+    fn on_command(&mut self, command: SubscriberCommand, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
             SubscriberCommand::Watch { watch, range } => self.begin_watch(watch, range, context, outbox),
             SubscriberCommand::Route(members) => self.members = members,
@@ -244,7 +248,13 @@ impl Subscriber {
         }
     }
 
-    fn on_message(&mut self, from: ReplicaIndex, message: Message, context: &Context<'_>, outbox: &mut Out) {
+    fn on_message(
+        &mut self,
+        from: ReplicaIndex,
+        message: Message,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
         match message {
             Message::ScanReply { request, revision, position, found, next } => {
                 self.position = self.position.max(position);
@@ -266,7 +276,6 @@ impl Subscriber {
                 self.on_not_leading(from, request, leader, context, outbox);
             }
             Message::Refused { request, refusal } => self.on_refused(request, refusal, outbox),
-            // What only replicas are told, and what was not asked.
             Message::Get { .. }
             | Message::GetReply { .. }
             | Message::Scan { .. }
@@ -278,7 +287,7 @@ impl Subscriber {
             | Message::Renew { .. }
             | Message::Release { .. }
             | Message::Watch { .. }
-            | Message::Unwatch { .. } => {}
+            | Message::Unwatch { .. } => outbox.ignored("nobody asks for that here"),
         }
     }
 
@@ -317,7 +326,7 @@ impl Subscriber {
         );
     }
 
-    fn attend(&mut self, context: &Context<'_>, outbox: &mut Out) {
+    fn attend(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
         self.attend_watched(context, outbox);
         self.attend_holdings(context, outbox);
         self.attend_writing(context, outbox);

@@ -272,7 +272,7 @@ fn what_is_forgotten_is_read_anew_and_never_from_who_lags_behind() {
     let [Message::Scan { request, .. }] = sent[..] else { panic!("{sent:?}") };
     let (sent, told) = world.hear(page(request, 4, &[("a", 1)], None));
     assert!(sent.is_empty() && told.is_empty(), "it was at the fifth already");
-    let (sent, _) = world.at(1.0);
+    let (sent, _) = world.at(1.3);
     let Some(Message::Scan { request, .. }) = sent.last() else { panic!("{sent:?}") };
     assert_eq!(world.hear(page(*request, 9, &[("b", 9)], None)).1, [loaded(9)]);
     assert_eq!(names(&world), ["b@9"]);

@@ -15,6 +15,7 @@ use quorate_core::{Context, Instant, Key, KeyRange, ReplicaIndex};
 use super::{About, Out, Subscriber, SubscriberEvent};
 use crate::entry::{Change, KeyState, Revision, Stored};
 use crate::message::{Consistency, Message};
+use crate::pauses::Pauses;
 
 /// After so many renewals another replica is asked.
 const RENEWALS_MAX: u32 = 8;
@@ -37,6 +38,8 @@ pub struct Watched {
     replica: ReplicaIndex,
     ask_at: Instant,
     is_waiting: bool,
+    /// Between questions that nobody answers.
+    pauses: Pauses,
     renewals: u32,
 }
 
@@ -97,7 +100,7 @@ impl Subscriber {
         &mut self,
         watch: u64,
         range: KeyRange,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let request = self.next_request(None);
@@ -113,13 +116,14 @@ impl Subscriber {
             replica: self.members.at((self.config.client.0 % self.members.replicas() as u64) as usize),
             ask_at: context.now,
             is_waiting: false,
+            pauses: Pauses::default(),
             renewals: 0,
         };
         self.watched.insert(watch, watched);
         self.begin_load(watch, context, outbox);
     }
 
-    fn begin_load(&mut self, watch: u64, context: &Context<'_>, outbox: &mut Out) {
+    fn begin_load(&mut self, watch: u64, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(watched) = self.watched.get_mut(&watch) else { return };
         let next = watched.range.from.clone();
         watched.is_whole = false;
@@ -129,11 +133,12 @@ impl Subscriber {
     }
 
     /// Asks for the next page, or renews the watch.
-    fn ask_watched(&mut self, watch: u64, context: &Context<'_>, outbox: &mut Out) {
+    fn ask_watched(&mut self, watch: u64, context: &mut Context<'_>, outbox: &mut Out) {
         let request = self.next_request(Some(About::Load(watch)));
         let (timeout, limit) = (self.config.resend_timeout, self.config.scan_page_max);
         let Some(watched) = self.watched.get_mut(&watch) else { return };
-        (watched.ask_at, watched.is_waiting) = (context.now + timeout, true);
+        watched.ask_at = context.now + watched.pauses.draw(timeout, context.random);
+        watched.is_waiting = true;
         let before = match &mut watched.loading {
             Some(loading) => std::mem::replace(&mut loading.request, request),
             // A watch has one name for as long as it lasts.
@@ -160,7 +165,7 @@ impl Subscriber {
         revision: Revision,
         found: Vec<(Key, Stored)>,
         next: Option<Key>,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(About::Load(watch)) = self.questions.remove(&request) else { return };
@@ -173,6 +178,7 @@ impl Subscriber {
         let (low, high) = loading.revisions.unwrap_or((revision, revision));
         loading.revisions = Some((low.min(revision), high.max(revision)));
         loading.keys.extend(found);
+        watched.pauses = Pauses::default();
         if let Some(next) = next.filter(|next| *next > loading.next) {
             loading.next = next;
         } else if let Some(loading) = watched.loading.take() {
@@ -211,7 +217,7 @@ impl Subscriber {
         until: Revision,
         changes: &[Arc<Change>],
         has_more: bool,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let found = self.watched.iter_mut().find(|(_, watched)| watched.request == request);
@@ -227,6 +233,7 @@ impl Subscriber {
         }
         if watched.is_waiting {
             (watched.is_waiting, watched.ask_at) = (false, context.now + self.config.watch_interval);
+            watched.pauses = Pauses::default();
         }
         for change in changes {
             let Some(watched) = self.watched.get_mut(&watch) else { return };
@@ -260,7 +267,7 @@ impl Subscriber {
         &mut self,
         request: u64,
         forgotten: Revision,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let found = self.watched.iter().find(|(_, watched)| watched.request == request);
@@ -270,12 +277,15 @@ impl Subscriber {
         }
     }
 
-    pub(super) fn attend_watched(&mut self, context: &Context<'_>, outbox: &mut Out) {
+    pub(super) fn attend_watched(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
         let due = self.watched.iter().filter(|(_, watched)| watched.wakes_at() <= context.now);
         let due: Vec<u64> = due.map(|(watch, _)| *watch).collect();
         for watch in due {
             let Some(watched) = self.watched.get_mut(&watch) else { continue };
             watched.renewals += 1;
+            if watched.is_waiting {
+                watched.pauses.lengthen();
+            }
             let (is_waiting, replica, request) = (watched.is_waiting, watched.replica, watched.request);
             if is_waiting || watched.renewals >= RENEWALS_MAX {
                 outbox.send(self.replica(replica), Message::Unwatch { request });
