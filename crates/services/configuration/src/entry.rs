@@ -174,3 +174,24 @@ pub enum Page {
     /// Clients, with the results of their last writes.
     Clients(TablePage<Done>),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Put;
+
+    #[test]
+    fn changes_and_entries_take_as_many_bytes_as_what_they_hold_and_a_little_more() {
+        let put = Put { key: Key::from("123"), value: Some(Value::from_static(b"1234567")), lease: None };
+        let write = Arc::new(ConditionalWrite { compares: Vec::new(), puts: vec![put] });
+        let (transaction, since) = (TransactionId::default(), Position::START);
+        assert_eq!(Entry::Write { transaction, since, write: write.clone() }.bytes(), 64 + write.bytes());
+        assert_eq!(Entry::Settle { transaction, since }.bytes(), 64);
+        let (value, changed) = (Value::from_static(b"1234567"), Revision(4));
+        let stored = Some(Stored { value, created: changed, changed, lease: None });
+        let keys =
+            vec![KeyState { key: Key::from("123"), stored }, KeyState { key: Key::from("12"), stored: None }];
+        assert_eq!(Change { revision: changed, keys }.bytes(), 48 + (48 + 10) + (48 + 2));
+        assert_eq!(Change { revision: changed, keys: Vec::new() }.bytes(), 48);
+    }
+}

@@ -368,3 +368,32 @@ impl Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What goes into one message is chosen by that.
+    #[test]
+    fn a_write_takes_as_many_bytes_as_all_that_it_names_and_a_little_for_each() {
+        let key = |key: &str| Compare::Key { key: Key::from(key), changed: None };
+        let range = |from: &str, to: Option<&str>| Compare::Range {
+            range: KeyRange { from: Key::from(from), to: to.map(Key::from) },
+            after: Revision::START,
+            keys: 0,
+        };
+        let put = |key: &str, value: Option<&'static str>| Put {
+            key: Key::from(key),
+            value: value.map(|value| Value::from_static(value.as_bytes())),
+            lease: None,
+        };
+        let write = |compares, puts| ConditionalWrite { compares, puts }.bytes();
+        assert_eq!(write(vec![], vec![]), 0);
+        assert_eq!(write(vec![key("12345")], vec![]), 32 + 5);
+        assert_eq!(write(vec![range("12", Some("123"))], vec![]), 32 + 5);
+        assert_eq!(write(vec![range("12", None)], vec![]), 32 + 2);
+        assert_eq!(write(vec![], vec![put("123", Some("1234567"))]), 32 + 10);
+        assert_eq!(write(vec![], vec![put("123", None)]), 32 + 3);
+        assert_eq!(write(vec![key("1"), key("2")], vec![put("1", None), put("2", None)]), 4 * 33);
+    }
+}

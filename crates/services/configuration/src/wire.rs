@@ -170,3 +170,16 @@ alternatives!(Page, "configuration.Page",
         5 Clients: ClientList,
     }
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_may_be_a_revision() {
+        for number in [0, 1, 5, u64::MAX] {
+            assert_eq!(Revision::from_u64(number), Some(Revision(number)));
+            assert_eq!(Revision(number).to_u64(), number);
+        }
+    }
+}

@@ -91,7 +91,7 @@ mod tests {
     fn what_a_replica_breaks_is_noticed() {
         replica().assert_invariants();
         replica().assert_whole();
-        let broken: [(&str, Break); 7] = [
+        let broken: [(&str, Break); 9] = [
             ("CONF1", |replica| {
                 let change = Change { revision: Revision(2), keys: Vec::new() };
                 replica.state.history.restore(change.into());
@@ -107,7 +107,12 @@ mod tests {
                 leader(replica).granting.insert(LEASE, BTreeSet::new());
             }),
             ("CONF4", |replica| replica.state.break_bound(LEASE, Key::from("k"))),
+            ("CONF4", |replica| replica.state.break_stored(LEASE, Key::from("k"))),
             ("CONF5", |replica| replica.state.break_bytes()),
+            ("CONF5", |replica| {
+                replica.leader = None;
+                replica.state.break_lease(LEASE, Duration::from_secs(1));
+            }),
         ];
         for (property, breaks) in broken {
             let mut replica = replica();

@@ -164,6 +164,13 @@ impl State {
     }
 
     #[cfg(test)]
+    pub(super) fn break_stored(&mut self, lease: LeaseId, key: Key) {
+        let (value, changed) = (quorate_core::Value::new(), Revision::START);
+        self.bytes += key.len();
+        self.keys.insert(key, Stored { value, created: changed, changed, lease: Some(lease) });
+    }
+
+    #[cfg(test)]
     pub(super) fn break_bytes(&mut self) {
         self.bytes += 1;
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use quorate_core::log::{Confirmation, Log, LogMachine, LogOutbox, Position};
 use quorate_core::machine::Effect;
+use quorate_core::verify::Digester;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Epoch, Input, Instant, Key, KeyRange, Random, ReplicaId,
     ReplicaIndex, TransactionId, Value, View,
@@ -14,7 +15,7 @@ use quorate_core::{
 
 use super::{Replica, ReplicaTimer};
 use crate::config::{Limits, ReplicaConfig};
-use crate::entry::{Entry, LeaseId, Revision};
+use crate::entry::{Entry, LeaseId, Page, Revision, Stored};
 use crate::message::{Compare, ConditionalWrite, Consistency, Message, Put, Refusal, WriteResult};
 use crate::rules::{Plant, Rules};
 
@@ -431,4 +432,37 @@ fn watches_are_few_and_end_when_nobody_renews_them() {
     world.with(|replica, context, log, outbox| replica.step(context, timer, log, outbox));
     assert_eq!(world.replica.watches(), 1, "the one that was renewed");
     assert!(world.outbox.effects().iter().any(|effect| matches!(effect, Effect::SetTimer { .. })));
+}
+
+/// Of one key or of none, whatever leases and clients there are.
+#[test]
+fn operators_compare_what_keys_hold_and_when_it_was_written() {
+    let checksum = |page: Page| {
+        let mut digester = Digester::new(&[]);
+        Replica::digest(&page, &mut digester);
+        digester.finish().checksum()
+    };
+    let page = |key: &str, value: &'static str, created: u64, changed: u64, lease: Option<LeaseId>| {
+        let (created, changed) = (Revision(created), Revision(changed));
+        let stored = Stored { value: Value::from_static(value.as_bytes()), created, changed, lease };
+        Page::Keys(vec![(Key::from(key), stored)])
+    };
+    let other = |client, number| Some(LeaseId { client: ClientId(client), number });
+    let pages = [
+        page("a", "x", 1, 2, None),
+        page("b", "x", 1, 2, None),
+        page("a", "y", 1, 2, None),
+        page("a", "x", 2, 2, None),
+        page("a", "x", 1, 1, None),
+        page("a", "x", 1, 2, other(1, 1)),
+        page("a", "x", 1, 2, other(2, 1)),
+        page("a", "x", 1, 2, other(1, 2)),
+        Page::Leases(vec![(LEASE, seconds(1.0))]),
+    ];
+    let mut checksums: Vec<_> = pages.iter().cloned().map(checksum).collect();
+    assert_eq!(checksums[8], checksum(Page::Keys(Vec::new())), "leases pass");
+    assert_eq!(checksums[0], checksum(page("a", "x", 1, 2, other(0, 0))), "the lease that nobody has");
+    checksums.sort_unstable();
+    checksums.dedup();
+    assert_eq!(checksums.len(), pages.len());
 }

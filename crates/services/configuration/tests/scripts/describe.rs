@@ -1,21 +1,25 @@
 //! Messages, entries and events in a few words.
 
 use quorate_configuration::message::{Compare, ConditionalWrite, Consistency};
-use quorate_configuration::{Change, Entry, KeyState, Message, Stored, SubscriberEvent, WriteResult};
-use quorate_core::TransactionId;
-use quorate_core::command::Event;
+use quorate_configuration::{Change, Entry, KeyState, Message, Page, Stored, SubscriberEvent, WriteResult};
+use quorate_core::command::{Event, Outcome};
+use quorate_core::{Key, TransactionId};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn transaction(id: TransactionId) -> String {
-    format!("c{}.{}", id.client.0, id.sequence)
+pub(super) fn transaction(id: TransactionId) -> String {
+    let attempt = if id.attempt == 0 { String::new() } else { format!("/{}", id.attempt) };
+    format!("c{}.{}{attempt}", id.client.0, id.sequence)
 }
 
 pub(super) fn holds(key: &[u8], stored: Option<&Stored>) -> String {
     match stored {
-        Some(stored) => format!("{} = {} {}", text(key), text(&stored.value), stored.changed),
+        Some(stored) => {
+            let bound = stored.lease.map_or(String::new(), |lease| format!(" under {lease}"));
+            format!("{} = {} {}{bound}", text(key), text(&stored.value), stored.changed)
+        }
         None => format!("{} is absent", text(key)),
     }
 }
@@ -41,18 +45,24 @@ fn write(write: &ConditionalWrite) -> String {
         .iter()
         .map(|put| {
             format!(
-                "{}={}",
+                "{}={}{}",
                 text(&put.key),
-                put.value.as_ref().map_or("nothing".to_owned(), |value| text(value))
+                put.value.as_ref().map_or("nothing".to_owned(), |value| text(value)),
+                put.lease.map_or(String::new(), |lease| format!(" under {lease}"))
             )
         })
         .collect();
-    words.extend(write.compares.iter().map(|compare| match compare {
+    words.extend(write.compares.iter().map(condition));
+    words.join(" ")
+}
+
+fn condition(compare: &Compare) -> String {
+    match compare {
         Compare::Key { key, changed: Some(changed) } => format!("if {} {changed}", text(key)),
         Compare::Key { key, changed: None } => format!("if {} is absent", text(key)),
+        Compare::Range { range, after, keys } if after.0 == u64::MAX => format!("if {range:?} has {keys}"),
         Compare::Range { range, after, keys } => format!("if {range:?} has {keys} up to {after}"),
-    }));
-    words.join(" ")
+    }
 }
 
 fn result(result: WriteResult) -> String {
@@ -114,6 +124,53 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
+/// The number of a question, and everything that goes along with it.
+pub(super) fn in_full(said: &Message) -> String {
+    let more = match said {
+        Message::Scan { limit, .. } => format!(", {limit} at most"),
+        Message::Check { compares, .. } => {
+            compares.iter().map(|one| format!(" {}", condition(one))).collect()
+        }
+        Message::Write { since, .. } | Message::Settle { since, .. } => format!(", since {since}"),
+        Message::GetReply { position, .. }
+        | Message::CheckReply { position, .. }
+        | Message::WriteReply { position, .. } => format!(", at {position}"),
+        Message::ScanReply { position, next, .. } => format!(", at {position}{}", goes_on(next.as_ref())),
+        Message::Changes { has_more: true, .. } => ", and more".to_owned(),
+        _ => String::new(),
+    };
+    format!("#{} {}{more}", said.request(), message(said))
+}
+
+fn goes_on(next: Option<&Key>) -> String {
+    next.map_or(String::new(), |next| format!(", goes on from {}", text(next)))
+}
+
+/// A part of a state.
+pub(super) fn page(page: &Page) -> String {
+    match page {
+        Page::Revisions { revision, forgotten } => format!("{revision}, forgotten up to {forgotten}"),
+        Page::Keys(keys) => list(keys, |(key, stored)| holds(key, Some(stored))),
+        Page::Changes(changes) => list(changes, |one| change(one)),
+        Page::Leases(leases) => list(leases, |(lease, lasts)| format!("{lease} lasts {lasts:?}")),
+        Page::Clients(page) => {
+            let clients = list(&page.clients, |client| {
+                let results = client.results.iter();
+                let results = results
+                    .map(|(sequence, done)| format!(" {sequence}/{}: {}", done.attempt, result(done.result)));
+                format!(
+                    "c{} used {} since {}{}",
+                    client.client.0,
+                    client.used,
+                    client.since,
+                    results.collect::<String>()
+                )
+            });
+            format!("clients, forgotten until {}: {clients}", page.forgotten_until)
+        }
+    }
+}
+
 pub(super) fn coordinator_event(event: &Event) -> String {
     match event {
         Event::Got { transaction: id, key, value } => {
@@ -125,6 +182,18 @@ pub(super) fn coordinator_event(event: &Event) -> String {
         }
         Event::Finished { transaction: id, result: Err(failure) } => {
             format!("{} {failure:?}", transaction(*id))
+        }
+        Event::Scanned { transaction: id, entries, next } => {
+            let entries = list(entries, |(key, value)| format!("{} = {}", text(key), text(value)));
+            format!("{} scanned [{entries}]{}", transaction(*id), goes_on(next.as_ref()))
+        }
+        Event::Resolved { transaction: id, outcome } => {
+            let outcome = match outcome {
+                Some(Outcome::Committed(at)) => format!("committed @{}", at.micros),
+                Some(Outcome::Aborted) => "aborted".to_owned(),
+                None => "not known".to_owned(),
+            };
+            format!("{} is resolved: {outcome}", transaction(*id))
         }
         Event::Outdated { keyspace } => format!("{keyspace} is outdated"),
         other => format!("{other:?}"),

@@ -12,7 +12,9 @@
 //! | `watch c1 1 a z`, `write c1 7 a x` | what a subscriber is told; watches and writes are numbered |
 //! | `learn c1` | a client learns who the replicas are |
 //! | `show 0/r0` | what a replica holds |
+//! | `alone replica`, `alone coordinator`, `alone subscriber` | first: one machine, and everything that each step leads to; its commands are listed in `alone` |
 
+mod alone;
 mod describe;
 mod world;
 

@@ -18,6 +18,7 @@ use quorate_core::{
 };
 use quorate_testscripts::stage::{Play, Stage};
 
+use super::alone::Alone;
 use super::describe;
 
 const SHARD: ShardId = ShardId(0);
@@ -239,6 +240,7 @@ enum Script {
     New,
     Coordinators(Scene<Coordinator>),
     Subscribers(Scene<Subscriber>),
+    Alone(Alone),
 }
 
 impl World {
@@ -257,9 +259,16 @@ impl World {
             (Script::New, "cluster subscribers") => {
                 self.script = Script::Subscribers(Scene::new(self.rules, &mut told));
             }
-            (Script::New, _) => panic!("a script begins with `cluster`"),
+            (Script::New, line) => match line.strip_prefix("alone ") {
+                Some(kind) => {
+                    let kind: Vec<&str> = kind.split_whitespace().collect();
+                    self.script = Script::Alone(Alone::new(&kind));
+                }
+                None => panic!("a script begins with `cluster` or `alone`"),
+            },
             (Script::Coordinators(scene), line) => scene.command(line, &mut told),
             (Script::Subscribers(scene), line) => scene.command(line, &mut told),
+            (Script::Alone(alone), line) => alone.command(line, &mut told),
         }
         told
     }
