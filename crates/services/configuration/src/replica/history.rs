@@ -86,4 +86,17 @@ mod tests {
         history.push(Change { revision: Revision(6), keys: Vec::new() }, &limits);
         assert_eq!((history.forgotten(), history.changes().count()), (Revision(5), 1));
     }
+
+    #[test]
+    fn as_many_bytes_are_kept_as_may_be() {
+        let change = |revision| Change { revision: Revision(revision), keys: Vec::new() };
+        let three = 3 * change(1).bytes();
+        for (changes_bytes_max, forgotten) in [(three, 1), (three - 1, 2)] {
+            let limits = Limits { changes_bytes_max, ..Limits::DEFAULT };
+            let mut history = History::default();
+            (1..=4).for_each(|revision| history.push(change(revision), &limits));
+            assert_eq!(history.forgotten(), Revision(forgotten), "{changes_bytes_max}");
+            assert_eq!(history.changes().count() as u64, 4 - forgotten);
+        }
+    }
 }

@@ -319,3 +319,58 @@ fn a_page_holds_as_many_keys_as_there_is_room_for_and_each_once() {
     world.apply(Entry::End { lease: lease(1, 1) });
     assert!(!pages(&world.state, 1).iter().any(|page| matches!(page, Page::Leases(_))));
 }
+
+#[test]
+fn a_page_holds_as_many_changes_as_there_is_room_for() {
+    let mut world = World::new(Rules::SOUND);
+    for sequence in 1..=3 {
+        world.write(id(1, sequence, 0), vec![], vec![put("k", Some("v"))]);
+    }
+    let of = |bytes_max| {
+        let changes = |page: Page| match page {
+            Page::Changes(changes) => Some(changes.len()),
+            _ => None,
+        };
+        pages(&world.state, bytes_max).into_iter().filter_map(changes).collect::<Vec<_>>()
+    };
+    let one = world.state.history.last().unwrap().bytes();
+    assert_eq!(of(2 * one), [2, 1]);
+    assert_eq!(of(2 * one + 1), [3]);
+}
+
+#[test]
+fn outcomes_of_many_clients_go_into_several_pages_and_each_is_known() {
+    let clients = CLIENTS_IN_PAGE as u64 + 1;
+    let limits = Limits { clients_max: 1_000, bytes_max: 10_000, ..LIMITS };
+    let mut world = World { state: State::new(limits, Rules::SOUND) };
+    for client in 1..=clients {
+        assert_eq!(world.write(id(client, 1, 0), vec![], vec![put("k", Some("v"))]), written(client));
+    }
+    let known = world.state.outcomes();
+    assert_eq!(known.len() as u64, clients);
+    assert!(known.is_sorted_by_key(|(id, _)| *id));
+    let of_clients = |page: &Page| match page {
+        Page::Clients(page) => Some(page.clients.len()),
+        _ => None,
+    };
+    let pages = pages(&world.state, 1 << 20);
+    assert_eq!(pages.iter().filter_map(of_clients).collect::<Vec<_>>(), [CLIENTS_IN_PAGE, 1]);
+    let copy = State::from_pages(world.state.position, pages, limits, Rules::SOUND);
+    assert_eq!(copy.clients, world.state.clients);
+}
+
+/// As after an upgrade that has made the limit smaller.
+#[test]
+fn a_map_that_is_too_large_may_shrink_and_not_grow() {
+    let large = Limits { bytes_max: 100, ..LIMITS };
+    let mut world = World { state: State::new(large, Rules::SOUND) };
+    let long = "0123456789012345678901234567890123456789";
+    assert_eq!(
+        world.write(id(1, 1, 0), vec![], vec![put("a", Some(long)), put("b", Some(long))]),
+        written(1)
+    );
+    world.state.limits = LIMITS;
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![put("a", Some(&long[1..]))]), written(2));
+    assert_eq!(world.write(id(1, 3, 0), vec![], vec![put("a", Some(long))]), Some(WriteResult::Full));
+    assert_eq!(world.write(id(1, 4, 0), vec![], vec![put("b", Some(long))]), written(3), "as long as it was");
+}
