@@ -39,11 +39,9 @@ pub(super) struct State<A> {
     pub(super) refused: u64,
 }
 
-impl<A: Application> State<A> {
-    pub(super) fn new(shard: ShardId, mut application: A, rules: Rules) -> Self {
-        if rules != Rules::SOUND {
-            application.allow_disorder();
-        }
+impl<A> State<A> {
+    /// The state before the first entry.
+    pub(super) fn before_all(shard: ShardId, application: A, rules: Rules) -> Self {
         State {
             shard,
             rules,
@@ -60,6 +58,15 @@ impl<A: Application> State<A> {
             committed: 0,
             refused: 0,
         }
+    }
+}
+
+impl<A: Application> State<A> {
+    pub(super) fn new(shard: ShardId, mut application: A, rules: Rules) -> Self {
+        if rules != Rules::SOUND {
+            application.allow_disorder();
+        }
+        State::before_all(shard, application, rules)
     }
 
     /// What is accepted and not executed, as far as the log says, in the order of names.
