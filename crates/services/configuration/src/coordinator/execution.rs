@@ -332,9 +332,8 @@ impl Coordinator {
         for request in unwanted {
             self.requests.remove(&request);
         }
-        let greatest = buffer.greatest_version();
         match buffer.into_parts(&routes.keyspace).into_values().next() {
-            None => self.commit(id, greatest, outbox),
+            None => self.commit(id, Timestamp::ZERO, outbox),
             Some(part) => {
                 let write = as_write(&part);
                 let question = match write.puts.is_empty() {

@@ -117,6 +117,7 @@ fn a_lease_counts_from_when_it_was_asked_for() {
     assert_eq!(world.renewed(again[0].request()), [held(9.9)]);
     assert!(world.subscriber.holds(1, Instant::START + seconds(9.8)));
     assert!(!world.subscriber.holds(1, Instant::START + seconds(9.9)));
+    assert!(!world.subscriber.holds(2, Instant::START), "nobody has asked for that");
 }
 
 #[test]

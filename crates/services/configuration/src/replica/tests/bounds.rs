@@ -1,6 +1,6 @@
 //! What is bounded: pages, requests that wait, what one message may ask for; and what is kept apart.
 
-use quorate_core::transaction::{KEY_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
+use quorate_core::transaction::{KEY_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 
 use super::*;
 
@@ -254,4 +254,39 @@ fn watches_ask_again_once_the_state_has_jumped() {
     assert!(!told(&world.put(4, "b", Some("3"))));
     assert!(told(&world.tell(watch(5, "a", "z", 3))));
     assert!(told(&world.put(5, "b", Some("4"))));
+}
+
+#[test]
+fn no_answer_and_no_write_has_more_bytes_than_a_transaction_may() {
+    let mut world = World::new(Rules::SOUND);
+    let refused = [Message::Refused { request: 3, refusal: Refusal::TooLarge }];
+    let get = |name: &str, times: usize| {
+        let keys = vec![Key::from(name); times];
+        Message::Get { request: 3, keys, consistency: Consistency::Stale }
+    };
+    let hundred = "k".repeat(100);
+    assert_ne!(world.tell(get(&hundred, TRANSACTION_BYTES_MAX / 100)), refused, "nothing is stored there");
+    let value = "v".repeat(900).leak();
+    world.log.appended.push(Entry::Write {
+        transaction: id(1),
+        since: Position::START,
+        write: write(&[(&hundred, Some(value))]),
+    });
+    world.settle();
+    assert_ne!(world.tell(get(&hundred, TRANSACTION_BYTES_MAX / 1_000)), refused);
+    assert_eq!(world.tell(get(&hundred, TRANSACTION_BYTES_MAX / 1_000 + 1)), refused);
+    // Of writes with what each part of them takes beside its bytes: twice as many.
+    world.lead();
+    let large = Value::from(vec![b'v'; 1_000_000]);
+    let put = |number: usize| Put {
+        key: Key::from(format!("{number:07}")),
+        value: Some(large.clone()),
+        lease: None,
+    };
+    let ask = |puts: usize| {
+        let write = Arc::new(ConditionalWrite { compares: Vec::new(), puts: (0..puts).map(put).collect() });
+        Message::Write { request: 3, transaction: id(2), since: Position::START, write }
+    };
+    assert_eq!(world.tell(ask(20)), refused);
+    assert_eq!(world.tell(ask(19)), []);
 }
