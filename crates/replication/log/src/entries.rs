@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn shapes_that_no_log_has_are_noticed() {
         let run = |view, first| Run { view: View(view), first: Position(first) };
-        let table: [(u64, &[Run], u64, bool); 14] = [
+        let table: [(u64, &[Run], u64, bool); 16] = [
             (0, &[], 0, true),
             (0, &[], 1, false),
             (0, &[run(1, 1)], 0, false),
@@ -339,6 +339,8 @@ mod tests {
             (2, &[run(1, 2)], 1, false),
             (2, &[run(1, 1)], 3, false),
             (2, &[run(1, 3)], 3, false),
+            (0, &[run(1, 1)], 1 << 60, true),
+            (0, &[run(1, 1)], u64::MAX, false),
         ];
         for (base, runs, last, sound) in table {
             let shape = Shape { base: Position(base), runs: runs.to_vec(), last: Position(last) };

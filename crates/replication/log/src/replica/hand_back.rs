@@ -71,3 +71,24 @@ impl<P: Payload> Replica<P> {
         Some(next)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_grows_more_patient_and_forgets_that_after_four_times_as_long() {
+        let timing = Timing { hand_back: Duration::from_secs(1), ..Timing::DEFAULT };
+        let at = |seconds| Instant::START + Duration::from_secs(seconds);
+        let mut hand_back = HandBack::default();
+        assert_eq!(hand_back.patience(at(0), &timing), Duration::from_secs(1));
+        hand_back.note(at(0), &timing);
+        assert_eq!(hand_back.patience(at(7), &timing), Duration::from_secs(2));
+        assert_eq!(hand_back.patience(at(8), &timing), Duration::from_secs(1), "four times two seconds");
+        for doublings in 2..=12_u32 {
+            hand_back.note(at(7), &timing);
+            let seconds = 1 << doublings.min(DOUBLINGS_MAX);
+            assert_eq!(hand_back.patience(at(7), &timing), Duration::from_secs(seconds));
+        }
+    }
+}

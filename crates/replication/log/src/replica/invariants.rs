@@ -253,6 +253,7 @@ mod tests {
 
     use super::super::normal::Leading;
     use super::*;
+    use crate::entries::Entries;
     use crate::{Limits, Membership, Timing};
 
     const SHARD: ShardId = ShardId(1);
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn what_a_replica_breaks_is_noticed() {
         replica().assert_invariants();
-        let broken: [(&str, Break); 6] = [
+        let broken: [(&str, Break); 9] = [
             ("LOG1", |replica| replica.stable = Position(1)),
             ("LOG2", |replica| {
                 replica.leading = Some(Leading::new(Instant::START, Position::START, BTreeMap::new()));
@@ -284,6 +285,18 @@ mod tests {
                 replica.me = ONE;
             }),
             ("LOG6", |replica| replica.snapshots.base = Position(1)),
+            ("LOG2", |replica| {
+                replica.leading = Some(Leading::new(Instant::START, Position::START, BTreeMap::new()));
+                replica.status = Status::ViewChanging;
+            }),
+            ("LOG1", |replica| {
+                replica.entries = Entries::forgotten(Position(1), View(0));
+                replica.snapshots.base = Position(1);
+            }),
+            ("LOG6", |replica| {
+                replica.entries = Entries::forgotten(Position(1), View(0));
+                replica.stable = Position(1);
+            }),
         ];
         for (property, breaks) in broken {
             let mut replica = replica();
@@ -357,6 +370,13 @@ mod tests {
         let mut found = Vec::new();
         witness().begins_to_lead(ONE, View(1), Position(2), |_| None, |_| None, &mut found);
         assert!(found.is_empty(), "who is down has no lease");
+        // What was stable in any earlier view is needed, and what is stable in its own or a later one is not yet.
+        for (known, expected) in [(1, &["LOG9"][..]), (2, &[]), (3, &[])] {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            witness.stable_in.insert(View(known), Position(5));
+            witness.begins_to_lead(ONE, View(2), Position(2), |_| None, |_| None, &mut found);
+            assert_eq!(properties(&found), expected, "{known}");
+        }
         let mut witness = witness();
         witness.lose(ZERO);
         witness.begins_to_lead(ONE, View(1), Position(2), |_| None, |_| at(1), &mut found);
@@ -375,6 +395,27 @@ mod tests {
         replica.forget_overtaken();
         assert!(replica.early.keys().eq(&[Position(2), Position(5)]), "{:?}", replica.early);
         replica.assert_invariants();
+    }
+
+    #[test]
+    fn a_replica_that_is_seen_to_lead_is_held_against_the_leader_of_its_view() {
+        let leader = |me| {
+            let mut leader = replica();
+            leader.me = me;
+            leader.leading = Some(Leading::new(Instant::START, Position::START, BTreeMap::new()));
+            leader
+        };
+        let (mut witness, mut found) = (Witness::new(SHARD), Vec::new());
+        let mut see = |replica: &Replica<u64>| {
+            let mut found = Vec::new();
+            witness.see(replica, |_| None, |_, _| {}, &mut found);
+            properties(&found)
+        };
+        assert_eq!((see(&replica()), see(&leader(ZERO)), see(&leader(ZERO))), (vec![], vec![], vec![]));
+        assert_eq!(see(&leader(ONE)), ["LOG8"]);
+        assert_eq!(see(&leader(ONE)), Vec::<&str>::new(), "it is told once");
+        witness.see(&leader(TWO), |_| None, |_, _| {}, &mut found);
+        assert_eq!(found[0].property, "LOG8");
     }
 
     #[test]

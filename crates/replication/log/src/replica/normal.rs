@@ -573,3 +573,89 @@ impl<P: Payload> Replica<P> {
         self.stabilise(stable, host);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACKUP: ReplicaIndex = ReplicaIndex(1);
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::START + Duration::from_secs(seconds)
+    }
+
+    fn leading(change: impl FnOnce(&mut Peer)) -> Leading {
+        let mut peer = Peer::new(at(10), Position(3));
+        change(&mut peer);
+        Leading::new(at(10), Position(3), BTreeMap::from([(BACKUP, peer)]))
+    }
+
+    #[test]
+    fn a_backup_answers_for_as_long_as_its_last_answer_is_no_older_than_the_patience() {
+        assert!(
+            leading(|_| {}).answering(at(10), PATIENCE).is_empty(),
+            "it was heard, and has answered no beat"
+        );
+        let answered = leading(|peer| peer.answered_at = Some(at(10)));
+        assert_eq!(answered.answering(at(14), PATIENCE), [BACKUP]);
+        assert!(answered.answering(at(15), PATIENCE).is_empty());
+        assert!(!answered.is_unheard(at(14), PATIENCE, 1) && answered.is_unheard(at(15), PATIENCE, 1));
+        assert!(!answered.is_unheard(at(15), PATIENCE, 0) && answered.is_unheard(at(14), PATIENCE, 2));
+    }
+
+    #[test]
+    fn a_backup_keeps_up_if_it_answers_and_holds_what_was_stable_a_beat_ago() {
+        let mut leading = leading(|peer| (peer.answered_at, peer.matched) = (Some(at(10)), Position(3)));
+        let mut keeps_up =
+            |seconds, stable| leading.keeps_up(BACKUP, at(seconds), PATIENCE, Position(stable));
+        assert_eq!(keeps_up(10, 3), None, "nobody knows what was stable a beat ago");
+        assert_eq!(keeps_up(11, 9), Some(at(11)));
+        assert_eq!(keeps_up(12, 9), None, "it lacks what was");
+        assert_eq!(keeps_up(13, 3), None);
+        assert_eq!(keeps_up(14, 3), Some(at(14)));
+        assert_eq!(keeps_up(14, 3), Some(at(14)), "without a gap");
+        assert_eq!(keeps_up(15, 3), None, "it does not answer");
+        assert_eq!(leading.keeps_up(ReplicaIndex(2), at(10), PATIENCE, Position(3)), None, "it is not known");
+    }
+
+    #[test]
+    fn a_disk_is_silent_if_it_has_made_nothing_durable_for_the_patience() {
+        let mut leading = leading(|_| {});
+        let mut is_silent = |seconds, durable, written| {
+            (leading.durable, leading.written) = (Position(durable), Position(written));
+            leading.is_disk_silent(at(seconds), PATIENCE)
+        };
+        assert!(!is_silent(10, 3, 3), "it was given nothing");
+        assert!(!is_silent(20, 3, 4) && !is_silent(24, 3, 5) && is_silent(25, 3, 5));
+        assert!(!is_silent(26, 4, 5), "it has come further");
+        assert!(!is_silent(30, 4, 5) && is_silent(31, 4, 5));
+        assert!(!is_silent(32, 5, 5) && !is_silent(40, 5, 6), "it has made everything durable meanwhile");
+    }
+
+    /// What was sent is lost if a backup has acknowledged nothing of it from one beat to the next.
+    #[test]
+    fn entries_are_sent_again_if_nothing_of_them_arrives_for_a_beat() {
+        let limits = Limits { in_flight: 2, in_flight_bytes: 100, ..Limits::DEFAULT };
+        let mut peer = Peer::new(at(10), Position::START);
+        peer.note_sent(Position(2), 30);
+        assert!(peer.has_room(&limits));
+        peer.note_sent(Position(5), 69);
+        assert!(!peer.has_room(&limits), "two messages are on their way");
+        peer.note_beat();
+        assert_eq!((peer.sent, peer.in_flight_bytes), (Position(5), 99), "they were sent in this beat");
+        peer.note_matched(Position(2));
+        assert_eq!((peer.matched, peer.in_flight_bytes), (Position(2), 69));
+        peer.note_beat();
+        assert_eq!(peer.sent, Position(5), "one of them has arrived");
+        peer.note_beat();
+        assert_eq!((peer.sent, peer.in_flight.len(), peer.in_flight_bytes), (Position(2), 0, 0));
+        peer.note_sent(Position(9), 100);
+        assert!(!peer.has_room(&limits), "as many bytes are on their way as may be");
+        peer.note_matched(Position(12));
+        assert_eq!((peer.matched, peer.sent), (Position(12), Position(12)), "it holds more than it was sent");
+        peer.note_beat();
+        peer.note_beat();
+        assert_eq!(peer.sent, Position(12), "nothing is on its way");
+    }
+}

@@ -1,8 +1,14 @@
 //! What a host is told of a replica of a log, and what it tells it.
 
-use quorate_core::hosted::{Admission, Boot as Seating, HostedOnLog, HostedReplica, News, Seat, Urgency};
+use quorate_core::command::Outcome;
+use quorate_core::hosted::{
+    Admission, Boot as Seating, Holdings, HostedOnLog, HostedReplica, News, Seat, StoredVersion, Urgency,
+};
 use quorate_core::machine::Input;
-use quorate_core::{ClientId, Epoch, GroupSize, Groups, Members, ReplicaIndex, ShardId, View};
+use quorate_core::{
+    ClientId, ClockTime, Epoch, GroupSize, Groups, Key, Members, ReplicaIndex, ShardId, Timestamp,
+    TransactionId, View,
+};
 
 use super::list::{Ask, List, Told};
 use super::{Config, LIMITS, Node, TIMING, World, calm, id};
@@ -43,6 +49,36 @@ impl HostedOnLog for List {
     fn admission(_: &Ask) -> Admission {
         Admission::of(Urgency::Early)
     }
+}
+
+impl Holdings for List {
+    fn waiting(&self) -> usize {
+        self.values().len()
+    }
+
+    fn settles(&self) -> bool {
+        self.values().len() == 3
+    }
+
+    fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        self.values().iter().map(|value| (transaction(*value), Outcome::Aborted)).collect()
+    }
+
+    fn floor(&self) -> Timestamp {
+        Timestamp { micros: 4, client: ClientId(0) }
+    }
+
+    fn versions(&self) -> Vec<StoredVersion> {
+        self.values().iter().map(|value| (Key::from(value.to_string()), Timestamp::ZERO, None)).collect()
+    }
+
+    fn recorded(&self) -> usize {
+        self.values().len() + 1
+    }
+}
+
+fn transaction(sequence: u64) -> TransactionId {
+    TransactionId { client: ClientId(1), sequence, attempt: 0 }
 }
 
 fn groups() -> Groups {
@@ -163,4 +199,26 @@ fn entries_are_alike_if_they_say_the_same() {
     let [own, _, next_group, _] = items();
     assert_eq!((own.bytes(), next_group.bytes()), (8, 3));
     assert_eq!((own.next_group(), next_group.next_group()), (None, Some(&next(1))));
+}
+
+/// A log holds nothing of its own that users know.
+#[test]
+fn what_a_replica_holds_is_what_its_machine_holds() {
+    let mut world = calm(LIMITS);
+    let told = |world: &World| {
+        let member = world.processes[1].member.as_ref().expect("it is up");
+        let collected = [4, 5].map(|ended| member.has_collected(ClockTime::from_micros(ended)));
+        let counts = [Holdings::waiting(member), member.recorded(), Holdings::version_count(member)];
+        let known = (member.outcomes().len(), member.outcome(transaction(7)));
+        (counts, known, collected, member.settles(), member.floor().micros, member.state_bytes() > 3 * 128)
+    };
+    let collected = [true, false];
+    assert_eq!(told(&world), ([0, 1, 0], (0, None), collected, false, 4, false));
+    for value in [7, 8] {
+        world.ask(0, Ask::Append(value));
+    }
+    world.pass(200);
+    // The leader of a list begins with an entry of its own.
+    let known = (3, Some(Outcome::Aborted));
+    assert_eq!(told(&world), ([3, 4, 3], known, collected, true, 4, true));
 }
