@@ -38,6 +38,19 @@ impl Limits {
     };
 }
 
+/// The most keys in one answer, as clients ask for it and as servers give it.
+const SCAN_PAGE_MAX: u32 = 1_000;
+
+/// Roughly how many bytes a server puts into one answer, or one page of its state.
+const PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The most watches that a server serves, and those of one client.
+const WATCHES_MAX: usize = 100_000;
+const WATCHES_OF_CLIENT_MAX: usize = 1_000;
+
+/// The most requests that wait at a server for one kind of thing.
+const WAITING_MAX: usize = 100_000;
+
 /// What a replica is built from.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
@@ -78,11 +91,11 @@ impl ReplicaConfig {
             lease_duration: (Duration::from_millis(100), Duration::from_secs(3_600)),
             attention_interval: Duration::from_millis(500),
             watch_timeout: Duration::from_secs(30),
-            watches_max: 100_000,
-            watches_of_client_max: 1_000,
-            waiting_max: 100_000,
-            scan_page_max: 1_000,
-            page_bytes_max: 1024 * 1024,
+            watches_max: WATCHES_MAX,
+            watches_of_client_max: WATCHES_OF_CLIENT_MAX,
+            waiting_max: WAITING_MAX,
+            scan_page_max: SCAN_PAGE_MAX as usize,
+            page_bytes_max: PAGE_BYTES_MAX,
         }
     }
 
@@ -129,7 +142,7 @@ impl SubscriberConfig {
             rate_error_ppm: 10_000,
             resend_timeout: Duration::from_millis(1_000),
             watch_interval: Duration::from_secs(5),
-            scan_page_max: 1_000,
+            scan_page_max: SCAN_PAGE_MAX,
         }
     }
 }
@@ -157,7 +170,7 @@ impl CoordinatorConfig {
             read_timeout: Duration::from_millis(500),
             resend_timeout: Duration::from_millis(1_000),
             abandon_after: Duration::from_secs(10),
-            scan_page_max: 1_000,
+            scan_page_max: SCAN_PAGE_MAX,
         }
     }
 }

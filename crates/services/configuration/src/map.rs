@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_is_halved_when_it_is_more_than_full() {
+        let mut map = SharedMap::default();
+        let lens =
+            |map: &SharedMap<usize, ()>| map.chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>();
+        for key in 0..CHUNK_MAX {
+            map.insert(key, ());
+        }
+        assert_eq!(lens(&map), [CHUNK_MAX]);
+        map.insert(CHUNK_MAX, ());
+        assert_eq!(lens(&map), [CHUNK_MAX / 2, CHUNK_MAX / 2 + 1]);
+    }
+
+    #[test]
     fn a_copy_shares_what_is_not_written_afterwards() {
         let mut map = SharedMap::default();
         for key in 0..1_000 {

@@ -3,7 +3,7 @@
 use quorate_configuration::message::{Compare, ConditionalWrite, Consistency};
 use quorate_configuration::{Change, Entry, KeyState, Message, Page, Stored, SubscriberEvent, WriteResult};
 use quorate_core::command::{Event, Outcome};
-use quorate_core::{Key, TransactionId};
+use quorate_core::{Key, Timestamp, TransactionId};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -178,7 +178,10 @@ pub(super) fn coordinator_event(event: &Event) -> String {
             format!("{} got {} = {value}", transaction(*id), text(key))
         }
         Event::Finished { transaction: id, result: Ok(committed) } => {
-            format!("{} COMMITTED @{}", transaction(*id), committed.timestamp.micros)
+            let Timestamp { micros, client } = committed.timestamp;
+            // What only reads comes after the write whose revision this is.
+            let reader = if client == id.client { String::new() } else { format!(" as {:x}", client.0) };
+            format!("{} COMMITTED @{micros}{reader}", transaction(*id))
         }
         Event::Finished { transaction: id, result: Err(failure) } => {
             format!("{} {failure:?}", transaction(*id))

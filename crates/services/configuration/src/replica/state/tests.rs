@@ -374,3 +374,23 @@ fn a_map_that_is_too_large_may_shrink_and_not_grow() {
     assert_eq!(world.write(id(1, 3, 0), vec![], vec![put("a", Some(long))]), Some(WriteResult::Full));
     assert_eq!(world.write(id(1, 4, 0), vec![], vec![put("b", Some(long))]), written(3), "as long as it was");
 }
+
+#[test]
+fn an_attempt_that_a_later_one_has_followed_is_given_up_however_that_has_ended() {
+    let mut world = World::new(Rules::SOUND);
+    let not_held = Some(WriteResult::NotHeld { revision: Revision::START, compare: 0 });
+    assert_eq!(world.write(id(1, 1, 1), vec![is("a", Some(9))], vec![put("a", Some("1"))]), not_held);
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), Some(WriteResult::Settled));
+    assert!(!world.has("a"));
+    assert_eq!(world.write(id(1, 1, 2), vec![], vec![put("a", Some("1"))]), written(1));
+}
+
+#[test]
+fn a_write_of_nothing_changes_nothing_and_is_remembered() {
+    let mut world = World::new(Rules::SOUND);
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), written(1));
+    assert_eq!(world.write(id(1, 2, 0), vec![is("a", Some(1))], vec![]), written(1));
+    assert_eq!((world.state.revision, world.state.history.changes().count()), (Revision(1), 1));
+    world.write(id(1, 3, 0), vec![], vec![put("a", Some("2"))]);
+    assert_eq!(world.write(id(1, 2, 0), vec![is("a", Some(1))], vec![]), written(1), "it held then");
+}

@@ -290,3 +290,19 @@ fn no_answer_and_no_write_has_more_bytes_than_a_transaction_may() {
     assert_eq!(world.tell(ask(20)), refused);
     assert_eq!(world.tell(ask(19)), []);
 }
+
+#[test]
+fn changes_fill_a_page_before_there_is_another() {
+    for (page_bytes_max, told) in [(1, 1), (196, 2), (197, 3)] {
+        let mut world = World::with_config(|config| config.page_bytes_max = page_bytes_max);
+        world.lead();
+        (1..=3).for_each(|sequence| drop(world.put(sequence, "b", Some("1"))));
+        // Each takes 48 bytes, and as many for its key beside that and its value.
+        match &world.tell(watch(5, "a", "z", 0))[..] {
+            [Message::Changes { changes, has_more, .. }] => {
+                assert_eq!((changes.len(), *has_more), (told, told < 3), "{page_bytes_max}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -7,6 +7,8 @@
 //! | `wait 500` | time passes |
 //! | `route 0 r1 r2 r0` | the client learns of a membership, and how near its replicas are |
 //! | of a coordinator: | |
+//! | `bounded 0 r1 r2 r0` | it learns that clocks have a bound |
+//! | `route-other 9 r2 r1 r0` | it learns of another keyspace, with shards of its own |
 //! | `begin 7`, `begin 7 500` | a transaction begins, with a minute or so many milliseconds |
 //! | `get 7 a b`, `scan 7 a.. 3`, `put 7 a x`, `delete 7 a`, `commit 7`, `abort 7` | what it does |
 //! | `read 7 a b`, `read 7 past a`, `read 7 bound a`, `scan-once 7 a.. 3` | a read by itself; of the past; by clocks |
@@ -41,7 +43,7 @@ use super::{since_start, words};
 
 const ME: ClientId = ClientId(7);
 const SHARD: ShardId = ShardId(0);
-const KEYSPACE: KeyspaceId = KeyspaceId(0);
+const KEYSPACE: KeyspaceId = KeyspaceId(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is alone.
@@ -179,6 +181,17 @@ impl Single for Coordinator {
         };
         match *words {
             ["route", epoch, ref nearest @ ..] => Command::Route(routes(epoch, nearest)),
+            ["bounded", epoch, ref nearest @ ..] => {
+                let mut routes = Routes::clone(&routes(epoch, nearest));
+                routes.keyspace.clock_bound = Some(Duration::from_millis(10));
+                Command::Route(Arc::new(routes))
+            }
+            ["route-other", other, ref nearest @ ..] => {
+                let mut routes = Routes::clone(&routes("0", nearest));
+                routes.keyspace.id = KeyspaceId(words::number(other) as u32);
+                routes.keyspace.shards = vec![Shard::new(ShardId(7), (0..3).map(NodeId).collect())];
+                Command::Route(Arc::new(routes))
+            }
             ["down", of] => Command::Reachable { replica: replica(words::replica(of)), reachable: false },
             ["up", of] => Command::Reachable { replica: replica(words::replica(of)), reachable: true },
             ["begin", one] => Command::Begin { transaction: id(one), keyspace: KEYSPACE, patience: PATIENCE },

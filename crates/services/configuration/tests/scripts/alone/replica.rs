@@ -288,6 +288,9 @@ impl Alone {
             replica.waiting(),
             replica.watches()
         ));
+        if replica.is_empty() {
+            told.push("  no key lives".to_owned());
+        }
         told.extend(replica.keys().map(|(key, stored)| format!("  {}", describe::holds(key, Some(stored)))));
         told.extend(replica.leases().map(|(lease, lasts)| format!("  {lease} lasts {lasts:?}")));
     }
