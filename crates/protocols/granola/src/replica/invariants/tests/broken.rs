@@ -225,8 +225,8 @@ fn a_replica_in_which_something_does_not_fit_is_noticed() {
         ("waits for votes and to read", |world| {
             world.leader.reads.begin(id(3), at(50), reading(), None);
         }),
-        ("and", |world| drop(world.leader.callers.insert(ClientId(9), 1))),
-        ("and", |world| drop(world.leader.callers.remove(&ClientId(1)))),
+        ("and", |world| assert!(world.leader.callers.insert(ClientId(9), 1).is_none())),
+        ("and", |world| assert!(world.leader.callers.remove(&ClientId(1)).is_some())),
         ("and", |world| *world.leader.callers.entry(ClientId(2)).or_default() += 1),
     ];
     assert_eq!((World::sound().told(), World::unlocked().told()), (None, None));
