@@ -400,12 +400,19 @@ impl Bells {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
         }
+        let written = asked.into_iter().filter(|one| one.command.writes());
+        self.ring_for(number, written.flat_map(Asked::keys));
+    }
+
+    /// These keys may have been filled: those who wait for one look again.
+    pub(crate) fn ring_for<'a>(&self, number: usize, keys: impl IntoIterator<Item = &'a Bytes>) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
         let places = self.places();
-        for one in asked.into_iter().filter(|one| one.command.writes()) {
-            for key in one.command.key_positions(&one.words).into_iter().filter_map(|at| one.words.get(at)) {
-                for bell in places.get(&(number, key.clone())).into_iter().flatten() {
-                    bell.1.notify_one();
-                }
+        for key in keys {
+            for bell in places.get(&(number, key.clone())).into_iter().flatten() {
+                bell.1.notify_one();
             }
         }
     }

@@ -24,6 +24,13 @@ pub(crate) struct Asked {
     pub(crate) words: Vec<Bytes>,
 }
 
+impl Asked {
+    /// The keys that it names.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Bytes> {
+        self.command.key_positions(&self.words).into_iter().filter_map(|at| self.words.get(at))
+    }
+}
+
 /// A key that is watched, and what it held then.
 pub(crate) type Watched = (Bytes, Mark);
 

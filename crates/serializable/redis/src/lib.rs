@@ -84,6 +84,11 @@ pub fn routing_key(slot: u16) -> Vec<u8> {
     layout::slot_prefix(layout::kind::HEADER, slot).to_vec()
 }
 
+/// The record at which commands look first for a key: it tells what the key holds, and holds a short string itself.
+pub fn record_of(key: &[u8]) -> Vec<u8> {
+    layout::header_record(key)
+}
+
 /// The procedure: carries out the commands of a [`Request`], one after the other, and answers with an [`Answer`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commands;

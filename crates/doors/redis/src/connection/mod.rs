@@ -370,7 +370,7 @@ impl<D: Databases> Client<'_, D> {
         let done = executor.run_scripts(&self.facts.scripts, items, watched).await;
         self.seed = executor.seed;
         let done = done?;
-        self.facts.bells.ring(self.state.number, &done.wrote);
+        self.facts.bells.ring_for(self.state.number, &done.wrote);
         for message in done.published {
             if let Reply::Error(text) = self.publish(message).await {
                 // The transaction has committed, and its replies are made.

@@ -20,7 +20,7 @@ pub(crate) const INDEX_BYTES_MAX: usize = 512 * 1024;
 const VERSION: u8 = 1;
 
 /// The record of the index, and the beginning of the others.
-const PREFIX: &[u8] = b"f{000}";
+pub(crate) const INDEX: &[u8] = b"f{000}";
 
 /// Reads and writes records of a transaction.
 pub(crate) trait Records {
@@ -51,7 +51,7 @@ impl Entry {
 
 /// The record of the text of a library.
 fn record_of(name: &str) -> Vec<u8> {
-    [PREFIX, name.as_bytes()].concat()
+    [INDEX, name.as_bytes()].concat()
 }
 
 /// The text of a library; none if there is none, which the index would not say.
@@ -73,7 +73,7 @@ pub(crate) struct Index {
 impl Index {
     /// Reads it; none if it makes no sense, or is of a later version.
     pub(crate) fn read(records: &mut impl Records) -> Result<Option<Index>, Over> {
-        Ok(match records.read(PREFIX)? {
+        Ok(match records.read(INDEX)? {
             Some(bytes) => Index::decode(&bytes),
             None => Some(Index::default()),
         })
@@ -86,7 +86,7 @@ impl Index {
             return Ok(false);
         }
         let value = (!self.entries.is_empty()).then_some(bytes.as_slice());
-        records.write(PREFIX, value)?;
+        records.write(INDEX, value)?;
         Ok(true)
     }
 

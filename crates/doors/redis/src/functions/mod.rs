@@ -24,10 +24,10 @@ use quorate_redis_commands::{Reply, matches};
 use quorate_redis_scripts::{Function, Host, Library, Limits, Outcome, Over, register};
 
 pub(crate) use cache::Cache;
-pub(crate) use catalogue::Records;
 use catalogue::{
     Entry, INDEX_BYTES_MAX, Index, LIBRARIES_BYTES_MAX, LIBRARY_BYTES_MAX, read_code, write_code,
 };
+pub(crate) use catalogue::{INDEX, Records};
 
 use crate::local::is_word;
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use quorate_procedure::fetched::{Called, Found, Sequence};
 use quorate_procedure::{Answer, Needs, Procedure, Stop, Store};
-use quorate_redis_commands::{Commands, MORE, Reply, Request, find};
+use quorate_redis_commands::{Command, Commands, KEY_BYTES_MAX, MORE, Reply, Request, find, record_of};
 use quorate_redis_scripts::{Host, Outcome, Over, Program, Run, Script, Shared, run};
 use tokio::sync::mpsc as channel;
 
@@ -17,8 +17,8 @@ use super::{Alive, Scripts, lock, lost, spawn};
 use crate::channels::{Channels, Message};
 use crate::databases::{Step, Steps};
 use crate::failure::Failure;
-use crate::functions::{Asks, Ended, Libraries, Records};
-use crate::plan::{Asked, Decoded, Watched, decode};
+use crate::functions::{Asks, Ended, INDEX, Libraries, Records};
+use crate::plan::{Decoded, Watched, decode};
 
 /// A script may read and write so many bytes before its transaction, which may do less, refuses that.
 const TRANSACTION_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -26,7 +26,10 @@ const TRANSACTION_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// A job may publish messages of so many bytes.
 const PUBLISHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// So many commands of a job that may have written are remembered. A client that waits for the keys of others finds them later.
+/// So many keys of a job are looked up before it begins, at most: what is read beyond a transaction's bounds would fail it.
+const FIRST_KEYS_MAX: usize = 1_000;
+
+/// So many keys of a job that may have been written are remembered. A client that waits for others finds them later.
 const WROTE_MAX: usize = 100;
 
 /// So many lines of the scripts of a job are logged,
@@ -62,6 +65,19 @@ impl Item {
         Some((name.clone(), words.collect()))
     }
 
+    /// The keys that it names.
+    pub(super) fn named_keys(&self) -> Vec<&Vec<u8>> {
+        match self {
+            Item::Command(words) => {
+                let command = words.first().and_then(|name| find(name));
+                let positions = command.map_or_else(Vec::new, |command| command.key_positions(words));
+                positions.into_iter().filter_map(|at| words.get(at)).collect()
+            }
+            Item::Script { keys, .. } | Item::Function { keys, .. } => keys.iter().collect(),
+            Item::Library(..) | Item::Publish(_) | Item::Reply(_) => Vec::new(),
+        }
+    }
+
     /// A command of a client.
     pub(crate) fn command(words: &[Bytes]) -> Self {
         Item::Command(words.iter().map(|word| word.to_vec()).collect())
@@ -86,12 +102,31 @@ pub(crate) struct Job {
     pub(crate) seed: u64,
 }
 
+impl Job {
+    /// The records that it reads before it begins, all in one round: those at which commands look first, of every key that is named.
+    fn first_needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        let named = self.items.iter().flat_map(Item::named_keys).map(Vec::as_slice);
+        for key in self.watched.iter().map(|(key, _)| key.as_ref()).chain(named) {
+            // The record of a longer key cannot be asked for: commands refuse that key.
+            if key.len() <= KEY_BYTES_MAX && needs.keys.len() < FIRST_KEYS_MAX {
+                needs.key(&record_of(key));
+            }
+        }
+        if self.items.iter().any(|item| matches!(item, Item::Function { .. })) {
+            needs.key(INDEX);
+        }
+        needs
+    }
+}
+
 impl Scripts {
     /// Begins an attempt of a job, at this time.
     pub(crate) fn begin(self: &Arc<Self>, job: &Job, timestamp: u64) -> Result<Running, Failure> {
         let (told, questions) = channel::unbounded_channel();
         let (answers, heard) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
+        let first = job.first_needs();
         let (job, scripts, flag) = (job.clone(), Arc::clone(self), Arc::clone(&stop));
         spawn(move || {
             let sequence = Sequence::at(timestamp);
@@ -109,7 +144,8 @@ impl Scripts {
             };
             scripts.attempt(&job, attempt, flag);
         })?;
-        Ok(Running { questions, answers, stop })
+        // The thread begins with what is found.
+        Ok(Running { first: Some(first), questions, answers, stop })
     }
 
     /// An attempt of a job, on a thread of its own.
@@ -123,7 +159,8 @@ impl Scripts {
             number
         };
         let host = Rc::new(RefCell::new(attempt));
-        let result = self.carry_out(job, &host, &stop);
+        let begun = host.borrow_mut().begin();
+        let result = begun.map_err(|Over| lost()).and_then(|()| self.carry_out(job, &host, &stop));
         lock(&self.running).remove(&number);
         let mut attempt = host.borrow_mut();
         let ended = match result {
@@ -243,8 +280,8 @@ fn stats(runs: &Reply, counts: Reply) -> Reply {
 pub(crate) struct Done {
     /// The replies of all parts; none if something that is watched has changed.
     pub(crate) replies: Option<Vec<Reply>>,
-    /// Commands that may have written, as many as are remembered: clients may wait for their keys.
-    pub(crate) wrote: Vec<Asked>,
+    /// Keys that may have been written, as many as are remembered: clients may wait for them.
+    pub(crate) wrote: Vec<Bytes>,
     /// The messages to publish now that it has committed, in their order.
     pub(crate) published: Vec<Message>,
 }
@@ -277,6 +314,13 @@ struct Attempt {
 }
 
 impl Attempt {
+    /// Takes in what was read before it begins.
+    fn begin(&mut self) -> Result<(), Over> {
+        // An error means that nobody waits for the transaction any more.
+        self.sequence.found(self.heard.recv().map_err(|_| Over)?);
+        Ok(())
+    }
+
     fn fail<T>(&mut self, failure: Failure) -> Result<T, Over> {
         self.failure = Some(failure);
         Err(Over)
@@ -339,11 +383,10 @@ impl Host for Attempt {
         let commands = vec![words.iter().map(Vec::as_slice).collect()];
         let request = Request { seed: self.seed, clock: 0, watched: Vec::new(), commands };
         let replies = self.request(&request)?;
-        if let Some(command) =
-            find(&words[0]).filter(|command| command.writes() && self.done.wrote.len() < WROTE_MAX)
-        {
-            let words = words.iter().map(|word| Bytes::copy_from_slice(word)).collect();
-            self.done.wrote.push(Asked { command, words });
+        if let Some(command) = find(&words[0]).filter(Command::writes) {
+            let keys = command.key_positions(words).into_iter().filter_map(|at| words.get(at));
+            let room = WROTE_MAX.saturating_sub(self.done.wrote.len());
+            self.done.wrote.extend(keys.take(room).map(|key| Bytes::copy_from_slice(key)));
         }
         Ok(match replies.and_then(|mut replies| replies.pop()) {
             Some(reply) if reply == MORE => {
@@ -413,6 +456,8 @@ impl Records for Attempt {
 /// An attempt, as its transaction sees it. The script ends if it is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
+    /// The records to read before its thread goes on.
+    first: Option<Needs>,
     questions: channel::UnboundedReceiver<Told>,
     answers: mpsc::Sender<Found>,
     stop: Arc<AtomicBool>,
@@ -428,6 +473,12 @@ impl Steps for Running {
     type Done = Done;
 
     async fn next(&mut self, found: Option<Found>) -> Step<Self::Done> {
+        if let Some(first) = self.first.take() {
+            if !first.is_empty() {
+                return Step::Fetch(first);
+            }
+            let _ = self.answers.send(Found::default());
+        }
         if let Some(found) = found {
             // An error means that the thread has ended, which the question tells.
             let _ = self.answers.send(found);
