@@ -9,7 +9,7 @@ pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 pub(crate) type Words<'a> = [&'a [u8]];
 
 /// Writes a number in groups of seven bits, the lowest first.
-pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+pub fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -18,34 +18,43 @@ pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Writes a byte string behind its length.
-pub(crate) fn put_bytes(bytes: &mut Vec<u8>, string: &[u8]) {
+pub fn put_bytes(bytes: &mut Vec<u8>, string: &[u8]) {
     put_number(bytes, string.len() as u64);
     bytes.extend_from_slice(string);
 }
 
 /// Bytes that are read from the front.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(rest: &'a [u8]) -> Self {
+    /// All of these.
+    pub fn new(rest: &'a [u8]) -> Self {
         Reader { rest }
     }
 
     /// True if nothing is left.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+    /// The next byte.
+    ///
+    /// # Errors
+    /// There are no more.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.rest.split_first().ok_or(Malformed)?;
         self.rest = rest;
         Ok(*first)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+    /// A number of [`put_number`].
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -62,34 +71,53 @@ impl<'a> Reader<'a> {
     }
 
     /// A count of what takes a byte each at least: so no more than that is ever reserved.
-    pub(crate) fn count(&mut self) -> Result<usize, Malformed> {
+    ///
+    /// # Errors
+    /// There are fewer bytes.
+    pub fn count(&mut self) -> Result<usize, Malformed> {
         let count = usize::try_from(self.number()?).map_err(|_| Malformed)?;
         if count > self.rest.len() { Err(Malformed) } else { Ok(count) }
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    /// A byte string of [`put_bytes`].
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.count()?;
         self.take(length)
     }
 
-    pub(crate) fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed)?;
         self.rest = rest;
         Ok(*taken)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+    /// A number in eight bytes, the highest first.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_be_bytes(self.fixed()?))
     }
 
     /// The bytes that are left.
-    pub(crate) fn rest(self) -> &'a [u8] {
+    pub fn rest(self) -> &'a [u8] {
         self.rest
     }
 }

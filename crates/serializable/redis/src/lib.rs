@@ -25,7 +25,7 @@
 //! is used.
 
 mod bits;
-mod bytes;
+pub mod bytes;
 mod collection;
 mod database;
 mod dump;
@@ -103,24 +103,17 @@ impl Procedure for Commands {
                 b"commands need a timestamp: call them at one shard, as independent, or to read only";
             return Ok(Ended::Refused(reason.to_vec()));
         };
-        let mut database = Database::new(store, now, (request.clock, request.seed));
-        for (key, mark) in &request.watched {
-            match database.mark(key) {
-                Ok(found) if found == *mark => {}
-                Ok(_) => return Ok(Ended::Done(Answer::Changed.encode())),
-                Err(Fail::Stop(stop)) => return Err(stop),
-                Err(Fail::Error(reason)) => return Ok(Ended::Refused(reason.into_bytes())),
-            }
+        let mut keyspace = Commanded::new(store, now, (request.clock, request.seed));
+        match keyspace.is_unchanged(&request.watched)? {
+            Ok(true) => {}
+            Ok(false) => return Ok(Ended::Done(Answer::Changed.encode())),
+            Err(reason) => return Ok(Ended::Refused(reason.into_bytes())),
         }
         let mut replies = Vec::with_capacity(request.commands.len());
         for words in &request.commands {
-            replies.push(match run(&mut database, words) {
-                Ok(reply) => reply,
-                Err(Fail::Error(text)) => Reply::Error(text),
-                Err(Fail::Stop(stop)) => return Err(stop),
-            });
+            replies.push(keyspace.carry_out(words)?);
         }
-        let answer = if database.is_in_doubt { Answer::Later } else { Answer::Replies(replies) };
+        let answer = if keyspace.is_in_doubt() { Answer::Later } else { Answer::Replies(replies) };
         Ok(Ended::Done(answer.encode()))
     }
 
@@ -135,14 +128,75 @@ impl Procedure for Commands {
             }
             slots.extend(positions.into_iter().filter_map(|at| words.get(at)).map(|key| slot_of(key)));
         }
-        slots.sort_unstable();
-        slots.dedup();
-        use layout::kind::{DROPPED, ELEMENT, GENERATION, HEADER};
-        let kinds = [DROPPED, ELEMENT, GENERATION, HEADER];
-        let of_slot = |slot: u16| kinds.map(|kind| layout::slot_prefix(kind, slot));
-        let range = |prefix: [u8; 6]| (prefix.to_vec(), layout::behind(&prefix));
-        let keys = slots.iter().map(|slot| layout::slot_prefix(GENERATION, *slot).to_vec()).collect();
-        Footprint::Keys { keys, ranges: slots.iter().flat_map(|slot| of_slot(*slot)).map(range).collect() }
+        footprint_of(slots)
+    }
+}
+
+/// Whatever the keys of these slots may be made of.
+pub fn footprint_of(mut slots: Vec<u16>) -> Footprint {
+    use layout::kind::{DROPPED, ELEMENT, GENERATION, HEADER};
+    slots.sort_unstable();
+    slots.dedup();
+    let kinds = [DROPPED, ELEMENT, GENERATION, HEADER];
+    let of_slot = |slot: u16| kinds.map(|kind| layout::slot_prefix(kind, slot));
+    let range = |prefix: [u8; 6]| (prefix.to_vec(), layout::behind(&prefix));
+    let keys = slots.iter().map(|slot| layout::slot_prefix(GENERATION, *slot).to_vec()).collect();
+    Footprint::Keys { keys, ranges: slots.iter().flat_map(|slot| of_slot(*slot)).map(range).collect() }
+}
+
+/// The keys of a store during one transaction, as commands see them.
+pub struct Commanded<'a> {
+    database: Database<'a>,
+}
+
+impl std::fmt::Debug for Commanded<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Commanded").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Commanded<'a> {
+    /// The keys at the timestamp of the transaction, in microseconds since the Unix epoch, for a request with this clock and this seed, as in [`Request`].
+    pub fn new(store: &'a mut dyn Store, now: u64, (clock, seed): (u64, u64)) -> Self {
+        Commanded { database: Database::new(store, now, (clock, seed)) }
+    }
+
+    /// True if all that is watched is as it was. A key that cannot be watched comes as its error within.
+    ///
+    /// # Errors
+    /// The store stops it.
+    pub fn is_unchanged(&mut self, watched: &[(&[u8], Mark)]) -> Result<Result<bool, String>, Stop> {
+        for (key, mark) in watched {
+            match self.database.mark(key) {
+                Ok(found) if found == *mark => {}
+                Ok(_) => return Ok(Ok(false)),
+                Err(Fail::Stop(stop)) => return Err(stop),
+                Err(Fail::Error(reason)) => return Ok(Err(reason)),
+            }
+        }
+        Ok(Ok(true))
+    }
+
+    /// Carries out one command; what is wrong with it is its reply.
+    ///
+    /// # Errors
+    /// The store stops it.
+    pub fn carry_out(&mut self, words: &[&[u8]]) -> Result<Reply, Stop> {
+        match run(&mut self.database, words) {
+            Ok(reply) => Ok(reply),
+            Err(Fail::Error(text)) => Ok(Reply::Error(text)),
+            Err(Fail::Stop(stop)) => Err(stop),
+        }
+    }
+
+    /// True if something that was read has expired by the clock, and not by the timestamp: see [`Answer::Later`].
+    pub fn is_in_doubt(&self) -> bool {
+        self.database.is_in_doubt
+    }
+
+    /// The timestamp, in microseconds since the Unix epoch, or the clock if that is later.
+    pub fn now(&self) -> u64 {
+        self.database.told_micros()
     }
 }
 

@@ -91,7 +91,8 @@ impl Reply {
         Reply::Array(lines.into_iter().map(|line| Reply::Simple(line.into())).collect())
     }
 
-    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+    /// Writes it behind other bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
         let list = |bytes: &mut Vec<u8>, kind, replies: &[Reply]| {
             bytes.push(kind);
             put_number(bytes, replies.len() as u64);
@@ -137,7 +138,11 @@ impl Reply {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>, depth: usize) -> Result<Reply, Malformed> {
+    /// Reads one that lies this deep in others.
+    ///
+    /// # Errors
+    /// There is none, or it lies too deep.
+    pub fn decode(reader: &mut Reader<'_>, depth: usize) -> Result<Reply, Malformed> {
         if depth > DEPTH_MAX {
             return Err(Malformed);
         }
