@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use quorate::topology::shard_position;
 use quorate::{Call, Concluded, Isolation, Keyspace, Transaction};
@@ -89,8 +90,8 @@ pub trait Steps {
 /// How far an attempt has come.
 #[derive(Debug)]
 pub enum Step<D> {
-    /// It has to know this.
-    Fetch(Needs),
+    /// It has to know this; the parts may be read each by itself.
+    Fetch(Vec<Needs>),
     /// It is done, once this is written: keys with their values; none deletes.
     Write(Vec<(Vec<u8>, Option<Vec<u8>>)>, D),
     /// It writes nothing, as long as what it has read is so.
@@ -247,7 +248,7 @@ impl Keys for ClusterKeys {
             let mut found = None;
             loop {
                 match steps.next(found.take()).await {
-                    Step::Fetch(needs) => found = Some(txn.fetch(needs).await?),
+                    Step::Fetch(needs) => found = Some(fetch_all(&txn, needs).await?),
                     Step::Write(writes, done) => {
                         for (key, value) in writes {
                             match value {
@@ -263,4 +264,27 @@ impl Keys for ClusterKeys {
         };
         self.keyspace.transact(body).await?
     }
+}
+
+/// Reads all parts at a time, each by itself.
+async fn fetch_all(txn: &Transaction, needs: Vec<Needs>) -> quorate::Result<Found> {
+    let mut reads: Vec<_> = needs.into_iter().map(|needs| Box::pin(txn.fetch(needs))).collect();
+    let mut all = Found::default();
+    let mut read = |context: &mut Context<'_>| {
+        let mut at = 0;
+        while let Some(one) = reads.get_mut(at) {
+            match one.as_mut().poll(context) {
+                Poll::Ready(Ok(found)) => {
+                    all.keys.extend(found.keys);
+                    all.ranges.extend(found.ranges);
+                    drop(reads.swap_remove(at));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => at += 1,
+            }
+        }
+        if reads.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    };
+    poll_fn(|context| read(context)).await?;
+    Ok(all)
 }

@@ -182,7 +182,7 @@ impl<D: Databases> Executor<'_, D> {
         watched: Vec<Watched>,
     ) -> Result<Done, Failure> {
         let keys = self.open(items.iter().any(Item::writes)).await?;
-        let job = Job { items, watched, seed: self.next_seed() };
+        let job = Job::new(items, watched, self.next_seed(), &keys);
         let _place = scripts.place().await?;
         let done = keys.by_steps(|timestamp| scripts.begin(&job, timestamp)).await;
         done.inspect_err(|failure| self.note(failure))

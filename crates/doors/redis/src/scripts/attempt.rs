@@ -1,6 +1,7 @@
 //! An attempt of a transaction with scripts: its parts, on a thread of their own, and the steps that its transaction sees.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -9,13 +10,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use quorate_procedure::fetched::{Called, Found, Sequence};
 use quorate_procedure::{Answer, Needs, Procedure, Stop, Store};
-use quorate_redis_commands::{Command, Commands, KEY_BYTES_MAX, MORE, Reply, Request, find, record_of};
+use quorate_redis_commands::{
+    Command, Commands, KEY_BYTES_MAX, MORE, Reply, Request, find, record_of, slot_of,
+};
 use quorate_redis_scripts::{Host, Outcome, Over, Program, Run, Script, Shared, run};
 use tokio::sync::mpsc as channel;
 
 use super::{Alive, Scripts, lock, lost, spawn};
 use crate::channels::{Channels, Message};
-use crate::databases::{Step, Steps};
+use crate::databases::{Keys, Step, Steps};
 use crate::failure::Failure;
 use crate::functions::{Asks, Ended, INDEX, Libraries, Records};
 use crate::plan::{Decoded, Watched, decode};
@@ -100,23 +103,39 @@ pub(crate) struct Job {
     pub(crate) items: Vec<Item>,
     pub(crate) watched: Vec<Watched>,
     pub(crate) seed: u64,
+    /// What it reads before it begins.
+    first: Vec<Needs>,
 }
 
 impl Job {
+    /// A transaction of these parts, with what was watched.
+    pub(crate) fn new(items: Vec<Item>, watched: Vec<Watched>, seed: u64, keys: &impl Keys) -> Self {
+        let mut job = Job { items, watched, seed, first: Vec::new() };
+        job.first = job.first_needs(keys);
+        job
+    }
+
     /// The records that it reads before it begins, all in one round: those at which commands look first, of every key that is named.
-    fn first_needs(&self) -> Needs {
-        let mut needs = Needs::default();
-        let named = self.items.iter().flat_map(Item::named_keys).map(Vec::as_slice);
-        for key in self.watched.iter().map(|(key, _)| key.as_ref()).chain(named) {
-            // The record of a longer key cannot be asked for: commands refuse that key.
-            if key.len() <= KEY_BYTES_MAX && needs.keys.len() < FIRST_KEYS_MAX {
-                needs.key(&record_of(key));
-            }
-        }
+    ///
+    /// What only reads reads all of them at one time, so nothing is compared in the end. What may write is compared in any case, so each shard is asked by
+    /// itself: shards that are read together have to agree on that time.
+    fn first_needs(&self, keys: &impl Keys) -> Vec<Needs> {
+        let is_together = !self.items.iter().any(Item::writes);
+        let mut needs: BTreeMap<usize, Needs> = BTreeMap::new();
+        let mut add = |slot, record: &[u8]| {
+            let part = if is_together { 0 } else { keys.shard_of(slot) };
+            needs.entry(part).or_default().key(record);
+        };
         if self.items.iter().any(|item| matches!(item, Item::Function { .. })) {
-            needs.key(INDEX);
+            add(0, INDEX);
         }
-        needs
+        let named = self.items.iter().flat_map(Item::named_keys).map(Vec::as_slice);
+        let named = self.watched.iter().map(|(key, _)| key.as_ref()).chain(named);
+        // The record of a longer key cannot be asked for: commands refuse that key.
+        for key in named.filter(|key| key.len() <= KEY_BYTES_MAX).take(FIRST_KEYS_MAX) {
+            add(slot_of(key), &record_of(key));
+        }
+        needs.into_values().collect()
     }
 }
 
@@ -126,7 +145,7 @@ impl Scripts {
         let (told, questions) = channel::unbounded_channel();
         let (answers, heard) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let first = job.first_needs();
+        let first = job.first.clone();
         let (job, scripts, flag) = (job.clone(), Arc::clone(self), Arc::clone(&stop));
         spawn(move || {
             let sequence = Sequence::at(timestamp);
@@ -457,7 +476,7 @@ impl Records for Attempt {
 #[derive(Debug)]
 pub(crate) struct Running {
     /// The records to read before its thread goes on.
-    first: Option<Needs>,
+    first: Option<Vec<Needs>>,
     questions: channel::UnboundedReceiver<Told>,
     answers: mpsc::Sender<Found>,
     stop: Arc<AtomicBool>,
@@ -484,7 +503,7 @@ impl Steps for Running {
             let _ = self.answers.send(found);
         }
         match self.questions.recv().await {
-            Some(Told::Missing(needs)) => Step::Fetch(needs),
+            Some(Told::Missing(needs)) => Step::Fetch(vec![needs]),
             Some(Told::Done(sequence, done)) => Step::Write(sequence.into_writes(), done),
             Some(Told::Failed(failure)) => Step::Refuse(failure),
             None => Step::Refuse(lost()),

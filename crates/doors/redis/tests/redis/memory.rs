@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use quorate::topology::shard_position;
 use quorate_gateway::{Connection, Door, Gateway, Limits, Options, Session};
-use quorate_procedure::fetched::read;
+use quorate_procedure::fetched::{Found, read};
 use quorate_procedure::{Answer, Direction, Memory, Pair, Procedure, Stop, Store};
 use quorate_redis::databases::{Databases, Keys, Step, Steps};
 use quorate_redis::{Facts, Failure, Joint};
@@ -142,9 +142,15 @@ impl Keys for Shards {
             let mut snapshot = before.clone();
             let (writes, done) = loop {
                 match steps.next(found.take()).await {
-                    Step::Fetch(needs) => {
+                    Step::Fetch(parts) => {
                         let mut union = Union { shards: &mut snapshot, timestamp };
-                        found = Some(read(&mut union, needs).unwrap());
+                        let mut all = Found::default();
+                        for needs in parts {
+                            let part = read(&mut union, needs).unwrap();
+                            all.keys.extend(part.keys);
+                            all.ranges.extend(part.ranges);
+                        }
+                        found = Some(all);
                     }
                     Step::Write(writes, done) => break (writes, Ok(done)),
                     Step::Refuse(failure) => break (Vec::new(), Err(failure)),
