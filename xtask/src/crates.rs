@@ -65,6 +65,7 @@ const TPCC: &str = "quorate-tpcc";
 const RUBIS: &str = "quorate-rubis";
 const REDIS_COMMANDS: &str = "quorate-redis-commands";
 const GATEWAY: &str = "quorate-gateway";
+const REDIS_EVALUATOR: &str = "quorate-redis-evaluator";
 const REDIS_SCRIPTS: &str = "quorate-redis-scripts";
 const REDIS: &str = "quorate-redis";
 const HTTP: &str = "quorate-http";
@@ -283,10 +284,25 @@ pub(crate) const CRATES: [Crate; 45] = [
         kind: Kind::Machine,
     },
     Crate {
+        package: REDIS_EVALUATOR,
+        folder: "crates/serializable/evaluator",
+        what: "scripts of Redis at the shard: a deterministic part of Lua 5.1, as one procedure ([ADR 0069](adr/0069-scripts-at-the-shard.md))",
+        may_import: &[PROCEDURE, REDIS_COMMANDS],
+        kind: Kind::Machine,
+    },
+    Crate {
         package: SERIALIZABLE_LIBRARY,
         folder: "crates/serializable/library",
         what: "the procedures of servers: linked ones, and deployed ones in the sandbox",
-        may_import: &[PROCEDURE, SERIALIZABLE_SHARD, SERIALIZABLE_SANDBOX, TPCC, RUBIS, REDIS_COMMANDS],
+        may_import: &[
+            PROCEDURE,
+            SERIALIZABLE_SHARD,
+            SERIALIZABLE_SANDBOX,
+            TPCC,
+            RUBIS,
+            REDIS_COMMANDS,
+            REDIS_EVALUATOR,
+        ],
         kind: Kind::Pure,
     },
     Crate {
@@ -382,14 +398,14 @@ pub(crate) const CRATES: [Crate; 45] = [
         package: REDIS_SCRIPTS,
         folder: "crates/doors/scripts",
         what: "scripts of Redis: Lua 5.1 within limits, over whatever carries out commands ([ADR 0060](adr/0060-scripts.md))",
-        may_import: &[REDIS_COMMANDS],
+        may_import: &[REDIS_COMMANDS, REDIS_EVALUATOR],
         kind: Kind::Pure,
     },
     Crate {
         package: REDIS,
         folder: "crates/doors/redis",
         what: "the Redis protocol ([doors/redis.md](doors/redis.md)): codec, connections, transactions, commands divided by shards",
-        may_import: &[CLIENT, PROCEDURE, REDIS_COMMANDS, GATEWAY, REDIS_SCRIPTS],
+        may_import: &[CLIENT, PROCEDURE, REDIS_COMMANDS, REDIS_EVALUATOR, GATEWAY, REDIS_SCRIPTS],
         kind: Kind::Host,
     },
     Crate {

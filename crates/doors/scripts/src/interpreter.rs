@@ -9,6 +9,7 @@ use std::time::Instant;
 use mlua::chunk::ChunkMode;
 use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use quorate_redis_commands::Reply;
+use quorate_redis_evaluator::Random;
 
 use crate::convert;
 use crate::library::{self, Globals};
@@ -161,7 +162,7 @@ pub(crate) struct Context<H> {
     pub(crate) is_read_only: Cell<bool>,
     /// True once the script has chosen replies of version 3.
     pub(crate) replies_three: Cell<bool>,
-    pub(crate) random: RefCell<library::Random>,
+    pub(crate) random: RefCell<Random>,
     /// How far a library is; none for a script.
     pub(crate) phase: Cell<Option<Phase>>,
     /// The functions that a library has registered.
@@ -190,7 +191,7 @@ impl<H> Context<H> {
             bounds: Rc::clone(bounds),
             is_read_only: Cell::new(is_read_only),
             replies_three: Cell::new(false),
-            random: RefCell::new(library::Random::default()),
+            random: RefCell::new(Random::default()),
             phase: Cell::new(phase),
             registered: RefCell::default(),
         })

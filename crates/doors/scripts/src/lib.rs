@@ -7,7 +7,7 @@
 //! |---|---|
 //! | run on | a hook counts instructions and looks at the clock; native code counts its work there too |
 //! | fill the memory | the allocator of the state has a limit; what native code builds has the same |
-//! | match patterns without end | a matcher of our own, whose steps are counted (`pattern`) |
+//! | match patterns without end | a matcher of our own, whose steps are counted ([`quorate_redis_evaluator::pattern`]) |
 //! | catch the error that ends it | once a script is to end, every further instruction is that error |
 //! | nest calls | Lua's own limits, 200 calls of native code in each other, and a thread with a stack for these |
 //! | load bytecode, which Lua 5.1 does not check | text alone is loaded |
@@ -19,12 +19,13 @@
 //! | `prelude` (Lua) | globals that cannot be changed, errors as Redis gives them |
 //! | `library` | `redis`, `math.random`, `load` |
 //! | `bits` | `bit` |
-//! | `strings`, `pattern` | what of `string` needs bounds |
+//! | `strings` | what of `string` needs bounds |
 //! | `json`, `message_pack`, `structs` | `cjson`, `cmsgpack`, `struct` |
 //! | `function` | libraries of functions, and what they register |
+//! | `at_shards` | what a door knows of a script that shards run |
 //! | `convert` | replies to values of Lua, and back |
-//! | `sha1` | how scripts are named |
 
+mod at_shards;
 mod bits;
 mod convert;
 mod function;
@@ -32,9 +33,7 @@ mod interpreter;
 mod json;
 mod library;
 mod message_pack;
-mod pattern;
 mod script;
-mod sha1;
 mod strings;
 mod structs;
 
@@ -44,6 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use at_shards::{AtShards, Place, Telling};
 pub use function::{FLAGS, Function, Library};
 pub use interpreter::{register, run};
 use quorate_redis_commands::Reply;

@@ -5,12 +5,13 @@ use std::rc::Rc;
 use mlua::chunk::ChunkMode;
 use mlua::{Error, Function, Lua, MultiValue, Table, Value};
 use quorate_redis_commands::{Reply, find, timeout_position};
+use quorate_redis_evaluator::{Random, sha1};
 
 use crate::convert::{to_lua, truncate};
 use crate::function::{FLAGS, INVALID_NAME, is_name};
 use crate::interpreter::{Context, NO_MEMORY, Phase, Raised, Registered, Stop, is_out_of_memory};
 use crate::strings::{self, number, string};
-use crate::{Host, bits, json, message_pack, sha1, structs};
+use crate::{Host, bits, json, message_pack, structs};
 
 /// The name under which the globals of scripts are kept, for what they load.
 const ENVIRONMENT: &str = "quorate environment";
@@ -497,32 +498,11 @@ fn log<H: Host>(lua: &Lua, context: &Context<H>, arguments: &MultiValue) -> mlua
     Ok(())
 }
 
-/// The generator of Redis, POSIX' `lrand48`, which every script begins anew.
-pub(crate) struct Random(u64);
-
-impl Default for Random {
-    fn default() -> Self {
-        Random::new(0)
-    }
-}
-
-impl Random {
-    fn new(seed: u32) -> Self {
-        Random(u64::from(seed) << 16 | 0x330e)
-    }
-
-    /// A number of 31 bits.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & 0xffff_ffff_ffff;
-        self.0 >> 17
-    }
-}
-
 fn random<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>, native: &Table) -> mlua::Result<()> {
     let drawing = Rc::clone(context);
     let draw = move |lua: &Lua, arguments: MultiValue| -> mlua::Result<f64> {
         const MAX: u64 = i32::MAX as u64;
-        let part = (drawing.random.borrow_mut().next() % MAX) as f64 / MAX as f64;
+        let part = (drawing.random.borrow_mut().draw() % MAX) as f64 / MAX as f64;
         let arguments: Vec<Value> = arguments.into_iter().collect();
         let bound = |at| number(lua, &arguments, at, "random", None).map(|number| truncate(number) as f64);
         let (least, most) = match arguments.len() {
@@ -546,17 +526,4 @@ fn random<H: Host + 'static>(lua: &Lua, context: &Rc<Context<H>>, native: &Table
         Ok(())
     })?;
     native.raw_set("randomseed", seed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn draws_are_those_of_redis() {
-        let mut random = Random::default();
-        let mut below = |most: f64| (random.next() % 0x7fff_ffff) as f64 / f64::from(i32::MAX) * most;
-        assert_eq!((below(100.0).floor() as i64 + 1, below(100.0).floor() as i64 + 1), (18, 75));
-        assert_eq!(format!("{:.8}", below(1.0)), "0.09637166");
-    }
 }

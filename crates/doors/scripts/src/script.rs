@@ -2,13 +2,17 @@
 
 use quorate_redis_commands::Reply;
 
-use crate::sha1;
+use quorate_redis_evaluator::sha1;
+
+use crate::at_shards::AtShards;
 
 /// A script.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Script {
     body: Vec<u8>,
     sha: String,
+    /// What is known of it at shards.
+    at_shards: AtShards,
 }
 
 /// The flags in the first line of a script, and the rest of it.
@@ -26,7 +30,7 @@ pub fn digest(body: &[u8]) -> String {
 impl Script {
     /// A script of this text.
     pub fn new(body: Vec<u8>) -> Self {
-        Script { sha: sha1::hex(&body), body }
+        Script { sha: sha1::hex(&body), body, at_shards: AtShards::default() }
     }
 
     /// The SHA-1 of the text, in small letters.
@@ -37,6 +41,16 @@ impl Script {
     /// How long the text is, in bytes.
     pub fn bytes(&self) -> usize {
         self.body.len()
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// What the door knows of it at shards.
+    pub fn at_shards(&self) -> &AtShards {
+        &self.at_shards
     }
 
     /// Looks at a first line that begins with `#!`.

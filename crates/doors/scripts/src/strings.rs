@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::interpreter::{Bounds, Raised, Stop};
-use crate::pattern::{Capture, Fail, Matcher};
+use quorate_redis_evaluator::pattern::{Capture, Fail, Matcher};
 
 /// The functions of `string` that replace those of Lua.
 pub(crate) fn library(lua: &Lua, bounds: &Rc<Bounds>) -> mlua::Result<Table> {

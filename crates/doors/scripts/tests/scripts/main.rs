@@ -2,6 +2,7 @@
 
 mod hostile;
 mod replies;
+mod shards;
 
 use std::cell::RefCell;
 use std::rc::Rc;

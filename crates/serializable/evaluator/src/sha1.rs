@@ -1,7 +1,7 @@
 //! SHA-1, by which scripts are named: nothing is kept secret or signed with it.
 
 /// The digest of some bytes, in small hexadecimal letters.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let mut padded = bytes.to_vec();
     padded.push(0x80);

@@ -10,7 +10,7 @@ const ESCAPE: u8 = b'%';
 
 /// Why nothing was matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fail {
+pub enum Fail {
     /// The pattern, or what a replacement refers to, makes no sense.
     Invalid(&'static str),
     /// A replacement refers to a capture that is not there.
@@ -21,7 +21,7 @@ pub(crate) enum Fail {
 
 /// A part of the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Capture {
+pub enum Capture {
     /// From one position up to, and without, another.
     Text(usize, usize),
     /// A position alone, counted from zero.
@@ -36,7 +36,7 @@ enum Length {
 }
 
 /// A subject and a pattern.
-pub(crate) struct Matcher<'a> {
+pub struct Matcher<'a> {
     subject: &'a [u8],
     pattern: &'a [u8],
     captures: Vec<(usize, Length)>,
@@ -49,24 +49,24 @@ type Matched = Result<Option<usize>, Fail>;
 
 impl<'a> Matcher<'a> {
     /// A matcher that may take so many steps in all.
-    pub(crate) fn new(subject: &'a [u8], pattern: &'a [u8], steps: u64) -> Self {
+    pub fn new(subject: &'a [u8], pattern: &'a [u8], steps: u64) -> Self {
         Matcher { subject, pattern, captures: Vec::new(), depth: 0, steps }
     }
 
     /// How many steps are left.
-    pub(crate) fn steps_left(&self) -> u64 {
+    pub fn steps_left(&self) -> u64 {
         self.steps
     }
 
     /// Where a match ends that begins at this position of the subject, and of the pattern.
-    pub(crate) fn match_at(&mut self, at: usize, pattern_at: usize) -> Matched {
+    pub fn match_at(&mut self, at: usize, pattern_at: usize) -> Matched {
         self.captures.clear();
         self.depth = 0;
         self.step(at, pattern_at)
     }
 
     /// The captures of the last match, which has these bounds: the match itself if there are none and it is asked for.
-    pub(crate) fn captures(&self, whole: Option<(usize, usize)>) -> Result<Vec<Capture>, Fail> {
+    pub fn captures(&self, whole: Option<(usize, usize)>) -> Result<Vec<Capture>, Fail> {
         if let (true, Some((from, to))) = (self.captures.is_empty(), whole) {
             return Ok(vec![Capture::Text(from, to)]);
         }
@@ -74,7 +74,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// One capture of the last match, counted from zero.
-    pub(crate) fn capture(&self, index: usize) -> Result<Capture, Fail> {
+    pub fn capture(&self, index: usize) -> Result<Capture, Fail> {
         match self.captures.get(index) {
             None => Err(Fail::Index),
             Some((_, Length::Open)) => Err(Fail::Invalid("unfinished capture")),
