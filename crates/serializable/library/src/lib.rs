@@ -7,6 +7,7 @@
 //! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
 //! | `rubis/interaction` | linked: the interactions of RUBiS |
 //! | `redis/commands` | linked: the commands of Redis |
+//! | `redis/scripts` | linked: scripts of Redis whose keys lie at one shard |
 //! | `APPLICATION/…` | [linked](link) by the program that starts the server, in keyspaces that name the application |
 //! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
 //!
@@ -18,7 +19,10 @@
 mod applications;
 mod recent;
 
+use std::sync::Arc;
+
 use quorate_procedure::{Footprint, Procedure};
+use quorate_redis_evaluator::{Program, Scripts, Unfit};
 use quorate_rubis::Rubis;
 use quorate_serializable_sandbox::{Limits, Module};
 use quorate_serializable_shard::Library;
@@ -32,7 +36,7 @@ use recent::Recent;
 pub enum Hosted {}
 
 /// The procedures that are linked with servers, by name.
-pub const LINKED: [(&str, &(dyn Procedure + Sync)); 7] = [
+pub const LINKED: [(&str, &(dyn Procedure + Sync)); 8] = [
     ("tpcc/new-order", &NewOrder),
     ("tpcc/payment", &Payment),
     ("tpcc/order-status", &OrderStatus),
@@ -40,7 +44,18 @@ pub const LINKED: [(&str, &(dyn Procedure + Sync)); 7] = [
     ("tpcc/stock-level", &StockLevel),
     ("rubis/interaction", &Rubis),
     (quorate_redis_commands::PROCEDURE, &quorate_redis_commands::Commands),
+    (quorate_redis_evaluator::PROCEDURE, &Scripts { read }),
 ];
+
+/// Scripts that were read lately, or why shards do not run them.
+static READ: Recent<Result<Arc<Program>, Unfit>> = Recent::with_costs(PROGRAM_FACTOR, 4 * 1024);
+
+/// A script that was read takes some times as much as its text.
+const PROGRAM_FACTOR: usize = 16;
+
+fn read(text: &[u8]) -> Result<Arc<Program>, Unfit> {
+    READ.load(text, |text| Program::new(text).map(Arc::new))
+}
 
 /// What was loaded lately, or why it could not be.
 static LOADED: Recent<Result<Module, String>> = Recent::new();
@@ -195,6 +210,35 @@ mod tests {
         };
         assert!(!held(&shard).is_empty());
         assert_eq!(held(&shard), held(&follower), "at the leader as at a replica that follows");
+    }
+
+    #[test]
+    fn a_script_that_is_given_up_leaves_no_trace_at_the_shard() {
+        use quorate_redis_evaluator::{Answer as Told, Item, PROCEDURE, Request, Text};
+        const TEXT: &[u8] =
+            b"local n = redis.call('incr', KEYS[1]) if n > 2 then error('too many') end return n";
+        let script = Item::Script {
+            text: Text::Whole(TEXT),
+            is_read_only: false,
+            keys: vec![b"k"],
+            arguments: Vec::new(),
+        };
+        let request = Request { items: vec![script], ..Request::default() };
+        let mut shard = ShardWith::default();
+        // The second time, and each time after that, the text was read before.
+        for (at, expected) in [(1, Some(1)), (2, Some(2)), (3, None), (4, None)] {
+            let answer = run(&mut shard, at, &call(PROCEDURE, request.encode()));
+            let told = match answer {
+                Ok(Answer::Call(bytes)) => match Told::decode(&bytes) {
+                    Ok(Told::Done { replies, .. }) => Some(replies),
+                    other => panic!("{other:?}"),
+                },
+                Err(Refusal::Procedure { .. }) => None,
+                other => panic!("{other:?}"),
+            };
+            let expected = expected.map(|n| vec![quorate_redis_commands::Reply::Integer(n)]);
+            assert_eq!(told, expected, "at {at}");
+        }
     }
 
     #[test]

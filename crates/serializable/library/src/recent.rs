@@ -10,12 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// So many bytes of code are remembered, whatever became of it, and the latest in any case.
 const REMEMBERED_BYTES: usize = 4 * 1024 * 1024;
 
-/// What is remembered of code that is short counts as this.
+/// Code that is short counts as this.
 const ENTRY_BYTES: usize = 16 * 1024;
 
 /// What was loaded lately, the latest last.
 #[derive(Debug)]
-pub(crate) struct Recent<T>(Mutex<VecDeque<Entry<T>>>);
+pub(crate) struct Recent<T> {
+    known: Mutex<VecDeque<Entry<T>>>,
+    /// What a byte of code counts as,
+    byte_cost: usize,
+    /// and what code counts as that is short.
+    entry_bytes: usize,
+}
 
 /// Code, and what comes of it once it is loaded.
 #[derive(Debug)]
@@ -26,7 +32,16 @@ struct Entry<T> {
 
 impl<T: Clone> Recent<T> {
     pub(crate) const fn new() -> Self {
-        Recent(Mutex::new(VecDeque::new()))
+        Recent::with_costs(1, ENTRY_BYTES)
+    }
+
+    /// The same for what takes more than its code, or less: what a byte of it counts as, and what code counts as that is short.
+    pub(crate) const fn with_costs(byte_cost: usize, entry_bytes: usize) -> Self {
+        Recent { known: Mutex::new(VecDeque::new()), byte_cost, entry_bytes }
+    }
+
+    fn cost(&self, entry: &Entry<T>) -> usize {
+        (entry.code.len() * self.byte_cost).max(self.entry_bytes)
     }
 
     /// Loads code, unless it was loaded lately. Who wants the same meanwhile waits for it, and nobody else.
@@ -41,14 +56,14 @@ impl<T: Clone> Recent<T> {
 
     /// True if code was loaded lately.
     pub(crate) fn has(&self, code: &[u8]) -> bool {
-        let known = lock(&self.0);
+        let known = lock(&self.known);
         let entry = known.iter().find(|known| *known.code == *code);
         entry.is_some_and(|entry| entry.loaded.try_lock().is_ok_and(|loaded| loaded.is_some()))
     }
 
     /// Where it is noted what comes of code, which is the latest now.
     fn entry(&self, code: &[u8]) -> Arc<Mutex<Option<T>>> {
-        let mut known = lock(&self.0);
+        let mut known = lock(&self.known);
         let at = known.iter().position(|known| *known.code == *code);
         let entry = match at.and_then(|at| known.remove(at)) {
             Some(entry) => entry,
@@ -56,12 +71,12 @@ impl<T: Clone> Recent<T> {
         };
         let loaded = Arc::clone(&entry.loaded);
         known.push_back(entry);
-        let mut bytes: usize = known.iter().map(|known| known.code.len().max(ENTRY_BYTES)).sum();
+        let mut bytes: usize = known.iter().map(|known| self.cost(known)).sum();
         while bytes > REMEMBERED_BYTES
             && known.len() > 1
             && let Some(oldest) = known.pop_front()
         {
-            bytes -= oldest.code.len().max(ENTRY_BYTES);
+            bytes -= self.cost(&oldest);
         }
         loaded
     }
@@ -99,7 +114,7 @@ mod tests {
         assert!(is_loaded(b'b') && is_loaded(b'c') && is_loaded(b'd'));
         assert!(!is_loaded(b'a'), "it is among the latest four");
         assert!(is_loaded(b'e') && !is_loaded(b'a') && is_loaded(b'b'), "what was not used for longest goes");
-        assert_eq!(lock(&recent.0).len(), 4);
+        assert_eq!(lock(&recent.known).len(), 4);
     }
 
     #[test]
@@ -108,10 +123,15 @@ mod tests {
         for number in 0..1_000_u32 {
             recent.load(&number.to_le_bytes(), <[u8]>::len);
         }
-        assert_eq!(lock(&recent.0).len(), REMEMBERED_BYTES / ENTRY_BYTES);
+        assert_eq!(lock(&recent.known).len(), REMEMBERED_BYTES / ENTRY_BYTES);
+        let dear = Recent::with_costs(64, 1_024);
+        for number in 0..10_000_u32 {
+            dear.load(&[number.to_le_bytes(); 8].concat(), <[u8]>::len);
+        }
+        assert_eq!(lock(&dear.known).len(), REMEMBERED_BYTES / (64 * 32));
         let long = vec![0; REMEMBERED_BYTES + 1];
         recent.load(&long, <[u8]>::len);
-        assert!(recent.has(&long) && lock(&recent.0).len() == 1);
+        assert!(recent.has(&long) && lock(&recent.known).len() == 1);
     }
 
     #[test]
