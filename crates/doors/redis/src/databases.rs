@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use quorate::topology::shard_position;
-use quorate::{Call, Concluded, Isolation, Keyspace, Transaction};
+use quorate::{Call, Concluded, Error, Isolation, Keyspace, Refusal, Transaction};
 use quorate_gateway::{Denied, Right, Session};
 use quorate_procedure::Needs;
 use quorate_procedure::fetched::Found;
 use quorate_redis_commands::{Commands, PROCEDURE, SLOTS, routing_key};
+use quorate_redis_evaluator::UNKNOWN_TEXT;
 
 use crate::channels::TOPIC;
 use crate::failure::Failure;
 use crate::joint::Joint;
-use crate::plan::micros_now;
+use crate::plan::{micros_now, unreadable};
 
 /// The databases of a door.
 pub trait Databases {
@@ -67,6 +68,20 @@ pub trait Keys: Clone {
         is_read_only: bool,
     ) -> impl Future<Output = Result<Vec<Vec<u8>>, Failure>>;
 
+    /// True if scripts may run at shards.
+    fn runs_scripts(&self) -> bool;
+
+    /// A slot that lies at a shard, the same for all doors; none if there is none.
+    fn home_of(&self, shard: usize) -> Option<u16>;
+
+    /// Has a shard carry out a request of scripts.
+    fn scripts_at_shard(
+        &self,
+        shard: usize,
+        request: &[u8],
+        is_read_only: bool,
+    ) -> impl Future<Output = Result<AtShard, Failure>>;
+
     /// Carries out a request over keys of any shards, and gives its answer.
     fn as_transaction(&self, request: &[u8]) -> impl Future<Output = Result<Vec<u8>, Failure>>;
 
@@ -76,6 +91,17 @@ pub trait Keys: Clone {
         &self,
         begin: impl Fn(u64) -> Result<S, Failure>,
     ) -> impl Future<Output = Result<S::Done, Failure>>;
+}
+
+/// The end of a request of scripts at a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AtShard {
+    /// It is done, and this is the answer.
+    Done(Vec<u8>),
+    /// The shard has given up, and nothing was done.
+    GivenUp,
+    /// The shard has not kept a text that the request names, and nothing was done.
+    TextUnknown,
 }
 
 /// An attempt of a transaction that finds out on its way what it reads and writes.
@@ -103,15 +129,17 @@ pub enum Step<D> {
 pub(crate) struct Cluster {
     session: Session,
     keyspaces: Arc<[Option<String>]>,
+    /// Whether scripts may run at shards.
+    runs_scripts: bool,
     /// Those that this client has used.
     opened: RefCell<BTreeMap<usize, ClusterKeys>>,
     joint: Rc<Joint>,
 }
 
 impl Cluster {
-    pub(crate) fn new(session: Session, keyspaces: Arc<[Option<String>]>) -> Self {
+    pub(crate) fn new(session: Session, keyspaces: Arc<[Option<String>]>, runs_scripts: bool) -> Self {
         let joint = session.shared();
-        Cluster { session, keyspaces, opened: RefCell::default(), joint }
+        Cluster { session, keyspaces, runs_scripts, opened: RefCell::default(), joint }
     }
 }
 
@@ -131,7 +159,7 @@ impl Databases for Cluster {
         if let Some(opened) = self.opened.borrow().get(&number) {
             return Ok(opened.clone());
         }
-        let keys = ClusterKeys::new(self.session.keyspace(name).await?);
+        let keys = ClusterKeys::new(self.session.keyspace(name).await?, self.runs_scripts);
         self.opened.borrow_mut().insert(number, keys.clone());
         Ok(keys)
     }
@@ -165,29 +193,28 @@ fn denied(denied: Denied) -> Failure {
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterKeys {
     keyspace: Keyspace,
-    /// For each shard a key that lies there; none if no slot does.
-    routes: Arc<[Option<Vec<u8>>]>,
+    /// For each shard the first slot that lies there; none if none does.
+    homes: Arc<[Option<u16>]>,
     replicas: usize,
     runs_at_shards: bool,
+    runs_scripts: bool,
 }
 
 impl ClusterKeys {
-    fn new(keyspace: Keyspace) -> Self {
+    fn new(keyspace: Keyspace, runs_scripts: bool) -> Self {
         let definition = keyspace.definition();
         let runs_at_shards =
             definition.isolation == Isolation::Serializable && definition.comparison.is_none();
         let shards = if runs_at_shards { definition.shards.len() } else { 1 };
-        let mut routes = vec![None; shards];
-        for key in (0..SLOTS).map(routing_key) {
-            let route = &mut routes[shard_position(&key, shards)];
-            if route.is_none() {
-                *route = Some(key);
-            }
+        let mut homes = vec![None; shards];
+        for slot in 0..SLOTS {
+            homes[shard_position(&routing_key(slot), shards)].get_or_insert(slot);
         }
         ClusterKeys {
-            routes: routes.into(),
+            homes: homes.into(),
             replicas: definition.shards.first().map_or(0, |shard| shard.replicas.len().saturating_sub(1)),
             runs_at_shards,
+            runs_scripts,
             keyspace,
         }
     }
@@ -195,7 +222,7 @@ impl ClusterKeys {
 
 impl Keys for ClusterKeys {
     fn shards(&self) -> usize {
-        self.routes.len()
+        self.homes.len()
     }
 
     fn shard_of(&self, slot: u16) -> usize {
@@ -217,15 +244,51 @@ impl Keys for ClusterKeys {
     ) -> Result<Vec<Vec<u8>>, Failure> {
         let mut call = Call::new(PROCEDURE);
         for (shard, request) in parts {
-            let Some(Some(key)) = self.routes.get(*shard) else {
+            let Some(home) = self.home_of(*shard) else {
                 return Err(Failure::refused("no keys lie at this shard, and nothing was done"));
             };
-            call = call.at_with(key, request);
+            call = call.at_with(routing_key(home), request);
         }
         // All shards carry it out or, if it is none, all refuse it: what a command comes to is a reply.
         let call = if is_read_only { call.read_only() } else { call.independent() };
         let answers = self.keyspace.call(call).await?.answers;
         Ok(answers.into_iter().map(|answer| answer.to_vec()).collect())
+    }
+
+    fn runs_scripts(&self) -> bool {
+        self.runs_at_shards && self.runs_scripts
+    }
+
+    fn home_of(&self, shard: usize) -> Option<u16> {
+        self.homes.get(shard).copied().flatten()
+    }
+
+    async fn scripts_at_shard(
+        &self,
+        shard: usize,
+        request: &[u8],
+        is_read_only: bool,
+    ) -> Result<AtShard, Failure> {
+        let Some(home) = self.home_of(shard) else { return Ok(AtShard::GivenUp) };
+        let call = Call::new(quorate_redis_evaluator::PROCEDURE).at_with(routing_key(home), request);
+        let call = if is_read_only { call.read_only() } else { call.independent() };
+        let refusal = match self.keyspace.call(call).await {
+            Ok(called) => {
+                let answer = called.answers.first().map(|answer| answer.to_vec());
+                return answer.map(AtShard::Done).ok_or_else(unreadable);
+            }
+            Err(Error::Refused { refusal, .. }) => refusal,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(match *refusal {
+            Refusal::Procedure { reason } if *reason == *UNKNOWN_TEXT.as_bytes() => AtShard::TextUnknown,
+            // A server that does not know the procedure is older than this door.
+            Refusal::Procedure { .. } | Refusal::NoSuchProcedure { .. } | Refusal::Failed { .. } => {
+                AtShard::GivenUp
+            }
+            Refusal::TooLarge => return Err(Failure::too_large()),
+            other => return Err(Failure::refused(format!("nothing was done: {other}"))),
+        })
     }
 
     async fn as_transaction(&self, request: &[u8]) -> Result<Vec<u8>, Failure> {

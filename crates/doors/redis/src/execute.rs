@@ -183,6 +183,10 @@ impl<D: Databases> Executor<'_, D> {
     ) -> Result<Done, Failure> {
         let keys = self.open(items.iter().any(Item::writes)).await?;
         let job = Job::new(items, watched, self.next_seed(), &keys);
+        let done = scripts.run_at_shard(&job, &keys, self.number).await;
+        if let Some(done) = done.inspect_err(|failure| self.note(failure))? {
+            return Ok(done);
+        }
         let _place = scripts.place().await?;
         let done = keys.by_steps(|timestamp| scripts.begin(&job, timestamp)).await;
         done.inspect_err(|failure| self.note(failure))

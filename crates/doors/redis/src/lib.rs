@@ -55,13 +55,19 @@ use quorate_gateway::{Connection, Door, Session};
 pub struct Redis {
     /// The keyspace of each database by its number; none where there is none.
     keyspaces: Arc<[Option<String>]>,
+    runs_scripts: bool,
     facts: Arc<Facts>,
 }
 
 impl Redis {
     /// A door to these keyspaces: `SELECT 0` chooses the first.
     pub fn new(keyspaces: Vec<Option<String>>) -> Self {
-        Redis { keyspaces: keyspaces.into(), facts: Arc::new(Facts::default()) }
+        Redis { keyspaces: keyspaces.into(), runs_scripts: true, facts: Arc::new(Facts::default()) }
+    }
+
+    /// The same door, which runs all scripts itself. Servers of an earlier version refuse those that others carry out, so this is for a cluster with such servers.
+    pub fn with_scripts_at_the_door(self) -> Self {
+        Redis { runs_scripts: false, ..self }
     }
 }
 
@@ -75,12 +81,13 @@ impl Door for Redis {
         connection: Connection,
         session: Session,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-        let databases = databases::Cluster::new(session, Arc::clone(&self.keyspaces));
+        let databases = databases::Cluster::new(session, Arc::clone(&self.keyspaces), self.runs_scripts);
         Box::pin(serve(connection, databases, &self.facts))
     }
 
     fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-        let databases = databases::Cluster::new(session.clone(), Arc::clone(&self.keyspaces));
+        let databases =
+            databases::Cluster::new(session.clone(), Arc::clone(&self.keyspaces), self.runs_scripts);
         Box::pin(async move {
             tokio::join!(sweeper::run(databases), channels::hear(&session, &self.facts.channels));
         })

@@ -297,12 +297,17 @@ pub(crate) fn decode(answer: &[u8]) -> Result<Decoded, Failure> {
         Ok(Answer::Replies(replies)) => Ok(Decoded::Replies(replies)),
         Ok(Answer::Changed) => Ok(Decoded::Changed),
         Ok(Answer::Later) => Ok(Decoded::Later),
-        Err(_) => Err(Failure {
-            text: "UNKNOWN the command was carried out, and its reply cannot be read: is a server newer than this door?"
-                .to_owned(),
-            is_too_large: false,
-            is_stale: false,
-        }),
+        Err(_) => Err(unreadable()),
+    }
+}
+
+/// A shard has answered what this door does not know.
+pub(crate) fn unreadable() -> Failure {
+    Failure {
+        text: "UNKNOWN the command was carried out, and its reply cannot be read: is a server newer than this door?"
+            .to_owned(),
+        is_too_large: false,
+        is_stale: false,
     }
 }
 

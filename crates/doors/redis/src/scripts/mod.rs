@@ -12,8 +12,10 @@
 //! | file | role |
 //! |---|---|
 //! | `attempt` | the parts of a transaction, and how they are carried out |
+//! | `shard` | those that a shard carries out, as it does commands |
 
 mod attempt;
+mod shard;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -60,6 +60,7 @@ fn redis_clients_use_keyspaces_of_a_cluster() {
     keys_expire(&cluster);
     a_pipeline_keeps_its_order(&cluster);
     scripts_move_money_between_shards(&cluster);
+    a_hot_script_never_aborts(&cluster);
 }
 
 fn each_isolation_serves(cluster: &Cluster) {
@@ -230,5 +231,58 @@ fn scripts_move_money_between_shards(cluster: &Cluster) {
             Value::Array(expected),
             "database {database}"
         );
+    }
+}
+
+/// A script whose keys lie at one shard runs there: nobody is in its way, however many want the same keys.
+fn a_hot_script_never_aborts(cluster: &Cluster) {
+    const CLIENTS: usize = 8;
+    const CALLS: usize = 50;
+    const TAKE: &str = "local left = tonumber(redis.call('get', KEYS[1]) or '1000')
+        if left < 1 then return redis.error_reply('none are left') end
+        redis.call('set', KEYS[1], left - 1)
+        redis.call('hincrby', KEYS[2], ARGV[1], 1)
+        return {left, redis.call('rpush', KEYS[3], left)}";
+    let door = cluster.door;
+    let ask = |client: &mut Client, words: &[&str]| {
+        client.pipeline(&[words.iter().map(|word| word.as_bytes().to_vec()).collect()]).remove(0)
+    };
+    let take = move |number: usize| {
+        let mut client = Client::connect(door);
+        for _ in 0..CALLS {
+            let keys = ["{shop}left", "{shop}by", "{shop}order"];
+            let reply =
+                ask(&mut client, &["eval", TAKE, "3", keys[0], keys[1], keys[2], &number.to_string()]);
+            let Value::Array(reply) = reply else { panic!("{reply}") };
+            let [Value::Integer(left), Value::Integer(taken)] = reply[..] else { panic!("{reply:?}") };
+            assert_eq!(left, 1_001 - taken, "each sees all before it, and none after it");
+        }
+    };
+    let taking: Vec<_> = (0..CLIENTS).map(|number| std::thread::spawn(move || take(number))).collect();
+    taking.into_iter().for_each(|taking| taking.join().unwrap());
+    let mut client = Client::connect(door);
+    assert_eq!(client.ask("llen {shop}order"), Value::Integer((CLIENTS * CALLS) as i64));
+    assert_eq!(client.ask("get {shop}left"), bulk(&(1_000 - CLIENTS * CALLS).to_string()));
+    // One that only reads, with a key that expires.
+    client.ask("set {shop}left 5 px 50");
+    let read = ["eval_ro", "return redis.call('get', KEYS[1])", "1", "{shop}left"];
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while ask(&mut client, &read) != Value::Null {
+        assert!(Instant::now() < deadline, "a key lives on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // With commands beside it, and something watched.
+    for (is_disturbed, expected) in
+        [(false, Value::Array(vec![ok(), Value::Integer(2), bulk("2")])), (true, Value::NullArray)]
+    {
+        client.ask("watch {shop}n {shop}order");
+        if is_disturbed {
+            Client::connect(door).ask("rpop {shop}order");
+        }
+        client.ask("multi");
+        client.ask("set {shop}n 1");
+        ask(&mut client, &["eval", "return redis.call('incr', KEYS[1])", "1", "{shop}n"]);
+        client.ask("get {shop}n");
+        assert_eq!(client.ask("exec"), expected);
     }
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,9 +13,10 @@ use quorate::topology::shard_position;
 use quorate_gateway::{Connection, Door, Gateway, Limits, Options, Session};
 use quorate_procedure::fetched::{Found, read};
 use quorate_procedure::{Answer, Direction, Memory, Pair, Procedure, Stop, Store};
-use quorate_redis::databases::{Databases, Keys, Step, Steps};
+use quorate_redis::databases::{AtShard, Databases, Keys, Step, Steps};
 use quorate_redis::{Facts, Failure, Joint};
-use quorate_redis_commands::{Commands, Request, routing_key};
+use quorate_redis_commands::{Commands, Request, SLOTS, routing_key};
+use quorate_redis_evaluator::{Scripts, UNKNOWN_TEXT};
 
 /// Shards of one database, and how requests run there.
 #[derive(Clone)]
@@ -25,12 +27,26 @@ pub(crate) struct Shards {
     asked: Arc<Mutex<Vec<usize>>>,
     /// What becomes of the next requests of more than one command, in place of being carried out.
     failures: Arc<Mutex<VecDeque<Failure>>>,
+    runs_scripts: bool,
+    counts: Arc<Counts>,
+}
+
+/// What was asked of shards.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Requests of scripts that they have carried out.
+    pub(crate) scripts_run: AtomicUsize,
+    /// Bytes of requests of scripts, whatever came of them.
+    pub(crate) script_bytes: AtomicUsize,
+    /// Rounds of reads of interactive transactions.
+    pub(crate) rounds: AtomicUsize,
 }
 
 impl Shards {
-    fn new(count: usize, runs_at_shards: bool) -> Self {
+    fn new(count: usize, runs_at_shards: bool, runs_scripts: bool) -> Self {
         let shards = Arc::new(Mutex::new(vec![Memory::default(); count]));
-        Shards { shards, runs_at_shards, asked: Arc::default(), failures: Arc::default() }
+        let (asked, failures, counts) = (Arc::default(), Arc::default(), Arc::default());
+        Shards { shards, runs_at_shards, asked, failures, runs_scripts, counts }
     }
 
     /// How many commands each request had since this was asked last.
@@ -121,6 +137,42 @@ impl Keys for Shards {
         answers
     }
 
+    fn runs_scripts(&self) -> bool {
+        self.runs_at_shards && self.runs_scripts
+    }
+
+    fn home_of(&self, shard: usize) -> Option<u16> {
+        (0..SLOTS).find(|slot| self.shard_of(*slot) == shard)
+    }
+
+    async fn scripts_at_shard(
+        &self,
+        at: usize,
+        request: &[u8],
+        is_read_only: bool,
+    ) -> Result<AtShard, Failure> {
+        self.counts.script_bytes.fetch_add(request.len(), Ordering::Relaxed);
+        let mut shards = self.shards.lock().unwrap();
+        next_timestamp(&mut shards);
+        // What is written before a shard gives up is not kept.
+        let mut attempt = shards[at].clone();
+        let answer = if is_read_only {
+            attempt.call(&Scripts::default(), request, true)
+        } else {
+            Scripts::default().call(&mut attempt, request)
+        };
+        match answer {
+            Ok(Answer::Done(answer)) => {
+                shards[at] = attempt;
+                self.counts.scripts_run.fetch_add(1, Ordering::Relaxed);
+                Ok(AtShard::Done(answer))
+            }
+            Ok(Answer::Refused(reason)) if reason == UNKNOWN_TEXT.as_bytes() => Ok(AtShard::TextUnknown),
+            Ok(Answer::Refused(_)) => Ok(AtShard::GivenUp),
+            Err(stop) => Err(Failure::refused(format!("stopped: {stop:?}"))),
+        }
+    }
+
     async fn as_transaction(&self, request: &[u8]) -> Result<Vec<u8>, Failure> {
         let mut shards = self.shards.lock().unwrap();
         let timestamp = next_timestamp(&mut shards);
@@ -143,6 +195,7 @@ impl Keys for Shards {
             let (writes, done) = loop {
                 match steps.next(found.take()).await {
                     Step::Fetch(parts) => {
+                        self.counts.rounds.fetch_add(1, Ordering::Relaxed);
                         let mut union = Union { shards: &mut snapshot, timestamp };
                         let mut all = Found::default();
                         for needs in parts {
@@ -270,14 +323,27 @@ impl Door for MemoryDoor {
     }
 }
 
-/// Opens a door to so many shards in memory.
+/// Opens a door to so many shards in memory, which run commands and scripts if they run anything.
 pub(crate) fn open(shards: usize, runs_at_shards: bool, limits: Limits) -> (Gateway, SocketAddr) {
-    open_to(Shards::new(shards, runs_at_shards), limits)
+    let (gateway, address, _) = open_with(shards, (runs_at_shards, true), limits);
+    (gateway, address)
+}
+
+/// The same; shards may run commands, and scripts too. What they were asked is counted.
+pub(crate) fn open_with(
+    shards: usize,
+    (runs_at_shards, runs_scripts): (bool, bool),
+    limits: Limits,
+) -> (Gateway, SocketAddr, Arc<Counts>) {
+    let shards = Shards::new(shards, runs_at_shards, runs_scripts);
+    let counts = Arc::clone(&shards.counts);
+    let (gateway, address) = open_to(shards, limits);
+    (gateway, address, counts)
 }
 
 /// Opens a door to a shard in memory that is looked at.
 pub(crate) fn open_observed() -> (Gateway, SocketAddr, Shards) {
-    let shards = Shards::new(1, true);
+    let shards = Shards::new(1, true, true);
     let (gateway, address) = open_to(shards.clone(), Limits::default());
     (gateway, address, shards)
 }

@@ -1,5 +1,6 @@
 //! Scripts at the door: the same replies as from a real Redis, one transaction over any shards, and nobody else notices those that mean no good.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use quorate_gateway::Limits;
@@ -236,16 +237,27 @@ const COMMANDS: &[&[&str]] = &[
     &["command", "info", "eval_ro_nothing"],
 ];
 
-fn compare(shards: usize, runs_at_shards: bool) {
-    let Some(oracle) = Oracle::start() else { return };
-    let (_gateway, address) = memory::open(shards, runs_at_shards, Limits::default());
+/// The keys of all scripts, so that a shard may run those that touch any of them.
+const KEYS: &[&str] = &[
+    "a", "written", "l", "h", "s", "p", "w1", "w2", "n", "z", "{x}1", "{y}2", "{y}3", "t", "sum", "m",
+    "absent",
+];
+
+/// Compares all scripts, and says how many requests shards have carried out.
+fn compare(shards: usize, runs: (bool, bool), keys: &[&str]) -> usize {
+    let Some(oracle) = Oracle::start() else { return usize::MAX };
+    let (_gateway, address, counts) = memory::open_with(shards, runs, Limits::default());
     let (mut door, mut redis) = (Client::connect(address), Client::connect(oracle.address));
     let mut differences = Vec::new();
+    let count = keys.len().to_string();
     for version in ["2", "3"] {
         door.ask(&format!("hello {version}"));
         redis.ask(&format!("hello {version}"));
-        let scripts = SCRIPTS.iter().map(|script| vec!["eval", *script, "0"]);
-        for of in scripts.chain(COMMANDS.iter().map(|of| of.to_vec())) {
+        let with_keys = |script: &&'static str| {
+            ["eval", script, &count].into_iter().chain(keys.iter().copied()).collect()
+        };
+        let scripts: Vec<Vec<&str>> = SCRIPTS.iter().map(with_keys).collect();
+        for of in scripts.into_iter().chain(COMMANDS.iter().map(|of| of.to_vec())) {
             let (ours, theirs) = (ask(&mut door, &of), ask(&mut redis, &of));
             if ours != theirs {
                 differences.push(format!("RESP{version} {of:?}\n  replies {ours}\n  Redis   {theirs}"));
@@ -253,21 +265,135 @@ fn compare(shards: usize, runs_at_shards: bool) {
         }
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    counts.scripts_run.load(Ordering::Relaxed)
+}
+
+#[test]
+fn scripts_reply_as_those_of_redis_do_at_the_shard() {
+    let count = compare(1, (true, true), KEYS);
+    assert!(count > 70, "the shard has run {count} scripts");
 }
 
 #[test]
 fn scripts_reply_as_those_of_redis_do_over_one_shard() {
-    compare(1, true);
+    assert!(matches!(compare(1, (true, false), KEYS), 0 | usize::MAX), "the door runs them");
 }
 
 #[test]
 fn scripts_reply_as_those_of_redis_do_over_five_shards() {
-    compare(5, true);
+    compare(5, (true, true), KEYS);
+}
+
+#[test]
+fn scripts_without_keys_reply_as_those_of_redis_do() {
+    compare(5, (true, true), &[]);
 }
 
 #[test]
 fn scripts_reply_as_those_of_redis_do_in_interactive_transactions() {
-    compare(3, false);
+    compare(3, (false, true), &[]);
+}
+
+#[test]
+fn a_script_at_the_door_reads_its_keys_in_one_round() {
+    let (_gateway, address, counts) = memory::open_with(5, (true, false), Limits::default());
+    let mut client = Client::connect(address);
+    client.ask("mset a 1 b 2 c 3");
+    let add = "return redis.call('get', KEYS[1]) + redis.call('get', KEYS[2]) + redis.call('incr', KEYS[3])";
+    for (words, reply, rounds) in [
+        (vec!["eval", add, "3", "a", "b", "c"], 7, 1),
+        // One round for those that are listed, and one for each that is not.
+        (vec!["eval", "return redis.call('get', 'a') + redis.call('get', 'b')", "1", "c"], 3, 3),
+        (vec!["eval", "return 1", "0"], 1, 0),
+    ] {
+        let before = counts.rounds.load(Ordering::Relaxed);
+        assert_eq!(ask(&mut client, &words), Value::Integer(reply));
+        assert_eq!(counts.rounds.load(Ordering::Relaxed) - before, rounds, "{words:?}");
+    }
+}
+
+#[test]
+fn a_script_that_shards_give_up_again_and_again_is_tried_there_less_and_less() {
+    let (_gateway, address, counts) = memory::open_with(1, (true, true), Limits::default());
+    let mut client = Client::connect(address);
+    let script = "if ARGV[1] == 'door' then return cjson.encode({1}) end return ARGV[1]";
+    let run = |client: &mut Client, of: &str| ask(client, &["eval", script, "1", "k", of]);
+    let text = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+    let ran = || counts.scripts_run.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(run(&mut client, "door"), text("[1]"));
+    }
+    assert_eq!((ran(), run(&mut client, "x")), (0, text("x")), "it is not tried now");
+    for _ in 0..8 {
+        run(&mut client, "x");
+    }
+    assert!(ran() > 0, "it is tried again");
+    let before = ran();
+    for _ in 0..8 {
+        run(&mut client, "x");
+    }
+    assert_eq!(ran() - before, 8, "and stays at the shard once that has run it");
+}
+
+#[test]
+fn a_text_travels_once_to_a_shard_where_it_is_run_often() {
+    let (_gateway, address, counts) = memory::open_with(1, (true, true), Limits::default());
+    let mut client = Client::connect(address);
+    let script = format!("--{}\nreturn redis.call('incr', KEYS[1])", "-".repeat(2_000));
+    let mut bytes = Vec::new();
+    for number in 1..=20 {
+        let before = counts.script_bytes.load(Ordering::Relaxed);
+        assert_eq!(ask(&mut client, &["eval", &script, "1", "k"]), Value::Integer(number));
+        bytes.push(counts.script_bytes.load(Ordering::Relaxed) - before);
+    }
+    assert!(bytes[..9].iter().all(|bytes| *bytes > 2_000), "{bytes:?}");
+    assert!(bytes[9..].iter().all(|bytes| *bytes < 200), "{bytes:?}");
+    // Another door, or this one after a restart, knows nothing of that; and records are no keys.
+    assert_eq!(client.ask("dbsize"), Value::Integer(1));
+    assert_eq!(client.ask("flushall"), Value::Simple("OK".to_owned()));
+    assert_eq!(ask(&mut client, &["eval", &script, "1", "k"]), Value::Integer(1));
+}
+
+#[test]
+fn a_transaction_with_scripts_runs_at_the_shard_of_its_keys() {
+    let (_gateway, address, counts) = memory::open_with(5, (true, true), Limits::default());
+    let mut client = Client::connect(address);
+    let add = ["eval", "return redis.call('incrby', KEYS[1], 2)", "1", "{t}n"];
+    for (elsewhere, ran) in [("{t}other", 1), ("far", 1), ("{t}other", 2)] {
+        client.ask("watch {t}watched");
+        client.ask("multi");
+        client.ask("set {t}n 1");
+        ask(&mut client, &add);
+        client.ask(&format!("set {elsewhere} 1"));
+        ask(&mut client, &["eval", "return 1"]);
+        let ok = Value::Simple("OK".to_owned());
+        let Value::Error(_) = client.ask("exec") else { panic!("a command makes no sense") };
+        client.ask("multi");
+        client.ask("set {t}n 1");
+        ask(&mut client, &add);
+        client.ask(&format!("set {elsewhere} 1"));
+        ask(&mut client, &["evalsha", "nothing", "0"]);
+        let Value::Array(replies) = client.ask("exec") else { panic!("it is carried out") };
+        assert_eq!(replies[..3], [ok.clone(), Value::Integer(3), ok]);
+        assert!(matches!(&replies[3], Value::Error(text) if text.starts_with("NOSCRIPT")));
+        assert_eq!(counts.scripts_run.load(Ordering::Relaxed), ran, "{elsewhere}");
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_woken_by_a_script_at_the_shard() {
+    let (_gateway, address, counts) = memory::open_with(2, (true, true), Limits::default());
+    let (mut waiting, mut pushing) = (Client::connect(address), Client::connect(address));
+    waiting.send(&crate::wire::encode(&words(&["blpop", "queue", "20"])));
+    std::thread::sleep(Duration::from_millis(100));
+    let push =
+        ask(&mut pushing, &["eval", "return redis.call('rpush', KEYS[1], ARGV[1])", "1", "queue", "x"]);
+    assert_eq!(push, Value::Integer(1));
+    let began = Instant::now();
+    let expected = Value::Array(vec![Value::Bulk(b"queue".to_vec()), Value::Bulk(b"x".to_vec())]);
+    assert_eq!(waiting.receive(), expected);
+    assert!(began.elapsed() < Duration::from_secs(10), "it has waited for {:?}", began.elapsed());
+    assert_eq!(counts.scripts_run.load(Ordering::Relaxed), 1);
 }
 
 #[test]
