@@ -25,7 +25,11 @@ pub(crate) fn open(
     if let Some(redis) = &doors.redis {
         let databases =
             doors.redis_databases.iter().map(|name| Some(name.clone()).filter(|name| !name.is_empty()));
-        let door: Arc<dyn Door> = Arc::new(Redis::new(databases.collect()));
+        let door = Redis::new(databases.collect());
+        let door: Arc<dyn Door> = Arc::new(match doors.redis_scripts_at_shards {
+            true => door,
+            false => door.with_scripts_at_the_door(),
+        });
         open.push((listen("Redis", redis)?, door));
     }
     if let Some(http) = &doors.http {

@@ -9,6 +9,8 @@ pub struct Doors {
     pub redis: Option<String>,
     /// The keyspace that each number of `SELECT` chooses, from zero; an empty name stands for none.
     pub redis_databases: Vec<String>,
+    /// Whether scripts of Redis clients run at the shards of `serializable` keyspaces where they can. Servers of an earlier version cannot.
+    pub redis_scripts_at_shards: bool,
     /// Where HTTP and JSON are served, as `host:port`; none if nowhere. There is no authentication yet: any client that reaches it may do everything.
     pub http: Option<String>,
     /// How many threads serve the doors, beside those of the node.
@@ -30,6 +32,7 @@ impl Default for Doors {
         Doors {
             redis: None,
             redis_databases: vec!["redis".to_owned()],
+            redis_scripts_at_shards: true,
             http: None,
             threads: 1,
             connections_max: 10_000,

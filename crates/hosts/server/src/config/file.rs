@@ -163,6 +163,7 @@ section! { FileDoors of Doors {
 struct FileRedis {
     listen: Option<Spanned<String>>,
     databases: Option<Vec<String>>,
+    scripts_at_shards: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -256,13 +257,14 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
 }
 
 fn doors(text: &str, mut doors: FileDoors) -> Result<Doors, ConfigError> {
-    let FileRedis { listen, databases } = std::mem::take(&mut doors.redis);
+    let FileRedis { listen, databases, scripts_at_shards } = std::mem::take(&mut doors.redis);
     let http = std::mem::take(&mut doors.http).listen;
     let told = doors.apply(text)?;
     Ok(Doors {
         redis: listen.map(Spanned::into_inner),
         http: http.map(Spanned::into_inner),
         redis_databases: databases.unwrap_or_else(|| told.redis_databases.clone()),
+        redis_scripts_at_shards: scripts_at_shards.unwrap_or(told.redis_scripts_at_shards),
         ..told
     })
 }

@@ -47,10 +47,14 @@ fn the_doors_in_the_example_are_closed_and_may_be_left_out() {
     let (without, _) = print_config().split_once("[doors]").unwrap();
     assert_eq!(Config::parse(without).unwrap().doors, Doors::default());
     let told = "[doors]\nthreads = 2\n[doors.redis]\nlisten = \"127.0.0.1:6379\"\ndatabases = [\"a\", \"\", \"b\"]\n\
+                scripts_at_shards = false\n\
                 [doors.http]\nlisten = \"127.0.0.1:7480\"\n";
     let doors = Config::parse(&format!("{without}{told}")).unwrap().doors;
     assert_eq!((doors.threads, doors.redis.as_deref()), (2, Some("127.0.0.1:6379")));
-    assert_eq!(doors.redis_databases, ["a", "", "b"]);
+    assert_eq!(
+        (doors.redis_databases, doors.redis_scripts_at_shards),
+        (["a", "", "b"].map(str::to_owned).to_vec(), false)
+    );
     assert_eq!(doors.http.as_deref(), Some("127.0.0.1:7480"));
     let wrong = Config::parse(&format!("{without}[doors.redis]\nlisten = \"6379\"\n")).unwrap_err();
     assert!(wrong.to_string().contains("host:port"), "{wrong}");
