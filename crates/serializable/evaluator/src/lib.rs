@@ -5,7 +5,7 @@
 //! addresses, on the C library, on how a platform prints what is no number. So this is another one, which knows the language but for metatables and coroutines, and the
 //! libraries but for what is not the same everywhere.
 //!
-//! **It gives up** wherever it would have to guess: at an error, at the order of a table with fields, at a function that it does not know, at a key outside of
+//! **It gives up** wherever it would have to guess: at an error, at an order that follows from addresses, at a function that it does not know, at a key outside of
 //! the slots that `KEYS` lists, and beyond its limits. Then nothing was done, and the door runs the script as an interactive transaction. So errors have the words
 //! of Lua itself, and what is compared with Redis is compared once.
 //!
@@ -17,7 +17,7 @@
 //! | file | role |
 //! |---|---|
 //! | `lexer`, `parser`, `syntax` | a text to a [`Program`], whose names are resolved |
-//! | `machine`, `values` | a run: expressions, statements, calls, tables |
+//! | `machine`, `values`, `table` | a run: expressions, statements, calls; tables as Lua keeps them |
 //! | `natives`, `library` | the functions that are known by name, and what they do |
 //! | `numbers`, [`pattern`], [`sha1`] | digits as C prints them, patterns in bounded work, names of scripts |
 //! | `request`, [`Scripts`], `texts` | the procedure, its bytes, and texts that a shard keeps |
@@ -36,6 +36,7 @@ mod procedure;
 mod request;
 pub mod sha1;
 mod syntax;
+mod table;
 mod texts;
 mod values;
 

@@ -9,7 +9,8 @@ use crate::library::{Matches, Random};
 use crate::natives::{self, Library, Named};
 use crate::numbers;
 use crate::syntax::{Binary, Capture, Expression, Register, Statement};
-use crate::values::{Table, Value};
+use crate::table::Table;
+use crate::values::Value;
 use crate::{Halt, Host, Limits, Program};
 
 /// How deep expressions, blocks and calls nest while they run.
@@ -18,9 +19,8 @@ const DEPTH_MAX: usize = 150;
 /// So many values a call passes or returns at most.
 const VALUES_MAX: usize = 5_000;
 
-/// The cost of a table, of a field, of a value, of a string beside its bytes, and of a call, in bytes: what they take with room to spare, the same on every machine.
+/// The cost of a table, of a value, and of a string beside its bytes, in bytes: what they take with room to spare, the same on every machine.
 pub(crate) const TABLE_BYTES: usize = 200;
-pub(crate) const FIELD_BYTES: usize = 80;
 pub(crate) const VALUE_BYTES: usize = 24;
 pub(crate) const STRING_BYTES: usize = 32;
 
@@ -130,16 +130,16 @@ impl<'p, 'h> Machine<'p, 'h> {
     }
 
     pub(crate) fn table(&mut self, table: Table) -> Ran<Value> {
-        self.take(TABLE_BYTES + table.length().unwrap_or(0) * VALUE_BYTES)?;
+        self.take(TABLE_BYTES + table.bytes())?;
         self.tables.push(table);
         Ok(Value::Table(self.tables.len() - 1))
     }
 
     pub(crate) fn set(&mut self, table: usize, key: &Value, value: Value) -> Ran<()> {
-        if self.tables[table].set(key, value)? {
-            self.take(FIELD_BYTES)?;
-        }
-        Ok(())
+        let grown = self.tables[table].set(key, value)?;
+        // To divide a table anew is work.
+        self.spend(grown as u64 / 64)?;
+        self.take(grown)
     }
 
     /// One level deeper.
@@ -472,6 +472,7 @@ impl<'p, 'h> Machine<'p, 'h> {
             Expression::Captured(at) => self.cells[frame.cells[*at]].clone(),
             Expression::Keys => self.keys.clone(),
             Expression::Arguments => self.arguments.clone(),
+            Expression::Null => Value::Null,
             Expression::Unknown => return Err(UNKNOWN),
             Expression::Native(native) => Value::Native(*native),
             Expression::Library(library) => Value::Library(*library),
@@ -508,7 +509,9 @@ impl<'p, 'h> Machine<'p, 'h> {
             },
             Expression::Only(inner) => self.value(frame, inner)?,
             Expression::Table(values, pairs) => {
-                let table = Table::of_list(self.values(frame, values)?);
+                // A call at the end may return any number of values, for which there is no room before.
+                let written = values.len() - usize::from(values.last().is_some_and(Expression::is_many));
+                let table = Table::of_expression(self.values(frame, values)?, written, pairs.len());
                 let value = self.table(table)?;
                 for (key, field) in pairs {
                     let (key, field) = (self.value(frame, key)?, self.value(frame, field)?);
@@ -626,6 +629,7 @@ fn library_field(library: Library, name: &[u8]) -> Ran<Value> {
     match natives::field(library, name) {
         Some(Named::Native(native)) => Ok(Value::Native(native)),
         Some(Named::Number(number)) => Ok(Value::Number(number)),
+        Some(Named::Null) => Ok(Value::Null),
         Some(Named::Library(_)) | None => Err(UNKNOWN),
     }
 }

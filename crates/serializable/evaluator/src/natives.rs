@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     Bit,
+    Json,
     Math,
     Redis,
     String,
@@ -16,10 +17,12 @@ pub(crate) enum Named {
     Native(Native),
     Library(Library),
     Number(f64),
+    /// The null of JSON.
+    Null,
 }
 
 macro_rules! natives {
-    ($($native:ident $library:pat, $name:literal;)*) => {
+    ($($native:ident $library:expr, $name:literal;)*) => {
         /// A function of a library, or one that is global.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Native {
@@ -31,11 +34,9 @@ macro_rules! natives {
 
         /// The function of this name in a library; without one, of those that are global.
         fn native(library: Option<Library>, name: &[u8]) -> Option<Native> {
-            const NAMES: &[(Native, &str)] = &[$((Native::$native, $name)),*];
-            let is_in = |native: Native| match native {
-                $(Native::$native => matches!(library, $library),)*
-            };
-            NAMES.iter().find(|(native, known)| known.as_bytes() == name && is_in(*native)).map(|(native, _)| *native)
+            const NAMES: &[(Native, Option<Library>, &str)] = &[$((Native::$native, $library, $name)),*];
+            let is_it = |(_, of, known): &&(Native, Option<Library>, &str)| *of == library && known.as_bytes() == name;
+            NAMES.iter().find(is_it).map(|(native, ..)| *native)
         }
     };
 }
@@ -62,6 +63,8 @@ natives! {
     ShiftLeft Some(Library::Bit), "lshift";
     ShiftRight Some(Library::Bit), "rshift";
     ShiftArithmetic Some(Library::Bit), "arshift";
+    Decode Some(Library::Json), "decode";
+    Encode Some(Library::Json), "encode";
     Absolute Some(Library::Math), "abs";
     Ceiling Some(Library::Math), "ceil";
     Floor Some(Library::Math), "floor";
@@ -104,6 +107,7 @@ natives! {
 pub(crate) fn global(name: &str) -> Option<Named> {
     let library = match name {
         "bit" => Library::Bit,
+        "cjson" => Library::Json,
         "math" => Library::Math,
         "redis" => Library::Redis,
         "string" => Library::String,
@@ -117,6 +121,9 @@ pub(crate) fn global(name: &str) -> Option<Named> {
 pub(crate) fn field(library: Library, name: &[u8]) -> Option<Named> {
     if let Some(native) = native(Some(library), name) {
         return Some(Named::Native(native));
+    }
+    if library == Library::Json && name == b"null" {
+        return Some(Named::Null);
     }
     let number = match (library, name) {
         (Library::Math, b"huge") => f64::INFINITY,

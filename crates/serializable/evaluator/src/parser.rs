@@ -381,7 +381,7 @@ impl Parser<'_> {
                 _ => match natives::global(name) {
                     Some(Named::Native(native)) => Expression::Native(native),
                     Some(Named::Library(library)) => Expression::Library(library),
-                    Some(Named::Number(_)) | None => Expression::Unknown,
+                    Some(Named::Number(_) | Named::Null) | None => Expression::Unknown,
                 },
             },
         })
@@ -494,6 +494,12 @@ impl Parser<'_> {
             }
         }
         self.expect("}")?;
+        // One calls after the other, as they stand.
+        let call_both =
+            values.iter().any(has_call) && pairs.iter().any(|(key, value)| has_call(key) || has_call(value));
+        if call_both {
+            return Err(Unfit("a table has calls among its values, and among its fields"));
+        }
         if has_brackets && !values.is_empty() {
             return Err(Unfit("a table has keys in brackets, and values without keys"));
         }
@@ -594,6 +600,7 @@ fn index(object: Expression, key: Expression) -> Expression {
     match natives::field(library, &name) {
         Some(Named::Native(native)) => Expression::Native(native),
         Some(Named::Number(number)) => Expression::Number(number),
+        Some(Named::Null) => Expression::Null,
         Some(Named::Library(_)) | None => Expression::Unknown,
     }
 }

@@ -78,11 +78,8 @@ impl Procedure for Scripts {
             match item {
                 // What it touches beyond these it is refused.
                 Item::Script { keys, .. } => slots.extend(keys.iter().map(|key| slot_of(key))),
-                Item::Command(words) => match slots_of(words) {
-                    Ok(of) => slots.extend(of),
-                    // It is refused.
-                    Err(_) => {}
-                },
+                // One whose slots are not known is refused.
+                Item::Command(words) => slots.extend(slots_of(words).unwrap_or_default()),
             }
         }
         let Footprint::Keys { keys, mut ranges } = footprint_of(slots) else { return Footprint::Everything };

@@ -77,6 +77,8 @@ pub(crate) enum Expression {
     Captured(usize),
     Keys,
     Arguments,
+    /// The null of JSON.
+    Null,
     /// A global variable, or a field of a library, that shards do not know, or that is not there.
     Unknown,
     Native(Native),

@@ -64,6 +64,14 @@ const RUN: &[&str] = &[
     "local s = '' for i, v in ipairs({'a', 'b', nil, 'c'}) do s = s .. i .. v end return s",
     "local s = '' for k, v in pairs({'a', 'b', 'c'}) do s = s .. k .. v end return s",
     "local s = '' for k, v in pairs({only = 'one'}) do s = s .. k .. v end return s",
+    "local s = '' for k, v in pairs({a = 1, b = 2, c = 3, d = 4, e = 5}) do s = s .. k .. v end return s",
+    "local t = {} for i = 1, 100 do t['key' .. i] = i end local s = {} for k, v in pairs(t) do s[#s + 1] = k .. v end return s",
+    "local t = {} for i = 1, 60 do t[i * 7 % 61] = i end t.x = 1 t[0.5] = 2 t[true] = 3 local s = {} for k, v in pairs(t) do s[#s + 1] = tostring(k) .. v end return s",
+    "local t = {1, 2, 3, nil, 5, nil, x = 1} t[9] = 9 t[7] = 7 t[2] = nil return {#t, #{1, nil, 3}, #{nil, nil, 3}, #{nil}, #{n = 1}, (unpack({1, 2, nil, 4}))}",
+    "local t = {1, 2, 3} t[2] = nil local s = '' for k, v in pairs(t) do s = s .. k .. v end return s .. #t",
+    "local t = {a = 1, b = 2, c = 3} for k in pairs(t) do t[k] = nil end t.d = 4 t.e = 5 local s = '' for k, v in pairs(t) do s = s .. k .. v end return s",
+    "local t = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, nil} return {#t, #{unpack(t)}}",
+    "local s = '' for k, v in pairs(redis.call('mget', 'k1', 'k2', 'x', 'y', 'z')) do s = s .. k .. v end return s",
     "local s = '' for k, v in next, {5, 6} do s = s .. k .. v end return s",
     "return tostring(next({}))",
     "local fs = {} for i = 1, 3 do fs[i] = function() i = i + 1 return i end end return {fs[1](), fs[1](), fs[2]()}",
@@ -111,6 +119,12 @@ const RUN: &[&str] = &[
     "local t = {1, 2} table.insert(t, 3) table.insert(t, 1, 0) return {table.remove(t), table.remove(t, 1), #t, t[1], t[2]}",
     "return {table.remove({}), table.concat({1, 'b', 2.5}, '-'), table.concat({'a', 'b', 'c'}, '', 2, 3), table.concat({}), table.getn({1, 2})}",
     "return {bit.band(7, 12), bit.bor(1, 2), bit.bxor(5, 1), bit.bnot(0), bit.lshift(1, 31), bit.rshift(-1, 28), bit.arshift(-16, 2), bit.tobit(4294967295)}",
+    "return cjson.encode({1, 'a/b\\\"\\n\\127\\0', {x = 1.5}, cjson.null, true, {}, -3e20, {nil, 2}})",
+    "return cjson.encode({a = 1, b = 'c', d = {e = {1, 2}}, f = false, g = cjson.null})",
+    "return cjson.decode('{\"a\": [1, 2.5e1, {\"b\": \"c\\\\u20ac\\\\ud83d\\\\ude00\"}], \"d\" : -0.5}').a[3].b",
+    "local d = cjson.decode(' [ 1 , null , true , \"\" , {} , [] ] ') return {#d, d[1], d[2] == cjson.null, type(d[2]), d[3], d[4], cjson.encode(d)}",
+    "return {cjson.null, cjson.encode('x'), cjson.encode(7), cjson.decode('\"y\"'), cjson.decode('12')}",
+    "local m = cjson.decode('{\"one\":1,\"two\":2,\"three\":3,\"4\":4}') local s = '' for k, v in pairs(m) do s = s .. k .. v end return {s, cjson.encode(m)}",
     "return redis.call('set', 'k1', 'v').ok",
     "return redis.call('get', 'k1')",
     "return tostring(redis.call('get', 'k1'))",
@@ -135,7 +149,7 @@ const RUN: &[&str] = &[
     "local t = {1, 2, 3} for i = 1, 3 do t[i] = nil end return #t",
     "do local a = 1 end local a = 2 do local a = 3 end return a",
     "local function f() return end return (select('#', f()))",
-    "if ARGV[1] ~= 'a1' then error('never') elseif false then cjson.encode(x) string.dump() y = 1 end return 1",
+    "if ARGV[1] ~= 'a1' then error('never') elseif false then cmsgpack.pack(x) string.dump() y = 1 end return 1",
 ];
 
 /// Scripts that shards leave to the door: errors, and what is not the same everywhere.
@@ -152,11 +166,10 @@ const LEFT: &[&str] = &[
     "return tostring(function() end)",
     "return tostring(0 / 0)",
     "return -0 .. ''",
-    "local s = '' for k in pairs({a = 1, b = 2}) do s = s .. k end return s",
-    "local t = {1, 2, 3} t[2] = nil for k in pairs(t) do end",
-    "return #{1, nil, 3}",
     "return table.concat({1, nil, 3})",
-    "local t = {1, 2, nil, 4} return unpack(t)",
+    "local t = {[{}] = 1} return next(t)",
+    "local t = {[function() end] = 1} return #t",
+    "for k in pairs({a = 1}) do next({}, k) end",
     "return 1 + {}",
     "return #nil",
     "return nil .. 'x'",
@@ -171,7 +184,19 @@ const LEFT: &[&str] = &[
     "return setmetatable({}, {})",
     "return coroutine.wrap(function() end)",
     "return loadstring('return 1')",
-    "return cjson.encode({})",
+    "return cjson.encode({[1] = 1, [1000] = 2})",
+    "return cjson.encode(function() end)",
+    "return cjson.encode({[true] = 1})",
+    "return cjson.encode({1 / 0})",
+    "return cjson.decode('[1, 2')",
+    "return cjson.decode('[0x10]')",
+    "return cjson.decode('[01]')",
+    "return cjson.decode('[-Infinity]')",
+    "return cjson.decode('nothing')",
+    "return cjson.decode(string.rep('[', 100) .. string.rep(']', 100))",
+    "cjson.encode_max_depth(2)",
+    "return tostring(cjson.null)",
+    "return cmsgpack.pack(1)",
     "return string.format('%q', 'x')",
     "return string.format('%d', 1.5)",
     "return string.find('a', '[a')",
@@ -330,8 +355,25 @@ impl Author {
 
     fn statement(&mut self) -> String {
         self.depth += 1;
-        let choice = if self.depth > 3 { self.below(7) } else { self.below(17) };
+        let choice = if self.depth > 3 { self.below(7) } else { self.below(22) };
         let text = match choice {
+            17 => format!("m[{}] = {}", self.text(), self.one(&["a", "nil", "1", "'x'"])),
+            18 => format!("m[{}] = {}", self.number(), self.one(&["b", "nil", "true"])),
+            19 => format!(
+                "for i = 1, {} do m['k' .. i * a] = i m[i * {}] = s end",
+                self.one(&["3", "9", "20"]),
+                self.one(&["1", "2", "0.5", "3"])
+            ),
+            20 => {
+                "for k, v in pairs(m) do s = string.sub(s .. tostring(k) .. tostring(v), -40) end".to_owned()
+            }
+            21 => format!(
+                "m = {{{}, nil, {}, x = {}, {}}} c = #m",
+                self.number(),
+                self.one(&["nil", "1", "a"]),
+                self.text(),
+                self.one(&["nil", "unpack(t)", "f(1, 2)", "5"])
+            ),
             0 | 1 => format!("{} = {}", self.one(&["a", "b", "c"]), self.number()),
             2 => format!("{} = {}", self.one(&["s", "u"]), self.text()),
             3 => format!("t[#t + 1] = {}", self.number()),
@@ -403,14 +445,16 @@ impl Author {
     }
 
     fn script(&mut self) -> String {
-        let mut script = "local a, b, c, s, u, t, r = 1, 2, 3, 'one', 'two', {5, 3, 4}, {n = 1}\n\
+        let mut script = "local a, b, c, s, u, t, r, m = 1, 2, 3, 'one', 'two', {5, 3, 4}, {n = 1}, {}\n\
             local function f(x, y) return x * 2 - y end local function g() a = a + 1 return a end\n"
             .to_owned();
         for _ in 0..2 + self.below(6) {
             script += &self.statement();
             script.push('\n');
         }
-        script + "return {tostring(a), tostring(b), tostring(c), s, u, #t, t, tostring(r.n)}"
+        script
+            + "local o = {tostring(a), tostring(b), tostring(c), s, u, #t, t, tostring(r.n), #m}\n\
+               for k, v in pairs(m) do o[#o + 1] = tostring(k) o[#o + 1] = tostring(v) end return o"
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A function that would raise an error gives up instead: the interpreter of the door knows the words.
 
+mod json;
 mod mathematics;
 mod redis;
 mod strings;
@@ -83,8 +84,8 @@ impl Machine<'_, '_> {
     fn call_plain(&mut self, native: Native, arguments: &[Value]) -> Values {
         Ok(vec![match native {
             Native::Type if !arguments.is_empty() => self.string(arguments[0].type_name())?,
-            Native::ToString if !arguments.is_empty() => self.to_string(&arguments[0])?,
-            Native::ToNumber if !arguments.is_empty() => self.to_number(arguments)?,
+            Native::ToString if !arguments.is_empty() => self.string_of(&arguments[0])?,
+            Native::ToNumber if !arguments.is_empty() => self.number_of(arguments)?,
             Native::RawEqual if arguments.len() >= 2 => Value::Boolean(arguments[0].equals(&arguments[1])),
             Native::RawGet => self.tables[table(arguments, 0)?].get(argument(arguments, 1)),
             Native::RawSet => {
@@ -128,6 +129,7 @@ impl Machine<'_, '_> {
             | Native::Random
             | Native::RandomSeed
             | Native::SquareRoot => self.mathematics(native, arguments),
+            Native::Encode | Native::Decode => self.json(native, arguments),
             Native::Call
             | Native::TryCall
             | Native::ErrorReply
@@ -181,7 +183,7 @@ impl Machine<'_, '_> {
         Ok((first..=last).map(|at| self.tables[from].get(&Value::Number(at as f64))).collect())
     }
 
-    fn to_string(&mut self, value: &Value) -> Result<Value, Halt> {
+    fn string_of(&mut self, value: &Value) -> Result<Value, Halt> {
         match value {
             Value::Nil => self.string("nil"),
             Value::Boolean(flag) => self.string(flag.to_string()),
@@ -191,7 +193,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    fn to_number(&mut self, arguments: &[Value]) -> Result<Value, Halt> {
+    fn number_of(&mut self, arguments: &[Value]) -> Result<Value, Halt> {
         if self.integer_or(arguments, 1, 10)? != 10 {
             return Err(Halt::Unfit("a number with another base is read"));
         }

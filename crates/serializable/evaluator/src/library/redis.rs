@@ -8,7 +8,8 @@ use crate::machine::{Machine, VALUE_BYTES};
 use crate::natives::Native;
 use crate::numbers::{self, truncate};
 use crate::sha1;
-use crate::values::{Table, Value};
+use crate::table::{Table, name};
+use crate::values::Value;
 
 /// Replies nest so deep at most: what travels to the door may not nest much deeper.
 const DEPTH_MAX: usize = 6;
@@ -135,11 +136,11 @@ impl Machine<'_, '_> {
     }
 
     /// A table with one field.
-    fn within(&mut self, name: &str, text: &[u8]) -> Result<Value, Halt> {
+    fn within(&mut self, field: &str, text: &[u8]) -> Result<Value, Halt> {
         let value = self.table(Table::default())?;
         let text = self.string(text)?;
         if let Value::Table(table) = value {
-            self.set(table, &Value::string(name), text)?;
+            self.set(table, &name(field), text)?;
         }
         Ok(value)
     }
@@ -149,7 +150,18 @@ impl Machine<'_, '_> {
         for reply in replies {
             values.push(self.value_of_reply(reply)?);
         }
-        self.table(Table::of_list(values))
+        self.grown_list(values)
+    }
+
+    /// A list to which its elements were added one by one, as the door makes lists of replies.
+    fn grown_list(&mut self, values: Vec<Value>) -> Result<Value, Halt> {
+        let list = self.table(Table::default())?;
+        if let Value::Table(table) = list {
+            for (at, value) in values.into_iter().enumerate() {
+                self.set(table, &Value::Number((at + 1) as f64), value)?;
+            }
+        }
+        Ok(list)
     }
 
     /// A reply as a script sees it, in version 2 of the protocol.
@@ -160,7 +172,7 @@ impl Machine<'_, '_> {
             Reply::Error(text) => {
                 let value = self.within("err", text.as_bytes())?;
                 if let Value::Table(table) = value {
-                    self.set(table, &Value::string("ignore_error_stats_update"), Value::Boolean(true))?;
+                    self.set(table, &name("ignore_error_stats_update"), Value::Boolean(true))?;
                 }
                 Ok(value)
             }
@@ -182,7 +194,7 @@ impl Machine<'_, '_> {
                 for (key, value) in pairs {
                     values.push(self.list(&mut [key, value].into_iter())?);
                 }
-                self.table(Table::of_list(values))
+                self.grown_list(values)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Values, WRONG, argument, table};
 use crate::Halt;
-use crate::machine::{FIELD_BYTES, Machine, VALUE_BYTES};
+use crate::machine::{Machine, VALUE_BYTES};
 use crate::natives::Native;
 use crate::numbers;
 use crate::values::Value;
@@ -43,27 +43,25 @@ impl Machine<'_, '_> {
     }
 
     fn insert(&mut self, of: usize, arguments: &[Value]) -> Values {
-        let length = self.tables[of].length()?;
+        let end = self.tables[of].length()? + 1;
         let (at, value) = match arguments {
-            [_, value] => (length + 1, value.clone()),
+            [_, value] => (end, value.clone()),
+            // Positions before the first are fields.
             [_, _, value] => {
-                let at = self.integer(arguments, 1)?;
-                // Beyond the end, Lua makes the list longer.
-                let at = usize::try_from(at).ok().filter(|at| (1..=length + 1).contains(at)).ok_or(WRONG)?;
-                (at, value.clone())
+                (usize::try_from(self.integer(arguments, 1)?.max(0)).unwrap_or(0), value.clone())
             }
             _ => return Err(WRONG),
         };
-        if value.is_nil() || at == length + 1 {
-            if value.is_nil() && at <= length {
-                return Err(Halt::Unfit("a list gets a gap"));
-            }
-            self.set(of, &Value::Number(at as f64), value)?;
-            return Ok(Vec::new());
+        if at == 0 {
+            return Err(WRONG);
         }
-        self.spend((length - at) as u64)?;
-        self.take(FIELD_BYTES)?;
-        self.tables[of].list_mut()?.insert(at - 1, value);
+        let end = end.max(at);
+        self.spend((end - at) as u64)?;
+        for to in (at + 1..=end).rev() {
+            let moved = self.tables[of].at(to - 1);
+            self.set(of, &Value::Number(to as f64), moved)?;
+        }
+        self.set(of, &Value::Number(at as f64), value)?;
         Ok(Vec::new())
     }
 
@@ -74,7 +72,13 @@ impl Machine<'_, '_> {
             return Ok(Vec::new());
         };
         self.spend((length - at) as u64)?;
-        Ok(vec![self.tables[of].list_mut()?.remove(at - 1)])
+        let removed = self.tables[of].at(at);
+        for to in at..length {
+            let moved = self.tables[of].at(to + 1);
+            self.set(of, &Value::Number(to as f64), moved)?;
+        }
+        self.set(of, &Value::Number(length as f64), Value::Nil)?;
+        Ok(vec![removed])
     }
 
     /// Sorts as Lua does, comparison by comparison: where the order leaves a choice, the result is the same.
@@ -82,12 +86,16 @@ impl Machine<'_, '_> {
         if !is_before.is_nil() && is_before.type_name() != "function" {
             return Err(WRONG);
         }
-        let mut list = self.tables[of].list_mut()?.clone();
-        self.take(list.len() * VALUE_BYTES)?;
-        if let Some(last) = list.len().checked_sub(1) {
+        let length = self.tables[of].length()?;
+        self.spend(length as u64)?;
+        self.take(length * VALUE_BYTES)?;
+        let mut list: Vec<Value> = (1..=length).map(|at| self.tables[of].at(at)).collect();
+        if let Some(last) = length.checked_sub(1) {
             self.sort_part(&mut list, (0, last), is_before)?;
         }
-        *self.tables[of].list_mut()? = list;
+        for (at, value) in list.into_iter().enumerate() {
+            self.set(of, &Value::Number((at + 1) as f64), value)?;
+        }
         Ok(Vec::new())
     }
 
