@@ -17,7 +17,7 @@
 //! | file | role |
 //! |---|---|
 //! | `lexer`, `parser`, `syntax` | a text to a [`Program`], whose names are resolved |
-//! | `machine`, `values`, `table` | a run: expressions, statements, calls; tables as Lua keeps them |
+//! | `machine`, `operators`, `values`, `table` | a run: expressions, statements, calls; tables as Lua keeps them |
 //! | `natives`, `library` | the functions that are known by name, and what they do |
 //! | `numbers`, [`pattern`], [`sha1`] | digits as C prints them, patterns in bounded work, names of scripts |
 //! | `request`, [`Scripts`], `texts` | the procedure, its bytes, and texts that a shard keeps |
@@ -30,6 +30,7 @@ mod library;
 mod machine;
 mod natives;
 mod numbers;
+mod operators;
 mod parser;
 pub mod pattern;
 mod procedure;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::lexer::{Lexer, Token};
 use crate::natives::{self, Named};
-use crate::syntax::{Binary, Block, Capture, Expression, Function, Register, Statement};
+use crate::syntax::{Block, Capture, Expression, Function, Register, Statement, binary, binding};
 use crate::{Program, Unfit};
 
 /// How deep blocks and expressions nest.
@@ -354,7 +354,7 @@ impl Parser<'_> {
         // Where a call changes what tables and keys are named by, Lua looks at these once it is over.
         let is_late =
             targets.len() > 1 && targets.iter().any(|target| matches!(target, Expression::Index(_)));
-        if is_late && values.iter().any(has_call) {
+        if is_late && values.iter().any(Expression::has_call) {
             return Err(Unfit("several variables, fields among them, are assigned what calls return"));
         }
         Ok(Statement::Assign(targets, values))
@@ -495,8 +495,8 @@ impl Parser<'_> {
         }
         self.expect("}")?;
         // One calls after the other, as they stand.
-        let call_both =
-            values.iter().any(has_call) && pairs.iter().any(|(key, value)| has_call(key) || has_call(value));
+        let call_both = values.iter().any(Expression::has_call)
+            && pairs.iter().any(|(key, value)| key.has_call() || value.has_call());
         if call_both {
             return Err(Unfit("a table has calls among its values, and among its fields"));
         }
@@ -560,39 +560,6 @@ impl Parser<'_> {
     }
 }
 
-/// How tightly an operator binds to its left, and to its right.
-fn binding(sign: &str) -> Option<(u8, u8)> {
-    Some(match sign {
-        "or" => (1, 1),
-        "and" => (2, 2),
-        "<" | ">" | "<=" | ">=" | "~=" | "==" => (3, 3),
-        ".." => (5, 4),
-        "+" | "-" => (6, 6),
-        "*" | "/" | "%" => (7, 7),
-        "^" => (10, 9),
-        _ => return None,
-    })
-}
-
-fn binary(sign: &str) -> Option<Binary> {
-    Some(match sign {
-        "+" => Binary::Add,
-        "-" => Binary::Subtract,
-        "*" => Binary::Multiply,
-        "/" => Binary::Divide,
-        "%" => Binary::Modulo,
-        "^" => Binary::Power,
-        ".." => Binary::Concatenate,
-        "==" => Binary::Equal,
-        "~=" => Binary::Unequal,
-        "<" => Binary::Less,
-        "<=" => Binary::LessOrEqual,
-        ">" => Binary::Greater,
-        ">=" => Binary::GreaterOrEqual,
-        _ => return None,
-    })
-}
-
 /// The field of a table; that of a library is known already.
 fn index(object: Expression, key: Expression) -> Expression {
     let Expression::Library(library) = object else { return Expression::Index(Box::new((object, key))) };
@@ -609,23 +576,5 @@ fn check_target(target: &Expression) -> Parsed<()> {
     match target {
         Expression::Local(_) | Expression::Captured(_) | Expression::Index(_) | Expression::Unknown => Ok(()),
         _ => Err(Unfit("it assigns to what cannot be assigned")),
-    }
-}
-
-/// True if a call may be made while this is evaluated.
-fn has_call(expression: &Expression) -> bool {
-    match expression {
-        Expression::Call(..) | Expression::Method(..) => true,
-        Expression::Index(both)
-        | Expression::Binary(_, both)
-        | Expression::And(both)
-        | Expression::Or(both) => has_call(&both.0) || has_call(&both.1),
-        Expression::Not(one) | Expression::Minus(one) | Expression::Length(one) | Expression::Only(one) => {
-            has_call(one)
-        }
-        Expression::Table(values, pairs) => {
-            values.iter().any(has_call) || pairs.iter().any(|(key, value)| has_call(key) || has_call(value))
-        }
-        _ => false,
     }
 }

@@ -107,6 +107,26 @@ impl Expression {
         matches!(self, Expression::Call(..) | Expression::Method(..) | Expression::Variadic)
     }
 
+    /// True if a call may be made while this is evaluated.
+    pub(crate) fn has_call(&self) -> bool {
+        match self {
+            Expression::Call(..) | Expression::Method(..) => true,
+            Expression::Index(both)
+            | Expression::Binary(_, both)
+            | Expression::And(both)
+            | Expression::Or(both) => both.0.has_call() || both.1.has_call(),
+            Expression::Not(one)
+            | Expression::Minus(one)
+            | Expression::Length(one)
+            | Expression::Only(one) => one.has_call(),
+            Expression::Table(values, pairs) => {
+                values.iter().any(Expression::has_call)
+                    || pairs.iter().any(|(key, value)| key.has_call() || value.has_call())
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_call(&self) -> bool {
         matches!(self, Expression::Call(..) | Expression::Method(..))
     }
@@ -128,4 +148,37 @@ pub(crate) enum Binary {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+}
+
+/// How tightly an operator binds to its left, and to its right.
+pub(crate) fn binding(sign: &str) -> Option<(u8, u8)> {
+    Some(match sign {
+        "or" => (1, 1),
+        "and" => (2, 2),
+        "<" | ">" | "<=" | ">=" | "~=" | "==" => (3, 3),
+        ".." => (5, 4),
+        "+" | "-" => (6, 6),
+        "*" | "/" | "%" => (7, 7),
+        "^" => (10, 9),
+        _ => return None,
+    })
+}
+
+pub(crate) fn binary(sign: &str) -> Option<Binary> {
+    Some(match sign {
+        "+" => Binary::Add,
+        "-" => Binary::Subtract,
+        "*" => Binary::Multiply,
+        "/" => Binary::Divide,
+        "%" => Binary::Modulo,
+        "^" => Binary::Power,
+        ".." => Binary::Concatenate,
+        "==" => Binary::Equal,
+        "~=" => Binary::Unequal,
+        "<" => Binary::Less,
+        "<=" => Binary::LessOrEqual,
+        ">" => Binary::Greater,
+        ">=" => Binary::GreaterOrEqual,
+        _ => return None,
+    })
 }

@@ -2,9 +2,10 @@
 
 use super::{Values, WRONG, argument};
 use crate::Halt;
-use crate::machine::{Machine, power};
+use crate::machine::Machine;
 use crate::natives::Native;
 use crate::numbers::truncate;
+use crate::operators::power;
 use crate::values::Value;
 
 /// The generator of Redis, POSIX' `lrand48`, which every script begins anew.
