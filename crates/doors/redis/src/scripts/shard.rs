@@ -21,7 +21,11 @@ impl Item {
 impl Job {
     /// The shard at which all of it may run; none if that is not known, or several.
     fn shard(&self, keys: &impl Keys) -> Option<usize> {
-        let is_known = |item: &Item| matches!(item, Item::Command(_) | Item::Script { .. } | Item::Reply(_));
+        let is_known = |item: &Item| match item {
+            Item::Command(_) => !item.named_keys().is_empty(),
+            Item::Script { .. } | Item::Reply(_) => true,
+            Item::Function { .. } | Item::Library(..) | Item::Publish(_) => false,
+        };
         if !keys.runs_scripts() || !self.items.iter().all(is_known) {
             return None;
         }
