@@ -475,3 +475,37 @@ fn a_shard_and_lua_come_to_the_same_with_any_script() {
     }
     assert!(ended > cases / 4, "only {ended} of {cases} scripts have come to an end at a shard");
 }
+
+/// A script with some bytes taken away, doubled or replaced.
+fn damaged(author: &mut Author) -> String {
+    let mut bytes = RUN[author.below(RUN.len() as u64) as usize].as_bytes().to_vec();
+    for _ in 0..1 + author.below(3) {
+        let at = author.below(bytes.len() as u64 + 1) as usize;
+        let to = (at + author.below(6) as usize).min(bytes.len());
+        let part: Vec<u8> = match author.below(4) {
+            0 => Vec::new(),
+            1 => [&bytes[at..to], &bytes[at..to]].concat(),
+            2 => author.one(&["(", ")", "=", ",", "'", "end ", "[", "-", "..", " ", "\n", "nil"]).into(),
+            _ => author
+                .one(&["1", "x", "{}", "#", "%", "or ", "local ", "]]", "--", "\\", ":", "function "])
+                .into(),
+        };
+        bytes.splice(at..to, part);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_shard_takes_no_damaged_script_for_another_one() {
+    let cases = std::env::var("QUORATE_REDIS_SCRIPTS").map_or(2 * CASES, |count| count.parse().unwrap());
+    let mut ended = 0;
+    for seed in 0..cases {
+        let code = damaged(&mut Author { state: seed, depth: 0, loops: 0 });
+        if let Ok(reply) = at_shard(&code) {
+            ended += 1;
+            let of_lua = run_within(Limits::default(), &code, false);
+            assert_eq!(Outcome::Ended(reply), of_lua, "seed {seed}:\n{code}");
+        }
+    }
+    assert!(ended > cases / 20, "only {ended} of {cases} scripts have come to an end at a shard");
+}
