@@ -1,4 +1,4 @@
-//! What a door knows of a script at shards: whether they run it, and where its text is kept.
+//! The knowledge of a door of a script at shards: whether they run it, and where its text is kept.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +32,7 @@ pub enum Telling {
     Kept,
 }
 
-/// What is known of one script. All of it may be wrong, which costs a round trip.
+/// The knowledge of one script. All of it may be wrong, which costs a round trip.
 #[derive(Debug, Default)]
 pub struct AtShards {
     /// Whether shards know the language of all of it, once that was asked.

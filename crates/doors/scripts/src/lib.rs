@@ -22,7 +22,7 @@
 //! | `strings` | what of `string` needs bounds |
 //! | `json`, `message_pack`, `structs` | `cjson`, `cmsgpack`, `struct` |
 //! | `function` | libraries of functions, and what they register |
-//! | `at_shards` | what a door knows of a script that shards run |
+//! | `at_shards` | the knowledge of a door of a script that shards run |
 //! | `convert` | replies to values of Lua, and back |
 
 mod at_shards;

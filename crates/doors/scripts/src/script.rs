@@ -11,7 +11,7 @@ use crate::at_shards::AtShards;
 pub struct Script {
     body: Vec<u8>,
     sha: String,
-    /// What is known of it at shards.
+    /// The knowledge of it at shards.
     at_shards: AtShards,
 }
 
@@ -48,7 +48,7 @@ impl Script {
         &self.body
     }
 
-    /// What the door knows of it at shards.
+    /// The knowledge of the door of it at shards.
     pub fn at_shards(&self) -> &AtShards {
         &self.at_shards
     }

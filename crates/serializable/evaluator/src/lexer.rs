@@ -182,7 +182,7 @@ impl<'a> Lexer<'a> {
         (rest.get(level) == Some(&b'[')).then_some(level)
     }
 
-    /// What stands in a long bracket of this level.
+    /// The text in a long bracket of this level.
     fn long_string(&mut self, level: usize) -> Result<Arc<[u8]>, Unfit> {
         let close = [b"]".as_slice(), &vec![b'='; level], b"]"].concat();
         let inside = &self.rest()[level + 2..];

@@ -22,7 +22,7 @@
 //! | `numbers`, [`pattern`], [`sha1`] | digits as C prints them, patterns in bounded work, names of scripts |
 //! | `request`, [`Scripts`], `texts` | the procedure, its bytes, and texts that a shard keeps |
 //!
-//! What changes here changes what old log entries do. So what a shard learns to run that it gave up before, it runs for requests of a later version alone; and
+//! A change here changes what old log entries do. So a shard that learns to run a script that it gave up before does so for requests of a later version alone; and
 //! all servers of a cluster are upgraded before that is used.
 
 mod lexer;

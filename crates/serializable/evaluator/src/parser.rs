@@ -387,7 +387,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What stands in front of brackets, points and arguments, with these.
+    /// An expression in front of brackets, points and arguments, with these.
     fn suffixed(&mut self) -> Parsed<Expression> {
         let mut expression = if self.accept("(")? {
             let inner = self.expression()?;

@@ -76,7 +76,7 @@ impl Procedure for Scripts {
         let mut slots: Vec<u16> = request.watched.iter().map(|(key, _)| slot_of(key)).collect();
         for item in &request.items {
             match item {
-                // What it touches beyond these it is refused.
+                // A key beyond their slots is refused.
                 Item::Script { keys, .. } => slots.extend(keys.iter().map(|key| slot_of(key))),
                 // One whose slots are not known is refused.
                 Item::Command(words) => slots.extend(slots_of(words).unwrap_or_default()),

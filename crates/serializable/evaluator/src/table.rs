@@ -9,7 +9,7 @@ use crate::Halt;
 use crate::machine::VALUE_BYTES;
 use crate::values::Value;
 
-/// What a node takes, in bytes, with room to spare.
+/// The cost of a node, in bytes, with room to spare.
 const NODE_BYTES: usize = 72;
 
 /// So many bits the size of an array has at most.
@@ -90,7 +90,7 @@ impl Table {
         table
     }
 
-    /// What it takes, in bytes.
+    /// Its cost, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.array.len() * VALUE_BYTES + self.nodes.len() * NODE_BYTES
     }

@@ -103,7 +103,7 @@ pub(crate) struct Job {
     pub(crate) items: Vec<Item>,
     pub(crate) watched: Vec<Watched>,
     pub(crate) seed: u64,
-    /// What it reads before it begins.
+    /// The records that it reads before it begins, in parts that may be read each by itself.
     first: Vec<Needs>,
 }
 
@@ -117,8 +117,8 @@ impl Job {
 
     /// The records that it reads before it begins, all in one round: those at which commands look first, of every key that is named.
     ///
-    /// What only reads reads all of them at one time, so nothing is compared in the end. What may write is compared in any case, so each shard is asked by
-    /// itself: shards that are read together have to agree on that time.
+    /// A job that only reads does so at one time, so that nothing is compared in the end. The reads of one that may write are compared in any case, so each shard is asked
+    /// by itself: shards that are read together have to agree on a time.
     fn first_needs(&self, keys: &impl Keys) -> Vec<Needs> {
         let is_together = !self.items.iter().any(Item::writes);
         let mut needs: BTreeMap<usize, Needs> = BTreeMap::new();

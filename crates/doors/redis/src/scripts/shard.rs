@@ -72,7 +72,7 @@ impl Job {
         Request { seed: self.seed, clock, home, watched, items }.encode()
     }
 
-    /// What becomes of it at the shard.
+    /// The job as a shard has carried it out.
     fn done(&self, replies: Vec<Reply>, wrote: Vec<Vec<u8>>) -> Done {
         let mut replies = replies.into_iter();
         let reply = |item: &Item| match item {

@@ -31,7 +31,7 @@ pub(crate) struct Shards {
     counts: Arc<Counts>,
 }
 
-/// What was asked of shards.
+/// Counts of requests to shards.
 #[derive(Default)]
 pub(crate) struct Counts {
     /// Requests of scripts that they have carried out.
@@ -154,7 +154,7 @@ impl Keys for Shards {
         self.counts.script_bytes.fetch_add(request.len(), Ordering::Relaxed);
         let mut shards = self.shards.lock().unwrap();
         next_timestamp(&mut shards);
-        // What is written before a shard gives up is not kept.
+        // A shard that gives up keeps nothing of its writes.
         let mut attempt = shards[at].clone();
         let answer = if is_read_only {
             attempt.call(&Scripts::default(), request, true)
@@ -329,7 +329,7 @@ pub(crate) fn open(shards: usize, runs_at_shards: bool, limits: Limits) -> (Gate
     (gateway, address)
 }
 
-/// The same; shards may run commands, and scripts too. What they were asked is counted.
+/// The same; shards may run commands, and scripts too. Their requests are counted.
 pub(crate) fn open_with(
     shards: usize,
     (runs_at_shards, runs_scripts): (bool, bool),

@@ -71,7 +71,7 @@ impl Machine<'_, '_> {
                     return Err(WRONG);
                 }
                 let callee = arguments.remove(0);
-                // Whatever would be caught ends the run.
+                // Any error ends the run.
                 let mut values = self.call(&callee, arguments)?;
                 values.insert(0, Value::Boolean(true));
                 Ok(values)

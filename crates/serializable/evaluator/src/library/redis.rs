@@ -1,4 +1,4 @@
-//! `redis`: commands, and what becomes of their replies.
+//! `redis`: commands, and their replies as values.
 
 use quorate_redis_commands::{Reply, find, print_decimal, print_double, timeout_position};
 
