@@ -10,10 +10,12 @@
 //! | [`stage`] | where machines that stand on logs meet |
 //! | [`schedule`] | what goes wrong there by chance |
 //! | [`ignored`] | what machines drop |
+//! | [`alone`] | one machine by itself, and all that each step of it leads to |
 //! | [`log`] | the smallest log that there can be, for them to stand on |
 //!
 //! `QUORATE_BLESS=1 cargo test -p CRATE` writes what happens into the scripts; read the difference before you commit it.
 
+pub mod alone;
 pub mod ignored;
 pub mod log;
 pub mod schedule;
