@@ -1,5 +1,6 @@
 //! Golden scripts: Walter as stories, message by message.
 
+mod alone;
 mod schedules;
 mod scripts;
 mod starvation;

@@ -7,7 +7,7 @@ use quorate_core::topology::Settlement;
 use quorate_walter::message::{Ending, Found, Snapshot, Wanted};
 use quorate_walter::{Entry, LocalSite, Message, Page, Update};
 
-pub(super) fn transaction(id: TransactionId) -> String {
+pub(crate) fn transaction(id: TransactionId) -> String {
     let attempt = if id.attempt == 0 { String::new() } else { format!("/{}", id.attempt) };
     format!("c{}.{}{attempt}", id.client.0, id.sequence)
 }
@@ -133,7 +133,7 @@ fn commits<'a>(all: impl IntoIterator<Item = &'a std::sync::Arc<quorate_walter::
     all.join(", ")
 }
 
-pub(super) fn ending(ending: &Ending) -> String {
+pub(crate) fn ending(ending: &Ending) -> String {
     match ending {
         Ending::Committed { version, snapshot, is_slow } => {
             let slow = if *is_slow { ", slow" } else { "" };
@@ -151,7 +151,7 @@ fn keys(keys: &[quorate_core::Key]) -> String {
     keys.iter().map(|key| text(key)).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn message(message: &Message) -> String {
+pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Read { transaction: id, snapshot: at, wanted: all, .. } => {
             format!("READ {} {} {}", transaction(*id), wanted(all), snapshot(at))
@@ -258,7 +258,7 @@ fn page(page: &Page) -> String {
     }
 }
 
-pub(super) fn settlement(settlement: &Settlement) -> String {
+pub(crate) fn settlement(settlement: &Settlement) -> String {
     let end = |(shard, settled): &(quorate_core::ShardId, quorate_core::topology::Settled)| {
         format!("that {shard} ends at {}, with the barrier {:?}", settled.last, settled.barrier)
     };
@@ -266,7 +266,7 @@ pub(super) fn settlement(settlement: &Settlement) -> String {
     settlement.ends.iter().map(end).chain(ready).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn entry(entry: &Entry) -> String {
+pub(crate) fn entry(entry: &Entry) -> String {
     match entry {
         Entry::Commit(one) => format!("COMMIT {}", commit(one)),
         Entry::Refused(id) => format!("REFUSED {}", transaction(*id)),
@@ -290,7 +290,7 @@ pub(super) fn entry(entry: &Entry) -> String {
     }
 }
 
-pub(super) fn event(event: &Event) -> String {
+pub(crate) fn event(event: &Event) -> String {
     let of = |id: &TransactionId| transaction(*id);
     match event {
         Event::Got { transaction, key, value: found } => {

@@ -23,7 +23,7 @@
 //! | `remove SITE`, `join SITE [REPLACED]`, `settle`, `answer WHO` | the configuration service: an operator takes a site out, or lets one join; what was proposed last is settled; a replica that has asked hears how the sites have changed |
 //! | `show WHO` | what a replica holds |
 
-mod describe;
+pub(crate) mod describe;
 pub(crate) mod world;
 
 use quorate_testscripts::Scripts;
