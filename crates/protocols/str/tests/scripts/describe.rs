@@ -6,7 +6,7 @@ use quorate_core::{ClockTime, Key, TransactionId, Value, Write};
 use quorate_str::message::{Ending, Found, Holder, Refusal, Unreadable, Wanted};
 use quorate_str::{Entry, Message, ReplicaEvent};
 
-pub(super) fn transaction(id: TransactionId) -> String {
+pub(crate) fn transaction(id: TransactionId) -> String {
     let attempt = if id.attempt == 0 { String::new() } else { format!("/{}", id.attempt) };
     format!("c{}.{}{attempt}", id.client.0, id.sequence)
 }
@@ -16,12 +16,12 @@ fn transactions(ids: &[TransactionId]) -> String {
 }
 
 /// A key without the tag that takes it to its shard.
-pub(super) fn text(key: &[u8]) -> String {
+pub(crate) fn text(key: &[u8]) -> String {
     let text = String::from_utf8_lossy(key).into_owned();
     text.split_once('}').map_or(text.clone(), |(_, word)| word.to_owned())
 }
 
-pub(super) fn value(value: Option<&Value>) -> String {
+pub(crate) fn value(value: Option<&Value>) -> String {
     value.map_or("nothing".to_owned(), |value| String::from_utf8_lossy(value).into_owned())
 }
 
@@ -81,7 +81,7 @@ fn holders(holders: &[Holder]) -> String {
     format!(", granted {}", holders.collect::<Vec<_>>().join(", "))
 }
 
-pub(super) fn outcome(outcome: Outcome) -> String {
+pub(crate) fn outcome(outcome: Outcome) -> String {
     match outcome {
         Outcome::Committed(timestamp) => format!("committed @{}", timestamp.micros),
         Outcome::Aborted => "aborted".to_owned(),
@@ -111,7 +111,7 @@ fn ending(ending: Ending) -> String {
     }
 }
 
-pub(super) fn message(message: &Message) -> String {
+pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Read { transaction: id, session, snapshot, wanted: all, .. } => {
             let after = session.after.map_or(String::new(), |id| format!(" after {}", transaction(id)));
@@ -213,7 +213,7 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
-pub(super) fn entry(entry: &Entry) -> String {
+pub(crate) fn entry(entry: &Entry) -> String {
     match entry {
         Entry::Prepared(one) => {
             let (id, proposal) = (transaction(one.transaction), at(one.proposal));
@@ -233,7 +233,7 @@ pub(super) fn entry(entry: &Entry) -> String {
     }
 }
 
-pub(super) fn replica_event(event: &ReplicaEvent) -> String {
+pub(crate) fn replica_event(event: &ReplicaEvent) -> String {
     match event {
         ReplicaEvent::Leading { view } => format!("leads {view}"),
         ReplicaEvent::Deposed => "is deposed".to_owned(),
@@ -246,7 +246,7 @@ pub(super) fn replica_event(event: &ReplicaEvent) -> String {
     }
 }
 
-pub(super) fn event(event: &Event) -> String {
+pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Got { transaction: id, key, value: found } => {
             format!("{} got {} = {}", transaction(*id), text(key), value(found.as_ref()))

@@ -17,7 +17,7 @@
 //! | `observe c1 MICROS` | a client has seen this timestamp elsewhere |
 //! | `show WHO` | what a replica holds |
 
-mod describe;
+pub(crate) mod describe;
 pub(crate) mod world;
 
 use quorate_str::{Plant, Rules};

@@ -1,0 +1,288 @@
+//! Transactions commit locally, ask their shards, and are recorded.
+
+use super::*;
+
+#[test]
+fn a_commit_goes_from_the_node_to_its_shards_and_into_the_log() {
+    let mut home = Home::new();
+    let told = home.commits(1, 1, "apple=y oak=x");
+    assert_eq!(told, ["1/r0 ← PREPARE here c1.1 oak=x in @1001"]);
+    assert_eq!((home.alone.machine.load(None), home.alone.machine.load(Some(ClientId(2)))), (1, 0));
+    assert_eq!(home.commits(1, 1, "apple=y oak=x"), ["c1 ← c1.1 UNDER-WAY"]);
+    assert_eq!(home.reads(1, 1, vec![key("oak")]), ["✗ under way already"]);
+    let other_life =
+        Message::LocalVote { transaction: txn(1, 1), life: Life(6), proposal: at(2_000), leads: false };
+    assert_eq!(home.hears("1/r0", other_life), ["✗ said in another life"]);
+    let elsewhere =
+        Message::LocalVote { transaction: txn(1, 1), life: NEIGHBOUR, proposal: at(2_000), leads: false };
+    assert_eq!(home.hears("1/r1", elsewhere.clone()), ["✗ said in another life"], "it is not on this node");
+    let told = home.hears("1/r0", elsewhere);
+    let asked = [
+        "c1 ← c1.1 SHOWN @2000, 1 in its chain",
+        "1/r0 ← PREPARE c1.1 oak=x in @1001",
+        "2/r0 ← PREPARE c1.1 apple=y in @1001",
+    ];
+    assert_eq!(told, asked, "it does not lead");
+    assert!(home.alone.machine.is_committing(txn(1, 1)));
+    assert_eq!(
+        home.commits(1, 1, "apple=y oak=x"),
+        ["c1 ← c1.1 SHOWN @2000, 1 in its chain"],
+        "that may be lost"
+    );
+    assert_eq!(home.is_prepared("1/r0", 1, 1, 2_000, vec![]), NOTHING);
+    assert_eq!(home.is_prepared("2/r1", 1, 1, 2_500, vec![holder(2, 9_000)]), NOTHING);
+    let vote = |from: &str, life, view, proposal| {
+        let (transaction, life, view, proposal) = (txn(1, 1), Life(life), View(view), at(proposal));
+        (from.to_owned(), Message::Vote { transaction, life, view, proposal })
+    };
+    for (from, message) in [vote("2/r2", 2, 0, 3_000), vote("2/r2", 3, 1, 3_000), vote("2/r0", 3, 0, 3_000)] {
+        assert_eq!(home.hears(&from, message.clone()), NOTHING, "{from}: {message:?}");
+    }
+    let (from, message) = vote("2/r2", 3, 0, 4_000);
+    assert_eq!(home.hears(&from, message), ["3/r1 ← RECORD c1.1 committed @4000"]);
+    assert_eq!(
+        home.hears("1/r0", Message::GiveWay { transaction: txn(1, 1) }),
+        ["✗ its decision is on its way"]
+    );
+    let refused = Message::Refused { transaction: txn(1, 1), refusal: Refusal::Conflict };
+    assert_eq!(home.hears("2/r1", refused), ["✗ its decision is on its way"]);
+    let told = home.is_recorded(1, 1, 4_000);
+    let expected = [
+        "c1 ← c1.1 committed @4000, snapshot @1001",
+        "1/r0 ← DECIDE c1.1 committed @4000",
+        "2/r1 ← DECIDE c1.1 committed @4000, apple read @",
+        "2/r2 ← DECIDE c1.1 committed @4000",
+    ];
+    let told: Vec<String> =
+        told.into_iter().map(|line| line.split(", apple").next().unwrap().to_owned()).collect();
+    let expected = expected.map(|line| line.split(", apple").next().unwrap().to_owned());
+    assert_eq!(told, expected, "the leader and all who have voted");
+    assert_eq!(home.alone.machine.load(None), 0);
+    let again = ["c1 ← c1.1 committed @4000, snapshot @1001"];
+    assert_eq!(home.commits(1, 1, "apple=y oak=x"), again);
+    assert_eq!(
+        home.hears(
+            "2/r1",
+            Message::Vote { transaction: txn(1, 1), life: Life(3), view: View(0), proposal: at(9) }
+        ),
+        ["✗ nothing waits under this name"]
+    );
+    assert_eq!(home.is_prepared("2/r1", 1, 1, 2_500, vec![]), ["✗ nothing waits under this name"]);
+}
+
+#[test]
+fn a_replica_that_does_not_vote_in_time_is_passed_above_its_grant() {
+    let mut home = Home::new();
+    home.commits(1, 1, "oak=x");
+    home.is_voted_here(1, 1, 2_000);
+    assert_eq!(home.is_prepared("1/r0", 1, 1, 2_000, vec![holder(1, 8_000), holder(2, 9_000)]), NOTHING);
+    let vote = Message::Vote { transaction: txn(1, 1), life: Life(3), view: View(0), proposal: at(3_000) };
+    assert_eq!(home.hears("1/r2", vote), NOTHING);
+    assert_eq!(home.alone.waits(499), NOTHING);
+    assert_eq!(home.alone.waits(1), ["1 ms: 3/r1 ← RECORD c1.1 committed @8001"]);
+    assert_eq!(home.alone.machine.counts().unwrap().passed, 1);
+    // The vote of the replica on this node stands as its note does, under every view.
+    let mut home = Home::new();
+    home.commits(1, 1, "oak=x");
+    home.is_voted_here(1, 1, 2_000);
+    let own = Holder { replica: ReplicaIndex(0), life: NEIGHBOUR, until: at(8_000) };
+    assert_eq!(home.is_prepared("1/r1", 1, 1, 1_500, vec![own]), ["3/r1 ← RECORD c1.1 committed @2000"]);
+}
+
+#[test]
+fn a_leader_that_does_not_answer_is_asked_again_or_another() {
+    let mut home = Home::new();
+    home.commits(1, 1, "apple=x");
+    assert_eq!(home.alone.machine.load(None), 1);
+    let asked = |told| only(told, "PREPARE");
+    assert_eq!(asked(home.alone.waits(999)), NOTHING);
+    assert_eq!(asked(home.alone.waits(1)), ["1 ms: 2/r1 ← PREPARE c1.1 apple=x in @1001"]);
+    let named = |leader| Message::NotLeading { transaction: Some(txn(1, 1)), leader: ReplicaIndex(leader) };
+    assert_eq!(home.hears("2/r0", named(2)), ["✗ this is known"], "it was not asked last");
+    assert_eq!(home.hears("2/r1", named(0)), ["2/r0 ← PREPARE c1.1 apple=x in @1001"]);
+    assert_eq!(home.hears("2/r0", named(2)), ["✗ this is known"], "a name is followed once");
+    let told = home.alone.waits(9_000);
+    assert_eq!(told.iter().filter(|line| line.contains("PREPARE")).count(), 8, "{told:?}");
+    let ends = ["c1 ← c1.1 aborted: shard 2 is silent"];
+    assert!(told.contains(&format!("9000 ms: {}", ends[0])), "{told:?}");
+    assert_eq!(home.alone.machine.load(None), 0);
+    assert_eq!(home.commits(1, 1, "apple=x"), ends, "it is remembered");
+}
+
+#[test]
+fn transactions_of_one_node_that_write_one_key_conflict_or_stand_on_each_other() {
+    let mut home = Home::new();
+    home.commits(1, 1, "oak=x");
+    let told = home.commits(2, 1, "oak=y");
+    assert_eq!(told, ["c2 ← c2.1 aborted: a conflict"], "that is being certified");
+    home.is_voted_here(1, 1, 2_000);
+    home.reads(3, 1, vec![key("elm")]);
+    home.is_told("1/r0", 1, vec![version("elm", "", 0)]);
+    let told = home.commits(4, 1, "oak=y");
+    assert_eq!(told, ["1/r0 ← PREPARE here c4.1 oak=y in @2001 on top of c1.1"]);
+    let told = home.commits(3, 1, "oak=z");
+    assert_eq!(told, ["c3 ← c3.1 aborted: a conflict"], "that is certified since");
+}
+
+#[test]
+fn a_commit_of_another_period_is_not_taken() {
+    let mut home = Home::with(|config| config.floor_lag = Duration::from_secs(2));
+    let commit = |home: &Home, sequence, life, number| {
+        let Message::Commit { session, snapshot, begun, writes, shows, .. } =
+            home.commit(1, sequence, Session::default(), "apple=x")
+        else {
+            unreachable!("it is one")
+        };
+        let period = Period { life, number };
+        Message::Commit { transaction: txn(1, sequence), session, snapshot, period, begun, writes, shows }
+    };
+    let other = ["c1 ← c1.1 OTHER-PERIOD"];
+    for (life, number) in [(Life(0), 0), (Life(9), 1)] {
+        let message = commit(&home, 1, life, number);
+        assert_eq!(home.hears("c1", message), other, "{life:?} {number}");
+    }
+    let message = commit(&home, 1, home.life, 0);
+    let told = home.hears("c1", message);
+    assert_eq!(told[0], "c1 ← c1.1 SHOWN @1002, 1 in its chain", "no replica certifies it here: {told:?}");
+    home.alone.waits(2_000);
+    home.alone.waits(2_000);
+    let message = commit(&home, 2, home.life, 1);
+    assert_eq!(home.hears("c1", message), ["c1 ← c1.2 OTHER-PERIOD"], "two are over");
+    let message = commit(&home, 3, home.life, 2);
+    assert!(home.hears("c1", message)[0].contains("SHOWN"));
+}
+
+#[test]
+fn a_transaction_that_the_node_has_lost_is_doomed() {
+    let mut home = Home::new();
+    let read = |snapshot| Message::Read {
+        transaction: txn(1, 1),
+        session: Session::default(),
+        snapshot: Some(at(snapshot)),
+        request: 2,
+        wanted: vec![key("oak")],
+    };
+    assert_eq!(home.hears("c1", read(500)), ["c1 ← c1.1 DOOMED: it was lost"]);
+    let Message::Commit { session, period, begun, writes, shows, .. } =
+        home.commit(1, 2, Session::default(), "oak=x")
+    else {
+        unreachable!("it is one")
+    };
+    let snapshot = Some(at(500));
+    let message = Message::Commit { transaction: txn(1, 2), session, snapshot, period, begun, writes, shows };
+    assert_eq!(home.hears("c1", message.clone()), ["c1 ← c1.2 aborted: it was lost"]);
+    // A late copy of its read has begun another one.
+    home.reads(1, 3, vec![key("oak")]);
+    let Message::Commit { session, snapshot, period, begun, writes, shows, .. } = message else {
+        unreachable!("it is one")
+    };
+    let message = Message::Commit { transaction: txn(1, 3), session, snapshot, period, begun, writes, shows };
+    assert_eq!(home.hears("c1", message), ["✗ it has ended here"]);
+}
+
+#[test]
+fn a_client_drops_a_transaction_only_while_it_reads() {
+    let mut home = Home::new();
+    let abort = |sequence| Message::Abort { transaction: txn(1, sequence) };
+    assert_eq!(home.hears("c1", abort(1)), ["✗ nothing waits under this name"]);
+    home.reads(1, 1, vec![key("oak")]);
+    assert_eq!(home.hears("c1", abort(1)), ["c1 ← c1.1 DOOMED: it was lost"]);
+    home.commits(1, 2, "oak=x");
+    assert_eq!(home.hears("c1", abort(2)), ["✗ under way already"]);
+    home.reads(1, 3, vec![key("elm")]);
+    home.commits(1, 3, "elm=x");
+    assert_eq!(home.hears("c1", abort(3)), ["✗ under way already"], "it is to commit once it has read");
+    let told = home.is_told("1/r0", 2, vec![version("elm", "", 0)]);
+    let expected = ["c1 ← c1.3 reads elm=nothing in @1001", "1/r0 ← PREPARE here c1.3 elm=x in @1001"];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_transaction_whose_client_is_silent_for_long_is_forgotten() {
+    let mut home = Home::with(|config| config.idle_timeout = Duration::from_secs(3));
+    home.reads(1, 1, vec![key("oak")]);
+    home.is_told("1/r0", 1, vec![version("oak", "", 0)]);
+    home.alone.waits(2_000);
+    let again = Message::Read {
+        transaction: txn(1, 1),
+        session: Session::default(),
+        snapshot: Some(at(1_001)),
+        request: 2,
+        wanted: vec![key("elm")],
+    };
+    home.hears("c1", again);
+    assert_eq!(only(home.alone.waits(2_999), "DOOMED"), NOTHING);
+    assert_eq!(only(home.alone.waits(1), "DOOMED"), ["1 ms: c1 ← c1.1 DOOMED: it was lost"]);
+}
+
+#[test]
+fn what_no_client_sends_is_not_committed() {
+    let mut home = Home::new();
+    let malformed = ["✗ no coordinator sends this"];
+    assert_eq!(home.commits(1, 1, "oak=x elm=x"), malformed);
+    assert_eq!(home.commits(1, 1, "oak=x oak=y"), malformed);
+    let many = |count: usize| (0..count).map(|at| format!("{{oak}}{at:08}=x")).collect::<Vec<_>>().join(" ");
+    assert_eq!(home.commits(1, 1, &many(TRANSACTION_ENTRIES_MAX + 1)), malformed);
+    assert_eq!(home.commits(1, 1, &many(TRANSACTION_ENTRIES_MAX)).len(), 1);
+    let long = "x".repeat(quorate_core::transaction::TRANSACTION_BYTES_MAX - 3);
+    assert_eq!(home.commits(1, 2, &format!("oak={long}x")), malformed);
+    assert_eq!(home.commits(1, 2, &format!("oak={long}")).len(), 1);
+    for from in ["c1", "2/r0", "3/r1", "4/r0"] {
+        let told = home
+            .hears(from, Message::Shown { transaction: txn(1, 1), snapshot: at(1), local: at(2), chain: 1 });
+        let expected =
+            if from == "c1" { "✗ only replicas are told so" } else { "✗ the sender has no say in this" };
+        assert_eq!(told, [expected], "{from}");
+    }
+    // A client whose clock is far ahead would have its outcome remembered for as long.
+    let Message::Commit { session, snapshot, period, writes, shows, .. } =
+        home.commit(1, 3, Session::default(), "oak=x")
+    else {
+        unreachable!("it is one")
+    };
+    let begun = |micros| Message::Commit {
+        transaction: txn(1, 3),
+        session,
+        snapshot,
+        period,
+        begun: at(micros),
+        writes: writes.clone(),
+        shows,
+    };
+    assert_eq!(
+        home.hears("c1", begun(30_001_005)),
+        ["c1 ← c1.3 aborted: the client's clock is ahead by 30000005"]
+    );
+    let told = home.hears("c1", begun(30_001_000));
+    assert!(!told[0].contains("ahead"), "{told:?}");
+}
+
+#[test]
+fn what_a_neighbour_has_forgotten_aborts() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.commits(2, 1, "apple=a");
+    let told = home.hears("1/r0", Message::Hello { life: NEIGHBOUR, wants: false });
+    assert_eq!(told, NOTHING, "it is the same life");
+    let told = home.hears("1/r0", Message::Hello { life: Life(6), wants: false });
+    assert_eq!(told[0], "c1 ← c1.1 aborted: a conflict", "{told:?}");
+    assert_eq!(home.alone.machine.load(None), 1, "the other one was noted nowhere");
+    assert_eq!(
+        home.hears("1/r1", Message::Hello { life: Life(6), wants: false }),
+        ["✗ the sender is on another node"]
+    );
+    let bound = Message::Bound { until: at(5), clock: at(5) };
+    assert_eq!(home.hears("1/r1", bound), ["✗ the sender is on another node"]);
+    // It serves no snapshots in this life yet, so it does not certify either.
+    let told = home.commits(3, 1, "elm=x");
+    assert!(told[0].contains("SHOWN"), "{told:?}");
+}
+
+#[test]
+fn decisions_of_a_transaction_that_has_aborted_here_are_told_to_the_shard() {
+    let mut home = Home::new();
+    home.commits(1, 1, "apple=a");
+    home.hears("2/r0", Message::Refused { transaction: txn(1, 1), refusal: Refusal::Conflict });
+    let told = home.is_prepared("2/r1", 1, 1, 1_500, vec![]);
+    assert_eq!(told, ["2/r1 ← DECIDE c1.1 aborted"]);
+}
