@@ -218,7 +218,7 @@ impl Coordinates for Coordinator {
         }
         if context.now >= open.deadline && open.phase != Phase::Abandoned {
             if open.puts.shards.is_empty() {
-                let missing = open.unanswered(&self.groups);
+                let missing = open.unanswered();
                 self.fail(id, Failure::Unavailable { missing }, outbox);
                 return None;
             }

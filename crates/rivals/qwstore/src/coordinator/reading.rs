@@ -1,5 +1,7 @@
 //! Gets and scans: at the nearest replica, and at the next one if that does not answer.
 
+use std::collections::BTreeMap;
+
 use quorate_coordinator::{Page, Scan, scan};
 use quorate_core::command::{Event, Failure, Invalid};
 use quorate_core::topology::shard_position;
@@ -17,6 +19,8 @@ pub(super) struct Pending {
     wanted: Wanted,
     /// How many replicas of each shard have been asked.
     asked: usize,
+    /// Those that were asked last, by the positions of their shards.
+    last: BTreeMap<usize, ReplicaId>,
     asked_at: Instant,
 }
 
@@ -34,6 +38,11 @@ impl Pending {
             Wanted::Range(scan) => scan.missing().collect(),
         }
     }
+
+    /// The replicas that were asked last and have not answered.
+    fn unanswered(&self) -> impl Iterator<Item = ReplicaId> {
+        self.shards().into_iter().filter_map(|shard| self.last.get(&shard).copied())
+    }
 }
 
 impl Open {
@@ -47,13 +56,8 @@ impl Open {
     }
 
     /// The replicas that were asked last and have not answered.
-    pub(super) fn unanswered(&self, groups: &Groups) -> Vec<ReplicaId> {
-        let last = |pending: &Pending| {
-            let asked = pending.asked.saturating_sub(1);
-            let shards = pending.shards().into_iter();
-            shards.map(|shard| self.replica(shard, asked, groups)).collect::<Vec<_>>()
-        };
-        let mut missing: Vec<ReplicaId> = self.pending.iter().flat_map(last).collect();
+    pub(super) fn unanswered(&self) -> Vec<ReplicaId> {
+        let mut missing: Vec<ReplicaId> = self.pending.iter().flat_map(Pending::unanswered).collect();
         missing.sort_unstable();
         missing.dedup();
         missing
@@ -99,7 +103,8 @@ impl Coordinator {
             open.pending.iter().all(|pending| pending.request < request),
             "{id} has asked for {request} before"
         );
-        open.pending.push(Pending { request, wanted, asked: 0, asked_at: context.now });
+        let last = BTreeMap::new();
+        open.pending.push(Pending { request, wanted, asked: 0, last, asked_at: context.now });
         self.ask_to_read(id, request, context.now, outbox);
         self.transactions.wake_at(id, context.now + self.config.read_timeout);
     }
@@ -109,6 +114,7 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Some(at) = open.pending.iter().position(|pending| pending.request == request) else { return };
         let pending = &open.pending[at];
+        let mut last = BTreeMap::new();
         for shard in pending.shards() {
             let message = match &pending.wanted {
                 Wanted::Key { key, .. } => Message::Read { transaction: id, key: key.clone() },
@@ -116,12 +122,14 @@ impl Coordinator {
                     Message::Scan { transaction: id, request, range: range.clone(), limit: *limit }
                 }
             };
-            outbox.send(open.replica(shard, pending.asked, &self.groups), message);
+            let replica = open.replica(shard, pending.asked, &self.groups);
+            last.insert(shard, replica);
+            outbox.send(replica, message);
         }
         let pending = &mut open.pending[at];
         assert!(!pending.shards().is_empty(), "the read {request} of {id} is asked again, and was answered");
         pending.asked += 1;
-        pending.asked_at = now;
+        (pending.last, pending.asked_at) = (last, now);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -191,10 +199,8 @@ impl Coordinator {
         let timeout = self.config.read_timeout;
         let open = self.transactions.get(&id)?;
         let is_overdue = |pending: &&Pending| {
-            let last = pending.asked.saturating_sub(1);
-            let replica = |shard: usize| open.replica(shard, last, &self.groups);
             now - pending.asked_at >= timeout
-                || pending.shards().into_iter().any(|shard| !self.groups.is_reachable(replica(shard)))
+                || pending.unanswered().any(|replica| !self.groups.is_reachable(replica))
         };
         let overdue: Vec<u32> =
             open.pending.iter().filter(is_overdue).map(|pending| pending.request).collect();
