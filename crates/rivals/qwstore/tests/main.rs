@@ -1,3 +1,4 @@
-//! Tests of coordinators and replicas together.
+//! Tests of coordinators and replicas together, and of each by itself.
 
+mod alone;
 mod scripts;

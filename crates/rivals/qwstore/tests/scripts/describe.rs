@@ -7,7 +7,7 @@ use quorate_ir::{Cursor, Message as Ir, RecordPage};
 use quorate_qwstore::message::{Put, StatePage};
 use quorate_qwstore::{Message, QwStore};
 
-pub(super) fn client(id: ClientId) -> String {
+pub(crate) fn client(id: ClientId) -> String {
     format!("c{}", id.0)
 }
 
@@ -20,7 +20,7 @@ fn put_id(id: TransactionId) -> String {
     format!("{}#{}", client(id.client), id.sequence)
 }
 
-pub(super) fn at(timestamp: Timestamp) -> String {
+pub(crate) fn at(timestamp: Timestamp) -> String {
     if timestamp.client == ClientId(0) {
         timestamp.micros.to_string()
     } else {
@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-pub(super) fn value(value: Option<&Value>) -> String {
+pub(crate) fn value(value: Option<&Value>) -> String {
     value.map_or("nothing".to_owned(), |value| text(value))
 }
 
@@ -98,7 +98,7 @@ fn ir(message: &Ir<QwStore>) -> String {
     }
 }
 
-pub(super) fn message(message: &Message) -> String {
+pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Read { transaction: id, key } => format!("READ {} {}", transaction(*id), text(key)),
         Message::ReadReply { transaction: id, key, version, value: found } => {
@@ -136,7 +136,7 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
-pub(super) fn event(event: &Event) -> String {
+pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Milestone { transaction: id, .. } => format!("{} has no milestones", transaction(*id)),

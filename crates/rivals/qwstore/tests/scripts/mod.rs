@@ -19,7 +19,7 @@
 //! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
 //! | `show WHO` | what a replica holds |
 
-mod describe;
+pub(crate) mod describe;
 mod world;
 
 use quorate_qwstore::{Plant, Rules};
