@@ -52,6 +52,8 @@ mod settled;
 mod statistics;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traces;
 
 use std::collections::VecDeque;
 use std::time::Duration;
