@@ -6,6 +6,7 @@
 mod client;
 mod decisions;
 mod home;
+mod hosting;
 mod lenders;
 mod shard;
 

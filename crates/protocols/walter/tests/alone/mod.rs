@@ -6,6 +6,7 @@ mod claims;
 mod client;
 mod commits;
 mod counters;
+mod hosting;
 mod locks;
 mod moving;
 mod peers;

@@ -1,0 +1,252 @@
+//! What a host, an operator and a judge are told of a machine.
+
+use quorate_core::Groups;
+use quorate_core::hosted::{Admission, Boot, Seat, Urgency};
+use quorate_core::verify::Digester;
+use quorate_str::Page;
+
+use super::*;
+
+fn leader() -> Alone {
+    let mut shard = machine("1/r0", |_| {});
+    shard.starts();
+    shard.leads(0);
+    shard
+}
+
+fn prepare(sequence: u64, words: &str) -> Message {
+    let (transaction, writes) = (txn(1, sequence), writes(words));
+    Message::Prepare {
+        transaction,
+        life: LIFE,
+        snapshot: at(500),
+        writes,
+        after: Vec::new(),
+        is_local: false,
+    }
+}
+
+#[test]
+fn a_judge_sees_what_a_shard_holds() {
+    let mut shard = leader();
+    assert!(shard.machine.is_idle());
+    for (sequence, words) in [(1, "oak=x"), (2, "elm=x"), (3, "iris=x")] {
+        shard.hears("4/r0", prepare(sequence, words));
+    }
+    shard.logs();
+    assert!(!shard.machine.is_idle());
+    let held = shard.machine.held();
+    assert_eq!(held.iter().map(|held| held.id).collect::<Vec<_>>(), [txn(1, 1), txn(1, 2), txn(1, 3)]);
+    assert_eq!((held[0].participants.clone(), held[0].timestamp.micros), (vec![ShardId(4)], 500));
+    for (sequence, outcome) in [(1, committed(900)), (2, Outcome::Aborted)] {
+        let transaction = txn(1, sequence);
+        shard.hears("4/r0", Message::Decide { transaction, outcome, readers: Vec::new() });
+    }
+    shard.logs();
+    let outcomes = [(txn(1, 1), committed(900)), (txn(1, 2), Outcome::Aborted)];
+    assert_eq!(shard.machine.outcomes(), outcomes);
+    assert_eq!(
+        (shard.machine.recorded(), shard.machine.version_count(), shard.machine.versions().len()),
+        (2, 1, 1)
+    );
+    assert!(shard.machine.left().is_empty() && !shard.machine.settles());
+    assert!(
+        shard.machine.counts().is_none()
+            && shard.machine.tuner().is_none()
+            && shard.machine.speculating().is_none()
+    );
+    assert!(!shard.machine.is_committing(txn(1, 3)));
+    shard.waits(3_000);
+    assert!(shard.machine.settles());
+}
+
+#[test]
+fn a_judge_sees_what_a_home_holds() {
+    let mut home = machine("3/r0", |_| {});
+    home.starts();
+    let life = life_of(&home);
+    home.hears("1/r0", Message::Time { life, clock: at(1_000) });
+    assert!(home.machine.is_idle() && home.machine.left().is_empty());
+    let read = Message::Read {
+        transaction: txn(2, 1),
+        session: Session::default(),
+        snapshot: None,
+        request: 1,
+        wanted: vec![key("apple")],
+    };
+    home.hears("c2", read);
+    assert_eq!(home.machine.left(), [("transactions", 1)]);
+    assert_eq!((home.machine.prepared(), home.machine.is_committing(txn(2, 1))), (0, false), "it reads");
+    let commit = Message::Commit {
+        transaction: txn(1, 1),
+        session: Session::default(),
+        snapshot: None,
+        period: Period { life, number: 1 },
+        begun: at(900),
+        writes: writes("apple=x"),
+        shows: false,
+    };
+    home.hears("c1", commit);
+    assert_eq!((home.machine.prepared(), home.machine.is_committing(txn(1, 1))), (1, true));
+    let held = home.machine.held();
+    assert_eq!(
+        (held[0].id, held[0].participants.clone(), held[0].timestamp.micros),
+        (txn(1, 1), vec![ShardId(2)], 1_001)
+    );
+    home.leads(0);
+    home.hears(
+        "2/r0",
+        Message::Prepared { transaction: txn(1, 1), view: View(0), proposal: at(1_500), holders: vec![] },
+    );
+    home.logs();
+    assert_eq!((home.machine.outcomes(), home.machine.recorded()), (vec![(txn(1, 1), committed(1_500))], 1));
+    assert_eq!(home.machine.outcome(txn(1, 1)), Some(committed(1_500)));
+    assert_eq!((home.machine.waiting(), home.machine.is_idle(), home.machine.settles()), (1, false, false));
+    assert_eq!(
+        (home.machine.versions().len(), home.machine.version_count(), home.machine.gave_way()),
+        (0, 0, 0)
+    );
+    let speculating = home.machine.speculating().unwrap();
+    assert_eq!((speculating.finals, speculating.aborts, speculating.shown), (1, 0, 0));
+    assert!(speculating.tuning.is_none());
+}
+
+#[test]
+fn a_home_tells_its_host_of_commits_where_a_journal_is_wanted() {
+    for journals in [false, true] {
+        let mut home = machine("3/r0", |config| config.journals = journals);
+        home.starts();
+        let life = life_of(&home);
+        home.hears("1/r0", Message::Time { life, clock: at(1_000) });
+        home.leads(0);
+        let commit = Message::Commit {
+            transaction: txn(1, 1),
+            session: Session::default(),
+            snapshot: None,
+            period: Period { life, number: 1 },
+            begun: at(900),
+            writes: writes("apple=x"),
+            shows: false,
+        };
+        let told = home.hears("c1", commit);
+        assert_eq!(only(told, "has committed c1.1 locally @1002").len(), usize::from(journals));
+        home.hears(
+            "2/r0",
+            Message::Prepared { transaction: txn(1, 1), view: View(0), proposal: at(1_500), holders: vec![] },
+        );
+        assert_eq!(only(home.logs(), "has c1.1 final @1500").len(), usize::from(journals));
+    }
+}
+
+#[test]
+fn a_host_knows_which_messages_may_wait() {
+    let read = Message::Read {
+        transaction: txn(2, 1),
+        session: Session::default(),
+        snapshot: None,
+        request: 1,
+        wanted: vec![],
+    };
+    let commit = Message::Commit {
+        transaction: txn(2, 1),
+        session: Session::default(),
+        snapshot: None,
+        period: Period::default(),
+        begun: at(900),
+        writes: vec![],
+        shows: false,
+    };
+    assert_eq!(Replica::admission(&read), Admission::of(Urgency::Early));
+    let prepares = Admission { prepares_for: Some(ClientId(2)), ..Admission::of(Urgency::Prepare) };
+    assert_eq!(Replica::admission(&commit), prepares);
+    assert_eq!(
+        Replica::admission(&Message::Abort { transaction: txn(2, 1) }),
+        Admission::of(Urgency::Always)
+    );
+    let groups = Groups::new(GroupSize::new(5).unwrap());
+    assert_eq!(Replica::change_groups(&groups), Some(ReplicaCommand::ChangeGroups(groups)));
+    assert_eq!(Replica::meet(&[replica("1/r0")]), Some(ReplicaCommand::Meet(vec![replica("1/r0")])));
+}
+
+#[test]
+fn a_machine_is_built_for_its_seat() {
+    let initial = ReplicaConfig::new(
+        replica("1/r0"),
+        GroupSize::new(3).unwrap(),
+        Shards { first: ShardId(8), count: 1 },
+    );
+    let groups = Groups::new(GroupSize::new(5).unwrap());
+    let shards = Some(Shards { first: ShardId(1), count: 2 });
+    let seat = |name: &str| Seat {
+        replica: replica(name),
+        groups: groups.clone(),
+        shards,
+        joined: Vec::new(),
+        boot: Boot::Initialise,
+    };
+    let config = Replica::seated(initial.clone(), &seat("2/r1"));
+    assert_eq!(
+        (config.replica, config.groups.clone(), Some(config.shards)),
+        (replica("2/r1"), groups.clone(), shards)
+    );
+    assert!(matches!(Replica::new(config), Replica::Shard(_)));
+    assert!(matches!(Replica::new(Replica::seated(initial, &seat("3/r1"))), Replica::Home(_)));
+}
+
+#[test]
+fn replicas_that_hold_the_same_have_the_same_digest() {
+    use quorate_core::transaction::KeyVersion;
+    let digest = |key: &str, micros, client, value: Option<&str>| {
+        let mut digester = Digester::new(&[]);
+        let version = Timestamp { micros, client: ClientId(client) };
+        let value = value.map(|value| Value::from(value.to_owned()));
+        let page = Page::Versions(vec![KeyVersion { key: Key::from(key), version, value }]);
+        Replica::digest(&page, &mut digester);
+        digester.finish()
+    };
+    let one = digest("oak", 5, 1, Some("x"));
+    assert_eq!(one, digest("oak", 5, 1, Some("x")));
+    for other in [
+        digest("elm", 5, 1, Some("x")),
+        digest("oak", 6, 1, Some("x")),
+        digest("oak", 5, 2, Some("x")),
+        digest("oak", 5, 1, Some("y")),
+        digest("oak", 5, 1, None),
+    ] {
+        assert_ne!(one, other);
+    }
+}
+
+/// A machine that does not lead any more, and one that has never led, go on from pages.
+#[test]
+fn a_state_is_whole_in_pages_of_any_size() {
+    for bytes in [1, 1_000_000] {
+        let mut shard = machine("1/r0", |config| config.page_bytes_max = bytes);
+        shard.starts();
+        shard.leads(0);
+        for (sequence, words) in [(1, "oak=x"), (2, "elm=x"), (3, "iris=x"), (4, "moss=x")] {
+            shard.hears("4/r0", prepare(sequence, words));
+        }
+        shard.logs();
+        for (sequence, outcome) in [(1, committed(900)), (2, Outcome::Aborted)] {
+            let readers = vec![(Key::from("sage"), at(700))];
+            shard.hears("4/r0", Message::Decide { transaction: txn(1, sequence), outcome, readers });
+        }
+        shard.hears("1/r1", Message::AskGrant { life: Life(5), wanted: at(0) });
+        shard.logs();
+        let pages = shard.pages();
+        assert_eq!(pages.len() > 4, bytes == 1, "{pages:?}");
+        let mut copy = machine("1/r1", |config| config.page_bytes_max = bytes);
+        copy.starts();
+        copy.machine.replace_state(quorate_core::log::Position(9), pages.clone());
+        assert_eq!(copy.pages(), pages);
+        copy.leads(1);
+        assert_eq!(copy.hears("4/r0", prepare(1, "oak=x")), ["4/r0 ← APPLIED c1.1"]);
+        assert_eq!(copy.hears("4/r0", prepare(3, "iris=x")).len(), 1);
+        let told = copy.hears("4/r0", prepare(5, "sage=x"));
+        assert!(
+            told[0].starts_with("appends PREPARED c1.5 sage=x in @500, @2001001"),
+            "its life was granted nothing: {told:?}"
+        );
+    }
+}
