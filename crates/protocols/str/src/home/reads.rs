@@ -239,7 +239,8 @@ impl Home {
     }
 
     fn send_sub(&self, number: u64, sub: &Sub, outbox: &mut Out) {
-        let Some(transaction) = self.transactions.get(&sub.transaction) else { return };
+        let transaction = self.transactions.get(&sub.transaction).filter(|one| one.began == sub.began);
+        let Some(transaction) = transaction else { return };
         let Some(gathering) = transaction.reads.get(&sub.request) else { return };
         let wanted = sub.wishes.iter().map(|wish| gathering.wanted[*wish].clone()).collect();
         let message =
@@ -275,12 +276,15 @@ impl Home {
 
     fn ask_again(&mut self, numbers: &[u64], context: &Context<'_>, outbox: &mut Out) {
         for number in numbers {
-            if let Some(mut sub) = self.subs.remove(number) {
-                sub.tries = sub.tries.saturating_add(1);
-                sub.asked = Asked::new(self.reader(sub.shard, sub.tries), context.now);
-                self.send_sub(*number, &sub, outbox);
-                self.subs.insert(*number, sub);
+            let Some(mut sub) = self.subs.remove(number) else { continue };
+            // Its transaction may be over, and another one may have begun under its name, which wants something else.
+            if self.transactions.get(&sub.transaction).is_none_or(|one| one.began != sub.began) {
+                continue;
             }
+            sub.tries = sub.tries.saturating_add(1);
+            sub.asked = Asked::new(self.reader(sub.shard, sub.tries), context.now);
+            self.send_sub(*number, &sub, outbox);
+            self.subs.insert(*number, sub);
         }
     }
 

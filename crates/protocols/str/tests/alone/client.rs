@@ -312,6 +312,18 @@ fn a_commit_that_names_another_period_is_sent_again_or_inquired_after() {
     client.puts("oak", "y");
     client.commits();
     assert_eq!(client.is_other_period(8), ["3/r0 ← INQUIRE c1.2 of @1000"], "it knew a period");
+    // The node has begun another life, and counts anew.
+    let (transaction, period) = (client.id(), Period { life: Life(8), number: 1 });
+    client.hears("3/r0", Message::OtherPeriod { transaction, period });
+    client.begins();
+    client.puts("oak", "y");
+    let transaction = client.id();
+    client.commits();
+    assert_eq!(
+        client.hears("3/r0", Message::OtherPeriod { transaction, period }),
+        ["✗ this is known"],
+        "it names that"
+    );
 }
 
 #[test]
@@ -412,6 +424,11 @@ fn a_result_is_shown_once_and_only_to_a_client_that_waits() {
         chain: 1,
     };
     assert_eq!(client.hears("3/r1", shown(1)), ["✗ answered already"]);
+    client.sequence = 8;
+    client.begins();
+    client.gets(&["oak"]);
+    assert_eq!(client.hears("3/r0", shown(9)), ["✗ this is known"], "it has not asked for a commit");
+    client.sequence = 1;
     assert_eq!(client.hears("3/r0", shown(1)), ["c1.1 SHOWN @800, 1 in its chain"]);
     assert_eq!(client.hears("3/r0", shown(1)), ["✗ this is known"]);
     // It follows the transaction to its node, and is in order behind it.

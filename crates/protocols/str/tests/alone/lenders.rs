@@ -83,7 +83,8 @@ fn a_backup_asks_for_a_grant_and_serves_what_waits_for_it() {
     assert_eq!(told, ["1/r1 ← ASK-GRANT for @700"]);
     let life = life_of(&backup);
     assert_eq!(backup.hears("4/r0", read_at(2, 2_500_000, vec![key("oak")])), NOTHING, "it was asked");
-    assert_eq!(backup.machine.waiting(), 2);
+    assert_eq!(backup.hears("4/r0", read_at(6, 2_000_000, vec![key("oak")])), NOTHING);
+    assert_eq!(backup.machine.waiting(), 3);
     assert_eq!(backup.waits(499), NOTHING);
     assert_eq!(backup.waits(1), ["1 ms: 1/r1 ← ASK-GRANT for @2500000"], "the latest that waits");
     let granted = |life, until, clock| {
@@ -91,7 +92,8 @@ fn a_backup_asks_for_a_grant_and_serves_what_waits_for_it() {
         quorate_str::Entry::Granted(quorate_str::entry::Granted { view: View(0), clock: at(clock), holders })
     };
     let told = backup.follows(&granted(life, 2_000_000, 1_000));
-    assert_eq!(told, ["4/r0 ← holds oak=nothing, number 1"], "the other one waits");
+    let served = ["4/r0 ← holds oak=nothing, number 1", "4/r0 ← holds oak=nothing, number 6"];
+    assert_eq!(told, served, "the other one waits");
     assert_eq!(backup.machine.waiting(), 1);
     let told = backup.hears("4/r0", read_at(3, 1_999_999, vec![key("oak"), range("a", "z", 5)]));
     assert_eq!(told, ["4/r0 ← holds oak=nothing [], number 3"]);
@@ -187,6 +189,22 @@ fn a_reader_waits_for_what_may_commit_in_its_snapshot() {
     shard.logs();
     let told = shard.hears("4/r0", read_at(7, 900, vec![range("a", "z", 1)]));
     assert_eq!(told, ["4/r0 ← holds [elm=x@600 … oak], number 7"]);
+}
+
+/// Nothing is left of a transaction that has aborted, not even the end of a page.
+#[test]
+fn a_key_that_nobody_holds_any_more_is_no_key() {
+    let mut shard = leader(|_| {});
+    shard.hears("4/r0", read_at(1, 400, vec![key("oak")]));
+    shard.logs();
+    shard.hears("4/r0", prepare(1, 500, "elm=x"));
+    shard.hears("4/r0", prepare(2, 500, "iris=x"));
+    shard.logs();
+    shard.hears("4/r0", decide(1, committed(600)));
+    shard.hears("4/r0", decide(2, Outcome::Aborted));
+    shard.logs();
+    let told = shard.hears("4/r0", read_at(2, 900, vec![range("a", "z", 1)]));
+    assert_eq!(told, ["4/r0 ← holds [elm=x@600], number 2"]);
 }
 
 /// Its home has asked elsewhere by then, or is gone.

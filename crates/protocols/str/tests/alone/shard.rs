@@ -314,6 +314,43 @@ fn a_vote_waits_until_notes_have_given_way() {
     assert_eq!(backup.hears("4/r0", replicate(5, 400, &["sage"], 0)), ["✗ the sender has no say in this"]);
 }
 
+/// As the log says it, too.
+#[test]
+fn a_vote_leaves_once_the_note_in_its_way_has_ended_in_the_log() {
+    let mut backup = machine("1/r1", |_| {});
+    backup.starts();
+    introduce(&mut backup);
+    backup.hears("3/r0", here(1, 500, "oak=x"));
+    let replicate = Message::Replicate {
+        transaction: txn(9, 1),
+        home: replica("4/r0"),
+        life: LIFE,
+        snapshot: at(400),
+        keys: vec![Key::from("oak")],
+        holder: Holder { replica: ReplicaIndex(1), life: LIFE, until: at(300) },
+        view: View(0),
+    };
+    assert_eq!(backup.hears("1/r0", replicate), ["3/r0 ← GIVE-WAY c1.1"]);
+    let prepared = quorate_str::entry::Prepared {
+        transaction: txn(1, 1),
+        home: replica("3/r0"),
+        life: LIFE,
+        snapshot: at(500),
+        proposal: at(501),
+        writes: writes("oak=x"),
+        view: View(0),
+        holders: Vec::new(),
+    };
+    backup.follows(&quorate_str::Entry::Prepared(std::sync::Arc::new(prepared)));
+    let decided = quorate_str::entry::Decided {
+        transaction: txn(1, 1),
+        outcome: Outcome::Aborted,
+        readers: Vec::new(),
+    };
+    let told = backup.follows(&quorate_str::Entry::Decided(std::sync::Arc::new(decided)));
+    assert_eq!(told, ["4/r0 ← VOTE c9.1 @401 under v0"]);
+}
+
 #[test]
 fn a_leader_asks_the_home_what_became_of_a_transaction_that_holds_keys_for_long() {
     let mut shard = shard();

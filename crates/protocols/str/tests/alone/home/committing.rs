@@ -137,7 +137,7 @@ fn a_commit_of_another_period_is_not_taken() {
         Message::Commit { transaction: txn(1, sequence), session, snapshot, period, begun, writes, shows }
     };
     let other = ["c1 ← c1.1 OTHER-PERIOD"];
-    for (life, number) in [(Life(0), 0), (Life(9), 1)] {
+    for (life, number) in [(Life(0), 0), (Life(9), 1), (Life(u64::MAX), 1)] {
         let message = commit(&home, 1, life, number);
         assert_eq!(home.hears("c1", message), other, "{life:?} {number}");
     }

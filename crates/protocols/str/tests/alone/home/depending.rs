@@ -137,6 +137,41 @@ fn a_transaction_that_follows_another_begins_once_that_has_committed_locally() {
     assert_eq!(home.reads(2, 1, vec![key("oak")]), ["c2 ← c2.1 DOOMED: too much to do"]);
 }
 
+/// Each of a chain that has only read is over with the one before it, and the next one that has written is decided.
+#[test]
+fn a_chain_of_readers_is_over_with_the_commit_that_the_first_has_read() {
+    let mut home = Home::new();
+    home.commits_locally(5, 1, "oak=x", 2_000);
+    home.reads(1, 1, vec![key("oak")]);
+    home.is_told("1/r0", 1, vec![version("oak", "", 0)]);
+    assert_eq!(home.commits(1, 1, ""), ["c1 ← c1.1 SHOWN @2001, 1 in its chain"]);
+    let told = home.commits_after(1, 2, after(1), "");
+    assert_eq!(told, ["c1 ← c1.2 SHOWN @2002, 2 in its chain"]);
+    home.commits_after(1, 3, after(2), "elm=e");
+    home.is_voted_here(1, 3, 2_100);
+    assert_eq!(home.is_prepared("1/r0", 1, 3, 2_100, vec![]), NOTHING);
+    home.is_prepared("1/r0", 5, 1, 2_000, vec![]);
+    let told = home.is_recorded(5, 1, 2_000);
+    let expected = [
+        "c5 ← c5.1 committed @2000, snapshot @1001",
+        "1/r0 ← DECIDE c5.1 committed @2000",
+        "c1 ← c1.1 committed @2001, snapshot @2001",
+        "c1 ← c1.2 committed @2002, snapshot @2002",
+        "3/r1 ← RECORD c1.3 committed @2100",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_is_being_decided_is_not_aborted_with_the_life_of_its_neighbour() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
+    let told = home.hears("1/r0", Message::Hello { life: Life(6), wants: false });
+    assert_eq!(told, NOTHING);
+    assert_eq!(home.is_recorded(1, 1, 2_000)[0], "c1 ← c1.1 committed @2000, snapshot @1001");
+}
+
 #[test]
 fn a_session_in_order_aborts_what_follows_a_commit_above_its_snapshot() {
     for orders_sessions in [false, true] {

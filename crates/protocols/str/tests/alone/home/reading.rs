@@ -30,6 +30,8 @@ fn a_node_asks_for_the_time_until_one_leader_has_told_it() {
     home.hears("2/r1", Message::Time { life, clock: at(1_001_000) });
     assert_eq!(home.alone.waits(10_000), NOTHING, "one is enough");
     // One that is far from the clock of the node is asked for anew: either of the two is wrong.
+    home.hears("2/r1", Message::Time { life, clock: at(9_001_000) });
+    assert_eq!(home.alone.waits(500), NOTHING, "by as much as a grant lasts");
     home.hears("2/r1", Message::Time { life, clock: at(19_000_000) });
     assert_eq!(home.alone.waits(500), ["500 ms: 2/r1 ← ASK-TIME"]);
     assert_eq!(home.alone.waits(500), NOTHING);
@@ -292,6 +294,69 @@ fn a_local_commit_that_was_missed_aborts_its_reader() {
     assert_eq!(home.hears("c2", read), ["1/r0 ← READ-AT @2001 oak, number 2"]);
     let told = home.is_told("1/r0", 2, vec![version("oak", "", 0)]);
     assert_eq!(told, ["c2 ← c2.1 DOOMED: what it depends on has failed it"]);
+}
+
+/// The versions of a final transaction stay for as long as one is open that was open then.
+#[test]
+fn a_commit_that_was_missed_is_remembered_until_the_oldest_reader_has_ended() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.reads(2, 1, vec![key("elm")]);
+    home.is_told("1/r0", 1, vec![version("elm", "", 0)]);
+    home.is_prepared("1/r0", 1, 1, 5_000, vec![]);
+    home.is_recorded(1, 1, 5_000);
+    // Later ones begin and end.
+    home.reads(3, 1, vec![key("elm")]);
+    home.commits(4, 1, "iris=i");
+    home.is_voted_here(4, 1, 6_000);
+    home.is_prepared("1/r0", 4, 1, 6_000, vec![]);
+    home.is_recorded(4, 1, 6_000);
+    let read = |client, snapshot, request| Message::Read {
+        transaction: txn(client, 1),
+        session: Session::default(),
+        snapshot: Some(at(snapshot)),
+        request,
+        wanted: vec![key("oak")],
+    };
+    home.hears("c2", read(2, 2_001, 2));
+    let told = home.is_told("1/r0", 3, vec![version("oak", "", 0)]);
+    assert_eq!(told, ["c2 ← c2.1 DOOMED: what it depends on has failed it"]);
+}
+
+/// The readers that a decision tells the shards of are counted by then.
+#[test]
+fn a_reader_of_what_is_being_decided_elsewhere_waits_until_that_is_final() {
+    let mut home = Home::new();
+    home.commits(1, 1, "apple=a");
+    home.is_prepared("2/r0", 1, 1, 1_500, vec![]);
+    assert_eq!(home.reads_after(2, 1, seen(3_000), vec![key("apple")]), NOTHING);
+    let told = home.is_recorded(1, 1, 1_500);
+    assert_eq!(
+        told.last().unwrap(),
+        "2/r0 ← READ-AT @3001 apple, number 1",
+        "others may have overwritten it: {told:?}"
+    );
+    let told = home.is_told("2/r0", 1, vec![version("apple", "b", 2_000)]);
+    assert_eq!(told, ["c2 ← c2.1 reads apple=b@2000 in @3001"]);
+}
+
+/// Another transaction may begin under the same name, once its ending is forgotten, by a copy of a message that comes late; and want less.
+#[test]
+fn a_question_of_a_transaction_that_is_over_is_not_asked_again() {
+    let mut home = Home::with(|config| config.floor_lag = Duration::from_secs(2));
+    home.reads(1, 1, vec![key("oak"), key("elm")]);
+    home.hears("c1", Message::Abort { transaction: txn(1, 1) });
+    assert_eq!(only(home.alone.waits(7_000), "READ-AT"), NOTHING);
+    let told = home.reads(1, 1, vec![key("oak")]);
+    assert_eq!(only(told, "READ-AT").len(), 1, "it has begun anew");
+    let told = only(home.alone.waits(1_000), "READ-AT");
+    assert!(told.len() == 1 && told[0].ends_with("oak, number 2"), "{told:?}");
+    assert_eq!(
+        home.is_told("1/r0", 1, vec![version("oak", "", 0), version("elm", "", 0)]),
+        ["✗ nothing waits under this name"]
+    );
+    let cannot = Message::CannotRead { life: home.life, request: 1, why: Unreadable::TooOld(at(5)) };
+    assert_eq!(home.hears("1/r0", cannot), ["✗ nothing waits under this name"]);
 }
 
 /// A reader of the cache whose key has no replica on the node is told to the key's shard with the decision.
