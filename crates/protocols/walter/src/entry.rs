@@ -250,3 +250,46 @@ pub enum Page {
     /// What has ended.
     Ended(Vec<Ended>),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Container, Replicas};
+
+    /// Batches and pages are bounded by it, so whatever makes a transaction longer counts.
+    #[test]
+    fn a_transaction_takes_more_bytes_the_more_it_says() {
+        let commit = |snapshot: &[u64], updates: Vec<Update>| {
+            let version = VersionNumber { site: LocalSite(0), seqno: 1 };
+            let (transaction, snapshot) = (Default::default(), Vector::new(snapshot.to_vec()));
+            Commit { transaction, version, snapshot, updates, is_slow: false }.bytes()
+        };
+        let key = |length: usize| Key::from("k".repeat(length));
+        let write = |key_length, value: Option<usize>| Update::Write {
+            key: key(key_length),
+            value: value.map(|length| Value::from(vec![0; length])),
+        };
+        let add = |set, element| Update::Add { set: key(set), element: key(element), by: 1 };
+        let place = |name, sites: &[u16]| {
+            let replicas = Replicas::of(sites.iter().copied().map(LocalSite));
+            let container = Some(Container { preferred: LocalSite(0), replicas, stays: true });
+            Update::Place { name: key(name), container }
+        };
+        let noted = |length| Update::Noted { object: key(length), writes: true };
+        let none = commit(&[], vec![]);
+        assert_eq!(commit(&[1, 2, 3], vec![]), none + 24, "eight bytes a number");
+        let framing = commit(&[], vec![noted(1)]) - none - 1;
+        for (updates, bytes) in [
+            (vec![write(5, None)], 5),
+            (vec![write(5, Some(70))], 75),
+            (vec![add(5, 6)], 11),
+            (vec![place(5, &[])], 5),
+            (vec![place(5, &[0, 2])], 21),
+            (vec![noted(9)], 9),
+        ] {
+            assert_eq!(commit(&[], updates.clone()), none + framing + bytes, "{updates:?}");
+            let twice = [updates.clone(), updates].concat();
+            assert_eq!(commit(&[4], twice), none + 8 + 2 * (framing + bytes));
+        }
+    }
+}

@@ -121,7 +121,7 @@ impl Shard {
 
     /// True if a note has to give way to a transaction that the shard lets in.
     fn yields(note: &Pending, to: ReplicaId) -> bool {
-        note.note.is_some() && !note.is_let_in() && note.outcome.is_none() && note.home != to
+        !note.is_let_in() && note.outcome.is_none() && note.home != to
     }
 
     /// Looks for conflicts (algorithm 2, line 16). A transaction may stand on top of those that its snapshot includes; it waits for others

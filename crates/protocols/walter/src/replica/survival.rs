@@ -170,4 +170,16 @@ mod tests {
         assert_eq!(combined(&other, &one).updates, whole);
         assert_eq!(combined(&one, &one), Arc::new(one));
     }
+
+    #[test]
+    fn what_each_site_knows_of_several_objects_is_told_apart() {
+        let add = |set: &str| Update::Add { set: Key::from(set), element: Key::from("x"), by: 1 };
+        let write = |key: &str| Update::Write { key: Key::from(key), value: None };
+        let noted = |object: &str, writes| Update::Noted { object: Key::from(object), writes };
+        let one = commit(vec![noted("a", true), noted("a", false), noted("b", true), noted("b", false)]);
+        let whole = vec![write("a"), add("a"), write("b"), add("b")];
+        assert_eq!(combined(&one, &commit(whole.clone())).updates, whole);
+        let part = commit(vec![noted("a", true), add("a"), write("b"), noted("b", false)]);
+        assert_eq!(combined(&one, &part).updates, part.updates);
+    }
 }

@@ -266,6 +266,10 @@ fn a_commit_is_told_only_while_it_is_sure_that_the_site_was_not_taken_out() {
     assert_eq!(site.machine.waiting(), 1);
     site.waits(1_000);
     assert_eq!(site.machine.waiting(), 0);
+    // The leader looks after it twice a second.
+    site.hears("c1", asks(1, 1));
+    site.waits(5_000);
+    assert_eq!(site.machine.waiting(), 0, "five seconds are long");
 }
 
 #[test]

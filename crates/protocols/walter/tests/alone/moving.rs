@@ -135,6 +135,10 @@ fn moving(change: impl FnOnce(&mut ReplicaConfig)) -> Site {
 
 /// The second site locks a register so many times, and commits what it writes.
 fn writes(site: &mut Site, from: u16, first: u64, times: u64) {
+    writes_to("oak", site, from, first, times);
+}
+
+fn writes_to(key: &str, site: &mut Site, from: u16, first: u64, times: u64) {
     for number in first..first + times {
         let name = format!("{}/r0", from + 1);
         let mut snapshot = site.machine.committed().clone();
@@ -143,13 +147,13 @@ fn writes(site: &mut Site, from: u16, first: u64, times: u64) {
             &name,
             Message::Prepare {
                 transaction: txn(100 + u64::from(from), number),
-                keys: vec![Key::from("oak")],
+                keys: vec![Key::from(key)],
                 snapshot: snapshot.clone(),
             },
         );
         assert!(told[0].starts_with("appends LOCKED"), "{told:?}");
         site.logs();
-        site.takes(&name, foreign(from, number, snapshot.numbers(), vec![write("oak", "x")]));
+        site.takes(&name, foreign(from, number, snapshot.numbers(), vec![write(key, "x")]));
     }
 }
 
@@ -225,6 +229,7 @@ fn a_container_moves_once_no_lock_is_left_or_not_at_all() {
         "it is about to move"
     );
     site.logs();
+    assert_eq!(only(site.waits(1_000), "appends"), NOTHING, "it is locked still");
     site.hears("3/r0", Message::Release { transaction: txn(9, 1) });
     assert_eq!(
         only(site.logs(), "appends"),
@@ -245,4 +250,17 @@ fn a_container_moves_once_no_lock_is_left_or_not_at_all() {
     site.hears("3/r0", Message::Release { transaction: txn(9, 1) });
     site.waits(100);
     assert_eq!(only(site.logs(), "oak to s1"), NOTHING, "votes have taken too long: it stays");
+}
+
+#[test]
+fn a_container_moves_whatever_else_is_locked() {
+    let mut site = moving(|_| {});
+    writes_to("elm", &mut site, 1, 1, 3);
+    for (sequence, key) in [(1, "oak"), (2, "iris"), (3, "{ash}/elm")] {
+        let committed = site.machine.committed().clone();
+        site.hears("3/r0", prepare(9, sequence, key, committed.numbers()));
+    }
+    site.logs();
+    assert!(site.machine.locks() >= 2);
+    assert_eq!(only(site.waits(1_000), "elm to s1").len(), 1);
 }

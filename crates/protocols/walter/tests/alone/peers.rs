@@ -72,6 +72,12 @@ fn a_batch_that_is_not_confirmed_is_sent_again() {
     assert_eq!(sent(site.waits(100)), ["100 ms: 2/r0 ← PROPAGATE durable to 2"]);
     site.is_told("2/r0", 2, &[2], &[]);
     assert_eq!(sent(site.waits(2_000)), NOTHING);
+    // However long all was confirmed, what follows has as much time as all before.
+    site.waits(60_000);
+    site.commits(3, vec![write("oak", "3")]);
+    assert_eq!(sent(site.waits(5)).len(), 2);
+    assert_eq!(sent(site.waits(900)), NOTHING);
+    assert_eq!(sent(site.waits(1_000)).len(), 2);
 }
 
 /// A replica that is silent may lead no longer.

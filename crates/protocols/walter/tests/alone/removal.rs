@@ -69,6 +69,8 @@ fn a_lost_site_is_waited_for_until_its_lease_has_ended() {
     assert_eq!(asking.is_answered(), NOTHING);
     assert_eq!(asking.waits(4), NOTHING);
     assert_eq!(asking.waits(1), ["1000 ms: appends FREEZE without s2 to s0"]);
+    assert_eq!(asking.site.machine.lags(asking.site.now).len(), 1, "nobody waits for it any more");
+    assert_eq!(asking.site.is_asked(9, new(), vec![write("pear", "x")]), NOTHING, "no consent is asked for");
     // From here on nothing is taken from it, and nobody waits for its consent.
     assert_eq!(asking.site.is_sent("3/r0", vec![of_third(2)], 2), ["✗ the sender is no other local site"]);
     let told = asking.site.logs();
@@ -161,6 +163,68 @@ fn a_slow_commit_that_has_the_consent_of_a_lost_site_is_refused() {
     let told = asking.site.logs();
     assert!(told.contains(&"c1 ← c1.1 aborted, 3 is silent".to_owned()), "{told:?}");
     assert_eq!(asking.site.machine.load(None), 1, "the other one goes on");
+}
+
+/// What a lost site coordinated commits if it is kept, and only then are its locks released.
+#[test]
+fn what_is_kept_of_a_lost_site_keeps_its_locks_until_it_commits() {
+    let mut asking = Asking::new(|_| {});
+    let keys = vec![Key::from("oak")];
+    asking.site.hears("3/r0", Message::Prepare { transaction: txn(102, 1), keys, snapshot: v(&[]) });
+    asking.site.logs();
+    let kept = foreign(2, 1, &[], vec![write("pear", "p"), write("oak", "o")]);
+    asking.site.is_sent("3/r0", vec![kept], 0);
+    asking.site.logs();
+    asking.removes(3);
+    asking.waits(6);
+    asking.site.logs();
+    let settlement = quorate_core::topology::Settlement {
+        removals: 1,
+        ends: vec![(ShardId(3), quorate_core::topology::Settled { last: 1, barrier: vec![0, 0] })],
+        ready: None,
+    };
+    assert!(asking.changes.settle(&settlement));
+    assert_eq!(asking.is_answered()[0], "appends REMOVED s2 after 1");
+    assert_eq!(only(asking.site.logs(), "appends"), ["appends ADVANCE ⟨0 0 1⟩"]);
+    assert_eq!(asking.site.machine.locks(), 1);
+    asking.site.logs();
+    assert_eq!(asking.site.machine.locks(), 0);
+    assert_eq!(asking.site.machine.committed(), &v(&[0, 0, 1]));
+}
+
+/// A site that was taken out can have nothing.
+#[test]
+fn no_container_moves_to_a_lost_site() {
+    for is_lost in [false, true] {
+        let mut asking = Asking::new(|config| {
+            config.moves = Some(quorate_walter::Moves { window: Duration::from_secs(1), writes_min: 3 });
+            config.vote_timeout = Duration::from_secs(60);
+            config.floor_lag = Duration::from_secs(100);
+        });
+        let keys = || vec![Key::from("oak")];
+        for number in 1..=5 {
+            let snapshot = asking.site.machine.committed().clone();
+            let transaction = txn(102, number);
+            asking
+                .site
+                .hears("3/r0", Message::Prepare { transaction, keys: keys(), snapshot: snapshot.clone() });
+            asking.site.logs();
+            asking.site.takes("3/r0", foreign(2, number, snapshot.numbers(), vec![write("oak", "x")]));
+        }
+        asking.site.waits(900);
+        let snapshot = asking.site.machine.committed().clone();
+        asking.site.hears("2/r0", Message::Prepare { transaction: txn(9, 1), keys: keys(), snapshot });
+        asking.site.logs();
+        if is_lost {
+            asking.removes(3);
+        }
+        asking.is_answered();
+        assert_eq!(only(asking.waits(6), "oak to"), NOTHING, "it is locked");
+        let stable = asking.site.logs();
+        assert_eq!(only(stable, "FROZEN").len(), usize::from(is_lost));
+        asking.site.hears("2/r0", Message::Release { transaction: txn(9, 1) });
+        assert_eq!(only(asking.site.logs(), "oak to s2").len(), usize::from(!is_lost));
+    }
 }
 
 /// It says nothing any more, whoever asks.
@@ -305,6 +369,7 @@ fn a_site_that_joins_adopts_the_state_of_another_once_all_expect_it() {
     let told = site.hears("1/r0", page(0, false, bounds(&[2], &[2])));
     assert_eq!(told, ["appends ADOPT page 0: ⟨2⟩ has committed, floor ⟨2⟩"]);
     assert_eq!(site.hears("1/r0", page(0, false, bounds(&[2], &[2]))), open, "it is on its way into the log");
+    assert_eq!(only(site.waits(500), "FETCH"), NOTHING);
     assert_eq!(site.logs(), ["1/r0 ← FETCH page 1"]);
     let registers = Page::Registers(vec![quorate_walter::Read {
         key: Key::from("oak"),

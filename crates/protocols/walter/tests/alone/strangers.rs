@@ -240,7 +240,13 @@ fn what_no_coordinator_sends_is_not_committed() {
     let value_max = quorate_core::transaction::VALUE_BYTES_MAX;
     let whole = quorate_core::transaction::TRANSACTION_BYTES_MAX / value_max;
     let values =
-        |count: usize| (0..count).map(|at| value(&format!("oak{at}"), value_max)).collect::<Vec<_>>();
+        |count: usize| (0..count).map(|at| value(&format!("{{oak}}{at}"), value_max)).collect::<Vec<_>>();
+    let exactly = |more: usize| {
+        let mut updates = values(whole);
+        let rest = quorate_core::transaction::TRANSACTION_BYTES_MAX - whole * (value_max + "{oak}0".len());
+        updates.push(value("elm", rest - "elm".len() + more));
+        updates
+    };
     for (what, updates, is_formed) in [
         ("nothing", vec![], false),
         ("a write", vec![write("oak", "x")], true),
@@ -252,6 +258,8 @@ fn what_no_coordinator_sends_is_not_committed() {
         ("a key that is too long", vec![write(&long(key_max + 1), "x")], false),
         ("a value that is too long", vec![value("oak", value_max + 1)], false),
         ("too many bytes", values(whole + 1), false),
+        ("as many bytes as may be", exactly(0), true),
+        ("one byte more", exactly(1), false),
         ("as many updates as may be", many(TRANSACTION_ENTRIES_MAX), true),
         ("more updates", many(TRANSACTION_ENTRIES_MAX + 1), false),
         ("the greatest sum", vec![add("oak", "x", i32::MAX)], true),

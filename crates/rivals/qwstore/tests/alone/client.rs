@@ -37,6 +37,11 @@ fn a_replica_that_cannot_be_reached_is_passed_over() {
     let told = client.alone.waits(100);
     assert!(!told.is_empty(), "if none can be reached, one of them is asked all the same");
     client.does(reachable("1/r0", true));
+    assert_eq!(
+        client.alone.waits(0),
+        NOTHING,
+        "who is asked has its time, whoever else can be reached again"
+    );
     client.begins();
     assert_eq!(client.gets("oak"), ["1/r0 ← READ c1.2 oak"]);
 }
@@ -118,6 +123,14 @@ fn a_transaction_that_is_not_answered_is_unavailable_and_names_who_was_asked() {
     let told = client.alone.waits(5_000);
     let missing = [replica("1/r0")];
     assert_eq!(told.last().unwrap(), &format!("5000 ms: c1.1 UNAVAILABLE: {missing:?}"));
+    client.begins();
+    client.gets("oak");
+    client.gets("apple");
+    client.gets("elm");
+    let told = client.alone.waits(5_000);
+    let missing = [replica("1/r0"), replica("2/r0")];
+    let expected = format!("5000 ms: c1.2 UNAVAILABLE: {missing:?}");
+    assert_eq!(told.last().unwrap(), &expected, "each once, in order");
     assert_eq!(client.alone.waits(60_000), NOTHING);
 }
 

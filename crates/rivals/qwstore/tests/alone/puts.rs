@@ -123,19 +123,27 @@ fn puts_of_one_key_follow_each_other() {
     assert_eq!(client.puts("oak", "2"), NOTHING);
     assert_eq!(client.puts("elm", "3"), ["1/all ← PUT c1#1 elm=3 at 1001c1"], "another key does not wait");
     assert_eq!(client.puts("oak", "4"), NOTHING);
+    // What goes by does not overtake what waits.
+    assert_eq!(client.puts("apple", "5"), ["2/all ← PUT c1#2 apple=5 at 1002c1"]);
     assert_eq!(client.commits(), NOTHING);
     client.is_recorded("1/r0", 0, 0);
     client.is_recorded("1/r1", 0, 0);
-    assert_eq!(of_all(client.is_recorded("1/r2", 0, 0)), ["1/all ← PUT c1#2 oak=2 at 1002c1"], "in order");
+    assert_eq!(of_all(client.is_recorded("1/r2", 0, 0)), ["1/all ← PUT c1#3 oak=2 at 1003c1"], "in order");
     for from in ["1/r0", "1/r1", "1/r2"] {
         assert_eq!(client.is_recorded(from, 1, 0), NOTHING);
     }
-    client.is_recorded("1/r0", 2, 0);
-    client.is_recorded("1/r1", 2, 0);
-    assert_eq!(of_all(client.is_recorded("1/r2", 2, 0)), ["1/all ← PUT c1#3 oak=4 at 1003c1"]);
+    for from in ["1/r0", "1/r1", "1/r2"] {
+        assert_eq!(client.is_recorded(from, 2, 0), NOTHING, "of another shard");
+    }
+    for from in ["2/r0", "2/r1", "2/r2"] {
+        assert_eq!(client.is_recorded(from, 2, 0), NOTHING);
+    }
     client.is_recorded("1/r0", 3, 0);
     client.is_recorded("1/r1", 3, 0);
-    assert_eq!(client.is_recorded("1/r2", 3, 0), ["c1.1 COMMITTED, not before 1000c1"]);
+    assert_eq!(of_all(client.is_recorded("1/r2", 3, 0)), ["1/all ← PUT c1#4 oak=4 at 1004c1"]);
+    client.is_recorded("1/r0", 4, 0);
+    client.is_recorded("1/r1", 4, 0);
+    assert_eq!(client.is_recorded("1/r2", 4, 0), ["c1.1 COMMITTED, not before 1000c1"]);
     // As the paper's client does it, each waits for the one before.
     let mut client = Client::with(|config| config.puts_in_turn = true);
     client.begins();
@@ -144,6 +152,35 @@ fn puts_of_one_key_follow_each_other() {
     client.is_recorded("1/r0", 0, 0);
     client.is_recorded("1/r1", 0, 0);
     assert_eq!(of_all(client.is_recorded("1/r2", 0, 0)), ["1/all ← PUT c1#1 elm=2 at 1001c1"]);
+    assert_eq!(client.puts("iris", "3"), NOTHING);
+    assert_eq!(client.commits(), NOTHING);
+    for from in ["1/r0", "1/r1"] {
+        assert_eq!(client.is_recorded(from, 1, 0), NOTHING);
+    }
+    assert_eq!(
+        of_all(client.is_recorded("1/r2", 1, 0)),
+        ["1/all ← PUT c1#2 iris=3 at 1002c1"],
+        "one is left"
+    );
+    for from in ["1/r0", "1/r1"] {
+        assert_eq!(client.is_recorded(from, 2, 0), NOTHING);
+    }
+    assert_eq!(client.is_recorded("1/r2", 2, 0), ["c1.1 COMMITTED, not before 1000c1"]);
+}
+
+/// The time between two attempts doubles, up to eight times the first.
+#[test]
+fn a_put_that_nobody_records_is_sent_ever_more_seldom() {
+    let mut client = Client::with(|config| config.abandon_after = Duration::from_secs(60));
+    client.begins();
+    client.puts("oak", "x");
+    let sent = |told: Vec<String>| told.iter().filter(|line| line.contains("1/r1 ← PUT")).count();
+    for (after, what) in
+        [(1_000, "once"), (2_000, "twice"), (4_000, "four"), (8_000, "eight"), (8_000, "eight")]
+    {
+        assert_eq!(sent(client.alone.waits(after - 1)), 0, "{what}");
+        assert_eq!(sent(client.alone.waits(1)), 1, "{what}");
+    }
 }
 
 /// Surely nothing has happened only if all have refused the first and only put.

@@ -170,6 +170,12 @@ fn a_put_below_what_is_refused_is_late() {
         ["writes", "c1 ← recorded c1#2 in v0"],
         "that is above, by the client"
     );
+    let mut store = Store::new(|_| {});
+    store.hears(
+        "1/r1",
+        Message::Gather { view: View(0), floor: Timestamp::ZERO, below: at(800), from: Default::default() },
+    );
+    assert_eq!(store.is_put(1, "oak", 800).len(), 2, "that is not below");
 }
 
 #[test]

@@ -323,6 +323,8 @@ fn a_container_is_found_and_placed() {
     assert!(told[0].contains("ContainerName"), "{told:?}");
     let told = client.does(call(98, "oak", place(7, None)));
     assert!(told[0].contains("NoSuchSite"), "{told:?}");
+    let told = client.does(call(96, "oak", place(0, None)));
+    assert!(told[0].contains("NoSuchSite"), "{told:?}");
     let told = client.does(call(97, "oak", place(1, Some(&[1, 8]))));
     assert!(told[0].contains("NoSuchSite"), "{told:?}");
 }

@@ -103,6 +103,18 @@ fn a_client_catches_up_before_it_takes_a_vector_over() {
     assert_eq!(told, ["1/r0 ← READ c1.2  after ⟨4 1 1⟩"]);
     assert_eq!(client.is_told(1, &[4, 1, 1], vec![]), ["c1.2 HISTORY ABANDONED"]);
     assert_eq!(client.seen(), [4, 1, 1]);
+    // A leader alone tells it, and is asked from here on.
+    client.sequence = 9;
+    client.does(Command::CatchUp {
+        transaction: txn(1, 9),
+        keyspace: KEYSPACE,
+        seen: vec![4, 3, 1],
+        patience: PATIENCE,
+    });
+    let gone = Message::Abandoned { transaction: txn(1, 9), last: version(1, 1) };
+    assert_eq!(client.hears("1/r2", gone), ["1/r2 ← READ c1.9  after ⟨4 1 1⟩"]);
+    client.hears("1/r0", Message::NotLeading { transaction: Some(txn(1, 9)), leader: ReplicaIndex(0) });
+    assert_eq!(client.is_told(9, &[4, 1, 1], vec![]).len(), 1);
     // What was never there fails it.
     client.sequence = 3;
     client.does(catch(3));
