@@ -13,8 +13,12 @@ use super::*;
 struct Store {
     replica: Replica,
     disk: Vec<Record>,
+    now: Instant,
+    timers: Vec<(quorate_qwstore::ReplicaTimer, Instant)>,
     clock: u64,
     random: Random,
+    /// The messages of the last step.
+    said: Vec<Message>,
 }
 
 fn config(change: impl FnOnce(&mut ReplicaConfig)) -> ReplicaConfig {
@@ -26,7 +30,15 @@ fn config(change: impl FnOnce(&mut ReplicaConfig)) -> ReplicaConfig {
 impl Store {
     fn new(change: impl FnOnce(&mut ReplicaConfig)) -> Self {
         let replica = Replica::restore(config(change), []);
-        let mut store = Store { replica, disk: Vec::new(), clock: 1_000, random: Random::new(1) };
+        let mut store = Store {
+            replica,
+            disk: Vec::new(),
+            now: Instant::START,
+            timers: Vec::new(),
+            clock: 1_000,
+            random: Random::new(1),
+            said: Vec::new(),
+        };
         store.step(Input::Start);
         store
     }
@@ -36,14 +48,16 @@ impl Store {
         input: Input<Message, quorate_qwstore::ReplicaTimer, std::convert::Infallible>,
     ) -> Vec<String> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
-        let (now, clock) = (Instant::START, ClockTime::from_micros(self.clock));
+        let (now, clock) = (self.now, ClockTime::from_micros(self.clock));
         self.replica.step(&mut Context { now, clock, random: &mut self.random }, input, &mut outbox);
+        self.said.clear();
         let mut told: Vec<String> =
             outbox.take_ignored().into_iter().map(|reason| format!("✗ {reason}")).collect();
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } => {
-                    told.push(format!("{} ← {}", name(to), describe::message(&message)))
+                    told.push(format!("{} ← {}", name(to), describe::message(&message)));
+                    self.said.push(message);
                 }
                 Effect::SendUnordered { to, message } => {
                     told.push(format!("{} ⇠ {}", name(to), describe::message(&message)));
@@ -53,11 +67,12 @@ impl Store {
                     self.disk.push(record);
                 }
                 Effect::Emit(ReplicaEvent::Outdated { epoch }) => told.push(format!("hears of {}", epoch.0)),
-                Effect::Emit(_)
-                | Effect::SetTimer { .. }
-                | Effect::CancelTimer(_)
-                | Effect::Anchor
-                | Effect::Truncate => {}
+                Effect::SetTimer { timer, after } => {
+                    self.timers.retain(|(known, _)| *known != timer);
+                    self.timers.push((timer, self.now + after));
+                }
+                Effect::CancelTimer(timer) => self.timers.retain(|(known, _)| *known != timer),
+                Effect::Emit(_) | Effect::Anchor | Effect::Truncate => {}
             }
         }
         told
@@ -70,6 +85,27 @@ impl Store {
     fn hears_under(&mut self, epoch: Epoch, from: &str, message: Message) -> Vec<String> {
         let from: Address = address(from);
         self.step(Input::Message { from, epoch, message })
+    }
+
+    /// So many milliseconds pass, and its timers fire.
+    fn waits(&mut self, millis: u64) -> Vec<String> {
+        let mut told = Vec::new();
+        let until = self.now + Duration::from_millis(millis);
+        while let Some((timer, at)) =
+            self.timers.iter().map(|(timer, at)| (*timer, *at)).min_by_key(|(_, at)| *at)
+            && at <= until
+        {
+            self.timers.retain(|(known, _)| *known != timer);
+            self.passes_to(at);
+            told.extend(self.step(Input::Timer(timer)));
+        }
+        self.passes_to(until);
+        told
+    }
+
+    fn passes_to(&mut self, at: Instant) {
+        self.clock += (at - self.now).as_micros() as u64;
+        self.now = at;
     }
 
     /// A put of the first client.
@@ -143,12 +179,12 @@ fn nobody_puts_in_the_name_of_another() {
 
 #[test]
 fn a_timestamp_that_is_far_ahead_is_not_recorded() {
-    let mut store = Store::new(|config| config.timestamp_ahead_max = Duration::from_secs(10));
-    assert_eq!(store.is_put(0, "oak", 10_001_001), ["c1 ⇠ c1#0 is 10000001 µs ahead"]);
-    assert_eq!(store.is_put(1, "oak", 10_001_000), ["writes", "c1 ← recorded c1#1 in v0"]);
+    let mut store = Store::new(|_| {});
+    assert_eq!(store.is_put(0, "oak", 60_001_001), ["c1 ⇠ c1#0 is 60000001 µs ahead"], "a minute");
+    assert_eq!(store.is_put(1, "oak", 60_001_000), ["writes", "c1 ← recorded c1#1 in v0"]);
     // What is recorded is answered, whatever the clock shows since.
     store.clock = 1;
-    assert_eq!(store.is_put(1, "oak", 10_001_000), ["c1 ← recorded c1#1 in v0"]);
+    assert_eq!(store.is_put(1, "oak", 60_001_000), ["c1 ← recorded c1#1 in v0"]);
 }
 
 #[test]
@@ -227,4 +263,104 @@ fn a_replica_answers_nobody_of_another_membership() {
     assert_eq!(told, ["hears of 3"]);
     assert_eq!(store.hears_under(Epoch(2), "c2", read()).len(), 1);
     assert_eq!(store.replica.epoch(address("c2")), Epoch(2));
+}
+
+/// By what servers go by: what is older than ten seconds is compared every five, and collected once f + 1 hold the same.
+#[test]
+fn a_floor_is_looked_for_below_which_all_hold_the_same() {
+    let mut store = Store::new(|_| {});
+    store.clock = 100_000_000;
+    for (number, micros) in [(0, 94_000_000), (1, 95_000_000), (2, 95_500_000), (3, 99_000_000)] {
+        store.is_put(number, "oak", micros);
+    }
+    assert_eq!(store.waits(5_499), NOTHING);
+    let gather = ["1/r1 ← GATHER from 0 to 95500000", "1/r2 ← GATHER from 0 to 95500000"];
+    assert_eq!(store.waits(1), gather.map(|line| line.to_owned()));
+    assert_eq!(store.waits(500), gather.map(|line| line.to_owned()), "it may be lost");
+    let Some(Message::Gather { view, below, from, .. }) = store.said.first().cloned() else {
+        panic!("it gathers")
+    };
+    let held = vec![(at(94_000_000), txn(1, 0)), (at(95_000_000), txn(1, 1))];
+    let reply = |next| Message::GatherReply { view, below, from, held: held.clone(), next };
+    assert_eq!(store.hears("1/r1", reply(None)), ["writes"], "it refuses below, too");
+    assert_eq!(store.waits(500), gather[1..], "the other one has not answered");
+    let complete = ["writes", "1/r1 ← COMPLETE below 95500000", "1/r2 ← COMPLETE below 95500000"];
+    assert_eq!(store.hears("1/r2", reply(None)), complete);
+    assert_eq!(store.replica.floor(), Timestamp::ZERO);
+    let done = || Message::CompleteReply { view, below };
+    assert_eq!(store.hears("1/r1", done()), ["writes", "1/r1 ← RAISE-FLOOR 95500000"]);
+    assert_eq!(store.replica.floor(), below);
+    assert_eq!(store.hears("1/r2", done()), ["1/r2 ← RAISE-FLOOR 95500000"]);
+    // What lies below is collected: the newest version there is what reads find, and stays.
+    let left: Vec<_> = store.replica.remains().left().collect();
+    assert_eq!((store.replica.record_len(), left), (4, vec![("recorded puts", 2), ("versions", 1)]));
+    assert_eq!(store.waits(500), NOTHING);
+    assert_eq!((store.replica.record_len(), store.replica.remains().left().count()), (2, 0));
+    let versions: Vec<u64> =
+        Holdings::versions(&store.replica).iter().map(|(_, version, _)| version.micros).collect();
+    assert_eq!(versions, [95_000_000, 95_500_000, 99_000_000]);
+    assert_eq!(store.is_put(4, "oak", 95_400_000), ["c1 ⇠ late c1#4: below 95500000, and it is 107000000"]);
+    assert_eq!(only_gathers(store.waits(4_999)), NOTHING);
+    let next = ["1/r1 ← GATHER from 95500000 to 102000000", "1/r2 ← GATHER from 95500000 to 102000000"];
+    assert_eq!(only_gathers(store.waits(1)), next, "five seconds later");
+}
+
+fn only_gathers(told: Vec<String>) -> Vec<String> {
+    told.into_iter().filter(|line| line.contains("GATHER")).collect()
+}
+
+/// One that is complete learns nothing below: it holds all that was acknowledged, and what it lacks was not.
+#[test]
+fn a_replica_makes_it_durable_that_it_holds_the_same_and_then_takes_nothing_below() {
+    let mut store = Store::new(|config| config.replica = replica("1/r1"));
+    store.is_put(0, "oak", 500);
+    let below = Timestamp { micros: 800, client: ClientId(0) };
+    let gather = Message::Gather { view: View(0), floor: Timestamp::ZERO, below, from: Default::default() };
+    assert_eq!(store.hears("1/r0", gather), ["writes", "1/r0 ← below 800 I hold [c1#0]"]);
+    let take = |puts: &[(u64, u64)]| Message::Puts {
+        puts: puts.iter().map(|(number, micros)| (txn(1, *number), put_of("elm", *micros))).collect(),
+    };
+    assert_eq!(store.hears("1/r0", take(&[(1, 600)])), ["writes"]);
+    let complete = |view| Message::Complete { view: View(view), below };
+    assert_eq!(store.hears("1/r0", complete(1)), NOTHING, "another view");
+    assert_eq!(store.hears("1/r0", complete(0)), ["writes", "1/r0 ← complete below 800"]);
+    assert_eq!(store.hears("1/r0", take(&[(2, 700)])), NOTHING);
+    let above = Message::Puts { puts: vec![(txn(0, 3), at_bound(below))] };
+    assert_eq!(store.hears("1/r0", above), ["writes"], "that is not below");
+    assert_eq!(store.hears("1/r0", Message::RaiseFloor { floor: below }), ["writes"]);
+    assert_eq!(store.replica.floor(), below);
+    assert_eq!(store.waits(500), NOTHING, "it lacks nothing, and the view stays");
+    let holds = [0, 1, 2].map(|number| store.replica.holds(txn(1, number)));
+    assert_eq!((holds, store.replica.holds(txn(0, 3))), ([false; 3], true));
+    let versions: Vec<u64> =
+        Holdings::versions(&store.replica).iter().map(|(_, version, _)| version.micros).collect();
+    assert_eq!(versions, [600, 500, 800], "of elm, oak and yew");
+}
+
+/// The others have collected what it lacks.
+#[test]
+fn a_replica_that_is_behind_the_floor_changes_the_view() {
+    let mut store = Store::new(|config| config.replica = replica("1/r1"));
+    let floor = Timestamp { micros: 800, client: ClientId(0) };
+    assert_eq!(store.hears("1/r0", Message::RaiseFloor { floor }), NOTHING);
+    assert_eq!(store.waits(499), NOTHING);
+    let told = store.waits(1);
+    assert_eq!(told[..2], ["writes", "1/r0 ← START-VIEW-CHANGE v2"], "one that another replica leads");
+    assert_eq!(store.replica.view(), View(2));
+    let views = |told: Vec<String>| -> Vec<String> {
+        let started = told.into_iter().filter(|line| line.starts_with("1/r0 ← START"));
+        started.map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect()
+    };
+    let told = views(store.waits(1_000));
+    assert_eq!(told.last().map(String::as_str), Some("v3"), "that one is silent: {told:?}");
+    assert!(told[..told.len() - 1].iter().all(|view| view == "v2") && told.len() > 1, "{told:?}");
+}
+
+fn at_bound(timestamp: Timestamp) -> Arc<Put> {
+    Arc::new(Put { key: Key::from("yew"), value: None, timestamp })
+}
+
+fn put_of(key: &str, micros: u64) -> Arc<Put> {
+    let KeyVersion { key, version: timestamp, value } = held(key, micros);
+    Arc::new(Put { key, value, timestamp })
 }
