@@ -171,3 +171,29 @@ fn a_site_that_may_have_been_taken_out_gives_nothing() {
     let mut site = leader(|config| config.lease = Some(Duration::from_secs(4)));
     assert_eq!(site.hears("2/r0", ask(1)), ["✗ this site may have been removed"]);
 }
+
+/// Clients see one element, whatever its shares are.
+#[test]
+fn a_counter_is_a_set_of_one_element() {
+    let mut site = site();
+    site.commits(1, change(5));
+    site.takes("2/r0", share_of(1, 1, 4));
+    let mut read = |from: &str, to: &str, limit| {
+        let range = KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
+        let from = quorate_core::command::End::Least;
+        let wanted = Wanted::Elements { set: Key::from(STOCK), range, from, limit };
+        site.hears("c1", read_at(1, 9, Snapshot::Taken(v(&[1, 1])), vec![wanted]))
+    };
+    for (from, to, limit, expected) in [
+        ("a", "z", 9, "[value+9]"),
+        ("value", "valued", 1, "[value+9]"),
+        ("value", "valued", 0, "[ …]"),
+        ("a", "value", 9, "[]"),
+        ("valued", "z", 9, "[]"),
+        ("value", "value", 9, "[]"),
+        ("a", "b", 0, "[]"),
+    ] {
+        let told = read(from, to, limit);
+        assert_eq!(told, [format!("c1 ← c1.9 reads {expected} at ⟨1 1⟩, period 1")], "{from} to {to}");
+    }
+}
