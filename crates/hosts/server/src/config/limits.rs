@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use quorate_core::admission::Marks;
+
 /// The bounds within which a node works. `quorate server --print-config` documents them with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -45,6 +47,18 @@ pub struct Limits {
     pub catalogue_interval: Duration,
     /// How long a stopping node waits for transactions under way.
     pub drain_timeout: Duration,
+}
+
+impl Limits {
+    /// The marks above which new work of clients is refused.
+    pub(crate) fn marks(&self) -> Marks {
+        Marks {
+            queued_bytes_high: self.queued_bytes_high,
+            prepared_high: self.prepared_high,
+            client_prepared_high: self.client_prepared_high,
+            log_lag_bytes_high: self.log_lag_bytes_high,
+        }
+    }
 }
 
 impl Default for Limits {

@@ -21,7 +21,7 @@
 //! | `registry` | how sites and nodes are registered |
 //! | `addresses` | where nodes are found, of which what is registered may be old |
 //! | `routes` | where messages go |
-//! | `admission` | what is refused under load |
+//! | `admission` | which messages of clients are refused whatever the load |
 //! | `agreement` | what has to be set alike at all nodes |
 //! | `announcements` | what clients tell each other through this node |
 //! | `service` | replicas that do not serve before an operator acts |
@@ -60,6 +60,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use quorate_core::admission::{Cause, Load};
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::topology::{Join, Keyspace, Node as Place, Topology};
@@ -73,7 +74,7 @@ use tokio::sync::watch;
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
 use addresses::Addresses;
-use admission::{Cause, Load, refusal_of_write};
+use admission::refusal_of_write;
 use agreement::Agreement;
 use announcements::Announcements;
 use building::{Builder, Order, Origin};
@@ -524,7 +525,7 @@ impl Node {
             log_lag_bytes: running.facts().log_lag_bytes,
             is_administration: id.shard == SYSTEM_SHARD,
         };
-        load.refuses(urgency, &self.config.limits)
+        load.refuses(urgency, &self.config.limits.marks())
     }
 
     fn refuse(&mut self, link: LinkId, cause: Cause, turn: &mut Turn<'_>) {
