@@ -2,7 +2,8 @@
 //!
 //! Only a message that begins or extends a transaction can be refused: reads and scans above a high mark, prepares above twice the
 //! mark, because a transaction that has read deserves to finish before others begin. Commits, aborts, recovery and view
-//! changes free what is held, so they always pass; so does everything that comes from replicas. The keyspace of the catalogue has marks
+//! changes free what is held, so they always pass; so do requests that other shards wait for
+//! ([`HostedReplica::is_awaited`](crate::hosted::HostedReplica::is_awaited)) and everything that comes from replicas. The keyspace of the catalogue has marks
 //! several times as high: an administrator has to get through when clients do not.
 //!
 //! A refused message is as good as lost. Its client is told that the node is busy, and begins nothing for a while; it must not conclude

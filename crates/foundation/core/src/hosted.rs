@@ -402,6 +402,13 @@ pub trait HostedReplica: Machine {
 
     /// How much a message of a client may be refused.
     fn admission(message: &Self::Message) -> Admission;
+
+    /// True if other shards hold something until the replica has taken in a message of a client: then it is never refused, as whatever
+    /// frees what is held.
+    fn is_awaited(&self, message: &Self::Message) -> bool {
+        let _ = message;
+        false
+    }
 }
 
 /// A replica on a log that can be hosted: all that is not the log's. The methods mean what those of [`HostedReplica`] mean.
@@ -428,6 +435,12 @@ pub trait HostedOnLog: LogMachine {
 
     /// As [`HostedReplica::load`].
     fn load(&self, client: Option<ClientId>) -> usize;
+
+    /// As [`HostedReplica::is_awaited`].
+    fn is_awaited(&self, message: &Self::Message) -> bool {
+        let _ = message;
+        false
+    }
 
     /// As [`HostedReplica::is_idle`].
     fn is_idle(&self) -> bool;

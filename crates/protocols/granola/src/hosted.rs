@@ -56,6 +56,12 @@ impl<A: Application> HostedOnLog for Replica<A> {
     fn admission(message: &Message) -> Admission {
         Admission::of(urgency_of(message))
     }
+
+    /// Other participants have taken the transaction in, and hold a place for it until this shard votes. Where each of two shards refused
+    /// what the other waits for, neither would come below its mark before it gives up waiting.
+    fn is_awaited(&self, message: &Message) -> bool {
+        matches!(message, Message::Request(request) if self.awaits(request.transaction))
+    }
 }
 
 /// How much a message may be refused. A transaction that writes may compare what it has read before.

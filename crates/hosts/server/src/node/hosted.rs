@@ -118,6 +118,9 @@ pub(crate) trait Runs: Send {
     /// What of clients, or of one, is prepared here.
     fn load(&self, client: Option<ClientId>) -> usize;
 
+    /// True if other shards hold something until the machine has taken in a message of a client.
+    fn is_awaited(&self, message: &ProtocolMessage) -> bool;
+
     /// True if the machine has nothing of clients under way.
     fn is_idle(&self) -> bool;
 
@@ -470,6 +473,11 @@ impl<M: Served> Runs for Running<M> {
 
     fn load(&self, client: Option<ClientId>) -> usize {
         self.driver.machine().load(client)
+    }
+
+    fn is_awaited(&self, message: &ProtocolMessage) -> bool {
+        // Asked of what would be refused, and of nothing else: so a copy will do.
+        M::Message::try_from(message.clone()).is_ok_and(|message| self.driver.machine().is_awaited(&message))
     }
 
     fn is_idle(&self) -> bool {

@@ -455,7 +455,7 @@ impl Node {
                     && writes;
                 let cause = match without_space {
                     true => Some(Cause::All),
-                    false => self.cause_to_refuse(urgency, client, envelope.to, turn),
+                    false => self.cause_to_refuse(urgency, client, &envelope, turn),
                 };
                 if let Some(cause) = cause {
                     self.refuse(link, cause, turn);
@@ -510,13 +510,13 @@ impl Node {
         &mut self,
         urgency: Urgency,
         client: ClientId,
-        to: Address,
+        envelope: &Envelope,
         turn: &Turn<'_>,
     ) -> Option<Cause> {
         if urgency == Urgency::Always {
             return None;
         }
-        let Address::Replica(id) = to else { return None };
+        let Address::Replica(id) = envelope.to else { return None };
         let running = self.replicas.get_mut(&id).and_then(Hosted::running)?;
         let load = Load {
             queued_bytes: turn.queued_bytes(),
@@ -525,7 +525,8 @@ impl Node {
             log_lag_bytes: running.facts().log_lag_bytes,
             is_administration: id.shard == SYSTEM_SHARD,
         };
-        load.refuses(urgency, &self.config.limits.marks())
+        let cause = load.refuses(urgency, &self.config.limits.marks())?;
+        (!running.is_awaited(&envelope.message)).then_some(cause)
     }
 
     fn refuse(&mut self, link: LinkId, cause: Cause, turn: &mut Turn<'_>) {

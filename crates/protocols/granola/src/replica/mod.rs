@@ -149,6 +149,11 @@ impl<A: Application> Replica<A> {
         self.leader.as_ref().map_or(0, |leader| leader.waiting_of(client))
     }
 
+    /// True if other participants have voted on a transaction whose request this leader has not taken in.
+    pub fn awaits(&self, transaction: TransactionId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.strangers.contains_key(&transaction))
+    }
+
     /// For how many transactions this leader has asked after votes that did not come.
     pub fn lacking(&self) -> usize {
         let open = self.leader.iter().flat_map(|leader| leader.open.values());

@@ -87,3 +87,25 @@ fn a_request_for_what_others_vote_against_is_refused() {
         assert_eq!(shard.logs(), told);
     }
 }
+
+/// The others hold a place for it meanwhile: a host that refused it because of its load would keep theirs as high.
+#[test]
+fn a_request_on_which_other_participants_have_voted_is_awaited_until_it_is_taken_in() {
+    let mut shard = Alone::leading(1, |_| {});
+    let is_awaited = |shard: &Alone, sequence| {
+        let request = Request {
+            transaction: txn(1, sequence),
+            participants: shards(&[1, 2, 4]),
+            operation: Value::from("put a x"),
+            class: Class::Independent,
+            high: at(0),
+            first: at(1_000),
+        };
+        quorate_core::hosted::HostedOnLog::is_awaited(&shard.replica, &Message::Request(request))
+    };
+    assert!(!is_awaited(&shard, 1), "nobody else has it");
+    shard.vote("2/r0", txn(1, 1), Class::Independent, Vote::Commit);
+    assert!(is_awaited(&shard, 1) && !is_awaited(&shard, 2));
+    shard.is_asked(txn(1, 1), Class::Independent, "put a x");
+    assert!(!is_awaited(&shard, 1), "it is taken in");
+}

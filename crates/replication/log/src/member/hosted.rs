@@ -158,6 +158,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
             Part::Log(_) => Admission::of(Urgency::Always),
         }
     }
+
+    fn is_awaited(&self, message: &<Self as Machine>::Message) -> bool {
+        matches!(message, Part::Own(message) if self.machine().is_awaited(message))
+    }
 }
 
 impl<M: LogMachine + Holdings> Holdings for Member<M>
