@@ -1,6 +1,6 @@
 //! The field numbers of ids, addresses, timestamps and transactions, and the kinds of pairs that several protocols have.
 
-use quorate_core::command::Outcome;
+use quorate_core::command::{Decided, Outcome};
 use quorate_core::transaction::{
     KeyVersion, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable,
 };
@@ -28,6 +28,13 @@ message!(ReplicaId, "ReplicaId", {
 alternatives!(Address, "Address", fields {
     1 Replica: Nested,
     2 Client: Fixed64,
+});
+
+message!(Decided, "Decided", {
+    1 shard: Varint,
+    2 timestamp: Varint,
+    3 is_refused: Varint,
+    4 digest: Fixed64,
 });
 
 message!(Timestamp, "Timestamp", {

@@ -598,6 +598,27 @@ pub enum Event {
         /// Whether it has.
         result: Result<(), NotReached>,
     },
+    /// Shards have decided differently on a transaction of several of them, or at different timestamps. That answers no command, and is for
+    /// an operator: something that was durable is lost, or the application has vouched for it that its shards decide alike, and they do not.
+    Disagreement {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What each has decided, ascending by shard.
+        decided: Vec<Decided>,
+    },
+}
+
+/// What a shard has decided on a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The shard.
+    pub shard: ShardId,
+    /// At which timestamp.
+    pub timestamp: ClockTime,
+    /// True if it has refused its part.
+    pub is_refused: bool,
+    /// The digest of its answer, or of its reason: of shards that should have answered alike, an operator sees which have.
+    pub digest: u64,
 }
 
 /// The snapshot of a transaction that is run by a node (STR, section 6).

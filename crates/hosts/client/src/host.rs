@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, Event, Routes};
+use quorate_core::command::{Command, Decided, Event, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::seen::Seen;
 use quorate_core::topology::Topology;
@@ -17,6 +17,7 @@ use quorate_core::{
 };
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
+use quorate_wire::packet::DECIDED_MAX;
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
 use tokio::sync::{Notify, oneshot};
 
@@ -421,6 +422,21 @@ struct ToWorld<'a, 'turn> {
     turn: &'a mut Turn<'turn>,
 }
 
+impl ToWorld<'_, '_> {
+    /// Tells the node of one of its shards that these have decided differently: operators hear of it there. Without a connection to any
+    /// that is lost.
+    fn report(&mut self, transaction: TransactionId, mut decided: Vec<Decided>) {
+        decided.truncate(DECIDED_MAX);
+        let hosts = |shard| self.nodes.hosted.iter().filter(move |(replica, _)| replica.shard == shard);
+        let hosts = decided.iter().flat_map(|decided| hosts(decided.shard));
+        let links = hosts.filter_map(|(_, node)| self.nodes.nodes.get(usize::from(node.0))?.link);
+        // Any order: the least is taken.
+        if let Some(link) = links.min() {
+            self.turn.send(link, &Packet::Disagreement { transaction, decided });
+        }
+    }
+}
+
 impl World for ToWorld<'_, '_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: ProtocolMessage) {
         let Address::Replica(replica) = to else { return };
@@ -435,8 +451,10 @@ impl World for ToWorld<'_, '_> {
     }
 
     fn tell(&mut self, event: Event) {
-        if matches!(event, Event::Outdated { .. }) {
-            self.stale.notify_one();
+        match event {
+            Event::Outdated { .. } => self.stale.notify_one(),
+            Event::Disagreement { transaction, decided } => return self.report(transaction, decided),
+            _ => {}
         }
         self.waiters.deliver(event);
     }
@@ -560,6 +578,7 @@ impl Host for ClientHost {
             | Packet::AcceptLoss { .. }
             | Packet::DeclareLost { .. }
             | Packet::Listen { .. }
+            | Packet::Disagreement { .. }
             | Packet::Verify { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }

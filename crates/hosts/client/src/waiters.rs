@@ -428,6 +428,8 @@ impl Waiters {
                     let _ = sender.send(result.clone());
                 }
             }
+            // No call waits for it.
+            Event::Disagreement { .. } => {}
             Event::Forgotten { transaction } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(Err(Forgotten));

@@ -48,6 +48,12 @@ pub(crate) fn render(status: &Status) -> String {
         "Announcements not passed on because too much waited to be sent.",
         status.announcements_dropped as f64,
     );
+    page.one(
+        "disagreements_total",
+        "counter",
+        "Transactions of which clients say that their shards have decided differently.",
+        status.disagreements as f64,
+    );
     page.one("connections", "gauge", "Connections that are up.", transport.connections as f64);
     page.one("queued_bytes", "gauge", "Bytes that wait to be sent.", transport.queued_bytes as f64);
     page.one("messages_sent_total", "counter", "Protocol messages sent.", transport.messages_sent as f64);

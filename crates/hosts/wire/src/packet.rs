@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::Decided;
 use quorate_core::lives::{Life, Remembered};
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::verify::{Answer, Request};
-use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
+use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, TransactionId, View};
 
 use quorate_codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
 use quorate_codec::{alternatives, message};
@@ -174,7 +175,18 @@ pub enum Packet {
         /// Its content, of [`ANNOUNCEMENT_BYTES_MAX`] at most.
         content: Bytes,
     },
+    /// Client → server: shards have decided differently on a transaction of mine, or at different timestamps. Said once, to one node, for an
+    /// operator; nothing answers it.
+    Disagreement {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What each of its shards has decided: [`DECIDED_MAX`] at most are told.
+        decided: Vec<Decided>,
+    },
 }
+
+/// A disagreement is told of so many shards at most.
+pub const DECIDED_MAX: usize = 64;
 
 /// The length of a topic at most, in bytes.
 pub const TOPIC_BYTES_MAX: usize = 64;
@@ -298,6 +310,7 @@ alternatives!(Packet, "Packet",
         26 Stopping {}
         27 Listen { 1 topics: Repeated<Text> }
         28 Announce { 1 from: Fixed64, 2 number: Varint, 3 topic: Text, 4 content: PlainBytes }
+        29 Disagreement { 1 transaction: Nested, 2 decided: Repeated<Nested> }
     },
     fields {
         1 Envelope: Nested,

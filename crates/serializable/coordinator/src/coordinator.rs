@@ -5,17 +5,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Class, Command, Committed, Event, Failure, Invalid, Routes};
+use quorate_core::command::{Class, Command, Committed, Decided, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::{Effect, InputOf, OutboxOf};
 use quorate_core::seen::Seen;
+use quorate_core::verify::Checksum;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId,
     Timestamp, TransactionId, Value,
 };
 use quorate_granola::coordinator::{Command as Order, Event as Told};
-use quorate_granola::{Coordinator, CoordinatorConfig, CoordinatorTimer, Executed, Failure as Refused};
+use quorate_granola::{
+    Answer, Coordinator, CoordinatorConfig, CoordinatorTimer, Executed, Failure as Refused,
+};
 
 use crate::execution::{Execution, KeysOfShards, Scanning};
 use crate::read_only::{Reading, Wanted};
@@ -257,8 +260,11 @@ impl Interactive {
             Told::Outdated { keyspace } => return outbox.emit(Event::Outdated { keyspace }),
             Told::Finished { transaction, result } => (transaction, result),
         };
-        if let Err(Refused::Disagreement { .. }) = &result {
+        if let Err(Refused::Disagreement { answers }) = &result {
             self.disagreements += 1;
+            let decided =
+                answers.iter().map(|(shard, (timestamp, answer))| decided(*shard, *timestamp, answer));
+            outbox.emit(Event::Disagreement { transaction, decided: decided.collect() });
         }
         // What it reads by itself is known by its first attempt.
         let is_own = transaction.sequence >= OWN_NAMES;
@@ -317,6 +323,15 @@ pub(crate) struct OneRound {
     pub(crate) parts: BTreeMap<ShardId, Value>,
     pub(crate) class: Class,
     pub(crate) patience: Duration,
+}
+
+/// What a shard has decided, as an operator is told.
+fn decided(shard: ShardId, timestamp: ClockTime, answer: &Answer) -> Decided {
+    let (is_refused, content) = match answer {
+        Answer::Done(content) => (false, content),
+        Answer::Refused(reason) => (true, reason),
+    };
+    Decided { shard, timestamp, is_refused, digest: Checksum::of(&[&content[..]]).low }
 }
 
 /// What one-round transactions come to.

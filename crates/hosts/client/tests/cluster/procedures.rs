@@ -130,6 +130,15 @@ async fn several_shards_carry_a_call_out_or_none_does() {
     accounts.call(amounts(1, 1).independent()).await.unwrap();
     let left = [held(&accounts, &format!("{here}a")).await, held(&accounts, &format!("{there}a")).await];
     assert_eq!(left, [8, 7]);
+
+    // The application vouches for what its procedure does not keep: one shard refuses, and the other has done its part.
+    let alarms = || (0..3).map(|node| cluster.status(node).disagreements).sum::<u64>();
+    assert_eq!(alarms(), 0);
+    let broken = accounts.call(amounts(100, 1).independent()).await;
+    assert!(matches!(broken, Err(Error::Unknown { .. })), "{broken:?}");
+    until("an operator can hear of it", || alarms() > 0).await;
+    let left = [held(&accounts, &format!("{here}a")).await, held(&accounts, &format!("{there}a")).await];
+    assert_eq!(left, [8, 6]);
 }
 
 /// Answers with what there is between `a` and `b`.

@@ -24,6 +24,7 @@
 //! | `admission` | which messages of clients are refused whatever the load |
 //! | `agreement` | what has to be set alike at all nodes |
 //! | `announcements` | what clients tell each other through this node |
+//! | `disagreements` | what clients say of shards that have decided differently |
 //! | `service` | replicas that do not serve before an operator acts |
 //! | `status` | what operators are told |
 
@@ -34,6 +35,7 @@ mod announcements;
 mod building;
 mod catalogue;
 mod comeback;
+mod disagreements;
 mod disk;
 mod draining;
 mod fate;
@@ -80,6 +82,7 @@ use announcements::Announcements;
 use building::{Builder, Order, Origin};
 use catalogue::{Answered, Catalogue, Found, Joined, Question, Reading};
 use comeback::Comebacks;
+use disagreements::Disagreements;
 use disk::Disk;
 pub(crate) use disk::make_room;
 pub(crate) use draining::DrainState;
@@ -122,6 +125,8 @@ pub(crate) struct Node {
     agreement: Agreement,
     /// The clients that listen to others.
     announcements: Announcements,
+    /// What clients say of shards that have decided differently.
+    disagreements: Disagreements,
     /// The sites and nodes, each at its latest address.
     topology: watch::Sender<Arc<Topology>>,
     /// The configuration service, and who holds it.
@@ -219,6 +224,7 @@ impl Node {
             round_trips: RoundTrips::default(),
             agreement,
             announcements: Announcements::default(),
+            disagreements: Disagreements::default(),
             topology,
             system,
             replicas: FixedMap::default(),
@@ -769,6 +775,9 @@ impl Host for Node {
             }
             Packet::Listen { topics } => self.listen(link, topics, turn)?,
             packet @ Packet::Announce { .. } => self.pass_on(link, &packet, turn)?,
+            Packet::Disagreement { transaction, decided } => {
+                self.hear_disagreement(link, transaction, &decided, turn)?;
+            }
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
             Packet::Lives { own, known } => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {

@@ -50,6 +50,8 @@ pub struct Status {
     pub announcements_passed_on: u64,
     /// Announcements that were not passed on because too much waited to be sent, likewise.
     pub announcements_dropped: u64,
+    /// Transactions of which clients say that their shards have decided differently.
+    pub disagreements: u64,
     /// The connected nodes of which nothing is taken in, because they have forgotten something.
     pub fenced_nodes: Vec<u16>,
     /// Messages of such nodes that were passed over.
@@ -292,6 +294,7 @@ impl Node {
             refused_client_messages: self.refused_for_client,
             announcements_passed_on: self.announcements.passed_on(),
             announcements_dropped: self.announcements.dropped(),
+            disagreements: self.disagreements.heard(),
             fenced_nodes: self.peers.fenced(),
             fenced_messages: self.peers.passed_over(),
             peers: self.peers(),

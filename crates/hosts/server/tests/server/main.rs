@@ -5,6 +5,7 @@ mod announcements;
 mod client;
 mod cluster;
 mod comparisons;
+mod disagreements;
 mod joining;
 mod keyspaces;
 mod losses;

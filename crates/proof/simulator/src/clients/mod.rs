@@ -676,6 +676,9 @@ impl Clients {
                     .push(format!("the membership of {keyspace} has changed, and nobody changed it"));
             }
             Event::Forgotten { transaction } => {
+            Event::Disagreement { transaction, decided } => {
+                self.nonsense.extend(self.promises.contradict(transaction, &decided));
+            }
                 self.note_forgotten(transaction, cluster);
                 match self.session_of(transaction) {
                     Some(session) => self.end_unknown(session, None, cluster),

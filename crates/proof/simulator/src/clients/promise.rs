@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use quorate_core::command::Decided;
 use quorate_core::topology::Keyspace;
 use quorate_core::{Key, ShardId, TransactionId};
 use quorate_serializable_shard::operation::Condition;
@@ -53,6 +54,17 @@ impl Promises {
     /// This shard will refuse its part of a transaction, whatever others do.
     pub(super) fn note_refusing(&mut self, transaction: TransactionId, shard: ShardId) {
         self.refusing.insert((transaction, shard));
+    }
+
+    /// What is wrong with an alarm about a transaction, in words: an operator must be told of broken promises alone, and which shard has
+    /// broken them.
+    pub(super) fn contradict(&self, transaction: TransactionId, decided: &[Decided]) -> Option<String> {
+        let refused = || decided.iter().filter(|decided| decided.is_refused);
+        let is_known = refused().any(|decided| self.refusing.contains(&(transaction, decided.shard)));
+        let is_mixed = refused().count() < decided.len();
+        let told =
+            || format!("the alarm about {transaction} says {decided:?}, and its promise was not broken so");
+        (!is_known || !is_mixed).then(told)
     }
 
     /// More alarms than that would be about promises that were kept, in words.
@@ -108,6 +120,8 @@ impl Clients {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::ClockTime;
+
     use super::*;
 
     #[test]
@@ -119,6 +133,18 @@ mod tests {
         assert!(promises.nonsense().is_some());
         promises.refusing.insert((transaction, ShardId(2)));
         assert_eq!(promises.nonsense(), None);
+        let decided = |shard, is_refused| Decided {
+            shard: ShardId(shard),
+            timestamp: ClockTime::from_micros(1),
+            is_refused,
+            digest: 0,
+        };
+        assert_eq!(promises.contradict(transaction, &[decided(1, false), decided(2, true)]), None);
+        assert!(promises.contradict(transaction, &[decided(1, true), decided(2, false)]).is_some());
+        assert!(promises.contradict(transaction, &[decided(1, true), decided(2, true)]).is_some());
+        assert!(
+            promises.contradict(TransactionId::default(), &[decided(1, false), decided(2, true)]).is_some()
+        );
         assert!(promises.bind(transaction, ShardId(1)) && !promises.bind(transaction, ShardId(2)));
     }
 }

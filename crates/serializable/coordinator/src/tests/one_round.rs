@@ -253,3 +253,33 @@ fn answers_are_opaque() {
     let answer = executed.answers.values().next().expect("there is one");
     assert_eq!(Answer::decode(answer), Ok(Answer::Batch(vec![Found::Number(1)])));
 }
+
+/// Each adds to its key, but one shard requires what does not hold. Its client vouches that all decide alike.
+#[test]
+fn a_disagreement_of_shards_is_told_with_what_each_has_decided_and_its_client_that_nobody_knows() {
+    let mut stage = Stage::new();
+    let keyspace = stage.keyspace();
+    let absent = Condition::Exists { key: Key::copy_from_slice(KEYS[0].as_bytes()) };
+    let batch = Batch { conditions: vec![absent], ..increments(&KEYS) };
+    let division = Division::of(batch, &keyspace).expect("it is a batch");
+    let refusing = keyspace.shard_of(KEYS[0].as_bytes()).id;
+    let execute = Command::Execute {
+        transaction: name(1, 0),
+        keyspace: KEYSPACE,
+        parts: division.operations(),
+        class: Class::Independent,
+        not_before: ClockTime::from_micros(1_000),
+        patience: PATIENCE,
+    };
+    let told = stage.tell(execute);
+    let [Event::Disagreement { transaction, decided }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(*transaction, name(1, 0));
+    let refused: Vec<(ShardId, bool)> =
+        decided.iter().map(|decided| (decided.shard, decided.is_refused)).collect();
+    assert_eq!(refused, [1, 2, 3].map(|shard| (ShardId(shard), ShardId(shard) == refusing)));
+    assert!(decided.iter().all(|decided| decided.timestamp == ClockTime::from_micros(1_010)));
+    let digests: BTreeSet<u64> = decided.iter().map(|decided| decided.digest).collect();
+    assert!(digests.len() > 1, "a refusal is no answer: {digests:?}");
+    assert!(matches!(stage.told(), Err(NotExecuted::Failed(Failure::Unknown { .. }))));
+    assert_eq!(stage.client.disagreements(), 1);
+}
