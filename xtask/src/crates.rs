@@ -442,6 +442,7 @@ pub(crate) const CRATES: [Crate; 45] = [
         what: "clusters in virtual time, faults, invariants",
         may_import: &[
             CORE,
+            CODEC,
             STORE,
             DRIVER,
             STORAGE,

@@ -19,23 +19,10 @@ use quorate_core::lives::{Incarnation, Life, Lives};
 use quorate_core::topology::Durability;
 
 use crate::cluster::Cluster;
+use crate::hosts::HostPlant;
 use crate::system::System;
 use crate::world::disk::{Crash, Image};
 use crate::world::lives::LifeNumber;
-
-mod host {
-    use quorate_core::rules::Hunt;
-
-    quorate_core::plants! {
-        LivesIgnored = "D1", "", Hunt::under(&["amnesia"]).of("strict"),
-            "nodes believe one whose disk was rolled back, or that was initialised anew";
-        MissingBeginsEmpty = "D2", "", Hunt::under(&["amnesia"]).of("strict"),
-            "a replica whose directory is gone begins empty, as a full member";
-    }
-}
-
-/// A known mistake of hosts. Servers have none of them.
-pub use host::Plant as HostPlant;
 
 /// How an operator deals with a node that is down.
 const PATIENCE: (u64, u64) = (50, 2_000);

@@ -137,6 +137,7 @@ impl<S: System> Cluster<S> {
             scenario,
         };
         cluster.definition = cluster.founding_groups();
+        cluster.set_up_hosts();
         cluster.begin_lives();
         cluster.found();
         cluster

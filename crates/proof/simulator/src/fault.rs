@@ -128,6 +128,12 @@ faults! {
         "many sessions want the same few keys at once, at servers that take their time for each message";
     Membership = "membership", ALL,
         "replicas are replaced, two are added or taken away, while transactions run, one change after the other";
+    LowMarks = "low-marks", ALL,
+        "nodes refuse new work of clients above marks that are as low as can be, and say that they are busy";
+    FullLinks = "full-links", ALL,
+        "links take nothing for a while, and once too much waits for one its connection is lost with all that waits";
+    MixedVersions = "mixed-versions", ALL,
+        "some nodes and clients run a later version, whose messages hold what others do not know, and more and more are upgraded";
     SiteLoss = "site-loss", ALL,
         "all replicas of a site are lost with their disks, or its operator has it removed while it runs: the others go on without it, and \
          what it alone has acknowledged is lost";
@@ -136,6 +142,9 @@ faults! {
 impl Fault {
     /// The faults that change how a whole seed is run, rather than strike in it. A seed has them beside its others.
     pub const MODES: [Fault; 3] = [Fault::HealthyCore, Fault::Buggify, Fault::Overload];
+
+    /// The faults that change what nodes do beside the machines that they run. A seed has them beside its others.
+    pub const HOSTS: [Fault; 3] = [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions];
 
     /// True if it is about disks: there is none where records are kept in memory.
     pub const fn needs_disks(self) -> bool {

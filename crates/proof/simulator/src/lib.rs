@@ -16,6 +16,7 @@
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | `membership` | who the replicas are while it runs, and who learns of that |
+//! | [`hosts`] | what nodes do beside their machines: what they refuse, how much waits for links, which version they run |
 //! | [`amnesia`] | nodes that forget, and what is made of that |
 //! | `operator` | compares what replicas hold, while it runs |
 //! | `healthy_core` | what must work although all else stays broken |
@@ -27,8 +28,7 @@
 //! | [`listing`] | which faults and plants there are |
 //! | [`mod@hunt`] | whether planted bugs are caught |
 //!
-//! Not simulated yet: bandwidth. Processors take no time in most seeds, unless a fault makes them
-//! slow.
+//! Processors take no time in most seeds, and links carry what there is at once, unless a fault makes them slow.
 
 pub mod amnesia;
 pub mod calibrated;
@@ -38,6 +38,7 @@ pub mod cluster;
 pub mod crash_points;
 pub mod fault;
 mod healthy_core;
+pub mod hosts;
 pub mod hunt;
 pub mod injector;
 pub mod invariants;

@@ -278,6 +278,7 @@ impl<S: System> Simulation<S> {
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Fenced(node, life) => self.cluster.hear_fence(node, life),
+                Happening::Busy(client) => self.clients.on_busy(client, &mut self.cluster),
                 Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
                     self.cluster.tell_client(client);
                 }

@@ -11,10 +11,10 @@ use quorate_workloads::lists::Mix;
 use quorate_workloads::workload::EVERYTHING;
 use quorate_workloads::{Hotspot, Parameters, Popularity, WorkloadKind};
 
-use crate::amnesia::HostPlant;
 use crate::calibrated;
 use crate::clients::script::Scripted;
 use crate::fault::Fault;
+use crate::hosts::{HostPlant, Hosts};
 use crate::modes;
 use crate::options::{Faults, Options};
 use crate::swarm::Swarm;
@@ -101,6 +101,8 @@ pub struct Scenario<S: System> {
     pub hints: bool,
     /// How long a server takes for each message and timer.
     pub service_time: Duration,
+    /// What nodes do beside their machines.
+    pub hosts: Hosts,
     /// How the machines are set up.
     pub settings: SettingsOf<S>,
     /// The bound of clocks that the keyspace states. All clocks keep within it.
@@ -137,6 +139,9 @@ const MEMBERSHIP_PROBABILITY: f64 = 0.15;
 
 /// In so many seeds sites are lost for good.
 const SITE_LOSS_PROBABILITY: f64 = 0.25;
+
+/// So often each of the faults of hosts is there beside whatever else strikes.
+const HOSTS_PROBABILITY: f64 = 0.1;
 
 /// So often nodes forget beside whatever else strikes.
 const AMNESIA_PROBABILITY: f64 = 0.15;
@@ -227,6 +232,7 @@ impl<S: System> Scenario<S> {
             swarm: None,
             hints: stream("hints").chance(0.5),
             service_time: Duration::ZERO,
+            hosts: Hosts::default(),
             settings,
             host_plant: options.plant_id().and_then(HostPlant::with_id),
             random: stream("execution"),
@@ -248,6 +254,7 @@ impl<S: System> Scenario<S> {
             scenario.swarm = Some(swarm);
         }
         modes::apply(&mut scenario, &mut stream("mode limits"));
+        scenario.hosts = Hosts::draw(&scenario.faults, scenario.bandwidth, &mut stream("hosts"));
         scenario
     }
 
@@ -448,6 +455,7 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
         faults.extend(changes_groups.then_some(Fault::Membership));
         let loses_sites = S::LOSES_SITES && strikes("site-loss", SITE_LOSS_PROBABILITY);
         faults.extend(loses_sites.then_some(Fault::SiteLoss));
+        faults.extend(Fault::HOSTS.into_iter().filter(|fault| strikes(fault.name(), HOSTS_PROBABILITY)));
         faults.sort_unstable();
     }
     faults
@@ -456,6 +464,7 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
 fn draw_strikes<S: System>(choice: &Faults, random: &mut Random) -> Vec<Fault> {
     let is_drawn = |fault: &Fault| {
         let is_drawn_apart = Fault::MODES.contains(fault)
+            || Fault::HOSTS.contains(fault)
             || matches!(fault, Fault::Membership | Fault::Amnesia | Fault::SiteLoss);
         !is_drawn_apart && can_strike::<S>(*fault)
     };

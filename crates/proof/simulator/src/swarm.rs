@@ -145,6 +145,9 @@ const INTERVAL_MIN: Duration = Duration::from_millis(4);
 /// One in so many seeds is run in each mode.
 const MODE_PROBABILITY: f64 = 0.05;
 
+/// One in so many seeds has each of the faults of hosts.
+const HOSTS_PROBABILITY: f64 = 0.08;
+
 /// No fault is more frequent than this beyond the usual that changes who the members are, or takes a site.
 const SELDOM_MAX: f64 = 2.0;
 
@@ -155,8 +158,14 @@ impl Swarm {
         let mut pace = stream("swarm pace");
         let mut world = stream("swarm world");
         let mut load = stream("swarm load");
+        let mut faults = draw_faults::<S>(&mut stream("swarm faults"));
+        let mut hosts = stream("swarm hosts");
+        faults.extend(
+            Fault::HOSTS.into_iter().filter(|_| hosts.chance(HOSTS_PROBABILITY)).map(|fault| (fault, 1.0)),
+        );
+        faults.sort_unstable_by_key(|(fault, _)| *fault);
         Swarm {
-            faults: draw_faults::<S>(&mut stream("swarm faults")),
+            faults,
             density: [1.0, 0.5, 0.25, 0.15][pace.index(4)],
             brevity: 0.02_f64.powf(pace.unit()),
             aim: draw_aim(&mut stream("swarm aim")),
@@ -248,7 +257,9 @@ impl Swarm {
 fn draw_faults<S: System>(random: &mut Random) -> Vec<(Fault, f64)> {
     let mut modes: Vec<Fault> =
         Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY)).collect();
-    let possible = |fault: &Fault| !Fault::MODES.contains(fault) && can_strike::<S>(*fault);
+    let possible = |fault: &Fault| {
+        !Fault::MODES.contains(fault) && !Fault::HOSTS.contains(fault) && can_strike::<S>(*fault)
+    };
     let all: Vec<Fault> = Fault::ALL.into_iter().filter(possible).collect();
     let likely: Vec<Fault> = LIKELY.into_iter().filter(possible).collect();
     let mut faults = Vec::new();
@@ -370,13 +381,18 @@ mod tests {
         scenario.swarm.as_ref().expect("a seed under swarm has a configuration")
     }
 
+    /// True if a fault is drawn beside those that a configuration makes frequent.
+    fn has_its_own_place(fault: &Fault) -> bool {
+        Fault::MODES.contains(fault) || Fault::HOSTS.contains(fault)
+    }
+
     #[test]
     fn a_seed_has_few_faults_that_are_frequent() {
         let scenarios: Vec<Scenario<Strict>> = (1..=500).map(derive).collect();
         for scenario in &scenarios {
             let swarm = swarm(scenario);
             let striking: Vec<Fault> =
-                swarm.faults().into_iter().filter(|fault| !Fault::MODES.contains(fault)).collect();
+                swarm.faults().into_iter().filter(|fault| !has_its_own_place(fault)).collect();
             assert!((1..=5).contains(&striking.len()) && scenario.faults == swarm.faults(), "{swarm}");
             assert!(striking.iter().all(|fault| (2.0..=12.0).contains(&swarm.frequency(*fault))), "{swarm}");
         }

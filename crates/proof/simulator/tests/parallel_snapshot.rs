@@ -19,6 +19,7 @@ fn the_rules_survive_all_faults() {
     let report = run(&options(1..=30), |_| true);
     assert_eq!(told(&report), [""; 0]);
     let expected = [
+        "client was told that a node is busy",
         "client was told that its transaction is durable",
         "client was told that its transaction is visible everywhere",
         "client was told which sites keep its transaction from a milestone",

@@ -20,6 +20,14 @@ fn the_rules_hold_without_faults() {
     assert_eq!(violations(&options), [""; 0]);
 }
 
+/// Of two shards that have as much as they may, neither may refuse what the other waits for.
+#[test]
+fn shards_that_refuse_new_work_end_what_they_have_begun() {
+    let faults = "low-marks".parse().expect("there is such a fault");
+    let options = Options { system: SystemKind::SERIALIZABLE, faults, ..Options::new(1..=10) };
+    assert_eq!(violations(&options), [""; 0]);
+}
+
 #[test]
 fn the_rules_survive_all_faults() {
     let options = Options { system: SystemKind::SERIALIZABLE, ..Options::new(14..=43) };
@@ -31,6 +39,7 @@ fn the_rules_survive_all_faults() {
         "batch refused",
         "batch that breaks a promise",
         "batch that reads",
+        "client was told that a node is busy",
         "coordinated batch",
         "independent batch of several shards",
         "replicas of a shard compared",

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod audit;
+mod busy;
 mod doom;
 mod facts;
 mod homes;
@@ -37,6 +38,7 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::injector::{Ending, Strike};
 use crate::system::{Facts, System};
 use attempt::{Attempt, Undecided};
+use busy::Busy;
 use doom::Doom;
 use homes::parameters_at;
 use losses::Acknowledged;
@@ -159,6 +161,8 @@ pub struct Clients {
     /// The transactions that come after others of their clients.
     pipelines: Pipelines,
     speculation: Speculation,
+    /// What clients were told of nodes with too much to do.
+    busy: Busy,
     /// Draws which attempts read several keys at once before anything else.
     reads_at_once: Random,
     /// TPC-C, if that runs beside the workload.
@@ -202,6 +206,7 @@ impl Clients {
             moves: Moves::new(cluster.scenario.seed),
             pipelines: Pipelines::new(cluster.scenario.seed),
             speculation: Speculation::new(cluster.scenario.seed),
+            busy: Busy::default(),
             reads_at_once: reads::stream(cluster.scenario.seed),
             trade: None,
             promises: Promises::default(),
@@ -442,7 +447,7 @@ impl Clients {
             return;
         }
         let slot = self.sessions[session].slot;
-        if !self.slots[slot].is_alive || self.moves.are_awaited_by(session) {
+        if !self.slots[slot].is_alive || self.moves.are_awaited_by(session) || self.waits(session, cluster) {
             return;
         }
         if self.sessions[session].current.is_none() {
@@ -671,14 +676,14 @@ impl Clients {
                 self.on_milestone(transaction, milestone, result);
             }
             Event::Executed { transaction, result } => self.on_executed(transaction, result, cluster),
+            Event::Disagreement { transaction, decided } => {
+                self.nonsense.extend(self.promises.contradict(transaction, &decided));
+            }
             Event::Outdated { keyspace } => {
                 self.nonsense
                     .push(format!("the membership of {keyspace} has changed, and nobody changed it"));
             }
             Event::Forgotten { transaction } => {
-            Event::Disagreement { transaction, decided } => {
-                self.nonsense.extend(self.promises.contradict(transaction, &decided));
-            }
                 self.note_forgotten(transaction, cluster);
                 match self.session_of(transaction) {
                     Some(session) => self.end_unknown(session, None, cluster),
@@ -711,7 +716,7 @@ impl Clients {
         let waited = cluster.scenario.costs.is_some();
         let is_late = waited && matches!(result, Err(Failure::Invalid(Invalid::NotOpen(_))));
         let Some(session) = self.session_of(transaction) else {
-            if !is_late {
+            if !is_late && !self.busy.is_given_up(transaction) {
                 self.nonsense.push(format!("{transaction} finished twice: {result:?}"));
             }
             return;

@@ -10,8 +10,8 @@ use quorate_core::{GroupSize, Key, KeyRange, Random};
 use quorate_workloads::key::numbered;
 use quorate_workloads::{Operation, Parameters, Plan, Popularity, Scan, WorkloadKind};
 
-use crate::amnesia::HostPlant;
 use crate::clients::script::{Manner, Scripted};
+use crate::hosts::{HostPlant, Hosts};
 use crate::options::{Faults, Options};
 use crate::scenario::{Distance, SITES, Scenario};
 use crate::system::{Planted, Sketch, System, SystemKind};
@@ -219,6 +219,7 @@ impl Configuration {
             swarm: None,
             hints: false,
             service_time: Duration::ZERO,
+            hosts: Hosts::default(),
             settings: S::settings_for_crashes(&sketch, self.collects),
             clock_bound: None,
             host_plant: options.plant_id().and_then(HostPlant::with_id),

@@ -142,6 +142,24 @@ impl<S: System> Injector<S> {
         true
     }
 
+    /// Links take nothing for a while: one of them, or all to a node that does not read, or all from one whose way out is stuck. It
+    /// is counted once that has cost a connection.
+    pub(super) fn stall(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
+        let nodes = cluster.world.network().nodes();
+        let others = (0..nodes).filter(|other| *other != node);
+        let links: Vec<Link> = match self.random.below(3) {
+            0 => vec![(node, (node + 1 + self.random.index(nodes - 1)) % nodes)],
+            1 => others.map(|other| (other, node)).collect(),
+            _ => others.map(|other| (node, other)).collect(),
+        };
+        let lasting = self.duration(Duration::from_millis(100), Duration::from_secs(4)).mul_f64(self.brevity);
+        cluster.world.note(|| format!("nothing is taken for {lasting:?} by {links:?}"));
+        for (from, to) in links {
+            cluster.world.stall_link(from, to, lasting);
+        }
+        false
+    }
+
     fn cut(&mut self, cluster: &mut Cluster<S>, links: Vec<Link>) -> bool {
         for (from, to) in &links {
             cluster.world.network().cut(*from, *to);

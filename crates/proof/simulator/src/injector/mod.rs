@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `links` | what goes wrong between nodes |
 //! | `clocks` | what goes wrong with physical clocks |
-//! | `processes` | crashes, restarts, pauses |
+//! | `processes` | crashes, restarts, pauses, upgrades |
 //! | `disks` | what goes wrong with disks |
 //! | `recoveries` | what goes wrong while others settle a transaction; view changes for no reason |
 //! | `aims` | which node a fault strikes that waits for a moment; which links are starved |
@@ -186,6 +186,8 @@ impl<S: System> Injector<S> {
                 }
                 // Strikes when all others have.
                 Fault::HealthyCore => {}
+                // Lasts, and is counted when a message is refused.
+                Fault::LowMarks => {}
                 _ => injector.schedule(cluster, fault, QUIET_START),
             }
         }
@@ -340,6 +342,8 @@ impl<S: System> Injector<S> {
             Fault::ForgedViews => self.forge_view(cluster, server),
             Fault::Membership => cluster.change_membership(&mut self.random),
             Fault::SiteLoss => cluster.lose_site(&mut self.random),
+            Fault::FullLinks => self.stall(cluster, node),
+            Fault::MixedVersions => return self.upgrade_next(cluster),
             Fault::Loss
             | Fault::Duplication
             | Fault::LateDuplicates
@@ -349,6 +353,7 @@ impl<S: System> Injector<S> {
             | Fault::ClockSkew
             | Fault::ClockDrift
             | Fault::HealthyCore
+            | Fault::LowMarks
             | Fault::Overload => false,
         };
         (struck, None)

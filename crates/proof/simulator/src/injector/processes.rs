@@ -1,11 +1,11 @@
-//! What goes wrong with processes: crashes, restarts, pauses.
+//! What goes wrong with processes: crashes, restarts, pauses, upgrades.
 
 use std::time::Duration;
 
 use quorate_core::hosted::HostedReplica;
 use quorate_core::topology::Durability;
 
-use super::{Ending, Injector, Step};
+use super::{Ending, Injector, Request, Step};
 use crate::cluster::Cluster;
 use crate::system::System;
 use crate::world::disk::Crash;
@@ -67,6 +67,29 @@ impl<S: System> Injector<S> {
         }
         self.next_after(cluster, Duration::from_millis(200), Duration::from_secs(1), Step::Roll(node + 1));
         crashes
+    }
+
+    /// The next node that runs the earlier version is stopped and comes back with the later one, or a client is; false if it is not up.
+    pub(super) fn upgrade_next(&mut self, cluster: &mut Cluster<S>) -> (bool, Option<Request>) {
+        let (servers, clients) = (cluster.scenario.server_nodes, cluster.scenario.clients);
+        let is_earlier =
+            |node: &usize| cluster.world.versions().is_some_and(|versions| !versions.is_later(*node));
+        let earlier: Vec<usize> = (0..servers + clients).filter(is_earlier).collect();
+        if earlier.is_empty() {
+            return (false, None);
+        }
+        let node = earlier[self.random.index(earlier.len())];
+        if let Some(slot) = node.checked_sub(servers) {
+            cluster.world.upgrade(node);
+            return (true, Some(Request::CrashClient(slot)));
+        }
+        if !cluster.is_up(node) || cluster.servers_of(node).is_empty() || !self.may_crash(cluster, node) {
+            return (false, None);
+        }
+        cluster.crash_node(node, Crash::Process);
+        cluster.world.upgrade(node);
+        self.end_after(cluster, 10, 200, Ending::Restart(node));
+        (true, None)
     }
 
     pub(super) fn pause(

@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use quorate_core::Random;
+use quorate_wire::frame::FRAME_VERSION;
 use quorate_wire::{FrameReader, FrameWriter, Packet, ProtocolMessage, Wire};
 
 use crate::world::Envelope;
@@ -115,13 +116,20 @@ pub(crate) fn damage<M: Carried>(envelope: &Envelope<M>, random: &mut Random) {
     }
 }
 
-fn packet<M: Carried>(envelope: &Envelope<M>) -> Packet {
+pub(super) fn packet<M: Carried>(envelope: &Envelope<M>) -> Packet {
     Packet::Envelope(quorate_wire::Envelope {
         from: envelope.from,
         to: envelope.to,
         epoch: envelope.epoch,
         message: envelope.message.clone().into(),
     })
+}
+
+/// A frame with this payload.
+pub(super) fn framed(payload: &[u8]) -> Vec<u8> {
+    let body = [&[FRAME_VERSION], payload].concat();
+    let header = [(body.len() as u32).to_le_bytes(), crc32fast::hash(&body).to_le_bytes()].concat();
+    [header, body].concat()
 }
 
 fn frame(packet: &Packet) -> Vec<u8> {

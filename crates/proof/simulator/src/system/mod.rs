@@ -14,10 +14,12 @@
 //! | [`configuration`] | the configuration service |
 //! | `on_log`, `on_ir` | the common parts of systems on replicated logs, and on inconsistent replication |
 //! | `frames` | messages as bytes, and damage to them |
+//! | `later` | messages as a later version says them |
 
 pub mod baselines;
 pub mod configuration;
 pub mod frames;
+mod later;
 mod on_ir;
 mod on_log;
 pub mod parallel_snapshot;
@@ -33,7 +35,7 @@ use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::AtSite;
 use quorate_core::comparison::Rival;
-use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
+use quorate_core::hosted::{Admission, Held, Holdings, HostedCoordinator, HostedReplica, Shards};
 use quorate_core::invariant::Violation;
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
 use quorate_core::topology::{Isolation, Timestamping};
@@ -43,10 +45,10 @@ use quorate_core::{
 };
 use quorate_wire::Wire;
 
-use crate::amnesia::HostPlant;
 use crate::clients::Told;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
+use crate::hosts::HostPlant;
 use crate::invariants::{Broken, Finding, Invariant};
 use crate::options::{Faults, Options};
 use crate::world::costs::Work;
@@ -55,6 +57,7 @@ use crate::world::{Envelope, Protocol, Sight};
 use baselines::Baseline;
 use configuration::ConfigurationService;
 use frames::Carried;
+use later::Layout;
 use parallel_snapshot::ParallelSnapshot;
 use qwstore::QwStore;
 use serializable::Serializable;
@@ -283,7 +286,13 @@ pub trait Messages: Sized {
     /// The messages of its participants.
     type Message: Carried + Debug + Wire;
     /// The machine that keeps data.
-    type Server: Machine<Message = Self::Message, Timer: Debug, Record: Debug + Wire, Event: Debug, Command: Debug>;
+    type Server: HostedReplica<
+            Message = Self::Message,
+            Timer: Debug,
+            Record: Debug + Wire,
+            Event: Debug,
+            Command: Debug,
+        >;
     /// The machine inside a client.
     type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
 
@@ -311,6 +320,12 @@ pub trait Messages: Sized {
     /// As [`Protocol::coordinates`].
     fn coordinates(message: &Self::Message) -> bool;
 
+    /// As [`Protocol::is_new`].
+    fn is_new(message: &Self::Message) -> bool {
+        let _ = message;
+        false
+    }
+
     /// As [`Protocol::digest`].
     fn digest(message: &Self::Message, hash: &mut TraceHash) {
         frames::digest(message, hash);
@@ -329,6 +344,7 @@ impl<M: Messages> Protocol for M {
     type Client = M::Client;
 
     type Witness = M::Witness;
+    type Later = Layout;
 
     fn assert_invariants(server: &M::Server) {
         <M as Messages>::assert_invariants(server);
@@ -354,8 +370,32 @@ impl<M: Messages> Protocol for M {
         <M as Messages>::digest(message, hash);
     }
 
+    fn admission(message: &M::Message) -> Admission {
+        M::Server::admission(message)
+    }
+
+    fn is_awaited(server: &M::Server, message: &M::Message) -> bool {
+        server.is_awaited(message)
+    }
+
+    fn load(server: &M::Server, client: Option<ClientId>) -> usize {
+        server.load(client)
+    }
+
     fn carry(envelope: Envelope<M::Message>) -> Envelope<M::Message> {
         frames::carry(envelope)
+    }
+
+    fn carry_from_later(
+        envelope: Envelope<M::Message>,
+        later: &Layout,
+        random: &mut Random,
+    ) -> Envelope<M::Message> {
+        later.carry(envelope, random)
+    }
+
+    fn is_new(message: &M::Message) -> bool {
+        <M as Messages>::is_new(message)
     }
 
     fn damage(envelope: &Envelope<M::Message>, random: &mut Random) {

@@ -15,19 +15,24 @@
 //! Nothing in here knows a protocol. Everything is derived from the seeds that the parts were built with, so the same
 //! calls give the same execution, which the hash of the [`Trace`] names.
 
+pub mod admission;
 pub mod clock;
+mod connections;
 pub mod costs;
 pub mod disk;
 mod host;
+pub mod links;
 pub mod lives;
 pub mod network;
 mod processor;
 pub mod queue;
 pub mod steps;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 pub mod trace;
 mod turns;
+pub mod versions;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -36,21 +41,26 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::invariant::Violation;
-use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Random, ReplicaId};
+use quorate_core::{Address, ClientId, ClockTime, Epoch, Input, Instant, Machine, Random, ReplicaId};
 use quorate_storage::LogError;
 
+use admission::{Gate, RefusedCounts};
 use clock::{Pace, PhysicalClock};
 use costs::{Costs, SyncTime, Work};
 use disk::{Condition, Crash, Decay, Disk, Image};
 pub use host::Envelope;
-use host::{About, Host, HostEvent, HostEventKind, Surroundings};
+use host::{Host, HostEvent, HostEventKind};
+use links::Departure;
 use lives::{LifeNumber, NodeLives, Passage};
 use network::Network;
 use processor::{Cores, Processor};
 use queue::EventQueue;
-use steps::{Moment, Party, Steps};
+use steps::{Party, Steps};
+use surroundings::{ClientSide, ServerSide};
 use trace::{Trace, TraceHash};
+use versions::Versions;
 
 /// How often a turn that a pause holds up is looked after: the pause may be ended before its time.
 const PAUSED_TURN_CHECK: Duration = Duration::from_millis(10);
@@ -66,6 +76,9 @@ pub trait Protocol: Sized {
 
     /// What servers have shown that contradict each other, if they do.
     type Witness: Default;
+
+    /// What has to be known to say messages as a later version would.
+    type Later: Default;
 
     /// Asserts what holds between any two steps of a server's machine. Called after each.
     fn assert_invariants(server: &Self::Server) {
@@ -91,8 +104,43 @@ pub trait Protocol: Sized {
     /// Folds a message into the hash of an execution, so that two executions that differ in it differ in their hash.
     fn digest(message: &Self::Message, hash: &mut TraceHash);
 
+    /// How much it may be refused, if a client says it. A protocol that says nothing of that has every message taken.
+    fn admission(message: &Self::Message) -> Admission {
+        let _ = message;
+        Admission::of(Urgency::Always)
+    }
+
+    /// True if other shards hold something until a server has taken in a message of a client.
+    fn is_awaited(server: &Self::Server, message: &Self::Message) -> bool {
+        let _ = (server, message);
+        false
+    }
+
+    /// How many transactions a server holds prepared; those of one client only, if one is named.
+    fn load(server: &Self::Server, client: Option<ClientId>) -> usize {
+        let _ = (server, client);
+        0
+    }
+
     /// Sends a message through the bytes of a connection that works, and returns what comes out.
     fn carry(envelope: Envelope<Self::Message>) -> Envelope<Self::Message>;
+
+    /// Sends a message of a node of a later version through the bytes of a connection, among what this version does not know, and returns
+    /// what comes out.
+    fn carry_from_later(
+        envelope: Envelope<Self::Message>,
+        later: &Self::Later,
+        random: &mut Random,
+    ) -> Envelope<Self::Message> {
+        let _ = (later, random);
+        envelope
+    }
+
+    /// True if the version before this one does not know such a message, and everything ends without it.
+    fn is_new(message: &Self::Message) -> bool {
+        let _ = message;
+        false
+    }
 
     /// Damages the bytes of a message and sees to it that this is noticed.
     fn damage(envelope: &Envelope<Self::Message>, random: &mut Random);
@@ -162,6 +210,8 @@ pub enum Happening<P: Protocol, A> {
     Stopped(usize),
     /// A node hears that it is not believed, in the life that it is in.
     Fenced(usize, LifeNumber),
+    /// A client hears that a node has refused what it has said.
+    Busy(usize),
     /// A machine has met the crash that was to meet it at one of its steps.
     Crashed(Party, Crash),
     /// An alarm goes off.
@@ -169,17 +219,28 @@ pub enum Happening<P: Protocol, A> {
 }
 
 enum Event<P: Protocol, A> {
-    /// A message arrives, and in which life of its sender's node it was said.
-    Deliver(Envelope<P::Message>, Option<LifeNumber>),
+    /// A message arrives.
+    Deliver(Envelope<P::Message>, Sent),
     Server(HostEvent<<P::Server as Machine>::Timer>),
     Client(HostEvent<<P::Client as Machine>::Timer>),
     /// A command for a client that takes its time.
     Command(usize, <P::Client as Machine>::Command),
+    /// A client hears that a node is busy.
+    Busy(usize),
     Alarm(A),
     /// The processor of a node has taken its time for what its turn serves.
     Turn(usize),
     /// It has written what its machines had to say.
     TurnEnded(usize),
+}
+
+/// How a message was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    /// In which life of its sender's node.
+    life: Option<LifeNumber>,
+    /// Over which connection; none where connections are never lost.
+    departure: Option<Departure>,
 }
 
 #[derive(Clone, Copy)]
@@ -199,6 +260,8 @@ mod kind {
     pub(super) const CRASHED: u64 = 7;
     pub(super) const BOOTED: u64 = 8;
     pub(super) const STOPPED: u64 = 9;
+    pub(super) const REFUSED: u64 = 10;
+    pub(super) const BUSY: u64 = 11;
 }
 
 /// What hosts share.
@@ -207,6 +270,13 @@ struct Fabric<P: Protocol, A> {
     queue: EventQueue<Event<P, A>>,
     network: Network,
     lives: NodeLives,
+    /// What nodes admit; everything if nothing is said.
+    gate: Option<Gate>,
+    /// The versions of nodes, where they mix.
+    versions: Option<Versions<P>>,
+    /// True if nodes connect again after too much has waited for a connection.
+    dials_again: bool,
+    refused: RefusedCounts,
     clocks: Vec<PhysicalClock>,
     /// Per node, how fast the time passes by which its machines go.
     paces: Vec<Pace>,
@@ -270,6 +340,10 @@ impl<P: Protocol, A> World<P, A> {
                 queue: EventQueue::default(),
                 network,
                 lives: NodeLives::default(),
+                gate: None,
+                versions: None,
+                dials_again: true,
+                refused: RefusedCounts::default(),
                 clocks,
                 paces: vec![Pace::default(); nodes],
                 sync_times: vec![SyncTime::TYPICAL; nodes],
@@ -456,7 +530,7 @@ impl<P: Protocol, A> World<P, A> {
             Event::Deliver(envelope, _) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
-            Event::Command(client, _) => Some(self.clients[*client].node),
+            Event::Command(client, _) | Event::Busy(client) => Some(self.clients[*client].node),
             Event::Turn(at) | Event::TurnEnded(at) => Some(self.fabric.node_of_processor(*at)),
             Event::Alarm(_) => None,
         }
@@ -510,7 +584,7 @@ impl<P: Protocol, A> World<P, A> {
     fn perform(&mut self, event: Event<P, A>) {
         let now = self.fabric.now;
         match event {
-            Event::Deliver(envelope, life) => self.deliver(envelope, life),
+            Event::Deliver(envelope, sent) => self.deliver(envelope, sent),
             Event::Server(event) if self.servers[event.host].concerns(&event) => {
                 self.fabric.trace.event(now, kind::SERVER, event.host as u64, 0);
                 let host = &mut self.servers[event.host];
@@ -526,6 +600,12 @@ impl<P: Protocol, A> World<P, A> {
             Event::Command(client, command) => self.obey(client, command),
             // The machine that this concerned has set its timer again or is gone.
             Event::Server(_) | Event::Client(_) => {}
+            Event::Busy(client) => {
+                if self.clients[client].machine().is_some() {
+                    self.fabric.trace.event(now, kind::BUSY, client as u64, 0);
+                    self.fabric.happenings.push_back(Happening::Busy(client));
+                }
+            }
             Event::Alarm(alarm) => {
                 self.fabric.trace.event(now, kind::ALARM, 0, 0);
                 self.fabric.happenings.push_back(Happening::Alarm(alarm));
@@ -543,9 +623,13 @@ impl<P: Protocol, A> World<P, A> {
     fn deliver(
         &mut self,
         Envelope { from, to, epoch, message }: Envelope<P::Message>,
-        life: Option<LifeNumber>,
+        Sent { life, departure }: Sent,
     ) {
         let now = self.fabric.now;
+        if departure.is_some_and(|departure| !self.fabric.network.links.has_left(departure)) {
+            self.fabric.trace.line(now, || format!("{from} → {to} ✗ lost with its connection  {message:?}"));
+            return;
+        }
         let endpoint = self.fabric.endpoints.get(&to).map(|(endpoint, _)| *endpoint);
         let is_up = match endpoint {
             Some(Endpoint::Server(at)) => self.servers[at].machine().is_some(),
@@ -569,6 +653,11 @@ impl<P: Protocol, A> World<P, A> {
                 }
                 return;
             }
+        }
+        if let Some(Endpoint::Server(at)) = endpoint
+            && self.refuses(at, from, &message)
+        {
+            return;
         }
         self.fabric.messages += 1;
         let mut digest = TraceHash::default();
@@ -793,6 +882,7 @@ impl<P: Protocol, A> Fabric<P, A> {
             self.trace.line(self.now, || format!("{from} → {to} ✗ not connected  {message:?}"));
             return;
         }
+        let Some(envelope) = self.between_versions(node, receiver, envelope) else { return };
         let arrivals = self.network.route(node, receiver);
         if arrivals.damaged {
             P::damage(&envelope, &mut self.random);
@@ -807,14 +897,15 @@ impl<P: Protocol, A> Fabric<P, A> {
             let Envelope { from, to, message, .. } = &envelope;
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
         }
-        let leaves = self.now + leaves_after;
-        let leaves = leaves + self.network.occupy(node, receiver, leaves, || P::size(&envelope));
-        let life = self.lives.now(node);
+        let at = self.now + leaves_after;
+        let leaves = at + self.network.occupy(node, receiver, at, || P::size(&envelope));
+        let Ok(departure) = self.take_up(node, receiver, (at, leaves), &envelope) else { return };
+        let sent = Sent { life: self.lives.now(node), departure };
         if let Some(after) = arrivals.second {
-            self.queue.push(leaves + after, Event::Deliver(envelope.clone(), life));
+            self.queue.push(leaves + after, Event::Deliver(envelope.clone(), sent));
         }
         if let Some(after) = arrivals.first {
-            self.queue.push(leaves + after, Event::Deliver(envelope, life));
+            self.queue.push(leaves + after, Event::Deliver(envelope, sent));
         }
     }
 
@@ -874,121 +965,3 @@ pub(crate) fn first_word(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     text.split(|char: char| !char.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
-
-/// The surroundings of a server.
-struct ServerSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
-
-/// The surroundings of a client.
-struct ClientSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
-
-/// How a step, a record and the end of a machine are witnessed.
-type Witnesses<P, A, M> = (
-    fn(&mut Fabric<P, A>, Address, usize, &M),
-    fn(&mut Fabric<P, A>, Address, &<M as Machine>::Record),
-    fn(&mut Fabric<P, A>, Address),
-);
-
-macro_rules! surroundings {
-    ($side:ident, $machine:ident, $event:ident, $kind:expr, $witness:expr, $unheard:expr) => {
-        impl<P: Protocol, A> Surroundings<P::$machine> for $side<'_, P, A> {
-            fn now(&self, node: usize) -> Instant {
-                self.0.paces[node].local(self.0.now)
-            }
-
-            fn lasting(&self, node: usize, after: Duration) -> Duration {
-                self.0.paces[node].lasting(self.0.now, after)
-            }
-
-            fn clock(&self, node: usize) -> ClockTime {
-                self.0.clock(node)
-            }
-
-            fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
-                self.0.transmit(node, envelope);
-            }
-
-            fn emitted(&mut self, host: usize, event: <P::$machine as Machine>::Event) {
-                self.0.trace.event(self.0.now, $kind, host as u64, 0);
-                self.0.trace.line(self.0.now, || format!("{} {host} ⇒ {event:?}", stringify!($event)));
-                self.0.happenings.push_back(Happening::$event(host, event));
-            }
-
-            fn unheard(&mut self, host: usize, event: <P::$machine as Machine>::Event) {
-                let unheard: fn(usize, <P::$machine as Machine>::Event) -> Option<Happening<P, A>> = $unheard;
-                self.0.happenings.extend(unheard(host, event));
-            }
-
-            fn schedule(&mut self, after: Duration, event: HostEvent<<P::$machine as Machine>::Timer>) {
-                self.0.queue.push(self.0.now + after, Event::$event(event));
-            }
-
-            fn appended(&mut self, node: usize, bytes: usize) {
-                self.0.appended(node, bytes);
-            }
-
-            fn sync_time(&mut self, node: usize, bytes: usize) -> Duration {
-                self.0.sync_time(node, bytes)
-            }
-
-            fn stopped(&mut self, host: usize, why: &str) {
-                self.0.trace.event(self.0.now, kind::STOPPED, host as u64, 0);
-                self.0.trace.line(self.0.now, || format!("{} {host} ends: {why}", stringify!($event)));
-                self.0.happenings.push_back(Happening::Stopped(host));
-            }
-
-            fn stepped(&mut self, address: Address, node: usize, machine: &P::$machine) {
-                let (step, _, _): Witnesses<P, A, P::$machine> = $witness;
-                step(self.0, address, node, machine);
-            }
-
-            fn kept(&mut self, address: Address, record: &<P::$machine as Machine>::Record) {
-                let (_, keep, _): Witnesses<P, A, P::$machine> = $witness;
-                keep(self.0, address, record);
-            }
-
-            fn lost(&mut self, address: Address) {
-                let (_, _, lose): Witnesses<P, A, P::$machine> = $witness;
-                lose(self.0, address);
-            }
-
-            fn ignored(&mut self, host: usize, reason: &'static str) {
-                self.0
-                    .trace
-                    .line(self.0.now, || format!("✗ {} {host} ignores it: {reason}", stringify!($event)));
-            }
-
-            fn reach(&mut self, host: usize, moment: Moment, about: About<'_, P::$machine>) -> Option<Crash> {
-                let describe = || match about {
-                    About::Message(message) => (P::name(message), P::coordinates(message)),
-                    About::Record(record) => (first_word(record), false),
-                    About::Disk => (String::new(), false),
-                };
-                self.0.steps.as_mut()?.reach(self.0.now, Party::$event(host), moment, describe)
-            }
-
-            fn crashed(&mut self, host: usize, crash: Crash) {
-                self.0.trace.event(self.0.now, kind::CRASHED, $kind << 32 | host as u64, crash as u64);
-                self.0.trace.line(self.0.now, || format!("{} {host} crashes: {crash:?}", stringify!($event)));
-                self.0.happenings.push_back(Happening::Crashed(Party::$event(host), crash));
-            }
-        }
-    };
-}
-
-surroundings!(
-    ServerSide,
-    Server,
-    Server,
-    kind::SERVER_EMITTED,
-    (Fabric::witness_step, Fabric::witness_record, Fabric::witness_loss),
-    |server, event| Some(Happening::Unheard(server, event))
-);
-// What clients do proves nothing: they may lie.
-surroundings!(
-    ClientSide,
-    Client,
-    Client,
-    kind::CLIENT_EMITTED,
-    (|_, _, _, _| {}, |_, _, _| {}, |_, _| {}),
-    |_, _| None
-);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorate_core::{Instant, Random};
 
+use super::links::Links;
 use crate::fault::{Fault, FaultCounts};
 
 /// The probability of each misfortune of a single message.
@@ -46,6 +47,8 @@ pub struct Network {
     bandwidths: Vec<Option<u64>>,
     /// Until when each link carries what was sent before.
     busy_until: Vec<Instant>,
+    /// What waits for them.
+    pub links: Links,
     /// What happens to single messages.
     pub misfortunes: Misfortunes,
     /// Links that carry nothing: how many reasons there are for it.
@@ -77,6 +80,7 @@ impl Network {
             jitter,
             bandwidths: vec![None; nodes * nodes],
             busy_until: vec![Instant::START; nodes * nodes],
+            links: Links::new(nodes),
             misfortunes: Misfortunes::default(),
             cuts: vec![0; nodes * nodes],
             spikes: vec![Duration::ZERO; nodes],
@@ -112,14 +116,28 @@ impl Network {
     /// How long a message that is sent at this instant waits until its last byte has left: for its predecessors on the link, and for
     /// its own bytes. A node reaches itself without a link, and a link that is cut takes up nothing.
     pub fn occupy(&mut self, from: usize, to: usize, at: Instant, size: impl FnOnce() -> usize) -> Duration {
-        let is_taken_up = from != to && self.is_open(from, to);
-        let Some(bandwidth) = self.bandwidths[from * self.nodes + to].filter(|_| is_taken_up) else {
+        if from == to || !self.is_open(from, to) {
             return Duration::ZERO;
+        }
+        let free_at = self.links.free_at(from, to, at);
+        let Some(bandwidth) = self.bandwidths[from * self.nodes + to] else {
+            return free_at.saturating_since(at);
         };
         let takes = Duration::from_nanos(size() as u64 * 1_000_000_000 / bandwidth);
         let busy_until = &mut self.busy_until[from * self.nodes + to];
-        *busy_until = at.max(*busy_until) + takes;
+        *busy_until = free_at.max(*busy_until) + takes;
         busy_until.saturating_since(at)
+    }
+
+    /// How many bytes wait to be sent by a node, where that is bounded.
+    pub fn queued_bytes(&self, node: usize, now: Instant) -> usize {
+        if self.links.are_bounded() { self.links.queued_bytes(node, now) } else { 0 }
+    }
+
+    /// The connection of a link is lost, and with it what waits: nothing takes it up any more.
+    pub fn lose_connection(&mut self, from: usize, to: usize, now: Instant) {
+        self.links.lose(from, to, now);
+        self.busy_until[from * self.nodes + to] = now;
     }
 
     /// From now on nothing is lost or overtaken between machines of one node, as within a process; or it may be.
@@ -162,6 +180,7 @@ impl Network {
         self.cuts.fill(0);
         self.spikes.fill(Duration::ZERO);
         self.starved.fill(Duration::ZERO);
+        self.links.heal();
     }
 
     /// Draws the fate of one message.

@@ -9,6 +9,7 @@ use bytes::{Buf, BufMut};
 
 use super::costs::{Batching, Cost, Operation};
 use super::network::Misfortunes;
+use super::steps::Moment;
 use super::trace::TraceText;
 use super::*;
 
@@ -101,6 +102,7 @@ impl Protocol for Toy {
     type Server = Counter;
     type Client = Asker;
     type Witness = ();
+    type Later = ();
 
     fn name(message: &Message) -> String {
         first_word(message)
@@ -194,6 +196,7 @@ fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String
             Happening::Unheard(_, count) => (at, format!("unheard {count}")),
             Happening::Client(_, message) => (at, format!("client {message:?}")),
             Happening::Stopped(server) => (at, format!("server {server} stopped")),
+            Happening::Busy(client) => (at, format!("client {client} is told that a node is busy")),
             Happening::Fenced(node, _) => (at, format!("node {node} is fenced")),
             Happening::Crashed(party, crash) => (at, format!("{party:?} crashed: {crash:?}")),
             Happening::Alarm(alarm) => (at, format!("alarm {alarm}")),

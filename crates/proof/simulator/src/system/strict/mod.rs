@@ -65,6 +65,11 @@ impl Messages for Strict {
         }
     }
 
+    /// Nothing breaks if it is lost, and replicas knew it later than all else.
+    fn is_new(message: &Message) -> bool {
+        matches!(message, Message::Validated { .. })
+    }
+
     fn coordinates(message: &Message) -> bool {
         use quorate_ir::Message as Ir;
         matches!(

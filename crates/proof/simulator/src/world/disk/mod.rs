@@ -157,6 +157,12 @@ impl Disk {
         self.store.as_mut().map_or(Kept::Now, |store| Kept::At(store.append(contents)))
     }
 
+    /// How much of the records is not durable yet, in bytes; nothing in memory.
+    pub fn lag_bytes(&self) -> u64 {
+        let waiting = self.store.iter().flat_map(|store| store.ideal.iter().skip(store.durable));
+        waiting.map(|record| record.contents.len() as u64).sum()
+    }
+
     /// How much the records take that were not given up; nothing in memory.
     pub fn bytes(&self) -> u64 {
         let records = self.store.iter().flat_map(|store| &store.ideal);
