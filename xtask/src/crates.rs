@@ -340,7 +340,6 @@ pub(crate) const CRATES: [Crate; 45] = [
         may_import: &[
             CORE,
             LOG,
-            IR,
             TAPIR,
             GRANOLA,
             WALTER,
@@ -372,7 +371,6 @@ pub(crate) const CRATES: [Crate; 45] = [
             STORE,
             STORAGE,
             LOG,
-            IR,
             TAPIR,
             GRANOLA,
             WALTER,

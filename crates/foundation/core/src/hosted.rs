@@ -8,7 +8,7 @@
 //!
 //! | port | says | asked by |
 //! |---|---|---|
-//! | [`HostedReplica`] | how a replica begins, how it is, what it is told by operators, which messages may be refused | servers, the simulator |
+//! | [`HostedReplica`] | how a replica begins, how it is, what it is told by operators, which messages may be refused, and by which a transaction is followed | servers, the simulator |
 //! | [`HostedOnLog`] | the same, as far as it is not the log's | the log, for both |
 //! | [`Holdings`] | what a replica holds | the simulator, which judges it |
 //! | [`HostedCoordinator`] | whether a coordinator is idle, and how far its client has seen | the client |
@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::command::{Command, Event, Outcome};
 use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
 use crate::key::Key;
+use crate::landmark::{FewKeys, Landmark};
 use crate::log::LogMachine;
 use crate::machine::Machine;
 use crate::members::Groups;
@@ -400,6 +401,24 @@ pub trait HostedReplica: Machine {
     /// The news that an event is to its host, if it is any.
     fn news(event: &Self::Event) -> Option<News>;
 
+    /// The landmark that the arrival of a message is at a replica of this shard; none of a protocol whose transactions are not followed.
+    fn landmark_received(message: &Self::Message, own: ShardId) -> Option<Landmark> {
+        let _ = (message, own);
+        None
+    }
+
+    /// The landmark that a message is which a replica sends.
+    fn landmark_sent(message: &Self::Message) -> Option<Landmark> {
+        let _ = message;
+        None
+    }
+
+    /// The first keys that the transaction of a message writes at the receiver, as far as the message tells.
+    fn keys_written(message: &Self::Message) -> FewKeys {
+        let _ = message;
+        FewKeys::default()
+    }
+
     /// How much a message of a client may be refused.
     fn admission(message: &Self::Message) -> Admission;
 
@@ -493,6 +512,24 @@ pub trait HostedOnLog: LogMachine {
     fn answer(asked: Instant, changes: &SiteChanges) -> Option<Self::Command> {
         let _ = (asked, changes);
         None
+    }
+
+    /// As [`HostedReplica::landmark_received`].
+    fn landmark_received(message: &Self::Message, own: ShardId) -> Option<Landmark> {
+        let _ = (message, own);
+        None
+    }
+
+    /// As [`HostedReplica::landmark_sent`].
+    fn landmark_sent(message: &Self::Message) -> Option<Landmark> {
+        let _ = message;
+        None
+    }
+
+    /// As [`HostedReplica::keys_written`].
+    fn keys_written(message: &Self::Message) -> FewKeys {
+        let _ = message;
+        FewKeys::default()
     }
 
     /// How much a message of a client may be refused.

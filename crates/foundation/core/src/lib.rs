@@ -13,6 +13,7 @@
 
 pub mod admission;
 pub mod bound;
+pub mod caption;
 pub mod command;
 pub mod comparison;
 pub mod counter;
@@ -22,6 +23,7 @@ pub mod id;
 pub mod invariant;
 pub mod inventory;
 pub mod key;
+pub mod landmark;
 pub mod lives;
 pub mod log;
 pub mod machine;

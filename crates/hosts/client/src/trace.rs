@@ -3,10 +3,9 @@
 //! A trace is taken where messages enter and leave the client, so it holds messages that have travelled. Without one, a message costs a look at whether there
 //! is one.
 
-mod words;
-
 use std::time::Duration;
 
+use quorate_core::caption::{Caption, Captioned};
 use quorate_core::{Instant, NodeId, ReplicaId};
 use quorate_runtime::transport::Transport;
 use quorate_wire::ProtocolMessage;
@@ -155,7 +154,7 @@ impl Recorder {
         message: &ProtocolMessage,
     ) {
         if self.0.is_some()
-            && let Some((name, detail)) = words::describe(message)
+            && let Some(Caption { name, detail }) = message.caption()
         {
             self.note(now, || Moment::Message(TracedMessage { direction, replica, node, name, detail }));
         }

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use quorate_codec::field::Nested;
 use quorate_codec::{OneOf, Wire, alternatives};
+use quorate_core::caption::{Caption, Captioned};
 use quorate_log::Fact;
 use quorate_log::member::{Item, Said};
 
@@ -45,6 +46,14 @@ macro_rules! protocols {
                 }
             }
         )+
+
+        impl Captioned for ProtocolMessage {
+            fn caption(&self) -> Option<Caption> {
+                match self {
+                    $(ProtocolMessage::$name(message) => message.caption(),)+
+                }
+            }
+        }
 
         alternatives!(ProtocolMessage, "ProtocolMessage", fields { $($number $name: Nested,)+ });
 

@@ -25,6 +25,7 @@
 
 use std::fmt::Debug;
 
+use quorate_core::landmark::FewKeys;
 use quorate_core::verify::Digester;
 use quorate_core::{Key, TransactionId, Value};
 
@@ -115,6 +116,12 @@ pub trait Application: Debug {
 
     /// The application whose state these pages hold, in which everything is settled.
     fn from_pages(pages: Vec<Self::Page>) -> Self;
+
+    /// The first keys that an operation writes, as far as it tells; none of bytes that are no operation. Only hosts that count keys want to know.
+    fn keys_written(operation: &Value) -> FewKeys {
+        let _ = operation;
+        FewKeys::default()
+    }
 
     /// How much work operations have been so far that were run, read or prepared here, in units of its own. Only turns go by it, and no answer
     /// does. Zero, if all of them are short.

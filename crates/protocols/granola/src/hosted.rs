@@ -2,11 +2,13 @@
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
+use quorate_core::landmark::{FewKeys, Landmark};
 use quorate_core::{ClientId, ClockTime, Groups, ShardId, Timestamp, TransactionId};
 
 use crate::application::{Answer, Application, Keyed};
 use crate::config::ReplicaConfig;
 use crate::entry::{self, Ended, Pending};
+use crate::landmarks;
 use crate::message::Message;
 use crate::replica::{Replica, ReplicaCommand};
 use quorate_core::command::Class;
@@ -61,6 +63,21 @@ impl<A: Application> HostedOnLog for Replica<A> {
     /// what the other waits for, neither would come below its mark before it gives up waiting.
     fn is_awaited(&self, message: &Message) -> bool {
         matches!(message, Message::Request(request) if self.awaits(request.transaction))
+    }
+
+    fn landmark_received(message: &Message, own: ShardId) -> Option<Landmark> {
+        landmarks::received(message, own)
+    }
+
+    fn landmark_sent(message: &Message) -> Option<Landmark> {
+        landmarks::sent(message)
+    }
+
+    fn keys_written(message: &Message) -> FewKeys {
+        match message {
+            Message::Request(request) => A::keys_written(&request.operation),
+            _ => FewKeys::default(),
+        }
     }
 }
 

@@ -22,6 +22,7 @@
 //! | [`coordinator`] | a transaction from its request to its answers |
 //! | `replica` | timestamps, votes, execution, what may be forgotten |
 //! | [`config`] | who a machine is and how long it waits |
+//! | `landmarks` | by which messages a host follows a transaction, and what people call messages |
 //! | [`rules`] | the planted bugs, for tests |
 //! | `reasons` | why a message is dropped |
 //! | `wire` | the field numbers |
@@ -63,6 +64,7 @@ pub mod config;
 pub mod coordinator;
 pub mod entry;
 mod hosted;
+mod landmarks;
 pub mod message;
 pub mod place;
 mod reasons;

@@ -4,9 +4,11 @@ use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Held, Holdings, HostedOnLog, Seat, Speculating, StoredVersion, Urgency,
 };
-use quorate_core::{ClientId, ClockTime, Groups, ReplicaId, Timestamp, TransactionId};
+use quorate_core::landmark::{FewKeys, Landmark};
+use quorate_core::{ClientId, ClockTime, Groups, ReplicaId, ShardId, Timestamp, TransactionId};
 
 use crate::config::ReplicaConfig;
+use crate::landmarks;
 use crate::machine::{Replica, ReplicaCommand};
 use crate::message::Message;
 
@@ -85,6 +87,18 @@ impl HostedOnLog for Replica {
             }
             _ => Admission::of(Urgency::Always),
         }
+    }
+
+    fn landmark_received(message: &Message, _: ShardId) -> Option<Landmark> {
+        landmarks::received(message)
+    }
+
+    fn landmark_sent(message: &Message) -> Option<Landmark> {
+        landmarks::sent(message)
+    }
+
+    fn keys_written(message: &Message) -> FewKeys {
+        landmarks::keys_written(message)
     }
 }
 

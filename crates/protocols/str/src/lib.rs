@@ -22,6 +22,7 @@
 //! | [`config`] | who a machine is, how much it speculates, how long it waits |
 //! | `settings` | the options of a keyspace |
 //! | [`tuner`] | the degree of speculation, chosen while transactions run |
+//! | `landmarks` | by which messages a host follows a transaction, and what people call messages |
 //! | [`rules`] | the planted bugs, for tests |
 //! | `wire` | the field numbers |
 //!
@@ -41,6 +42,7 @@ mod coordinator;
 pub mod entry;
 mod home;
 mod hosted;
+mod landmarks;
 mod machine;
 pub mod message;
 mod reasons;

@@ -4,11 +4,13 @@ use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Health, Held, Holdings, HostedReplica, News, Seat, StoredVersion, Urgency,
 };
+use quorate_core::landmark::{FewKeys, Landmark};
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{ClientId, ClockTime, Groups, ShardId, Timestamp, TransactionId, View};
 use quorate_ir::{Member, Message as Ir};
 
 use crate::config::ReplicaConfig;
+use crate::landmarks;
 use crate::message::Message;
 use crate::record::Record;
 use crate::replica::{Replica, ReplicaCommand, ReplicaEvent};
@@ -82,6 +84,18 @@ impl HostedReplica for Replica {
             },
             _ => Admission::of(Urgency::Always),
         }
+    }
+
+    fn landmark_received(message: &Message, own: ShardId) -> Option<Landmark> {
+        landmarks::received(message, own)
+    }
+
+    fn landmark_sent(message: &Message) -> Option<Landmark> {
+        landmarks::sent(message)
+    }
+
+    fn keys_written(message: &Message) -> FewKeys {
+        landmarks::keys_written(message)
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `replica` | votes (`validate`), what is kept (`participant`), reads, promises, floors (`checkpoint`), other members (`epochs`) |
 //! | `recovery` | how a transaction ends whose coordinator died |
 //! | [`config`] | who a machine is and how long it waits |
+//! | `landmarks` | by which messages a host follows a transaction, and what people call messages |
 //! | [`rules`] | the published rules and the planted bugs, for tests |
 //! | `wire` | the field numbers |
 //!
@@ -43,6 +44,7 @@
 pub mod config;
 mod coordinator;
 mod hosted;
+mod landmarks;
 pub mod message;
 pub mod record;
 mod recovery;

@@ -4,10 +4,12 @@ use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Consultation, HandedOver, Held, Holdings, HostedOnLog, Seat, SiteLag, StoredVersion, Urgency,
 };
+use quorate_core::landmark::{FewKeys, Landmark};
 use quorate_core::topology::SiteChanges;
-use quorate_core::{ClientId, ClockTime, Groups, Instant, Timestamp, TransactionId};
+use quorate_core::{ClientId, ClockTime, Groups, Instant, ShardId, Timestamp, TransactionId};
 
 use crate::config::ReplicaConfig;
+use crate::landmarks;
 use crate::message::{Ending, Message};
 use crate::replica::{Replica, ReplicaCommand, ReplicaEvent};
 
@@ -76,6 +78,18 @@ impl HostedOnLog for Replica {
             Message::Commit { .. } => Admission::of(Urgency::Prepare),
             _ => Admission::of(Urgency::Always),
         }
+    }
+
+    fn landmark_received(message: &Message, _: ShardId) -> Option<Landmark> {
+        landmarks::received(message)
+    }
+
+    fn landmark_sent(message: &Message) -> Option<Landmark> {
+        landmarks::sent(message)
+    }
+
+    fn keys_written(message: &Message) -> FewKeys {
+        landmarks::keys_written(message)
     }
 }
 

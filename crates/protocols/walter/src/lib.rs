@@ -13,6 +13,7 @@
 //! | `coordinator` | the transactions of a client | 5.1 |
 //! | [`removal`] | sites that were taken out | 5.7 |
 //! | [`config`] | limits and time-outs | |
+//! | `landmarks` | by which messages a host follows a transaction | |
 //! | [`rules`] | the planted bugs, for tests | |
 //! | [`vector`] | version numbers, and vectors that name sets of transactions | 5.2 |
 //! | `register` | the versions of a register | 5.2 |
@@ -32,6 +33,7 @@ pub mod counting_set;
 pub mod entry;
 pub mod histories;
 mod hosted;
+mod landmarks;
 pub mod message;
 mod reasons;
 mod register;

@@ -1,5 +1,6 @@
 //! How replicas of the comparison systems are hosted.
 
+use quorate_core::caption::Captioned;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
 use quorate_core::{ClientId, Groups, Timestamp, TransactionId};
@@ -7,6 +8,8 @@ use quorate_core::{ClientId, Groups, Timestamp, TransactionId};
 use crate::config::ReplicaConfig;
 use crate::message::Message;
 use crate::replica::{Replica, ReplicaCommand};
+
+impl Captioned for Message {}
 
 impl HostedOnLog for Replica {
     const NEEDS_SHARDS: bool = true;

@@ -1,5 +1,6 @@
 //! How replicas of the quorum store are hosted.
 
+use quorate_core::caption::{Caption, Captioned};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Health, Holdings, HostedReplica, News, Seat, StoredVersion, Urgency};
 use quorate_core::verify::{Answer, Request};
@@ -9,6 +10,15 @@ use crate::config::ReplicaConfig;
 use crate::message::Message;
 use crate::record::Record;
 use crate::replica::{Replica, ReplicaEvent};
+
+impl Captioned for Message {
+    fn caption(&self) -> Option<Caption> {
+        Some(match self {
+            Message::Ir(operation) => Caption::of(operation),
+            other => Caption::of(other),
+        })
+    }
+}
 
 impl HostedReplica for Replica {
     const NEEDS_SHARDS: bool = false;

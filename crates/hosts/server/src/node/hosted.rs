@@ -433,8 +433,9 @@ impl<M: Served> Runs for Running<M> {
         message: ProtocolMessage,
         outgoing: Outgoing<'_, '_>,
     ) -> Stepped {
-        self.traffic.on_received(time.now, &message, self.id.shard);
         let Ok(message) = message.try_into() else { return Stepped::default() };
+        let landmark = M::landmark_received(&message, self.id.shard);
+        self.traffic.on_received(time.now, landmark, || M::keys_written(&message));
         self.step(time, Input::Message { from, epoch, message }, outgoing)
     }
 
@@ -553,9 +554,8 @@ struct ToWorld<'a, 'b, 't> {
 
 impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: M::Message) {
-        let message = message.into();
-        self.traffic.on_sent(self.now, &message);
-        self.outgoing.send(self.id.into(), to, epoch, message);
+        self.traffic.on_sent(self.now, || M::landmark_sent(&message));
+        self.outgoing.send(self.id.into(), to, epoch, message.into());
     }
 
     fn emit(&mut self, event: M::Event) {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `served` | what has to be known of a machine to host it: what differs from protocol to protocol |
 //! | `hosted` | one replica: machine, log, health |
-//! | `landmarks`, `traffic`, `histogram` | the transactions of a replica, as its host sees them pass |
+//! | `traffic`, `histogram` | the transactions of a replica, as its host sees them pass |
 //! | `round_trips` | how long the way to other nodes and back takes |
 //! | `building` | replicas that are not ready yet |
 //! | `comeback` | replicas that were given up for what passes |
@@ -41,7 +41,6 @@ mod draining;
 mod fate;
 mod histogram;
 mod hosted;
-mod landmarks;
 mod lives;
 mod loading;
 mod log;

@@ -10,12 +10,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::{Instant, Key, ShardId, TransactionId};
-use quorate_wire::ProtocolMessage;
+use quorate_core::landmark::{End, FewKeys, Landmark};
+use quorate_core::{Instant, Key, TransactionId};
 use serde::Serialize;
 
 use super::histogram::Histogram;
-use super::landmarks::{End, FewKeys, Landmark, keys, received, sent};
 
 /// Transactions that are followed at a time; further ones are not counted.
 const FOLLOWED_MAX: usize = 16_384;
@@ -106,22 +105,27 @@ struct Slow {
 }
 
 impl Traffic {
-    /// A message arrives.
-    pub(super) fn on_received(&mut self, now: Instant, message: &ProtocolMessage, own: ShardId) {
-        match received(message, own) {
+    /// A message arrives which is this landmark, of a transaction that writes these keys.
+    pub(super) fn on_received(
+        &mut self,
+        now: Instant,
+        landmark: Option<Landmark>,
+        keys: impl FnOnce() -> FewKeys,
+    ) {
+        match landmark {
             None => {}
             Some(Landmark::Asked(transaction)) => {
-                self.0.get_or_insert_default().on_asked(now, transaction, message);
+                self.0.get_or_insert_default().on_asked(now, transaction, keys);
             }
             Some(landmark) => self.on_landmark(now, landmark),
         }
     }
 
     /// A message leaves.
-    pub(super) fn on_sent(&mut self, now: Instant, message: &ProtocolMessage) {
+    pub(super) fn on_sent(&mut self, now: Instant, landmark: impl FnOnce() -> Option<Landmark>) {
         // Where nothing was asked there is nothing to end.
         if self.0.is_some()
-            && let Some(landmark) = sent(message)
+            && let Some(landmark) = landmark()
         {
             self.on_landmark(now, landmark);
         }
@@ -149,7 +153,7 @@ impl Traffic {
 }
 
 impl Seen {
-    fn on_asked(&mut self, now: Instant, transaction: TransactionId, message: &ProtocolMessage) {
+    fn on_asked(&mut self, now: Instant, transaction: TransactionId, keys: impl FnOnce() -> FewKeys) {
         self.turn_period(now);
         // It is asked again until it answers.
         if self.open.contains_key(&transaction) || !self.has_room(now) {
@@ -158,7 +162,7 @@ impl Seen {
         let mut open = Open { since: now, keys: FewKeys::default(), is_slow_path: false, is_hindered: false };
         if self.looked_at < LOOKED_AT_MAX {
             self.looked_at += 1;
-            open.keys = keys(message);
+            open.keys = keys();
             open.keys.iter().flatten().for_each(|key| self.want(key));
         }
         self.open.insert(transaction, open);

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use quorate_core::hosted::HostedReplica;
 use quorate_core::transaction::Write;
-use quorate_core::{ClientId, Timestamp, Transaction, View};
+use quorate_core::{ClientId, ShardId, Timestamp, Transaction, View};
 use quorate_ir::{Message as Ir, OperationId};
-use quorate_tapir::Message;
 use quorate_tapir::message::{Decision, Prepare, Vote};
+use quorate_tapir::{Message, Replica};
 
 use super::*;
 
@@ -22,38 +23,43 @@ fn id(sequence: u64) -> OperationId {
 }
 
 /// A prepare of a transaction that writes these keys at these shards.
-fn prepare(sequence: u64, keys: &[&str], participants: &[u32]) -> ProtocolMessage {
+fn prepare(sequence: u64, keys: &[&str], participants: &[u32]) -> Message {
     let writes =
         keys.iter().map(|key| Write { key: Key::copy_from_slice(key.as_bytes()), value: None }).collect();
     let participants = participants.iter().copied().map(ShardId).collect();
     let transaction = Arc::new(Transaction { writes, participants, ..Transaction::default() });
     let operation = Prepare { transaction, timestamp: Timestamp::ZERO, first: None };
-    Message::Ir(Ir::ProposeConsensus { id: id(sequence), operation }).into()
+    Message::Ir(Ir::ProposeConsensus { id: id(sequence), operation })
 }
 
-fn finalize(sequence: u64) -> ProtocolMessage {
+fn finalize(sequence: u64) -> Message {
     let (verdict, view) = (Vote::Ok, View::default());
-    Message::Ir(Ir::FinalizeConsensus { id: id(sequence), verdict, view, ballot: Default::default() }).into()
+    Message::Ir(Ir::FinalizeConsensus { id: id(sequence), verdict, view, ballot: Default::default() })
 }
 
-fn vote(sequence: u64, verdict: Vote) -> ProtocolMessage {
+fn vote(sequence: u64, verdict: Vote) -> Message {
     let view = View::default();
-    Message::Ir(Ir::ConsensusReply { id: id(sequence), view, verdict, finalized: false }).into()
+    Message::Ir(Ir::ConsensusReply { id: id(sequence), view, verdict, finalized: false })
 }
 
-fn commit(sequence: u64) -> ProtocolMessage {
-    Message::CommitPrepared { id: id(sequence), timestamp: Timestamp::ZERO }.into()
+fn commit(sequence: u64) -> Message {
+    Message::CommitPrepared { id: id(sequence), timestamp: Timestamp::ZERO }
 }
 
-fn abort(sequence: u64) -> ProtocolMessage {
+fn abort(sequence: u64) -> Message {
     let operation = Decision::Abort { last: Timestamp::ZERO };
-    Message::Ir(Ir::ProposeInconsistent { id: id(sequence), operation }).into()
+    Message::Ir(Ir::ProposeInconsistent { id: id(sequence), operation })
+}
+
+fn receive(traffic: &mut Traffic, millis: u64, message: &Message) {
+    traffic
+        .on_received(at(millis), Replica::landmark_received(message, OWN), || Replica::keys_written(message));
 }
 
 /// The traffic of a replica that has received these messages, in milliseconds.
-fn seen(messages: impl IntoIterator<Item = (u64, ProtocolMessage)>) -> Traffic {
+fn seen(messages: impl IntoIterator<Item = (u64, Message)>) -> Traffic {
     let mut traffic = Traffic::default();
-    messages.into_iter().for_each(|(millis, message)| traffic.on_received(at(millis), &message, OWN));
+    messages.into_iter().for_each(|(millis, message)| receive(&mut traffic, millis, &message));
     traffic
 }
 
@@ -96,10 +102,10 @@ fn a_transaction_counts_at_its_first_shard_alone_and_only_if_it_writes() {
 fn keys_in_whose_way_others_were_are_the_hottest() {
     let mut traffic = seen((0..8).map(|sequence| (0, prepare(sequence, &["calm"], &[3]))));
     for sequence in 10..13 {
-        traffic.on_received(at(1), &prepare(sequence, &["hot"], &[3]), OWN);
-        traffic.on_sent(at(1), &vote(sequence, Vote::Abstain));
-        traffic.on_sent(at(1), &vote(sequence, Vote::Abstain));
-        traffic.on_sent(at(1), &vote(sequence - 10, Vote::Ok));
+        receive(&mut traffic, 1, &prepare(sequence, &["hot"], &[3]));
+        traffic.on_sent(at(1), || Replica::landmark_sent(&vote(sequence, Vote::Abstain)));
+        traffic.on_sent(at(1), || Replica::landmark_sent(&vote(sequence, Vote::Abstain)));
+        traffic.on_sent(at(1), || Replica::landmark_sent(&vote(sequence - 10, Vote::Ok)));
     }
     let told: Vec<_> = traffic.status(at(2)).unwrap().hot_keys;
     let told: Vec<_> = told.iter().map(|hot| (hot.key.as_str(), hot.writers, hot.hindered)).collect();
@@ -136,8 +142,8 @@ fn a_transaction_that_took_much_longer_than_others_is_remembered() {
 fn transactions_that_never_end_make_room_for_others() {
     let mut traffic = seen((0..FOLLOWED_MAX as u64).map(|sequence| (0, prepare(sequence, &["a"], &[3]))));
     let mut count = |from: u64, millis: u64| {
-        traffic.on_received(at(millis), &prepare(from, &["a"], &[3]), OWN);
-        traffic.on_received(at(millis + 1), &commit(from), OWN);
+        receive(&mut traffic, millis, &prepare(from, &["a"], &[3]));
+        receive(&mut traffic, millis + 1, &commit(from));
         traffic.status(at(millis + 2)).unwrap().commits
     };
     assert_eq!(count(100_000, 2_000), 0, "there is no room");

@@ -7,6 +7,7 @@ use quorate_core::hosted::{
     Admission, Consultation, HandedOver, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat,
     SiteLag, Speculating, StoredVersion, Urgency,
 };
+use quorate_core::landmark::{FewKeys, Landmark};
 use quorate_core::log::LogMachine;
 use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Request};
@@ -161,6 +162,27 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn is_awaited(&self, message: &<Self as Machine>::Message) -> bool {
         matches!(message, Part::Own(message) if self.machine().is_awaited(message))
+    }
+
+    fn landmark_received(message: &<Self as Machine>::Message, own: ShardId) -> Option<Landmark> {
+        match message {
+            Part::Own(message) => M::landmark_received(message, own),
+            Part::Log(_) => None,
+        }
+    }
+
+    fn landmark_sent(message: &<Self as Machine>::Message) -> Option<Landmark> {
+        match message {
+            Part::Own(message) => M::landmark_sent(message),
+            Part::Log(_) => None,
+        }
+    }
+
+    fn keys_written(message: &<Self as Machine>::Message) -> FewKeys {
+        match message {
+            Part::Own(message) => M::keys_written(message),
+            Part::Log(_) => FewKeys::default(),
+        }
     }
 }
 

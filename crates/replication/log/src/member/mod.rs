@@ -21,7 +21,9 @@ mod port;
 mod verifying;
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 
+use quorate_core::caption::{Caption, Captioned};
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
 use quorate_core::verify::{Request, Verification};
@@ -39,6 +41,15 @@ pub enum Part<L, O> {
     Log(L),
     /// The machine's own.
     Own(O),
+}
+
+impl<L: Debug, O: Captioned> Captioned for Part<L, O> {
+    fn caption(&self) -> Option<Caption> {
+        match self {
+            Part::Log(message) => Some(Caption::of(message)),
+            Part::Own(message) => message.caption(),
+        }
+    }
 }
 
 /// What stands in the log of a machine.

@@ -27,13 +27,14 @@ mod work;
 
 use std::collections::BTreeMap;
 
+use quorate_core::landmark::{FewKeys, few};
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Keyed, Place, Prepared, Read};
 
 use crate::answer::{Answer, Refusal};
 use crate::library::{Library, NoProcedures};
-use crate::operation::{Malformed, Operation};
+use crate::operation::{Malformed, Operation, Step};
 pub(crate) use batch::SCAN_BYTES;
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
@@ -290,6 +291,22 @@ impl<L: Library> Keyed for ShardWith<L> {
     }
 }
 
+/// The first keys that an operation writes; none of a call of a procedure, which tells its keys only if it declares them.
+fn keys_written(operation: &Value) -> FewKeys {
+    match Operation::decode(operation) {
+        Ok(Operation::Batch(batch)) => few(batch.steps.iter().filter_map(|step| match step {
+            Step::Put { key, .. }
+            | Step::Delete { key }
+            | Step::Increment { key, .. }
+            | Step::Append { key, .. } => Some(key),
+            Step::Get { .. } | Step::Scan { .. } => None,
+        })),
+        Ok(Operation::Call(call)) => few(call.declared.iter().flat_map(|declared| &declared.keys)),
+        // The shard refuses the rest, or it concerns procedures and no keys.
+        Ok(_) | Err(_) => FewKeys::default(),
+    }
+}
+
 impl<L: Library> Application for ShardWith<L> {
     type Page = Page;
     type Frozen = Frozen;
@@ -398,6 +415,10 @@ impl<L: Library> Application for ShardWith<L> {
             let stamps = [place.timestamp.as_micros(), client.0, sequence, attempt.into()];
             digester.add(Item { space, key, stamps: &stamps, value: Some(value) });
         }
+    }
+
+    fn keys_written(operation: &Value) -> FewKeys {
+        keys_written(operation)
     }
 
     fn work(&self) -> u64 {

@@ -1,0 +1,123 @@
+//! The messages by which a host follows a transaction, and those that people read.
+
+use quorate_core::ShardId;
+use quorate_core::caption::{Caption, Captioned, shown, variant};
+use quorate_core::landmark::{End, FewKeys, Landmark, few};
+use quorate_ir::{Message as Ir, Operations};
+
+use crate::message::{Message, Tapir};
+
+/// The landmark that the arrival of a message is at a replica of this shard.
+pub(crate) fn received(message: &Message, own: ShardId) -> Option<Landmark> {
+    match message {
+        Message::Ir(Ir::ProposeConsensus { id, operation }) => {
+            let part = &operation.transaction;
+            (!part.writes.is_empty() && part.participants.first() == Some(&own))
+                .then_some(Landmark::Asked(id.transaction))
+        }
+        Message::Ir(Ir::FinalizeConsensus { id, .. }) => Some(Landmark::Slow(id.transaction)),
+        Message::Ir(Ir::ProposeInconsistent { id, operation }) => {
+            let end = if Tapir::leaves_state(operation) { End::Committed } else { End::Aborted };
+            Some(Landmark::Ended(id.transaction, end))
+        }
+        Message::CommitPrepared { id, .. } => Some(Landmark::Ended(id.transaction, End::Committed)),
+        _ => None,
+    }
+}
+
+/// The landmark that a message is which a replica sends.
+pub(crate) fn sent(message: &Message) -> Option<Landmark> {
+    match message {
+        Message::Ir(Ir::ConsensusReply { id, verdict, .. }) => {
+            (!Tapir::is_favourable(verdict)).then_some(Landmark::Hindered(id.transaction))
+        }
+        _ => None,
+    }
+}
+
+/// The first keys that the transaction of a message writes.
+pub(crate) fn keys_written(message: &Message) -> FewKeys {
+    match message {
+        Message::Ir(Ir::ProposeConsensus { operation, .. }) => {
+            few(operation.transaction.writes.iter().map(|write| &write.key))
+        }
+        _ => FewKeys::default(),
+    }
+}
+
+impl Captioned for Message {
+    fn caption(&self) -> Option<Caption> {
+        Some(match self {
+            // A client measures the way to replicas whenever it likes.
+            Message::ClockProbe { .. } | Message::ClockProbeReply { .. } => return None,
+            Message::Ir(operation) => match operation {
+                Ir::ProposeConsensus { .. } => Caption::new("PREPARE", ""),
+                Ir::ConsensusReply { verdict, .. } => Caption::new("VOTE", variant(verdict).to_uppercase()),
+                Ir::FinalizeConsensus { verdict, .. } => {
+                    Caption::new("FINALIZE", variant(verdict).to_uppercase())
+                }
+                Ir::ProposeInconsistent { operation, .. } if Tapir::leaves_state(operation) => {
+                    Caption::new("COMMIT", "")
+                }
+                Ir::ProposeInconsistent { .. } => Caption::new("ABORT", ""),
+                Ir::InconsistentReply { .. } => Caption::new("RECORDED", ""),
+                other => Caption::of(other),
+            },
+            Message::CommitPrepared { .. } => Caption::new("COMMIT", ""),
+            Message::Read { key, .. } => Caption::new("READ", shown(key)),
+            other => Caption::of(other),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{Key, Timestamp, Transaction, TransactionId, Value, View, Write};
+    use quorate_ir::OperationId;
+
+    use super::*;
+    use crate::message::{Decision, Prepare, Vote};
+
+    fn vote(verdict: Vote) -> Message {
+        let (id, view) = (OperationId::default(), View::default());
+        Message::Ir(Ir::ConsensusReply { id, view, verdict, finalized: false })
+    }
+
+    #[test]
+    fn messages_have_the_names_of_the_paper() {
+        let (id, transaction) = (OperationId::default(), TransactionId::default());
+        let caption = |message: Message| message.caption();
+        let named = |name: &str, detail: &str| Some(Caption::new(name, detail));
+        assert_eq!(caption(vote(Vote::Ok)), named("VOTE", "OK"));
+        assert_eq!(caption(vote(Vote::Retry(Timestamp::ZERO))), named("VOTE", "RETRY"));
+        let abort = Ir::ProposeInconsistent { id, operation: Decision::Abort { last: Timestamp::ZERO } };
+        assert_eq!(caption(Message::Ir(abort)), named("ABORT", ""));
+        let key = Key::from("alice");
+        assert_eq!(caption(Message::Read { transaction, key: key.clone() }), named("READ", "alice"));
+        let value = Some(Value::from(vec![b'x'; 1 << 20]));
+        let reply = Message::ReadReply { transaction, key, version: Timestamp::ZERO, value };
+        assert_eq!(caption(reply), named("READ-REPLY", ""));
+    }
+
+    #[test]
+    fn a_prepare_is_a_landmark_at_its_first_shard_alone_and_only_if_it_writes() {
+        let prepare = |keys: &[&str]| {
+            let writes = keys.iter().map(|key| Write { key: Key::from(key.to_string()), value: None });
+            let participants = vec![ShardId(2), ShardId(3)];
+            let writes = writes.collect();
+            let transaction = Arc::new(Transaction { writes, participants, ..Transaction::default() });
+            let operation = Prepare { transaction, timestamp: Timestamp::ZERO, first: None };
+            Message::Ir(Ir::ProposeConsensus { id: OperationId::default(), operation })
+        };
+        let asked = Some(Landmark::Asked(TransactionId::default()));
+        assert_eq!(received(&prepare(&["a"]), ShardId(2)), asked);
+        assert_eq!(received(&prepare(&["a"]), ShardId(3)), None);
+        assert_eq!(received(&prepare(&[]), ShardId(2)), None);
+        let keys = keys_written(&prepare(&["a", "b", "c", "d", "e"]));
+        assert_eq!(keys, ["a", "b", "c", "d"].map(|key| Some(Key::from(key))));
+        assert_eq!(sent(&vote(Vote::Ok)), None);
+        assert_eq!(sent(&vote(Vote::Abstain)), Some(Landmark::Hindered(TransactionId::default())));
+    }
+}
