@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quorate::{Batch, Database, Error, Keyspace, Page, RangeSnapshot, Snapshot, Token, Transaction, Value};
+use quorate::{
+    Applied, Batch, Database, Error, Keyspace, Page, RangeSnapshot, Snapshot, Token, Transaction, Value,
+};
 
 use super::answer::Answer;
 use super::completion::Vocabulary;
@@ -101,7 +103,7 @@ impl Session {
             Statement::ReadNow { keys } => snapshot(&keys, self.in_use().await?.read_now(&keys).await?),
             Statement::Put { key, value } => self.put(key, value).await?,
             Statement::Delete { key } => self.delete(key).await?,
-            Statement::Increment { key, by } => self.increment(key, by).await?,
+            Statement::Increment { key, by, at_least } => self.increment(key, by, at_least).await?,
             Statement::Append { key, value } => self.append(key, value).await?,
             Statement::Scan { range } => Answer::Page { page: self.scan(range).await?, at: None },
             Statement::ScanAt { timestamp, range: Range { from, to, limit } } => {
@@ -176,15 +178,23 @@ impl Session {
     }
 
     /// Within a transaction the number is read and written, else it is one step of a batch.
-    async fn increment(&mut self, key: Text, by: i64) -> Result<Answer, Error> {
-        let Some(txn) = &self.transaction else { return self.apply(Batch::new().increment(key, by)).await };
-        let number = match txn.get(&key).await? {
+    async fn increment(&mut self, key: Text, by: i64, at_least: Option<i64>) -> Result<Answer, Error> {
+        let Some(txn) = &self.transaction else {
+            let batch = Batch::new().increment(&key, by);
+            let least = |least| batch.clone().expect_at_least(&key, least);
+            return self.apply(at_least.map_or_else(|| batch.clone(), least), at_least).await;
+        };
+        let found = txn.get(&key).await?;
+        let number = match &found {
             None => 0,
             Some(value) => {
-                let digits = std::str::from_utf8(&value).ok().and_then(|digits| digits.parse::<i64>().ok());
+                let digits = std::str::from_utf8(value).ok().and_then(|digits| digits.parse::<i64>().ok());
                 digits.ok_or_else(|| Error::application("the key holds no number in decimal digits"))?
             }
         };
+        if let Some(least) = at_least.filter(|least| number < *least) {
+            return Err(too_little(found, least));
+        }
         let sum =
             number.checked_add(by).ok_or_else(|| Error::application("the sum does not fit into 64 bits"))?;
         txn.put(key, sum.to_string())?;
@@ -193,7 +203,9 @@ impl Session {
 
     /// The same for text.
     async fn append(&mut self, key: Text, added: Text) -> Result<Answer, Error> {
-        let Some(txn) = &self.transaction else { return self.apply(Batch::new().append(key, added)).await };
+        let Some(txn) = &self.transaction else {
+            return self.apply(Batch::new().append(key, added), None).await;
+        };
         let mut value = txn.get(&key).await?.map(|value| value.to_vec()).unwrap_or_default();
         value.extend_from_slice(added.as_ref());
         let length = value.len() as u64;
@@ -201,10 +213,13 @@ impl Session {
         Ok(Answer::Length(length))
     }
 
-    /// Carries out a batch of one step.
-    async fn apply(&mut self, batch: Batch) -> Result<Answer, Error> {
+    /// Carries out a batch of one step, with no condition but that its key holds at least so much.
+    async fn apply(&mut self, batch: Batch, at_least: Option<i64>) -> Result<Answer, Error> {
         let applied = self.in_use().await?.apply(batch).await?;
         self.last = applied.receipt().map(|receipt| receipt.token.clone());
+        if let (Applied::Unmet { found, .. }, Some(least)) = (&applied, at_least) {
+            return Err(too_little(found.clone(), least));
+        }
         Ok(applied.answers().first().map_or(Answer::Done, Answer::from))
     }
 
@@ -303,6 +318,12 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+/// The key of an increment holds less than is asked for.
+fn too_little(found: Option<Value>, least: i64) -> Error {
+    let holds = found.map_or("nothing".to_owned(), |value| String::from_utf8_lossy(&value).into_owned());
+    Error::application(format!("the key holds {holds}, which is not at least {least}: nothing was changed"))
 }
 
 fn values(keys: &[Text], values: Vec<Option<Value>>) -> Answer {

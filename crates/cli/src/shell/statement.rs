@@ -83,6 +83,9 @@ pub(crate) enum Statement {
         /// The addend.
         #[arg(default_value_t = 1)]
         by: i64,
+        /// Add only if the key holds this number or a greater one before.
+        #[arg(long, value_name = "NUMBER")]
+        at_least: Option<i64>,
     },
     /// Add text at the end of the value of a key; an absent key counts as empty.
     #[command(allow_hyphen_values = true)]
@@ -366,6 +369,10 @@ mod tests {
         let down = parse("increment stock -3");
         assert!(matches!(down, Parsed::Statement(Statement::Increment { by: -3, .. })), "{down:?}");
         assert!(matches!(parse("increment stock"), Parsed::Statement(Statement::Increment { by: 1, .. })));
+        let bounded = parse("increment stock -3 --at-least -2");
+        let is_bounded =
+            matches!(bounded, Parsed::Statement(Statement::Increment { by: -3, at_least: Some(-2), .. }));
+        assert!(is_bounded, "{bounded:?}");
         let append = parse("append log 'one; two'");
         assert!(
             matches!(append, Parsed::Statement(Statement::Append { value, .. }) if value.0 == b"one; two")

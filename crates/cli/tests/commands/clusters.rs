@@ -165,6 +165,16 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
     let wrong = dev.shell("begin; put sum many; increment sum");
     assert!(wrong.code == 1 && wrong.err.contains("holds no number"), "{}", wrong.err);
 
+    let taken = "increment stock 5; increment stock -3 --at-least 3";
+    let enough = dev.shell(&format!("{taken}; begin; increment stock -1 --at-least 2; commit"));
+    assert!(enough.out.starts_with("5\n2\nbegun\n1\n"), "{} {}", enough.out, enough.err);
+    for too_much in ["increment stock -3 --at-least 3", "begin; increment stock -3 --at-least 3"] {
+        let refused = dev.shell(too_much);
+        let is_told = refused.err.contains("the key holds 1, which is not at least 3");
+        assert!(refused.code == 1 && is_told, "{}", refused.err);
+    }
+    assert_eq!(dev.shell("get stock; del stock").out, "1\nok\n");
+
     let bytes = dev.shell(
         "set \"k\\xff\" \"\\x00\\xfe\"; scan \"k\\xff\" l; read-stale 50ms \"k\\xff\"; del \"k\\xff\"",
     );

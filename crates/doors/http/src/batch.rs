@@ -29,6 +29,7 @@ pub(crate) enum Condition {
     Expect(KeyValue),
     ExpectAbsent(KeyAlone),
     ExpectExists(KeyAlone),
+    ExpectAtLeast(KeyLeast),
 }
 
 /// A step.
@@ -47,15 +48,23 @@ pub(crate) enum Step {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyAlone {
-    key: Octets,
+    pub(crate) key: Octets,
 }
 
 /// A key and a value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyValue {
+    pub(crate) key: Octets,
+    pub(crate) value: Octets,
+}
+
+/// A key and the least number that it is to hold.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyLeast {
     key: Octets,
-    value: Octets,
+    number: i64,
 }
 
 /// A key and what is added to its number.
@@ -140,6 +149,7 @@ impl BatchBody {
                 Condition::Expect(KeyValue { key, value }) => batch.expect(&key.0, &value.0),
                 Condition::ExpectAbsent(KeyAlone { key }) => batch.expect_absent(&key.0),
                 Condition::ExpectExists(KeyAlone { key }) => batch.expect_exists(&key.0),
+                Condition::ExpectAtLeast(KeyLeast { key, number }) => batch.expect_at_least(&key.0, *number),
             };
         }
         for (which, step) in self.steps.iter().enumerate() {
@@ -189,7 +199,7 @@ mod tests {
 
     #[test]
     fn batches_are_read_step_by_step() {
-        let text = r#"{"conditions": [{"expect": {"key": "a", "value": "1"}}, {"expect_absent": {"key": "b"}}, {"expect_exists": {"key": "c"}}],
+        let text = r#"{"conditions": [{"expect": {"key": "a", "value": "1"}}, {"expect_absent": {"key": "b"}}, {"expect_exists": {"key": "c"}}, {"expect_at_least": {"key": "n", "number": 3}}],
             "steps": [{"read": {"key": "a"}}, {"put": {"key": {"base64": "/w=="}, "value": ""}}, {"delete": {"key": "d"}},
                 {"increment": {"key": "n", "by": -3}}, {"append": {"key": "l", "value": "x"}},
                 {"scan": {"from": "a", "to": "b", "limit": 3}}, {"scan": {"prefix": "p", "limit": 1}}]}"#;
@@ -197,6 +207,7 @@ mod tests {
             .expect("a", "1")
             .expect_absent("b")
             .expect_exists("c")
+            .expect_at_least("n", 3)
             .read("a")
             .put(b"\xff", "")
             .delete("d")

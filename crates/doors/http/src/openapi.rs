@@ -137,7 +137,10 @@ fn schemas() -> Value {
         "Entry": pair(),
         "Page": object(3, &[("entries", list(reference("Entry"))), ("next", nullable(text())), ("timestamp", text())]),
         "Batch": object(0, &[("conditions", list(reference("Condition"))), ("steps", list(reference("Step")))]),
-        "Condition": tagged(&[("expect", pair()), ("expect_absent", key()), ("expect_exists", key())]),
+        "Condition": tagged(&[
+            ("expect", pair()), ("expect_absent", key()), ("expect_exists", key()),
+            ("expect_at_least", object(2, &[("key", bytes()), ("number", whole())])),
+        ]),
         "Step": tagged(&[
             ("read", key()), ("put", pair()), ("delete", key()), ("append", pair()),
             ("increment", object(2, &[("key", bytes()), ("by", whole())])),
@@ -195,7 +198,7 @@ mod tests {
     use serde::de::DeserializeOwned;
 
     use super::*;
-    use crate::batch::{BatchBody, KeyAlone, KeyNumber, KeyValue, ScanStep};
+    use crate::batch::{BatchBody, KeyAlone, KeyLeast, KeyNumber, KeyValue, ScanStep};
     use crate::keyspaces::NewKeyspace;
     use crate::procedures::{CallBody, RangeBody};
     use crate::routes::find;
@@ -268,6 +271,7 @@ mod tests {
                 let read = match name.as_str() {
                     "increment" => members::<KeyNumber>(),
                     "scan" => members::<ScanStep>(),
+                    "expect_at_least" => members::<KeyLeast>(),
                     "expect" | "put" | "append" => members::<KeyValue>(),
                     _ => members::<KeyAlone>(),
                 };

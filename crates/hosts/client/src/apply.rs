@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::command::Command;
 use quorate_core::{Key, Value};
-use quorate_serializable_shard::arithmetic::{appended, incremented};
+use quorate_serializable_shard::arithmetic::{appended, incremented, is_at_least};
 use quorate_serializable_shard::{Condition, Division, Found, FoundKey, NoAnswer, Refusal, Step, StepFault};
 
 use crate::batch::{Applied, Batch, StepAnswer, key_of_condition};
@@ -182,6 +182,7 @@ fn holds(condition: &Condition, found: Option<&Value>) -> bool {
         Condition::Absent { .. } => found.is_none(),
         Condition::Exists { .. } => found.is_some(),
         Condition::Value { value, .. } => found == Some(value),
+        Condition::AtLeast { number, .. } => is_at_least(found.map(|value| &value[..]), *number),
         // Versions and ranges are compared by coordinators only.
         Condition::Version { .. } | Condition::Unchanged { .. } => false,
     }

@@ -20,13 +20,15 @@ use crate::transaction::{Page, key_range};
 /// let order = Batch::new()
 ///     .expect("customer/alice", "active")
 ///     .expect_absent("order/1007")
+///     .expect_at_least("stock/pens", 3)
 ///     .put("order/1007", "3 pens")
 ///     .increment("stock/pens", -3)
 ///     .append("log/alice", "1007;");
 /// match accounts.apply(order).await? {
 ///     Applied::Done { answers, .. } => println!("{:?} pens are left", answers[1].number()),
 ///     Applied::Unmet { condition: 0, found } => println!("alice is {found:?}"),
-///     Applied::Unmet { .. } => println!("the order is there already"),
+///     Applied::Unmet { condition: 1, .. } => println!("the order is there already"),
+///     Applied::Unmet { found, .. } => println!("there are too few pens: {found:?}"),
 /// }
 /// # Ok(())
 /// # }
@@ -92,6 +94,13 @@ impl Batch {
     #[must_use]
     pub fn expect_exists(self, key: impl AsRef<[u8]>) -> Self {
         self.require(Condition::Exists { key: key_of(key) })
+    }
+
+    /// Condition: this key holds a number in decimal digits, as [`Batch::increment`] leaves one, that is not less than `number`; an absent key counts
+    /// as zero. What holds no number of 64 bits does not meet it.
+    #[must_use]
+    pub fn expect_at_least(self, key: impl AsRef<[u8]>, number: i64) -> Self {
+        self.require(Condition::AtLeast { key: key_of(key), number })
     }
 
     /// Step: reads this key.
@@ -224,7 +233,8 @@ pub(crate) fn key_of_condition(condition: &Condition) -> Option<&Key> {
         Condition::Absent { key }
         | Condition::Exists { key }
         | Condition::Version { key, .. }
-        | Condition::Value { key, .. } => Some(key),
+        | Condition::Value { key, .. }
+        | Condition::AtLeast { key, .. } => Some(key),
         Condition::Unchanged { .. } => None,
     }
 }

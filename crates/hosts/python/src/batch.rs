@@ -48,6 +48,12 @@ impl Batch {
         slf
     }
 
+    /// Condition: this key holds a number in decimal digits that is not less than `number`; an absent key counts as zero.
+    fn expect_at_least(slf: Bound<'_, Self>, key: Octets, number: i64) -> Bound<'_, Self> {
+        slf.get().add(|batch| batch.expect_at_least(key, number));
+        slf
+    }
+
     /// Step: reads this key.
     fn read(slf: Bound<'_, Self>, key: Octets) -> Bound<'_, Self> {
         slf.get().add(|batch| batch.read(key));

@@ -125,6 +125,10 @@ def test_a_batch_is_done_as_a_whole_or_not_at_all(keyspace, key):
     assert not again
     assert (again.condition, again.found, again.answers, again.receipt) == (0, b"1", [], None)
     assert keyspace.get(stock) == b"-3"
+    take = quorate.Batch().expect_at_least(stock, 3).increment(stock, -3)
+    assert (keyspace.apply(take).condition, keyspace.apply(take).found) == (0, b"-3")
+    assert keyspace.apply(quorate.Batch().expect_at_least(stock, -3).increment(stock, 6)).answers == [3]
+    assert keyspace.apply(take).answers == [0]
 
 
 def test_a_step_that_does_not_suit_its_key_is_an_error(keyspace, key):

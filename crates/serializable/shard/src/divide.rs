@@ -98,7 +98,8 @@ impl Division {
                 Condition::Absent { key }
                 | Condition::Exists { key }
                 | Condition::Version { key, .. }
-                | Condition::Value { key, .. } => placement.shard(key),
+                | Condition::Value { key, .. }
+                | Condition::AtLeast { key, .. } => placement.shard(key),
                 Condition::Unchanged { range, .. } => match placement.shards(range)[..] {
                     [shard] => shard,
                     _ => {

@@ -65,6 +65,13 @@ pub enum Condition {
         /// Its value.
         value: Value,
     },
+    /// The key holds a number in decimal digits, of 64 bits, that is not less than this one. A key that is absent counts as zero.
+    AtLeast {
+        /// The key.
+        key: Key,
+        /// The least number that will do.
+        number: i64,
+    },
     /// No key of a range was written, or removed, since it was scanned. What was removed leaves no trace: so
     /// keys are counted.
     Unchanged {
@@ -265,9 +272,10 @@ impl Batch {
 impl Condition {
     fn validate(&self) -> Result<(), Malformed> {
         match self {
-            Condition::Absent { key } | Condition::Exists { key } | Condition::Version { key, .. } => {
-                validate_key(key).map_err(Malformed::of)
-            }
+            Condition::Absent { key }
+            | Condition::Exists { key }
+            | Condition::Version { key, .. }
+            | Condition::AtLeast { key, .. } => validate_key(key).map_err(Malformed::of),
             Condition::Value { key, value } => validate_write(key, value).map_err(Malformed::of),
             Condition::Unchanged { range, .. } => validate_range(range),
         }

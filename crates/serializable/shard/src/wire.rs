@@ -54,6 +54,7 @@ enum Holds {
     Exists,
     Version(Place),
     Value(Value),
+    AtLeast(i64),
     Unchanged { range: KeyRange, before: Place, keys: u64 },
 }
 
@@ -68,6 +69,7 @@ alternatives!(Holds, "procedures.Condition",
     fields {
         4 Version: Via<PlaceInOne>,
         5 Value: ValueBytes,
+        7 AtLeast: Varint,
     }
 );
 
@@ -80,6 +82,7 @@ impl Through<Condition> for KeyedCondition {
             Condition::Exists { key } => (key, Holds::Exists),
             Condition::Version { key, version } => (key, Holds::Version(version)),
             Condition::Value { key, value } => (key, Holds::Value(value)),
+            Condition::AtLeast { key, number } => (key, Holds::AtLeast(number)),
             Condition::Unchanged { range, before, keys } => {
                 (Key::default(), Holds::Unchanged { range, before, keys })
             }
@@ -94,6 +97,7 @@ impl Through<Condition> for KeyedCondition {
             Holds::Exists => Condition::Exists { key },
             Holds::Version(version) => Condition::Version { key, version },
             Holds::Value(value) => Condition::Value { key, value },
+            Holds::AtLeast(number) => Condition::AtLeast { key, number },
             Holds::Unchanged { range, before, keys } => Condition::Unchanged { range, before, keys },
         })
     }

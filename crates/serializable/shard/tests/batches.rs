@@ -77,6 +77,13 @@ fn conditions_as_a_table() {
         (Condition::Value { key: key("b"), value: value("x") }, None),
         (Condition::Value { key: key("b"), value: value("") }, Some(Some(held(20, "x")))),
         (Condition::Value { key: key("d"), value: value("") }, Some(None)),
+        (Condition::AtLeast { key: key("a"), number: 7 }, None),
+        (Condition::AtLeast { key: key("a"), number: i64::MIN }, None),
+        (Condition::AtLeast { key: key("a"), number: 8 }, Some(Some(held(10, "7")))),
+        // It is no number, and what is absent counts as zero.
+        (Condition::AtLeast { key: key("b"), number: i64::MIN }, Some(Some(held(20, "x")))),
+        (Condition::AtLeast { key: key("c"), number: 0 }, None),
+        (Condition::AtLeast { key: key("d"), number: 1 }, Some(None)),
         (unchanged("a", "d", place(21), 2), None),
         (unchanged("a", "", place(21), 2), None),
         (unchanged("a", "d", place(20), 2), Some(None)),

@@ -130,6 +130,7 @@ fn any_batch() -> impl Strategy<Value = Batch> {
     let condition = prop_oneof![
         any_key().prop_map(|key| Condition::Absent { key }),
         any_key().prop_map(|key| Condition::Exists { key }),
+        (any_key(), -3i64..9).prop_map(|(key, number)| Condition::AtLeast { key, number }),
         (any_key(), "[0-9]{0,1}").prop_map(|(key, text)| Condition::Value { key, value: Value::from(text) }),
     ];
     let conditions = prop_oneof![4 => Just(Vec::new()), 1 => vec(condition, 1..3)];

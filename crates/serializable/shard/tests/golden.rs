@@ -39,6 +39,9 @@ fn conditions() -> Vec<Condition> {
         Condition::Version { key: key("c"), version: Place::default() },
         Condition::Value { key: key("d"), value: value("x") },
         Condition::Value { key: key("d"), value: value("") },
+        Condition::AtLeast { key: key("e"), number: 150 },
+        Condition::AtLeast { key: key("e"), number: 0 },
+        Condition::AtLeast { key: key("e"), number: i64::MIN },
         Condition::Unchanged { range: range(Some(key("z"))), before: place(), keys: 200 },
         Condition::Unchanged {
             range: KeyRange { from: Key::default(), to: None },
@@ -76,13 +79,16 @@ fn operations_as_a_table() {
         (
             batch(conditions(), Vec::new()),
             concat!(
-                "0a72",
+                "0a9101",
                 "0a050a01611200",
                 "0a050a01621a00",
                 "0a1c0a0163221709020100000000000011887766554433221118ac022001",
                 "0a050a01632200",
                 "0a060a01642a0178",
                 "0a050a01642a00",
+                "0a060a016538ac02",
+                "0a050a01653800",
+                "0a0e0a016538ffffffffffffffffff01",
                 "0a2632240a060a016112017a121709020100000000000011887766554433221118ac02200118c801",
                 "0a0632040a001200"
             ),

@@ -38,6 +38,13 @@ async fn steps_are_taken_in_order_over_all_shards_or_not_at_all() {
         assert_eq!(stock.apply(several()).await.unwrap(), Applied::Unmet { condition: 0, found });
         let error = stock.apply(increments().increment("log", 1)).await.unwrap_err();
         assert!(matches!(error, Error::Step { step: 6, fault: StepFault::NotANumber, .. }), "{error}");
+        let least =
+            |number| Batch::new().expect_at_least("a", number).expect_at_least("b", 1).increment("a", 0);
+        assert_eq!(stock.apply(least(1)).await.unwrap().answers(), [StepAnswer::Number(1)]);
+        let found = Some(Value::from("1"));
+        assert_eq!(stock.apply(least(2)).await.unwrap(), Applied::Unmet { condition: 0, found });
+        let none = Batch::new().expect_at_least("none", 1).increment("none", 1);
+        assert_eq!(stock.apply(none).await.unwrap(), Applied::Unmet { condition: 0, found: None });
         let one_shard = stock.apply(Batch::new().expect("a", "1").put("a", "x").increment("a", 1)).await;
         assert!(matches!(one_shard, Err(Error::Step { step: 1, .. })), "{one_shard:?}");
         let values = stock.apply(KEYS.iter().fold(Batch::new(), |batch, key| batch.read(key))).await.unwrap();

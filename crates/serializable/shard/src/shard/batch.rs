@@ -8,7 +8,7 @@ use super::locks::{Access, Touched};
 use super::versions::Seen;
 use super::work::{ENTRY_BYTES, Work};
 use crate::answer::{Answer, Found, FoundKey, Held, Refusal};
-use crate::arithmetic::{appended, incremented};
+use crate::arithmetic::{appended, incremented, is_at_least};
 use crate::operation::{Batch, Condition, Step};
 
 /// A scan ends once it has found about so much.
@@ -32,7 +32,8 @@ pub(super) fn footprint(batch: &Batch) -> Touched {
             Condition::Absent { key }
             | Condition::Exists { key }
             | Condition::Version { key, .. }
-            | Condition::Value { key, .. } => touched.key(key, Access::Read),
+            | Condition::Value { key, .. }
+            | Condition::AtLeast { key, .. } => touched.key(key, Access::Read),
             Condition::Unchanged { range, .. } => touched.range(range.clone(), Access::Read),
         }
     }
@@ -54,7 +55,8 @@ fn check(work: &mut Work<'_>, which: u32, condition: &Condition) -> Result<(), E
         Condition::Absent { key }
         | Condition::Exists { key }
         | Condition::Version { key, .. }
-        | Condition::Value { key, .. } => key,
+        | Condition::Value { key, .. }
+        | Condition::AtLeast { key, .. } => key,
         Condition::Unchanged { range, before, keys } => {
             return check_range(work, which, range, *before, *keys);
         }
@@ -65,6 +67,7 @@ fn check(work: &mut Work<'_>, which: u32, condition: &Condition) -> Result<(), E
         Condition::Exists { .. } => seen.is_some(),
         Condition::Version { version, .. } => seen.is_some_and(|seen| seen.place == Some(*version)),
         Condition::Value { value, .. } => seen.is_some_and(|seen| seen.value == value),
+        Condition::AtLeast { number, .. } => is_at_least(seen.as_ref().map(|seen| &seen.value[..]), *number),
         Condition::Unchanged { .. } => true,
     };
     if holds {

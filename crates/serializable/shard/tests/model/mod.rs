@@ -332,7 +332,7 @@ impl History {
     fn condition(&mut self) -> Option<Condition> {
         let key = self.key();
         let held = self.shard.newest(&key).cloned();
-        Some(match (self.random.below(4), held) {
+        Some(match (self.random.below(5), held) {
             (0, None) => Condition::Absent { key },
             (0, Some(_)) => Condition::Exists { key },
             (1, Some(held)) => Condition::Version { key, version: held.place },
@@ -346,6 +346,7 @@ impl History {
                 let keys = self.state(before).count(&range);
                 Condition::Unchanged { range, before, keys }
             }
+            (4, _) => Condition::AtLeast { key, number: self.random.below(4) as i64 - 2 },
             _ => return None,
         })
     }

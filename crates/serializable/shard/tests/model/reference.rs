@@ -114,7 +114,8 @@ impl State {
                 Condition::Absent { key }
                 | Condition::Exists { key }
                 | Condition::Version { key, .. }
-                | Condition::Value { key, .. } => self.keys.get(&key.to_vec()),
+                | Condition::Value { key, .. }
+                | Condition::AtLeast { key, .. } => self.keys.get(&key.to_vec()),
                 Condition::Unchanged { .. } => None,
             };
             let holds = match condition {
@@ -122,6 +123,11 @@ impl State {
                 Condition::Exists { .. } => found.is_some(),
                 Condition::Version { version, .. } => found.is_some_and(|found| found.place == *version),
                 Condition::Value { value, .. } => found.is_some_and(|found| found.value == *value),
+                Condition::AtLeast { number, .. } => {
+                    let text =
+                        found.map_or("0".to_owned(), |found| String::from_utf8_lossy(&found.value).into());
+                    text.parse::<i64>().is_ok_and(|found| found >= *number)
+                }
                 Condition::Unchanged { range, before, keys } => {
                     let held: Vec<_> = self.keys.iter().filter(|(key, _)| range.contains(key)).collect();
                     held.len() as u64 == *keys && held.iter().all(|(_, held)| held.place < *before)
