@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::crates::{CRATES, Crate};
+use crate::crates::{CLIENT, CRATES, Crate};
 use crate::stage::{Outcome, judge};
 use crate::{picture, shell};
 
@@ -43,6 +43,7 @@ fn complaints(root: &Path) -> Result<Vec<String>, String> {
             complaints.extend(banned(known, &tree(root, known.package, &[])?));
         }
     }
+    complaints.extend(uninvited(&cargo_tree(root, &["--package", CLIENT])?));
     complaints.extend(picture::complaints(root)?);
     Ok(complaints)
 }
@@ -54,11 +55,11 @@ fn direct_tree(root: &Path) -> Result<String, String> {
 
 /// What a package depends on, itself included, tests left out, one package a line.
 fn tree(root: &Path, package: &str, more: &[&str]) -> Result<String, String> {
-    cargo_tree(root, &[&["--package", package], more].concat())
+    cargo_tree(root, &[&["--all-features", "--package", package], more].concat())
 }
 
 fn cargo_tree(root: &Path, more: &[&str]) -> Result<String, String> {
-    let common = ["tree", "--locked", "--all-features", "--edges", "normal,build", "--prefix", "none"];
+    let common = ["tree", "--locked", "--edges", "normal,build", "--prefix", "none"];
     let command = shell::cargo_command(root, &[&common[..], more].concat());
     let name = shell::name(&command);
     match shell::output(command)? {
@@ -85,6 +86,15 @@ fn arrows_of(known: &Crate, direct: &str) -> Vec<String> {
         .filter(|name| !known.may_import.contains(name))
         .map(|name| format!("{}: imports {name}; it may import only {:?}", known.package, known.may_import))
         .collect()
+}
+
+/// The systems of comparison among the packages that a program pulls in with the client when it asks for no feature.
+fn uninvited(whole: &str) -> Vec<String> {
+    let is_rival = |name: &&str| {
+        CRATES.iter().any(|known| known.package == *name && known.folder.starts_with("crates/rivals/"))
+    };
+    let complaint = |name| format!("{CLIENT}: pulls in {name} without the feature `rivals`");
+    names(whole).filter(is_rival).map(complaint).collect()
 }
 
 fn banned(known: &Crate, whole: &str) -> Vec<String> {
@@ -132,6 +142,12 @@ mod tests {
         let whole = "quorate-wire v0.1.0 (/x)\nbytes v1.12.1\ntokio v1.54.0\nmio v1.2.3 (*)\n";
         assert_eq!(banned(known("quorate-wire"), whole).len(), 2);
         assert!(banned(known("quorate-wire"), "tokio-free v1.0.0\n").is_empty());
+    }
+
+    #[test]
+    fn a_rival_that_nobody_asked_for_is_found() {
+        let whole = "quorate v0.1.0 (/x)\nquorate-qwstore v0.1.0 (/x)\nquorate-str v0.1.0 (/x)\n";
+        assert_eq!(uninvited(whole), ["quorate: pulls in quorate-qwstore without the feature `rivals`"]);
     }
 
     #[test]

@@ -146,15 +146,17 @@ macro_rules! around {
 }
 
 /// An enum, of which exactly one alternative is present. `messages` are variants with named fields or none, each a
-/// nested message of its own; `fields` are variants around one value, which `Variant.field` names if it has a name;
-/// `through` are encoded by way of another type.
+/// nested message of its own; `fields` are variants around one value, which `Variant.field` names if it has a name,
+/// and which is there on the condition of a `#[cfg(…)]` before its number; `through` are encoded by way of another type.
 #[macro_export]
 macro_rules! alternatives {
     ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal
         $(, messages { $($number:literal $variant:ident {
             $($field_number:literal $field:ident: $kind:ty),* $(,)?
         })* })?
-        $(, fields { $($value_number:literal $value_variant:ident $(. $value_field:ident)?: $value_kind:ty),* $(,)? })?
+        $(, fields {
+            $($(#[$condition:meta])* $value_number:literal $value_variant:ident $(. $value_field:ident)?: $value_kind:ty),* $(,)?
+        })?
         $(, through { $($other_number:literal $other_variant:ident: $other:ty),* $(,)? })?
     ) => {
         impl$(<$($parameters)*>)? $crate::Wire for $type {
@@ -168,7 +170,7 @@ macro_rules! alternatives {
                             + $crate::varint::len(length as u64)
                             + length
                     })*)?
-                    $($($crate::around!($value_variant, value $(, $value_field)?) => {
+                    $($($(#[$condition])* $crate::around!($value_variant, value $(, $value_field)?) => {
                         $crate::field::present_len::<_, $value_kind>($value_number, value)
                     })*)?
                     $($(Self::$other_variant { .. } => {
@@ -187,7 +189,7 @@ macro_rules! alternatives {
                         writer.put_varint((before - writer.free()) as u64);
                         $crate::field::put_tag($number, $crate::reader::WireType::Delimited, writer);
                     })*)?
-                    $($($crate::around!($value_variant, value $(, $value_field)?) => {
+                    $($($(#[$condition])* $crate::around!($value_variant, value $(, $value_field)?) => {
                         $crate::field::put_present::<_, $value_kind>($value_number, value, writer);
                     })*)?
                     $($(Self::$other_variant { .. } => {
@@ -234,7 +236,7 @@ macro_rules! alternatives {
                         );
                         *found = Some(Self::$variant { $($field),* });
                     })*)?
-                    $($($value_number => {
+                    $($($(#[$condition])* $value_number => {
                         let value = $crate::field::take_present::<_, $value_kind>(wire_type, reader)
                             .map_err(|error| error.within($name, stringify!($value_variant)))?;
                         *found = Some($crate::around!($value_variant, value $(, $value_field)?));
@@ -253,7 +255,7 @@ macro_rules! alternatives {
             }
 
             fn alternatives(schema: &mut $crate::Schema) -> Vec<$crate::schema::Field> {
-                vec![
+                Vec::from([
                     $($($crate::schema::Field {
                         number: $number,
                         name: stringify!($variant),
@@ -273,7 +275,7 @@ macro_rules! alternatives {
                             |_| vec![],
                         ),
                     },)*)?
-                    $($($crate::field::described_alternative::<Self, _, $value_kind>(
+                    $($($(#[$condition])* $crate::field::described_alternative::<Self, _, $value_kind>(
                         $value_number,
                         stringify!($value_variant),
                         |value| match value {
@@ -288,7 +290,7 @@ macro_rules! alternatives {
                         label: $crate::schema::Label::Required,
                         kind: <$other as $crate::Wire>::describe(schema),
                     },)*)?
-                ]
+                ])
             }
         }
     };

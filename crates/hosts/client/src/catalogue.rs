@@ -42,8 +42,8 @@ pub struct KeyspaceOptions {
     /// How far the clocks of all clients are apart at most, if that is known, up to [`CLOCK_BOUND_MAX`]. Commits then take as
     /// long at least, timestamps follow real time, and [`Keyspace::read_now`](crate::Keyspace::read_now) is possible.
     pub clock_bound: Option<Duration>,
-    /// The comparison system that runs it in place of its isolation's protocol, for measurements. The quorum store has no
-    /// transactions and promises nothing. No system is for data that matters: replicas of it that have lost their records with a majority of their group do not come back.
+    /// The comparison system that runs it in place of its isolation's protocol, for measurements; refused unless the crate is built with the feature
+    /// `rivals`. The quorum store has no transactions and promises nothing. No system is for data that matters: replicas of it that have lost their records with a majority of their group do not come back.
     pub comparison: Option<Rival>,
     /// How its transactions speculate, in `snapshot` keyspaces; by default as [`Speculation::default`] says: chains of up to eight results are shown, and each
     /// node has a tuner. Refused for others.
@@ -159,6 +159,14 @@ pub(crate) async fn list(txn: &Transaction) -> Result<Vec<Definition>> {
     Ok(definitions)
 }
 
+/// Refuses a system of comparison of which this client has no coordinator.
+pub(crate) fn validate_rival(rival: Option<Rival>) -> Result<(), Invalid> {
+    match rival {
+        Some(rival) if !cfg!(feature = "rivals") => Err(Invalid::NoRivals { rival }),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses an application where no shard runs procedures, or whose name is none.
 pub(crate) fn validate_application(options: &KeyspaceOptions, application: &str) -> Result<(), Invalid> {
     if options.isolation != Isolation::Serializable || options.comparison.is_some() {
@@ -177,6 +185,7 @@ pub(crate) async fn create(
     name: &str,
     options: &KeyspaceOptions,
 ) -> Result<Found<Definition>> {
+    validate_rival(options.comparison)?;
     if options.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
         return Err(Invalid::ClockBound { max: CLOCK_BOUND_MAX }.into());
     }

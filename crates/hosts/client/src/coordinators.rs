@@ -1,19 +1,22 @@
 //! The coordinators of one client: one row for each protocol, everything else goes through the port [`HostedCoordinator`].
 //!
 //! A command finds its coordinator by the keyspace, replica or transaction that it names, a message by the shard that it comes
-//! from. A command that names nothing that is known is refused here: no protocol takes over for another.
+//! from. A command that names nothing that is known is refused here: no protocol takes over for another. The systems that the
+//! protocols are compared with have coordinators with the feature `rivals` alone.
 
 use std::convert::Infallible;
 
-use quorate_baselines::{Coordinator as Baseline, CoordinatorConfig, Replica};
+#[cfg(feature = "rivals")]
+use quorate_core::GroupSize;
 use quorate_core::command::{Command, Event, Invalid, Routes};
-use quorate_core::comparison::Rival;
+#[cfg(feature = "rivals")]
+use quorate_core::comparison::{Rival, System};
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::HostedCoordinator;
 use quorate_core::seen::Seen;
 use quorate_core::topology::{Isolation, Keyspace};
 use quorate_core::{
-    Address, ClientId, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Random, ShardId, TransactionId,
+    Address, ClientId, Epoch, Input, Instant, KeyspaceId, Machine, Random, ShardId, TransactionId,
 };
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
@@ -42,28 +45,33 @@ enum Protocol {
     Snapshot,
     Configuration,
     /// One coordinator for each keyspace: each has a service of its own.
-    OnLog(quorate_core::comparison::System, Option<(ShardId, GroupSize)>),
+    #[cfg(feature = "rivals")]
+    OnLog(System, Option<(ShardId, GroupSize)>),
+    #[cfg(feature = "rivals")]
     QwStore,
 }
 
 impl Protocol {
     /// Those of which a client has one coordinator for all keyspaces.
-    const SHARED: [Protocol; 6] = [
+    const SHARED: &[Protocol] = &[
         Protocol::Strict,
         Protocol::Serializable,
         Protocol::ParallelSnapshot,
         Protocol::Snapshot,
         Protocol::Configuration,
+        #[cfg(feature = "rivals")]
         Protocol::QwStore,
     ];
 
-    fn of(keyspace: &Keyspace) -> Protocol {
-        match (&keyspace.comparison, keyspace.isolation) {
+    /// The protocol of a keyspace; none if a system runs it that this client has no coordinator of.
+    fn of(keyspace: &Keyspace) -> Option<Protocol> {
+        Some(match (&keyspace.comparison, keyspace.isolation) {
             (None, _) if keyspace.id == SYSTEM_KEYSPACE_ID => Protocol::Configuration,
             (None, Isolation::Strict) => Protocol::Strict,
             (None, Isolation::Serializable) => Protocol::Serializable,
             (None, Isolation::ParallelSnapshot) => Protocol::ParallelSnapshot,
             (None, Isolation::Snapshot) => Protocol::Snapshot,
+            #[cfg(feature = "rivals")]
             (Some(comparison), _) => match comparison.rival {
                 Rival::QwStore => Protocol::QwStore,
                 Rival::OnLog(system) => {
@@ -71,7 +79,9 @@ impl Protocol {
                     Protocol::OnLog(system, service.map(|group| (group.id, group.group_size())))
                 }
             },
-        }
+            #[cfg(not(feature = "rivals"))]
+            (Some(_), _) => return None,
+        })
     }
 
     /// A coordinator of this protocol, with time-outs as the client wants them.
@@ -103,10 +113,15 @@ impl Protocol {
                     config, random,
                 )
             }
+            #[cfg(feature = "rivals")]
             Protocol::OnLog(system, service) => {
-                let config = CoordinatorConfig { service, ..CoordinatorConfig::new(client, system) };
-                Running::<Guest<Baseline, Replica>>::boxed(config, random)
+                let initial = quorate_baselines::CoordinatorConfig::new(client, system);
+                let config = quorate_baselines::CoordinatorConfig { service, ..initial };
+                Running::<Guest<quorate_baselines::Coordinator, quorate_baselines::Replica>>::boxed(
+                    config, random,
+                )
             }
+            #[cfg(feature = "rivals")]
             Protocol::QwStore => {
                 let config = quorate_qwstore::CoordinatorConfig::new(client);
                 Running::<quorate_qwstore::Coordinator>::boxed(config, random)
@@ -221,8 +236,8 @@ impl Coordinators {
             open: FixedMap::default(),
         };
         for protocol in Protocol::SHARED {
-            let slot = coordinators.add(protocol);
-            if protocol == Protocol::Configuration {
+            let slot = coordinators.add(*protocol);
+            if *protocol == Protocol::Configuration {
                 coordinators.keyspaces.insert(SYSTEM_KEYSPACE_ID, slot);
                 coordinators.shards.insert(SYSTEM_SHARD, slot);
             }
@@ -317,7 +332,10 @@ impl Coordinators {
         world: &mut impl World,
     ) -> Result<Slot, Option<Invalid>> {
         match command {
-            Command::Route(routes) => Ok(self.learn(time, routes, world)),
+            Command::Route(routes) => {
+                let unknown = Invalid::UnknownKeyspace(routes.keyspace.id);
+                self.learn(time, routes, world).ok_or(Some(unknown))
+            }
             Command::Observe { .. } => Err(None),
             Command::Reachable { replica, .. } => {
                 self.shards.get(&replica.shard).copied().ok_or(Some(Invalid::Unsupported))
@@ -357,21 +375,27 @@ impl Coordinators {
         self.keyspaces.get(&keyspace).copied().ok_or(Some(Invalid::UnknownKeyspace(keyspace)))
     }
 
-    /// The coordinator of a keyspace. A protocol whose keyspaces each have one gets it when the keyspace is first heard of.
-    fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Slot {
+    /// The coordinator of a keyspace; none if this client has none of its protocol. A protocol whose keyspaces each have one gets it when the
+    /// keyspace is first heard of.
+    fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Option<Slot> {
         let keyspace = &routes.keyspace;
-        let slot = self.keyspaces.get(&keyspace.id).copied().unwrap_or_else(|| {
-            let protocol = Protocol::of(keyspace);
-            let shared = self.running.iter().position(|(known, _)| *known == protocol);
-            shared.filter(|_| Protocol::SHARED.contains(&protocol)).unwrap_or_else(|| {
-                let slot = self.add(protocol);
-                self.running[slot].1.start(time, world);
-                slot
-            })
-        });
+        let slot = match self.keyspaces.get(&keyspace.id) {
+            Some(slot) => *slot,
+            None => self.slot_for(time, Protocol::of(keyspace)?, world),
+        };
         self.keyspaces.insert(keyspace.id, slot);
         self.shards.extend(keyspace.groups().map(|group| (group.id, slot)));
-        slot
+        Some(slot)
+    }
+
+    /// The coordinator of a keyspace that was not heard of.
+    fn slot_for(&mut self, time: Time, protocol: Protocol, world: &mut impl World) -> Slot {
+        let shared = self.running.iter().position(|(known, _)| *known == protocol);
+        shared.filter(|_| Protocol::SHARED.contains(&protocol)).unwrap_or_else(|| {
+            let slot = self.add(protocol);
+            self.running[slot].1.start(time, world);
+            slot
+        })
     }
 }
 

@@ -104,7 +104,7 @@ impl Database {
     /// whether or not keyspaces can be created. One that has been dropped meanwhile does not answer.
     ///
     /// # Errors
-    /// [`Invalid::NoSuchKeyspace`], which names those that exist, or whatever a transaction may end with. If a token was observed that has seen something of
+    /// [`Invalid::NoSuchKeyspace`], which names those that exist, [`Invalid::NoRivals`], or whatever a transaction may end with. If a token was observed that has seen something of
     /// this keyspace, as [`Database::observe`]; that part of it does not count then, and to call again succeeds.
     pub async fn keyspace(&self, name: &str) -> Result<Keyspace> {
         if name == self.system.name() {
@@ -112,6 +112,7 @@ impl Database {
         }
         match self.find_definition(name).await? {
             (Some(definition), _) => {
+                catalogue::validate_rival(definition.comparison.as_ref().map(|comparison| comparison.rival))?;
                 let keyspace = self.handle(definition);
                 self.observe_kept(&keyspace).await?;
                 Ok(keyspace)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use quorate_core::command::{Milestone, ReplicasError};
+use quorate_core::comparison::Rival;
 use quorate_core::seen::InvalidSeen;
 use quorate_core::topology::{
     ChangeError, Isolation, MoveError, PlacementError, SpeculationError, TimestampingError,
@@ -278,6 +279,15 @@ pub enum Invalid {
     /// Timestamps cannot be chosen like this.
     #[error(transparent)]
     Timestamping(#[from] TimestampingError),
+    /// This client has no coordinator of the systems that others are compared with.
+    #[error(
+        "{rival}, which is to be compared with others, runs the keyspace, and this client does not speak its protocol: \
+         build it with the feature `rivals` of the crate quorate"
+    )]
+    NoRivals {
+        /// The system.
+        rival: Rival,
+    },
     /// Only shards of `serializable` keyspaces run procedures.
     #[error(
         "an application is for keyspaces that are serializable, whose shards run procedures, not {isolation}: leave it out"

@@ -43,7 +43,11 @@
 //! tokio runtime of the caller, with one connection per node; thousands of transactions can be in flight.
 //!
 //! # Trust
-//! Whoever coordinates is trusted, so give this library only to programs that may write to the cluster as they like.
+//! A client that coordinates is trusted, so give this library only to programs that may write to the cluster as they like.
+//!
+//! # Features
+//! None is on by default. `delay-files` reads emulated delays from files ([`wan::Matrix`]); `rivals` speaks with keyspaces that are run by the
+//! systems which the protocols are compared with ([`KeyspaceOptions::comparison`]).
 
 mod announcements;
 mod apply;
@@ -124,3 +128,8 @@ pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
 };
 pub use waiters::Marked;
+
+/// The page that registries show: its example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,6 @@
 //! The protocols whose messages travel and whose records are stored: one row for each.
+//!
+//! The systems that others are compared with are there with the feature `rivals`. Without it their numbers are left free.
 
 use std::fmt::Debug;
 
@@ -21,20 +23,22 @@ pub trait EachProtocol {
 }
 
 macro_rules! protocols {
-    ($($(#[$doc:meta])* $number:literal $name:ident: $message:ty, $record:ty;)+) => {
+    ($($(#[$doc:meta])* $([$condition:meta])? $number:literal $name:ident: $message:ty, $record:ty;)+) => {
         /// A message of one of the protocols.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum ProtocolMessage {
-            $($(#[$doc])* $name($message),)+
+            $($(#[$doc])* $(#[cfg($condition)])? $name($message),)+
         }
 
         $(
+            $(#[cfg($condition)])?
             impl From<$message> for ProtocolMessage {
                 fn from(message: $message) -> Self {
                     ProtocolMessage::$name(message)
                 }
             }
 
+            $(#[cfg($condition)])?
             impl TryFrom<ProtocolMessage> for $message {
                 type Error = ProtocolMessage;
 
@@ -50,18 +54,21 @@ macro_rules! protocols {
         impl Captioned for ProtocolMessage {
             fn caption(&self) -> Option<Caption> {
                 match self {
-                    $(ProtocolMessage::$name(message) => message.caption(),)+
+                    $($(#[cfg($condition)])? ProtocolMessage::$name(message) => message.caption(),)+
                 }
             }
         }
 
-        alternatives!(ProtocolMessage, "ProtocolMessage", fields { $($number $name: Nested,)+ });
+        alternatives!(ProtocolMessage, "ProtocolMessage", fields { $($(#[cfg($condition)])? $number $name: Nested,)+ });
 
         /// Does something with the types of each protocol, in the order of their numbers.
         pub fn each_protocol(work: &mut impl EachProtocol) {
             $(
-                work.message::<$message>();
-                work.record::<$record>();
+                $(#[cfg($condition)])?
+                {
+                    work.message::<$message>();
+                    work.record::<$record>();
+                }
             )+
         }
     };
@@ -71,10 +78,12 @@ protocols! {
     /// A message of TAPIR.
     1 Tapir: quorate_tapir::Message, quorate_tapir::Record;
     /// A message of a comparison system that stands on a replicated log.
+    [feature = "rivals"]
     2 Baseline: Said<quorate_baselines::Replica>, Fact<Item<quorate_baselines::Replica>>;
     /// A message of the configuration service.
     3 Configuration: Said<quorate_configuration::Replica>, Fact<Item<quorate_configuration::Replica>>;
     /// A message of the quorum store without transactions.
+    [feature = "rivals"]
     4 QwStore: quorate_qwstore::Message, quorate_qwstore::Record;
     /// A message of Granola.
     5 Granola: Said<Serializable>, Fact<Item<Serializable>>;

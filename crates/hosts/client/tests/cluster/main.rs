@@ -4,6 +4,7 @@ mod announcements;
 mod batches;
 mod comparisons;
 mod drops;
+mod examples;
 mod faults;
 mod guide;
 mod keyspace_options;
