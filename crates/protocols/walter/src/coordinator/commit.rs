@@ -68,7 +68,9 @@ impl Coordinator {
         let updates = execution.into_updates();
         if updates.is_empty() {
             // It is a part of its snapshot, and nobody has to know of it.
-            return finish(outbox, id, Ok(read_only(taken)));
+            let committed = read_only(taken);
+            self.note_unsent(id, Outcome::Committed(committed.timestamp));
+            return finish(outbox, id, Ok(committed));
         }
         let snapshot = taken.map_or_else(|| newest(session.seen.clone(), after), Snapshot::Taken);
         let asking = Asking::commit(snapshot, updates, session.period, context.now);
@@ -263,6 +265,9 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        if let Some((_, outcome)) = self.unsent.iter().find(|(unsent, _)| *unsent == id) {
+            return outbox.emit(Event::Resolved { transaction: id, outcome: Some(*outcome) });
+        }
         let home = match participants {
             [home] => self.leaders.group(*home).and_then(|group| Some((*home, group.keyspace?))),
             _ => None,

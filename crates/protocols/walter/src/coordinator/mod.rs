@@ -30,12 +30,12 @@ mod milestones;
 mod sessions;
 mod sets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_coordinator::{Coordinates, Leaders, Transactions, Wants, finish};
-use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Routes};
+use quorate_core::command::{Command, Event, Failure, Freshness, Invalid, Outcome, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::{Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId};
 
@@ -52,6 +52,9 @@ type Out = quorate_coordinator::Out<Coordinator>;
 /// The outcome of so many transactions that nobody knew at first can be asked for.
 const UNKNOWN_MAX: usize = 10_000;
 
+/// So many transactions that no site was asked to commit are remembered at most, the latest ones.
+const UNSENT_MAX: usize = 10_000;
+
 /// The coordinator of all transactions of one client.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -61,6 +64,8 @@ pub struct Coordinator {
     transactions: Transactions<Open>,
     /// With which period transactions were sent whose outcome the client does not know.
     unknown: FixedMap<TransactionId, Period>,
+    /// How transactions ended that no site was asked to commit, oldest first: a site could not tell them from those that it has forgotten.
+    unsent: VecDeque<(TransactionId, Outcome)>,
     milestones: Milestones,
 }
 
@@ -115,6 +120,7 @@ impl Coordinates for Coordinator {
             leaders: Leaders::default(),
             transactions: Transactions::default(),
             unknown: FixedMap::default(),
+            unsent: VecDeque::new(),
             milestones: Milestones::default(),
         }
     }
@@ -371,9 +377,19 @@ impl Coordinator {
 
     /// Ends a transaction that has not been sent.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        if self.transactions.remove(&id).is_some() {
-            finish(outbox, id, Err(failure));
+        let Some(open) = self.transactions.remove(&id) else { return };
+        if matches!(open.phase, Phase::Executing(_)) {
+            self.note_unsent(id, Outcome::Aborted);
         }
+        finish(outbox, id, Err(failure));
+    }
+
+    /// Remembers a transaction that no site was asked to commit, and none ever will be.
+    fn note_unsent(&mut self, id: TransactionId, outcome: Outcome) {
+        if self.unsent.len() == UNSENT_MAX {
+            self.unsent.pop_front();
+        }
+        self.unsent.push_back((id, outcome));
     }
 
     fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
