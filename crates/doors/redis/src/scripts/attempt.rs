@@ -13,7 +13,7 @@ use quorate_procedure::{Answer, Needs, Procedure, Stop, Store};
 use quorate_redis_commands::{
     Command, Commands, KEY_BYTES_MAX, MORE, Reply, Request, find, record_of, slot_of,
 };
-use quorate_redis_scripts::{Host, Outcome, Over, Program, Run, Script, Shared, run};
+use quorate_redis_scripts::{Host, Limits, Outcome, Over, Program, Run, Script, Shared, run};
 use tokio::sync::mpsc as channel;
 
 use super::{Alive, Scripts, lock, lost, spawn};
@@ -209,7 +209,11 @@ impl Scripts {
             }
         }
         let mut replies = Vec::with_capacity(job.items.len());
+        // Scripts of one transaction have their time together: it keeps a place of the door, and a snapshot, for as long.
+        let begun = Instant::now();
         for item in &job.items {
+            let time_max = self.limits.time_max.saturating_sub(begun.elapsed());
+            let limits = Limits { time_max, ..self.limits.clone() };
             replies.push(match item {
                 Item::Reply(reply) => reply.clone(),
                 Item::Publish(message) => {
@@ -224,14 +228,14 @@ impl Scripts {
                     let program = Program::Script(script);
                     let one =
                         Run { program, keys, arguments, is_read_only: *is_read_only, stop: Arc::clone(stop) };
-                    let outcome = run(&one, &self.limits, host);
+                    let outcome = run(&one, &limits, host);
                     if !matches!(outcome, Outcome::Invalid(_)) {
                         lock(&self.kept).keep(script);
                     }
                     concluded(outcome, host)?
                 }
                 Item::Function { name, keys, arguments, is_read_only } => {
-                    let libraries = self.libraries(host, stop);
+                    let libraries = self.libraries(host, &limits, stop);
                     let found = libraries.find(name, *is_read_only).map_err(|ended| given_up(ended, host))?;
                     match found {
                         Ok(library) => {
@@ -239,13 +243,13 @@ impl Scripts {
                             let is_read_only = *is_read_only;
                             let stop = Arc::clone(stop);
                             let one = Run { program, keys, arguments, is_read_only, stop };
-                            concluded(run(&one, &self.limits, host), host)?
+                            concluded(run(&one, &limits, host), host)?
                         }
                         Err(reply) => reply,
                     }
                 }
                 Item::Library(asks, runs) => {
-                    let reply = self.libraries(host, stop).ask(asks);
+                    let reply = self.libraries(host, &limits, stop).ask(asks);
                     let reply = reply.map_err(|ended| given_up(ended, host))?;
                     if matches!(asks, Asks::Stats) { stats(runs, reply) } else { reply }
                 }
@@ -259,9 +263,10 @@ impl Scripts {
     fn libraries<'a>(
         &'a self,
         host: &'a Shared<Attempt>,
+        limits: &'a Limits,
         stop: &'a Arc<AtomicBool>,
     ) -> Libraries<'a, Attempt> {
-        Libraries { host, limits: &self.limits, stop, cache: &self.libraries }
+        Libraries { host, limits, stop, cache: &self.libraries }
     }
 }
 
@@ -508,5 +513,34 @@ impl Steps for Running {
             Some(Told::Failed(failure)) => Step::Refuse(failure),
             None => Step::Refuse(lost()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_scripts_of_a_transaction_have_their_time_together() {
+        let limits =
+            Limits { time_max: Duration::from_millis(500), steps_max: u64::MAX, ..Limits::default() };
+        let scripts = Arc::new(Scripts { limits, ..Scripts::new(Arc::default()) });
+        let script =
+            Arc::new(Script::new(b"local n = 0 while n < 200000 do n = n + 1 end return n".to_vec()));
+        let one = || Item::Script {
+            script: Arc::clone(&script),
+            keys: Vec::new(),
+            arguments: Vec::new(),
+            is_read_only: true,
+        };
+        let run = async |count: usize| {
+            let job = Job { items: (0..count).map(|_| one()).collect(), watched: Vec::new(), seed: 1 };
+            scripts.begin(&job, 1).unwrap().next(None).await
+        };
+        assert!(matches!(run(2).await, Step::Write(..)), "each of them takes some milliseconds");
+        let Step::Refuse(failure) = run(5_000).await else { panic!("they are not stopped") };
+        assert!(failure.text.contains("has run for more than"), "{}", failure.text);
     }
 }
