@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Database, Keyspace};
+use quorate::{Database, Keyspace, Seen};
 use tokio::sync::OnceCell;
 
 use crate::Limits;
@@ -167,6 +167,12 @@ impl Session {
         let mut shared = self.shared.of_doors.borrow_mut();
         let value = shared.entry(TypeId::of::<T>()).or_insert_with(|| Rc::<T>::default());
         Rc::clone(value).downcast().unwrap_or_else(|_| unreachable!("it was found by its type"))
+    }
+
+    /// What this session has seen of a keyspace that it has used, for a client that goes on at another node; none of one that it has not used.
+    pub fn seen(&self, name: &str) -> Option<Seen> {
+        let keyspace = self.shared.keyspaces.borrow().get(name)?.definition().id;
+        Some(self.shared.database.get()?.seen().only(keyspace))
     }
 
     /// Looks a keyspace up anew when it is used next: it may have been dropped.

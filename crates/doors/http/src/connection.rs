@@ -22,7 +22,8 @@ use crate::problem::{Committed, Kind, Problem};
 use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
 use crate::request::{Request, no_room};
 use crate::routes::{Operation, find};
-use crate::{batch, keys, keyspaces, openapi, pages, procedures, trace};
+use crate::sessions::{seen_by, told};
+use crate::{batch, keys, keyspaces, objects, openapi, pages, procedures, trace};
 
 /// The longest head of a request, in bytes,
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -133,9 +134,21 @@ impl Server {
         let request = Request::new(found, &head.uri, head.headers, self.session.deadline())?;
         let request = request.receive(body, &self.account, self.session.stall_timeout()).await?;
         let route = request.route;
+        let of_session = match route.is_in_session() {
+            true => seen_by(&request)?.map(|seen| (seen, request.name(0).unwrap_or_default().to_owned())),
+            false => None,
+        };
         let ended = match key_of(&request)? {
             None => run(&self.session, &request).await,
             Some(key) => self.remembered(key, request).await,
+        };
+        // Also a client that is told of a problem may have seen something.
+        let ended = match of_session {
+            None => ended,
+            Some((seen, keyspace)) => {
+                let answer = ended.unwrap_or_else(Problem::into_answer);
+                Ok(told(answer, seen, &self.session, &keyspace))
+            }
         };
         let bytes = match &ended {
             Ok(answer) => answer.bytes(),
@@ -195,6 +208,7 @@ async fn settle(session: &Session, request: &Request, token: &str) -> Option<Res
         Ok(Outcome::Aborted) => None,
         Ok(Outcome::Committed(timestamp)) => Some(match request.route.operation {
             Operation::PutKey | Operation::DeleteKey => Ok(Answer::empty().token(token).timestamp(timestamp)),
+            Operation::ChangeObjects => Ok(objects::committed(token, timestamp)),
             _ => Err(answers_lost(Some(token), "the first request was answered by nothing")
                 .with("timestamp", timestamp.to_string())),
         }),
@@ -225,7 +239,14 @@ async fn run(session: &Session, request: &Request) -> Result<Answer, Problem> {
         Operation::ScanKeys => keys::scan(session, request).await,
         Operation::ApplyBatch => batch::apply(session, request).await,
         Operation::TraceBatch => trace::apply(session, request).await,
+        Operation::ChangeObjects => objects::change(session, request).await,
+        Operation::GetCounter => objects::counter(session, request).await,
+        Operation::GetElements => objects::elements(session, request).await,
+        Operation::GetCount => objects::count(session, request).await,
         Operation::CallProcedure => procedures::call(session, request).await,
+        Operation::DeployProcedure => procedures::deploy(session, request).await,
+        Operation::RemoveProcedure => procedures::remove(session, request).await,
+        Operation::ListProcedures => procedures::list(session, request).await,
         Operation::GetOutcome => keyspaces::outcome(session, request).await,
         Operation::ListKeyspaces => keyspaces::list(session, request).await,
         Operation::CreateKeyspace => keyspaces::create(session, request).await,

@@ -159,7 +159,7 @@ pub(crate) async fn scan(session: &Session, request: &Request) -> Result<Answer,
     Ok(Answer::json(StatusCode::OK, &page).timestamp(timestamp))
 }
 
-/// How many keys a page has.
+/// How many a page has at most, as the request says.
 pub(crate) fn limit(request: &Request) -> Result<u32, Problem> {
     let parse = |text: &str| text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     Ok(request.parsed("limit", parse, &format!("a number from 1 to {LIMIT_MAX}"))?.unwrap_or(LIMIT_USUAL))
@@ -180,7 +180,7 @@ pub(crate) fn range(request: &Request) -> Result<(Vec<u8>, Vec<u8>), Problem> {
 }
 
 /// The address of the page from a key on, of the same snapshot.
-fn next_address(path: &str, next: &[u8], to: &[u8], limit: u32, at: Option<Timestamp>) -> String {
+pub(crate) fn next_address(path: &str, next: &[u8], to: &[u8], limit: u32, at: Option<Timestamp>) -> String {
     let to = if to.is_empty() { String::new() } else { format!("&to={}", percent_encode(to)) };
     let at = at.map(|at| format!("&at={at}")).unwrap_or_default();
     format!("{path}?from={}{to}&limit={limit}{at}", percent_encode(next))

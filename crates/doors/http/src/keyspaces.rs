@@ -13,6 +13,7 @@ use tokio::time::timeout_at;
 use crate::answer::Answer;
 use crate::problem::{Committed, Kind, Problem};
 use crate::request::Request;
+use crate::sessions;
 
 /// A new keyspace.
 #[derive(Debug, Deserialize)]
@@ -58,6 +59,8 @@ pub(crate) enum Access {
     Read,
     /// It writes, too.
     Write,
+    /// It changes what the keyspace does.
+    Administer,
 }
 
 /// Does something in the keyspace of a request, whose name is the first in its address, once the session has the right to. A keyspace that has been dropped is looked
@@ -72,10 +75,12 @@ pub(crate) async fn in_keyspace<T>(
     session.require(match access {
         Access::Read => Right::Read { keyspace: name },
         Access::Write => Right::Write { keyspace: name },
+        Access::Administer => Right::Administer { keyspace: name },
     })?;
     let mut is_first = true;
     loop {
         let keyspace = in_time(request, session.keyspace(name), Committed::No).await?;
+        sessions::observe(session, request, &keyspace).await?;
         match run(keyspace.with_deadline(request.patience())).await {
             Err(problem) if problem.is_stale => {
                 session.forget(name);

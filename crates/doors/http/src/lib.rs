@@ -14,10 +14,11 @@
 //! | `routes` | the table of addresses and methods |
 //! | `request` | a request, from what has arrived to what it asks for |
 //! | `answer`, `problem` | what is replied, and what went wrong |
-//! | `keys`, `batch`, `procedures`, `keyspaces` | what is done |
+//! | `keys`, `batch`, `objects`, `procedures`, `keyspaces` | what is done |
 //! | `pages` | the pages of a node for operators |
 //! | `console` | a page for people that shows how the cluster is |
 //! | `repeats` | requests that are repeated |
+//! | `sessions` | what a client has seen, carried between nodes |
 //! | `openapi` | the routes as an OpenAPI document |
 //! | [`trace`] | one transaction with its messages |
 //! | [`text`] | bytes as text |
@@ -29,6 +30,7 @@ mod connection;
 mod console;
 mod keys;
 mod keyspaces;
+mod objects;
 mod openapi;
 mod pages;
 mod problem;
@@ -36,6 +38,7 @@ mod procedures;
 mod repeats;
 mod request;
 mod routes;
+mod sessions;
 pub mod text;
 pub mod trace;
 pub mod validate;

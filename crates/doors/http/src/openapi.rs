@@ -6,6 +6,7 @@ use crate::keys::LINES;
 use crate::problem::{Committed, Kind, TYPE_PREFIX};
 use crate::request::{DEADLINE, IDEMPOTENCY_KEY};
 use crate::routes::{BodyKind, ROUTES, Route, Success};
+use crate::sessions::SESSION;
 
 /// The document.
 pub(crate) fn document() -> Value {
@@ -41,6 +42,9 @@ fn operation(route: &Route) -> Value {
     if route.is_remembered {
         parameters.push(json!({ "$ref": "#/components/parameters/IdempotencyKey" }));
     }
+    if route.is_in_session() {
+        parameters.push(json!({ "$ref": "#/components/parameters/Session" }));
+    }
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
@@ -52,6 +56,7 @@ fn operation(route: &Route) -> Value {
         BodyKind::Bytes => {
             json!({ "application/octet-stream": {}, "text/plain": {}, "application/json": {} })
         }
+        BodyKind::Module => json!({ "application/wasm": {} }),
         BodyKind::Json(name) => json!({ "application/json": { "schema": reference(name) } }),
     };
     operation["requestBody"] = json!({ "required": true, "content": content });
@@ -69,7 +74,7 @@ fn success(route: &Route) -> Value {
         }
     };
     let text = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
-    let headers = match (route.commits, route.success) {
+    let mut headers = match (route.commits, route.success) {
         (true, _) => json!({
             "Quorate-Token": text("names the committed transaction, for /v1/outcomes"),
             "Quorate-Timestamp": text("the timestamp of the transaction"),
@@ -83,6 +88,9 @@ fn success(route: &Route) -> Value {
         }),
         (false, _) => json!({}),
     };
+    if route.is_in_session() {
+        headers[SESSION.as_str()] = text("what the client has seen by then, if the request has this header");
+    }
     json!({ "description": "done", "headers": headers, "content": content })
 }
 
@@ -100,6 +108,11 @@ fn parameters() -> Value {
             "name": IDEMPOTENCY_KEY.as_str(), "in": "header",
             "description": "names the request: repeated at this node within ten minutes, it has the answer of the first",
             "schema": { "type": "string", "maxLength": 256 },
+        },
+        "Session": {
+            "name": SESSION.as_str(), "in": "header",
+            "description": "what the client has seen, as the latest answer has told it, from any node; empty to begin. The request comes after that",
+            "schema": { "type": "string" },
         },
     })
 }
@@ -128,6 +141,7 @@ fn schemas() -> Value {
         json!({ "oneOf": of.iter().map(one).collect::<Vec<_>>() })
     };
     let key = || object(1, &[("key", bytes())]);
+    let element = || object(2, &[("key", bytes()), ("element", bytes())]);
     let pair = || object(2, &[("key", bytes()), ("value", bytes())]);
     let committed = [("token", text()), ("timestamp", text())];
     let range = [("from", bytes()), ("to", bytes())];
@@ -157,6 +171,21 @@ fn schemas() -> Value {
             ("read_only", json!({ "type": "boolean" })),
         ]),
         "Answers": object(3, &[&[("answers", list(bytes()))], &committed[..]].concat()),
+        "Changes": object(1, &[("changes", list(reference("Change")))]),
+        "Change": tagged(&[
+            ("counter_add", object(2, &[("key", bytes()), ("by", whole())])),
+            ("set_add", element()), ("set_remove", element()), ("put", pair()), ("delete", key()),
+        ]),
+        "Committed": object(2, &committed),
+        "Counter": object(1, &[("value", whole())]),
+        "Count": object(1, &[("count", whole())]),
+        "Elements": object(2, &[
+            ("elements", list(object(2, &[("element", bytes()), ("count", whole())]))), ("next", nullable(text())),
+        ]),
+        "Procedure": object(6, &[
+            ("name", text()), ("version", whole()), ("stage", text()), ("bytes", whole()), ("crc32", text()), ("deployed_at_us", whole()),
+        ]),
+        "Procedures": object(1, &[("procedures", list(reference("Procedure")))]),
         "Outcome": object(3, &[
             ("token", text()), ("outcome", json!({ "enum": ["committed", "aborted"] })), ("timestamp", nullable(text())),
         ]),
@@ -200,6 +229,7 @@ mod tests {
     use super::*;
     use crate::batch::{BatchBody, KeyAlone, KeyLeast, KeyNumber, KeyValue, ScanStep};
     use crate::keyspaces::NewKeyspace;
+    use crate::objects::{Change, ChangesBody, CounterBy, SetElement};
     use crate::procedures::{CallBody, RangeBody};
     use crate::routes::find;
 
@@ -262,9 +292,12 @@ mod tests {
         assert_eq!(told(&schemas["Call"]), members::<CallBody>());
         assert_eq!(told(&schemas["Call"]["properties"]["ranges"]["items"]), members::<RangeBody>());
         assert_eq!(told(&schemas["NewKeyspace"]), members::<NewKeyspace>());
-        for (name, read) in
-            [("Condition", members::<crate::batch::Condition>()), ("Step", members::<crate::batch::Step>())]
-        {
+        assert_eq!(told(&schemas["Changes"]), members::<ChangesBody>());
+        for (name, read) in [
+            ("Condition", members::<crate::batch::Condition>()),
+            ("Step", members::<crate::batch::Step>()),
+            ("Change", members::<Change>()),
+        ] {
             let variants = variants(name);
             assert_eq!(variants.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), read);
             for (name, schema) in variants {
@@ -272,6 +305,8 @@ mod tests {
                     "increment" => members::<KeyNumber>(),
                     "scan" => members::<ScanStep>(),
                     "expect_at_least" => members::<KeyLeast>(),
+                    "counter_add" => members::<CounterBy>(),
+                    "set_add" | "set_remove" => members::<SetElement>(),
                     "expect" | "put" | "append" => members::<KeyValue>(),
                     _ => members::<KeyAlone>(),
                 };

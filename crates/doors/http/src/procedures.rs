@@ -1,13 +1,13 @@
-//! Calls of procedures, as `quorate::Call`.
+//! Procedures: calls of them, as `quorate::Call`; deploying, removing and listing them.
 
 use hyper::StatusCode;
-use quorate::{Answers, Call, Keyspace, Receipt};
+use quorate::{Answers, Call, Keyspace, ProcedureVersion, Receipt};
 use quorate_gateway::Session;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::keyspaces::{Access, in_keyspace};
-use crate::problem::Problem;
+use crate::keyspaces::{Access, in_keyspace, in_time};
+use crate::problem::{Committed, Kind, Problem};
 use crate::request::Request;
 use crate::text::Octets;
 
@@ -72,6 +72,76 @@ pub(crate) async fn call(session: &Session, request: &Request) -> Result<Answer,
     let answers = answers.into_iter().map(Octets).collect();
     let body = AnswersBody { answers, token: token.to_string(), timestamp: timestamp.to_string() };
     Ok(Answer::json(StatusCode::OK, &body).receipt(&receipt))
+}
+
+/// A version of a procedure.
+#[derive(Debug, Serialize)]
+struct ProcedureBody {
+    name: String,
+    version: u32,
+    /// Only what is deployed can surely be called.
+    stage: &'static str,
+    bytes: u64,
+    /// Of its code, in hexadecimal digits.
+    crc32: String,
+    deployed_at_us: u64,
+}
+
+impl From<&ProcedureVersion> for ProcedureBody {
+    fn from(known: &ProcedureVersion) -> Self {
+        ProcedureBody {
+            name: known.name.clone(),
+            version: known.version,
+            stage: known.stage.name(),
+            bytes: known.bytes,
+            crc32: format!("{:08x}", known.crc32),
+            deployed_at_us: known.deployed_at.as_micros(),
+        }
+    }
+}
+
+/// Deploys a procedure. After an unknown outcome it is deployed again.
+pub(crate) async fn deploy(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    let (name, version) = (request.name(1)?, version(request)?);
+    let run = async |keyspace: Keyspace| {
+        in_time(request, keyspace.deploy(name, version, &request.body), Committed::Unknown).await
+    };
+    let deployed = in_keyspace(session, request, Access::Administer, run).await?;
+    Ok(Answer::json(StatusCode::OK, &ProcedureBody::from(&deployed)))
+}
+
+/// Removes a version of a procedure.
+pub(crate) async fn remove(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    let (name, version) = (request.name(1)?, version(request)?);
+    let Some(version) = version else {
+        return Err(Problem::new(
+            Kind::BadRequest,
+            "the parameter version is missing: it says what to remove",
+        ));
+    };
+    let run =
+        async |keyspace: Keyspace| in_time(request, keyspace.remove(name, version), Committed::Unknown).await;
+    in_keyspace(session, request, Access::Administer, run).await?;
+    Ok(Answer::empty())
+}
+
+/// Lists the versions that the keyspace has or had.
+pub(crate) async fn list(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    /// All of them.
+    #[derive(Serialize)]
+    struct Listed {
+        procedures: Vec<ProcedureBody>,
+    }
+    let run = async |keyspace: Keyspace| in_time(request, keyspace.procedures(), Committed::No).await;
+    let versions = in_keyspace(session, request, Access::Read, run).await?;
+    let listed = Listed { procedures: versions.iter().map(ProcedureBody::from).collect() };
+    Ok(Answer::json(StatusCode::OK, &listed))
+}
+
+/// The version that a request names.
+fn version(request: &Request) -> Result<Option<u32>, Problem> {
+    let parse = |text: &str| text.parse().ok().filter(|version| *version > 0);
+    request.parsed("version", parse, "a number from 1 on")
 }
 
 #[cfg(test)]

@@ -146,6 +146,10 @@ impl Request {
             BodyKind::Bytes if BYTES_TYPES.iter().any(|known| content_type.eq_ignore_ascii_case(known)) => {
                 Ok(())
             }
+            BodyKind::Module if MODULE_TYPES.iter().any(|known| content_type.eq_ignore_ascii_case(known)) => {
+                Ok(())
+            }
+            BodyKind::Module => Err(wrong("application/wasm")),
             BodyKind::Bytes => Err(wrong("application/octet-stream, text/plain or application/json")),
         }
     }
@@ -154,7 +158,7 @@ impl Request {
     fn body_bytes_max(&self) -> usize {
         match self.route.body {
             BodyKind::None => 0,
-            BodyKind::Bytes => quorate::VALUE_BYTES_MAX,
+            BodyKind::Bytes | BodyKind::Module => quorate::VALUE_BYTES_MAX,
             BodyKind::Json(_) => JSON_BYTES_MAX,
         }
     }
@@ -214,6 +218,10 @@ impl Request {
 /// The types that the value of a key may be sent as; what curl says of itself is one of them, and none is.
 const BYTES_TYPES: [&str; 5] =
     ["", "application/octet-stream", "text/plain", "application/x-www-form-urlencoded", JSON];
+
+/// The types that a module may be sent as.
+const MODULE_TYPES: [&str; 4] =
+    ["", "application/wasm", "application/octet-stream", "application/x-www-form-urlencoded"];
 
 /// The problem of a request for which there is no memory.
 pub(crate) fn no_room(ended: &Ended) -> Problem {

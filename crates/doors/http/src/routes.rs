@@ -12,7 +12,14 @@ pub(crate) enum Operation {
     ScanKeys,
     ApplyBatch,
     TraceBatch,
+    ChangeObjects,
+    GetCounter,
+    GetElements,
+    GetCount,
     CallProcedure,
+    DeployProcedure,
+    RemoveProcedure,
+    ListProcedures,
     GetOutcome,
     ListKeyspaces,
     CreateKeyspace,
@@ -38,6 +45,8 @@ pub(crate) enum BodyKind {
     None,
     /// Bytes, or any JSON.
     Bytes,
+    /// A module of WebAssembly.
+    Module,
     /// JSON of this schema.
     Json(&'static str),
 }
@@ -76,6 +85,36 @@ pub(crate) struct Route {
     pub(crate) commits: bool,
 }
 
+impl Route {
+    /// True if it is about the data of a keyspace, so that a session of its client goes on.
+    pub(crate) fn is_in_session(&self) -> bool {
+        match self.operation {
+            Operation::GetKey
+            | Operation::PutKey
+            | Operation::DeleteKey
+            | Operation::ScanKeys
+            | Operation::ApplyBatch
+            | Operation::ChangeObjects
+            | Operation::GetCounter
+            | Operation::GetElements
+            | Operation::GetCount
+            | Operation::CallProcedure => true,
+            // A trace has a session of its own.
+            Operation::TraceBatch
+            | Operation::DeployProcedure
+            | Operation::RemoveProcedure
+            | Operation::ListProcedures
+            | Operation::GetOutcome
+            | Operation::ListKeyspaces
+            | Operation::CreateKeyspace
+            | Operation::DescribeKeyspace
+            | Operation::DropKeyspace
+            | Operation::Listen
+            | Operation::OpenApi => false,
+        }
+    }
+}
+
 const AT: Parameter = Parameter {
     name: "at",
     what: "read as of this timestamp, which an earlier answer has told; some ten seconds back at most",
@@ -99,6 +138,22 @@ const SCAN: &[Parameter] = &[
     Parameter { name: "limit", what: "how many keys, from 1 to 10000; by default 100", kind: "integer" },
     AT,
 ];
+
+/// How many elements of a set, and from which on.
+const ELEMENTS: &[Parameter] = &[
+    Parameter {
+        name: "from",
+        what: "the first element, included; by default the first of all",
+        kind: "string",
+    },
+    Parameter { name: "limit", what: "how many elements, from 1 to 10000; by default 100", kind: "integer" },
+];
+
+const VERSION: Parameter = Parameter {
+    name: "version",
+    what: "the version; when it is deployed by default the next one, or the latest if that has the same code",
+    kind: "integer",
+};
 
 const CONDITIONS: &str =
     "`If-None-Match: *` writes only where the key is absent, `If-Match: *` only where it is there";
@@ -184,6 +239,73 @@ pub(crate) const ROUTES: &[Route] = &[
         body: BodyKind::Json("Batch"),
         success: Success::Json("Traced"),
         commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::ChangeObjects,
+        method: "POST",
+        template: "/v1/keyspaces/{keyspace}/changes",
+        id: "changeObjects",
+        summary: "Changes of counters, counting sets and keys of a parallel-snapshot keyspace as one transaction",
+        body: BodyKind::Json("Changes"),
+        success: Success::Json("Committed"),
+        is_remembered: true,
+        commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::GetCounter,
+        template: "/v1/keyspaces/{keyspace}/counters/{key}",
+        id: "getCounter",
+        summary: "The value of a counter; zero if it was never changed",
+        success: Success::Json("Counter"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::GetElements,
+        template: "/v1/keyspaces/{keyspace}/sets/{key}",
+        id: "getElements",
+        summary: "A page of the elements of a counting set whose count is not zero, in order",
+        parameters: ELEMENTS,
+        success: Success::Json("Elements"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::GetCount,
+        template: "/v1/keyspaces/{keyspace}/sets/{key}/elements/{element}",
+        id: "getCount",
+        summary: "The count of an element of a counting set; zero if it was never added",
+        success: Success::Json("Count"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::ListProcedures,
+        template: "/v1/keyspaces/{keyspace}/procedures",
+        id: "listProcedures",
+        summary: "The versions of procedures that a serializable keyspace has or had",
+        success: Success::Json("Procedures"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::DeployProcedure,
+        method: "PUT",
+        template: "/v1/keyspaces/{keyspace}/procedures/{procedure}",
+        id: "deployProcedure",
+        summary: "Deploys a module of WebAssembly at all shards; to deploy the same again does no harm",
+        parameters: &[VERSION],
+        body: BodyKind::Module,
+        success: Success::Json("Procedure"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::RemoveProcedure,
+        method: "DELETE",
+        template: "/v1/keyspaces/{keyspace}/procedures/{procedure}",
+        id: "removeProcedure",
+        summary: "Removes the version that is named; its number is not used again",
+        parameters: &[VERSION],
+        status: 204,
+        success: Success::Empty,
         ..USUAL
     },
     Route {

@@ -82,6 +82,20 @@ impl Seen {
         self.parts.remove(&keyspace)
     }
 
+    /// The time, and the part of this keyspace alone: enough for a session that goes on there.
+    pub fn only(&self, keyspace: KeyspaceId) -> Seen {
+        let parts = self.parts.get_key_value(&keyspace).map(|(keyspace, part)| (*keyspace, part.clone()));
+        Seen { time: self.time, parts: parts.into_iter().collect() }
+    }
+
+    /// True if a session that has seen this has seen all that the other token says.
+    pub fn includes(&self, other: &Seen) -> bool {
+        let has_part = |(keyspace, theirs): (KeyspaceId, &SeenPart)| {
+            self.part(keyspace).is_some_and(|ours| ours.includes(theirs))
+        };
+        self.time >= other.time && other.parts().all(has_part)
+    }
+
     /// Includes what the part says. Where a part of the same keyspace elsewhere is known, that one stays.
     pub fn include(&mut self, keyspace: KeyspaceId, part: SeenPart) {
         match self.parts.get_mut(&keyspace) {
@@ -110,6 +124,11 @@ impl Seen {
 }
 
 impl SeenPart {
+    fn includes(&self, other: &SeenPart) -> bool {
+        let ours = self.numbers.iter().copied().chain(std::iter::repeat(0));
+        self.first == other.first && other.numbers.iter().zip(ours).all(|(theirs, ours)| *theirs <= ours)
+    }
+
     fn join(&mut self, other: &SeenPart) {
         if self.first != other.first {
             return;
@@ -212,6 +231,25 @@ mod tests {
         let parts: String = (0..=PARTS_MAX).map(|keyspace| format!("~{keyspace}.1.1")).collect();
         let error = format!("0{parts}").parse::<Seen>().unwrap_err();
         assert_eq!(error, InvalidSeen::Parts { parts: PARTS_MAX + 1 });
+    }
+
+    #[test]
+    fn a_token_includes_another_if_it_is_as_far_in_every_part() {
+        let all = seen("5~1.10.3.4~2.20.7");
+        for (text, is_included) in [
+            ("5~1.10.3.4~2.20.7", true),
+            ("4~1.10.2.4.0", true),
+            ("0", true),
+            ("6", false),
+            ("5~1.10.3.5", false),
+            ("5~1.10.3.4.1", false),
+            ("5~1.11.3.4", false),
+            ("5~3.10", false),
+        ] {
+            assert_eq!(all.includes(&seen(text)), is_included, "{text}");
+        }
+        assert_eq!(all.only(KeyspaceId(2)), seen("5~2.20.7"));
+        assert_eq!(all.only(KeyspaceId(3)), seen("5"));
     }
 
     #[test]

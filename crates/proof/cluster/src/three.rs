@@ -26,8 +26,16 @@ impl ThreeNodes {
     /// # Errors
     /// If there are no ports, no directory for their data, or a node cannot be started.
     pub fn start() -> Result<ThreeNodes, Failure> {
+        ThreeNodes::start_in(["a", "b", "c"], None)
+    }
+
+    /// Starts them in these sites, as far apart as the matrix of this name says, if there is one.
+    ///
+    /// # Errors
+    /// As [`ThreeNodes::start`], or if there is no such matrix.
+    pub fn start_in(sites: [&str; 3], matrix: Option<&str>) -> Result<ThreeNodes, Failure> {
         let directory = tempfile::tempdir().map_err(Failure::failed)?;
-        let sites: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let sites: Vec<String> = sites.map(str::to_owned).to_vec();
         let mut layout = Layout {
             cluster: 99,
             nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
@@ -35,7 +43,7 @@ impl ThreeNodes {
             http: Vec::new(),
             sites,
             directory: directory.path().to_owned(),
-            wan: None,
+            wan: matrix.map(str::to_owned),
             durability: Durability::Sync,
             log: Default::default(),
             limits: Default::default(),

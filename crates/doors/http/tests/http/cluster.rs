@@ -42,6 +42,7 @@ fn programs_use_keyspaces_of_a_cluster() {
         repeats_are_carried_out_once(&cluster, isolation);
     }
     procedures_are_called(&cluster);
+    counters_and_sets_are_changed(&cluster);
     what_is_wrong_is_said(&cluster);
 }
 
@@ -269,17 +270,12 @@ fn repeats_are_carried_out_once(cluster: &Cluster, keyspace: &str) {
 }
 
 fn procedures_are_called(cluster: &Cluster) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let db = quorate::connect(cluster.nodes.addresses()).await.unwrap();
-        let keyspace = db.keyspace("serializable").await.unwrap().with_deadline(Duration::from_secs(60));
-        keyspace.deploy("transfer", None, TRANSFER).await.unwrap();
-        for (name, amount) in [("ada", 100u64), ("bob", 5)] {
-            keyspace.put(name, amount.to_le_bytes()).await.unwrap();
-        }
-        db.close().await;
-    });
     let mut client = Client::connect(cluster.door);
+    procedures_are_deployed(&mut client);
+    for (name, amount) in [("ada", 100u64), ("bob", 5)] {
+        let address = format!("{}/{name}", keys("serializable"));
+        assert_committed(&client.ask("PUT", &address, &[], &amount.to_le_bytes()), 204);
+    }
     let address = "/v1/keyspaces/serializable/procedures/transfer/call";
     let transfer = |amount: u8| json!({ "arguments": format!("\u{3}ada\u{3}bob{}\0\0\0\0\0\0\0", char::from(amount)), "keys": ["ada", "bob"] });
     let done = client.post(address, &transfer(30));
@@ -297,6 +293,70 @@ fn procedures_are_called(cluster: &Cluster) {
     assert_eq!(missing.problem().1, "not-found");
     let elsewhere = client.post("/v1/keyspaces/strict/procedures/transfer/call", &transfer(1));
     assert_eq!(elsewhere.problem().0, 422);
+}
+
+/// Leaves version 1 of `transfer` behind.
+fn procedures_are_deployed(client: &mut Client) {
+    let module = [("content-type", "application/wasm")];
+    let address = "/v1/keyspaces/serializable/procedures/transfer";
+    let deployed = client.ask("PUT", address, &module, TRANSFER);
+    let told = deployed.json();
+    assert_eq!((deployed.status, &told["version"], &told["stage"]), (200, &json!(1), &json!("deployed")));
+    assert_eq!(client.ask("PUT", address, &module, TRANSFER).json(), told, "the same again does no harm");
+    let second = client.ask("PUT", &format!("{address}?version=2"), &module, TRANSFER);
+    assert_eq!(second.json()["version"], 2, "{second:?}");
+    assert_eq!(client.ask("DELETE", &format!("{address}?version=2"), &[], b"").status, 204);
+    let listed = client.get("/v1/keyspaces/serializable/procedures").json();
+    let stages: Vec<_> = listed["procedures"].as_array().unwrap().iter().map(|one| &one["stage"]).collect();
+    assert_eq!(stages, ["deployed", "removed"]);
+    for (method, query, body, expected) in [
+        ("PUT", "?version=2", TRANSFER, (422, "refused")),
+        ("PUT", "?version=3", b"no module", (422, "refused")),
+        ("PUT", "?version=0", TRANSFER, (400, "bad-request")),
+        ("DELETE", "", b"", (400, "bad-request")),
+        ("DELETE", "?version=7", b"", (404, "not-found")),
+    ] {
+        let headers = if method == "PUT" { &module[..] } else { &[] };
+        let (status, kind, committed) =
+            client.ask(method, &format!("{address}{query}"), headers, body).problem();
+        assert_eq!((status, kind.as_str(), committed.as_str()), (expected.0, expected.1, "no"), "{query}");
+    }
+    let elsewhere = client.ask("PUT", "/v1/keyspaces/strict/procedures/transfer", &module, TRANSFER);
+    assert_eq!(elsewhere.problem().0, 422);
+}
+
+fn counters_and_sets_are_changed(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    let address = "/v1/keyspaces/parallel-snapshot";
+    let changes = json!({ "changes": [
+        { "counter_add": { "key": "stock", "by": 7 } }, { "set_add": { "key": "tags", "element": "a/b" } },
+        { "set_add": { "key": "tags", "element": { "base64": "/w==" } } }, { "set_remove": { "key": "tags", "element": "gone" } },
+        { "put": { "key": "name", "value": "tea" } },
+    ] });
+    let changed = client.post(&format!("{address}/changes"), &changes);
+    assert_committed(&changed, 200);
+    assert_eq!(changed.json()["token"], changed.header("quorate-token").unwrap());
+    assert_eq!(client.get(&format!("{address}/counters/stock")).json(), json!({ "value": 7 }));
+    assert_eq!(client.get(&format!("{address}/sets/tags/elements/a%2Fb")).json(), json!({ "count": 1 }));
+    assert_eq!(client.get(&format!("{address}/sets/tags/elements/none")).json(), json!({ "count": 0 }));
+    assert_eq!(client.get(&(keys("parallel-snapshot") + "/name")).body, b"tea");
+    let (mut found, mut next) = (Vec::new(), Some(format!("{address}/sets/tags?limit=1")));
+    while let Some(page) = next {
+        let page = client.get(&page).json();
+        found.extend(page["elements"].as_array().unwrap().iter().cloned());
+        next = page["next"].as_str().map(str::to_owned);
+    }
+    let expected = json!([
+        { "element": "a/b", "count": 1 }, { "element": "gone", "count": -1 }, { "element": { "base64": "/w==" }, "count": 1 },
+    ]);
+    assert_eq!(json!(found), expected);
+    let too_much = json!({ "changes": [{ "counter_add": { "key": "stock", "by": -8 } }, { "put": { "key": "name", "value": "" } }] });
+    let refused = client.post(&format!("{address}/changes"), &too_much);
+    assert_eq!(refused.problem(), (409, "conflict".to_owned(), "no".to_owned()));
+    assert_eq!(client.get(&(keys("parallel-snapshot") + "/name")).body, b"tea", "nothing was changed");
+    let elsewhere = client.post("/v1/keyspaces/strict/changes", &changes);
+    assert_eq!(elsewhere.problem().0, 422);
+    assert_eq!(client.get("/v1/keyspaces/strict/counters/stock").problem().0, 422);
 }
 
 fn what_is_wrong_is_said(cluster: &Cluster) {

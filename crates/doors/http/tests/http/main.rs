@@ -4,5 +4,6 @@ mod cluster;
 mod console;
 mod examples;
 mod hostile;
+mod sessions;
 mod support;
 mod wire;

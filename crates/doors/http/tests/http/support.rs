@@ -26,7 +26,12 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start(limits: Limits) -> Cluster {
-        let nodes = ThreeNodes::start().unwrap();
+        Cluster::start_in(limits, ["a", "b", "c"], None)
+    }
+
+    /// One of three sites, as far apart as a matrix says.
+    pub(crate) fn start_in(limits: Limits, sites: [&str; 3], matrix: Option<&str>) -> Cluster {
+        let nodes = ThreeNodes::start_in(sites, matrix).unwrap();
         let (gateway, door) = open(nodes.addresses(), limits);
         Cluster { _gateway: gateway, nodes, door }
     }
