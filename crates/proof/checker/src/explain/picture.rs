@@ -26,7 +26,7 @@ text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:#1c21
 .unknown{stroke-dasharray:7 4}\
 .tick{stroke:#c6ccd3;stroke-dasharray:1 4}\
 .spec{stroke:#57606a;stroke-width:1.3;stroke-dasharray:3 2}\
-.arrow{fill:none;stroke-width:1.8}\
+.arrow{fill:none;stroke-width:1.8}.faint{opacity:.2}\
 .on-top{stroke:#ffffff;stroke-width:4px;paint-order:stroke;stroke-linejoin:round}\
 .aborted-text{stroke:#fdeeee}\
 .label{font-weight:600}\
@@ -75,11 +75,15 @@ pub fn picture(history: &History, anomaly: &Anomaly, title: &str) -> String {
     let _ = writeln!(svg, "</defs>\n<rect class=\"paper\" width=\"{width:.0}\" height=\"{height:.0}\"/>");
     let _ = writeln!(svg, "<text class=\"title\" x=\"12\" y=\"24\">{}</text>", escape(title));
     draw_lanes(&mut svg, &layout);
+    // An arrow passes behind the bars between its ends, and shines through.
+    for route in &routes {
+        draw_route(&mut svg, route);
+    }
     for bar in &layout.bars {
         draw_bar(&mut svg, history, bar);
     }
     for route in &routes {
-        draw_route(&mut svg, route);
+        let _ = writeln!(svg, "<path class=\"arrow {} faint\" d=\"{}\"/>", route.kind.name(), outline(route));
     }
     // Text comes last, so that no arrow crosses it out.
     for bar in &layout.bars {
@@ -167,13 +171,13 @@ fn is_aborted(history: &History, bar: &Bar) -> bool {
 }
 
 fn draw_route(svg: &mut String, route: &Route) {
-    let kind = route.kind.name();
+    let (kind, outline) = (route.kind.name(), outline(route));
+    let _ = writeln!(svg, "<path class=\"arrow {kind}\" marker-end=\"url(#{kind})\" d=\"{outline}\"/>");
+}
+
+fn outline(route: &Route) -> String {
     let [(x1, y1), (x2, y2), (x3, y3), (x4, y4)] = route.curve;
-    let _ = writeln!(
-        svg,
-        "<path class=\"arrow {kind}\" marker-end=\"url(#{kind})\" \
-         d=\"M{x1:.1} {y1:.1}C{x2:.1} {y2:.1} {x3:.1} {y3:.1} {x4:.1} {y4:.1}\"/>"
-    );
+    format!("M{x1:.1} {y1:.1}C{x2:.1} {y2:.1} {x3:.1} {y3:.1} {x4:.1} {y4:.1}")
 }
 
 /// What the kinds of edges in a picture mean.
@@ -399,7 +403,11 @@ mod tests {
                     assert!(one.lane != other.lane || apart);
                 }
             }
-            for route in routes(&layout, &anomaly.edges) {
+            let routes = routes(&layout, &anomaly.edges);
+            for route in &routes {
+                assert!(txns > 5 || !is_crossed(route, &routes), "{txns} {}", route.label);
+            }
+            for route in &routes {
                 let (x, y) = route.label_at;
                 let covers = |bar: &Bar| {
                     bar.left < x && x < bar.left + bar.width && bar.top < y && y < bar.top + bar.height
@@ -407,6 +415,27 @@ mod tests {
                 assert!(!layout.bars.iter().any(covers), "{txns} {}", route.label);
             }
         }
+    }
+
+    /// True if an arrow goes through a label.
+    fn is_crossed(labelled: &Route, routes: &[Route]) -> bool {
+        let half = 7.3 * labelled.label.chars().count() as f64 / 2.0;
+        let (x, y) = labelled.label_at;
+        let through = |route: &Route| {
+            let [(x1, y1), (x2, y2), (x3, y3), (x4, y4)] = route.curve;
+            (0..=200).map(|at| f64::from(at) / 200.0).any(|at| {
+                let back = 1.0 - at;
+                let of = |a: f64, b: f64, c: f64, d: f64| {
+                    back.powi(3) * a
+                        + 3.0 * back.powi(2) * at * b
+                        + 3.0 * back * at.powi(2) * c
+                        + at.powi(3) * d
+                };
+                let (px, py) = (of(x1, x2, x3, x4), of(y1, y2, y3, y4));
+                (px - x).abs() < half && y - 9.0 < py && py < y + 2.0
+            })
+        };
+        routes.iter().any(through)
     }
 
     #[test]

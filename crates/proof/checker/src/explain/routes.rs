@@ -58,19 +58,21 @@ pub(super) fn routes(layout: &Layout, edges: &[AnomalyEdge]) -> Vec<Route> {
             }
         }
     }
-    let mut taken = Vec::new();
+    let curves: Vec<[Point; 4]> =
+        placed.iter().map(|&(at, from, to)| curve(points[at][0], points[at][1], sides(from, to))).collect();
+    let mut labels = Labels { layout, traces: curves.iter().map(trace).collect(), taken: Vec::new() };
     placed
-        .into_iter()
-        .map(|(at, from, to)| {
-            let [start, end] = points[at];
+        .iter()
+        .zip(&curves)
+        .enumerate()
+        .map(|(number, (&(at, ..), curve))| {
             let edge = &edges[at];
             let label = edge.key.as_ref().map_or_else(
                 || edge.kind.name().to_string(),
                 |key| format!("{} {}", edge.kind.name(), short(key)),
             );
-            let curve = curve(start, end, sides(from, to));
-            let label_at = place_label(&curve, &label, &layout.bars, &mut taken);
-            Route { kind: edge.kind, label, curve, label_at }
+            let label_at = labels.place(number, curve, &label);
+            Route { kind: edge.kind, label, curve: *curve, label_at }
         })
         .collect()
 }
@@ -109,23 +111,67 @@ fn overlap((left, top, right, bottom): Area, other: Area) -> bool {
     left < other.2 && other.0 < right && top < other.3 && other.1 < bottom
 }
 
-/// A place on the curve where the label covers neither a bar nor an earlier label; failing that, the middle.
-fn place_label(curve: &[Point; 4], label: &str, bars: &[Bar], taken: &mut Vec<Area>) -> Point {
-    let half = label.chars().count() as f64 * 7.3 / 2.0 + 3.0;
-    let area = |(x, y): Point| (x - half, y - 11.0, x + half, y + 4.0);
-    let is_free = |area: Area| {
-        let on_bar =
-            |bar: &Bar| overlap(area, (bar.left, bar.top, bar.left + bar.width, bar.top + bar.height));
-        !bars.iter().any(on_bar) && !taken.iter().any(|&other| overlap(area, other))
-    };
-    let base_line = |at: f64| {
-        let (x, y) = point(curve, at);
-        (x, y + 4.0)
-    };
-    let places = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88].map(base_line);
-    let place = places.into_iter().find(|&place| is_free(area(place))).unwrap_or(places[0]);
-    taken.push(area(place));
-    place
+/// Points of a curve, near to each other.
+fn trace(curve: &[Point; 4]) -> Vec<Point> {
+    const POINTS: u32 = 48;
+    (0..=POINTS).map(|at| point(curve, f64::from(at) / f64::from(POINTS))).collect()
+}
+
+/// The labels of a picture, while they are placed.
+struct Labels<'a> {
+    layout: &'a Layout,
+    /// Points of every curve.
+    traces: Vec<Vec<Point>>,
+    /// Where labels stand.
+    taken: Vec<Area>,
+}
+
+impl Labels<'_> {
+    /// The place for the label of a curve, on it or beside it, that covers least: no bar and no other label if that can be, and then no arrow.
+    fn place(&mut self, number: usize, curve: &[Point; 4], label: &str) -> Point {
+        let half = label.chars().count() as f64 * 7.3 / 2.0 + 3.0;
+        let area = |(x, y): Point| (x - half, y - 11.0, x + half, y + 4.0);
+        let mut best: Option<(u32, Point)> = None;
+        for at in [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82, 0.1, 0.9] {
+            let (x, y) = point(curve, at);
+            for aside in [0.0, half + 4.0, -half - 4.0] {
+                let place = (x + aside, y + 4.0);
+                let cost = self.cost(number, area(place), aside == 0.0);
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, place));
+                }
+            }
+        }
+        let place = best.map_or((0.0, 0.0), |(_, place)| place);
+        self.taken.push(area(place));
+        place
+    }
+
+    /// How bad it is if a label covers this; zero if it covers nothing.
+    fn cost(&self, number: usize, area: Area, is_on_its_curve: bool) -> u32 {
+        const BAR: u32 = 1_000;
+        const LABEL: u32 = 1_000;
+        const OTHER_ARROW: u32 = 30;
+        const OWN_ARROW: u32 = 10;
+        let bars = self.layout.bars.iter();
+        let bars = bars
+            .filter(|bar| overlap(area, (bar.left, bar.top, bar.left + bar.width, bar.top + bar.height)))
+            .count();
+        let labels = self.taken.iter().filter(|other| overlap(area, **other)).count();
+        let names = self.layout.lanes.iter().filter(|lane| overlap(area, lane.names_area())).count();
+        let is_outside = area.0 < 8.0 || area.2 > self.layout.width;
+        let crosses = |trace: &[Point]| {
+            trace.iter().any(|(x, y)| area.0 < *x && *x < area.2 && area.1 < *y && *y < area.3)
+        };
+        let others =
+            self.traces.iter().enumerate().filter(|(other, trace)| *other != number && crosses(trace));
+        let own = !is_on_its_curve && crosses(&self.traces[number]);
+        // A label that its own arrow goes through hides the middle of it.
+        BAR * (bars + names) as u32
+            + LABEL * (labels as u32 + u32::from(is_outside))
+            + OTHER_ARROW * others.count() as u32
+            + OWN_ARROW * (u32::from(own) + u32::from(is_on_its_curve))
+    }
 }
 
 fn short(key: &str) -> String {
