@@ -74,7 +74,7 @@ def test_ways_to_run_a_transaction(db, accounts):
     # Page ends.
     assert accounts.get_many(["alice", "bob"]) == [b"50", b"70"]
     # Page: batch
-    transfer = quorate.Batch().expect("alice", "50").increment("alice", -10).increment("bob", 10)
+    transfer = quorate.Batch().expect_at_least("alice", 10).increment("alice", -10).increment("bob", 10)
     if accounts.apply(transfer):
         print("done")
     # Page ends.
