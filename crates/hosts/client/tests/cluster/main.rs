@@ -1,5 +1,7 @@
 //! The client library against real servers: three nodes on threads of this process, over TCP on loopback.
 
+#![allow(clippy::duplicate_mod, reason = "each program of `examples` stands alone, and they begin alike")]
+
 mod announcements;
 mod batches;
 mod comparisons;

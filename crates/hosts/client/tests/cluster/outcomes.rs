@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Error, Options, Outcome, Token};
+use quorate::{Error, Isolation, KeyspaceOptions, Options, Outcome, Token};
 
 use crate::support::{Cluster, accounts};
 
@@ -54,4 +54,23 @@ async fn old_and_foreign_tokens_are_refused_with_the_reason() {
         Token { participants: vec![quorate::ShardId(4_000)], ..accounts.begin().await.unwrap().token() };
     let error = db.outcome(&foreign).await.unwrap_err();
     assert!(error.to_string().contains("dropped"), "{error}");
+}
+
+/// In a `parallel-snapshot` keyspace no site has heard of them, and could not tell them from those that it has forgotten.
+#[tokio::test]
+async fn a_client_knows_how_transactions_ended_that_it_sent_to_no_site() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let options = KeyspaceOptions::new(Isolation::ParallelSnapshot);
+    let keyspace = db.create_keyspace("network", options).await.unwrap();
+    let mut given_up = keyspace.begin().await.unwrap();
+    assert_eq!(given_up.get("a").await.unwrap(), None);
+    given_up.put("a", "1").unwrap();
+    let token = given_up.token();
+    given_up.abort().await.unwrap();
+    assert_eq!(db.outcome(&token).await.unwrap(), Outcome::Aborted);
+    let mut reader = keyspace.begin().await.unwrap();
+    assert_eq!(reader.get("a").await.unwrap(), None);
+    let receipt = reader.commit().await.unwrap();
+    assert_eq!(db.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
 }
