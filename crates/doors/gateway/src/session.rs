@@ -169,7 +169,7 @@ impl Session {
         Rc::clone(value).downcast().unwrap_or_else(|_| unreachable!("it was found by its type"))
     }
 
-    /// What this session has seen of a keyspace that it has used, for a client that goes on at another node; none of one that it has not used.
+    /// A token of all that this session has seen of a keyspace, for a client that goes on at another node; none of a keyspace that it has not used.
     pub fn seen(&self, name: &str) -> Option<Seen> {
         let keyspace = self.shared.keyspaces.borrow().get(name)?.definition().id;
         Some(self.shared.database.get()?.seen().only(keyspace))

@@ -22,7 +22,7 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("quorate-session"
 /// The longest token that is taken, in bytes: it has room in the head of a request.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-/// What the client of a request has seen; none if it does not care. A session begins with an empty token.
+/// The token that a request carries; none if its client does not care. A session begins with an empty one.
 ///
 /// # Errors
 /// It is no token.

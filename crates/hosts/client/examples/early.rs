@@ -8,7 +8,7 @@ mod support;
 use quorate::{Error, Isolation, Result, Speculated};
 use tokio::sync::oneshot;
 
-/// What became of an order.
+/// The end of an order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It is final, and the customer was told before if the word is true.

@@ -7,7 +7,7 @@ mod support;
 
 use quorate::{Error, Isolation, Outcome, Result, Token};
 
-/// What became of a transaction that was committed, and of one that was left open.
+/// The outcomes of a transaction that was committed, and of one that was left open.
 pub(crate) async fn run(address: &str) -> Result<(Outcome, Outcome)> {
     let db = quorate::connect(address).await?;
     let payments = support::open(&db, "payments", Isolation::Strict).await?;

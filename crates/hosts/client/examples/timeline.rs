@@ -28,7 +28,7 @@ async fn read(timeline: &Keyspace, user: &str, number: &str) -> Result<(i64, Str
     Ok((count, String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// What a second client reads that was handed a token, and how many posts it sees by how much there were more before.
+/// How many posts more a second client sees that was handed a token, and the text that it reads.
 pub(crate) async fn run(address: &str) -> Result<(i64, String)> {
     let (writer, reader) = (quorate::connect(address).await?, quorate::connect(address).await?);
     let here = support::open(&writer, "timeline", Isolation::ParallelSnapshot).await?;

@@ -97,7 +97,7 @@ impl Batch {
     }
 
     /// Condition: this key holds a number in decimal digits, as [`Batch::increment`] leaves one, that is not less than `number`; an absent key counts
-    /// as zero. What holds no number of 64 bits does not meet it.
+    /// as zero. A value that is no number of 64 bits does not meet it.
     #[must_use]
     pub fn expect_at_least(self, key: impl AsRef<[u8]>, number: i64) -> Self {
         self.require(Condition::AtLeast { key: key_of(key), number })

@@ -1,4 +1,4 @@
-//! What an increment and an append lead to, and what holds enough, for shards and for clients that carry out batches themselves.
+//! The results of increments and appends, and comparisons of numbers, for shards and for clients that carry out batches themselves.
 
 use quorate_core::Value;
 use quorate_core::transaction::VALUE_BYTES_MAX;

@@ -23,7 +23,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// What its names cover: left, top, right, bottom.
+    /// The area of its names: left, top, right, bottom.
     pub(super) fn names_area(&self) -> (f64, f64, f64, f64) {
         let longest = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         (16.0, self.top, 16.0 + CHARACTER * longest as f64, self.top + LINE * self.names.len() as f64 + 8.0)

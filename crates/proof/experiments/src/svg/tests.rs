@@ -1,4 +1,4 @@
-//! What must hold of every picture.
+//! Rules that every picture keeps.
 
 use super::*;
 use crate::report::Headline;
