@@ -33,7 +33,7 @@ fn every_series_is_drawn_and_named_in_the_panel_of_its_unit() {
 #[test]
 fn a_title_of_any_length_stays_in_the_picture() {
     let what = "words that go on and on ".repeat(12).leak();
-    let svg = draw(&report(what, vec![Row::new("a", 1.0, "ms", &[1.0])]));
+    let svg = draw(&report(what, vec![Row::new("a", 1.0, "ms", &[1.0; 3])]));
     let width = numbers(&svg, "width")[0];
     let titles = svg.split("class=\"title\"").skip(1);
     let titles: Vec<&str> = titles.filter_map(|part| part.split('>').nth(1)?.split('<').next()).collect();
@@ -43,7 +43,7 @@ fn a_title_of_any_length_stays_in_the_picture() {
 
 #[test]
 fn an_interval_below_zero_ends_at_the_axis() {
-    let row = Row { low: -5.0, high: 9.0, ..Row::new("a", 1.0, "ms", &[2.0]) };
+    let row = Row { low: -5.0, high: 9.0, ..Row::new("a", 1.0, "ms", &[2.0; 3]) };
     let svg = draw(&report("w", vec![row]));
     assert!(
         svg.contains(&format!("M296.0 {PLOT_HEIGHT:.1}V")) || svg.contains(&format!(" {PLOT_HEIGHT:.1}V"))
@@ -54,7 +54,7 @@ fn an_interval_below_zero_ends_at_the_axis() {
 #[test]
 fn series_that_coincide_stand_side_by_side() {
     let names = ["one", "two", "three", "four", "five", "six", "seven"];
-    let rows = names.iter().flat_map(|name| (0..3).map(|x| Row::new(*name, f64::from(x), "ms", &[1.0])));
+    let rows = names.iter().flat_map(|name| (0..3).map(|x| Row::new(*name, f64::from(x), "ms", &[1.0; 3])));
     let svg = draw(&report("w", rows.collect()));
     let points: Vec<&str> =
         svg.split("points=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
