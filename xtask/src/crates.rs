@@ -127,7 +127,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 45] = [
+pub(crate) const CRATES: [Crate; 46] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
