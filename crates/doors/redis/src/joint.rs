@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 64 * 1024;
 const OF_CLIENT_MAX: usize = 16;
 
 /// While so many joint transactions of a shard are under way, a further one waits for company, until one of them has ended
-const UNDER_WAY_MAX: usize = 8;
+const UNDER_WAY_MAX: usize = 2;
 
 /// or this time has passed.
 const WAIT: Duration = Duration::from_millis(1);

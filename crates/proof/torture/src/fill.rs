@@ -96,10 +96,16 @@ mod tests {
 
     #[test]
     fn batches_hold_every_key_once_and_not_too_many_bytes() {
-        for (keys, value_bytes, of_batch) in [(1_201, 10, 500), (100, 8_192, 32), (3, 1 << 20, 1), (7, 0, 500)] {
+        for (keys, value_bytes, of_batch) in
+            [(1_201, 10, 500), (100, 8_192, 32), (3, 1 << 20, 1), (7, 0, 500)]
+        {
             let fill = Fill { keys, value_bytes };
             assert_eq!(fill.of_batch(), of_batch);
-            let all: Vec<u64> = (0..).map(|number| fill.batch(number)).take_while(|keys| !keys.is_empty()).flatten().collect();
+            let all: Vec<u64> = (0..)
+                .map(|number| fill.batch(number))
+                .take_while(|keys| !keys.is_empty())
+                .flatten()
+                .collect();
             assert_eq!(all, (0..keys).collect::<Vec<_>>());
         }
     }

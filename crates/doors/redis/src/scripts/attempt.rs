@@ -536,7 +536,12 @@ mod tests {
             is_read_only: true,
         };
         let run = async |count: usize| {
-            let job = Job { items: (0..count).map(|_| one()).collect(), watched: Vec::new(), seed: 1 };
+            let job = Job {
+                items: (0..count).map(|_| one()).collect(),
+                watched: Vec::new(),
+                seed: 1,
+                first: Vec::new(),
+            };
             scripts.begin(&job, 1).unwrap().next(None).await
         };
         assert!(matches!(run(2).await, Step::Write(..)), "each of them takes some milliseconds");

@@ -54,6 +54,7 @@ impl<A: Application> Protocol for OneRound<A> {
     type Server = Server<A>;
     type Client = Client<A>;
     type Witness = ();
+    type Later = ();
 
     fn name(message: &Said<A>) -> String {
         match message {

@@ -394,6 +394,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::Resolved { transaction: id, outcome: known } => {
             format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))
         }
+        Event::Disagreement { transaction: id, .. } => {
+            format!("{} has no shards that agree", transaction(*id))
+        }
     }
 }
 

@@ -223,5 +223,8 @@ pub(super) fn event(event: &Event) -> String {
         Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Milestone { transaction: id, .. } => format!("{} has no milestones", transaction(*id)),
         Event::Outdated { keyspace } => format!("{keyspace} is outdated"),
+        Event::Disagreement { transaction: id, .. } => {
+            format!("{} has no shards that agree", transaction(*id))
+        }
     }
 }

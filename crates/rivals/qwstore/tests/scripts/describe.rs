@@ -171,6 +171,9 @@ pub(crate) fn event(event: &Event) -> String {
         }
         Event::Forgotten { transaction: id } => format!("{} is not known", transaction(*id)),
         Event::Resolved { transaction: id, outcome } => format!("{} is {outcome:?}", transaction(*id)),
+        Event::Disagreement { transaction: id, .. } => {
+            format!("{} has no shards that agree", transaction(*id))
+        }
     }
 }
 
