@@ -27,6 +27,8 @@ pub(crate) struct Shards {
     asked: Arc<Mutex<Vec<usize>>>,
     /// What becomes of the next requests of more than one command, in place of being carried out.
     failures: Arc<Mutex<VecDeque<Failure>>>,
+    /// Held while shards carry out nothing.
+    gate: Arc<Mutex<()>>,
     runs_scripts: bool,
     counts: Arc<Counts>,
 }
@@ -45,8 +47,8 @@ pub(crate) struct Counts {
 impl Shards {
     fn new(count: usize, runs_at_shards: bool, runs_scripts: bool) -> Self {
         let shards = Arc::new(Mutex::new(vec![Memory::default(); count]));
-        let (asked, failures, counts) = (Arc::default(), Arc::default(), Arc::default());
-        Shards { shards, runs_at_shards, asked, failures, runs_scripts, counts }
+        let (asked, failures, gate, counts) = Default::default();
+        Shards { shards, runs_at_shards, asked, failures, gate, runs_scripts, counts }
     }
 
     /// How many commands each request had since this was asked last.
@@ -61,7 +63,7 @@ impl Shards {
 
     /// Carries out nothing while `act` runs, which begins once a first request waits.
     pub(crate) fn hold_up(&self, first: impl FnOnce(), act: impl FnOnce()) {
-        let _held = self.shards.lock().unwrap();
+        let _held = self.gate.lock().unwrap();
         first();
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.asked.lock().unwrap().is_empty() {
@@ -123,6 +125,7 @@ impl Keys for Shards {
         {
             return Err(failure);
         }
+        let _passes = self.gate.lock().unwrap();
         let mut shards = self.shards.lock().unwrap();
         next_timestamp(&mut shards);
         let answers: Result<Vec<Vec<u8>>, Failure> = parts
