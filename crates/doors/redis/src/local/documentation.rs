@@ -195,13 +195,34 @@ fn keys_of(words: &[Bytes], with_flags: bool) -> Reply {
     Reply::Array(positions.into_iter().filter_map(key).collect())
 }
 
+const NO_NUMBER: &str = "ERR Invalid number of arguments specified for command";
+const NO_KEYS: &str = "ERR The command has no key arguments";
+
+/// Looks whether a command that has subcommands is called with one that has keys, and as many words as that takes.
+fn check_subcommand(name: &str, words: &[Bytes]) -> Result<(), Reply> {
+    if subcommands(name).next().is_none() {
+        return Ok(());
+    }
+    let Some(subcommand) = words.get(1) else { return Err(Reply::error(NO_KEYS)) };
+    let full_name = format!("{name}|{}", String::from_utf8_lossy(subcommand).to_lowercase());
+    match SUBCOMMAND_DOCUMENTATION.get(full_name.as_str()) {
+        None => Err(Reply::error("ERR Invalid command specified")),
+        Some(documentation) if documentation.keys == [0; 3] => Err(Reply::error(NO_KEYS)),
+        Some(Documentation { arity, .. }) => {
+            let count = words.len() as i64;
+            let fits = if *arity < 0 { count >= -arity } else { count == *arity };
+            if fits { Ok(()) } else { Err(Reply::error(NO_NUMBER)) }
+        }
+    }
+}
+
 /// The positions of the keys among the words of a command.
 fn positions_of(words: &[Bytes]) -> Result<Vec<usize>, Reply> {
-    const NO_NUMBER: &str = "ERR Invalid number of arguments specified for command";
     let name = words.first().ok_or_else(|| Reply::error("ERR syntax error"))?;
     if known(name).is_none() {
         return Err(Reply::error("ERR Invalid command specified"));
     }
+    check_subcommand(&String::from_utf8_lossy(name).to_lowercase(), words)?;
     if let Some(waits) = blocking::find(name) {
         return match waits.check(words) {
             Ok(()) => Ok(waits.keys.positions(words)),
@@ -215,7 +236,7 @@ fn positions_of(words: &[Bytes]) -> Result<Vec<usize>, Reply> {
         return Ok((1..words.len()).collect());
     }
     let Some(command) = find(name).filter(|command| command.keys != quorate_redis_commands::Keys::No) else {
-        return Err(Reply::error("ERR The command has no key arguments"));
+        return Err(Reply::error(NO_KEYS));
     };
     if !command.takes(words.len()) {
         return Err(Reply::error(NO_NUMBER));
@@ -321,6 +342,10 @@ mod tests {
         assert_eq!(flags("mset a 1 b 2"), ["a OW update", "b OW update"]);
         assert_eq!(flags("eval return 2 a b c"), ["a RW access update", "b RW access update"]);
         assert_eq!(flags("xread count 2 streams a b 0 0"), ["a RO access", "b RO access"]);
-        assert_eq!(flags("bitfield a get u8 0"), ["a RO access"]);
+        assert_eq!(flags("object encoding a"), ["a RO"]);
+        assert_eq!(flags("xgroup create a g 0"), ["a RW insert"]);
+        assert_eq!(flags("bitfield a overflow sat get u8 0"), ["a RO access"]);
+        assert_eq!(flags("bitfield a get u8 0 incrby u8 0 1"), ["a RW access update"]);
+        assert_eq!(flags("bitfield a get u8 0 u8"), ["a RW access update"], "it is malformed");
     }
 }

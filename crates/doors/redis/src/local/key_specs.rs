@@ -28,11 +28,14 @@ pub(super) fn flags_of(name: &str, words: &[Bytes], at: usize) -> Vec<&'static s
     // What these do depends on their options.
     match name {
         "set" if !is_there("GET") => return vec!["OW", "update"],
-        "bitfield" if !is_there("SET") && !is_there("INCRBY") => return vec!["RO", "access"],
+        "bitfield" if only_gets(words) => return vec!["RO", "access"],
         "sort" if at > 1 => return vec!["OW", "update"],
         _ => {}
     }
-    let specifications = BY_NAME.get(name).into_iter().flat_map(|specifications| specifications.split(';'));
+    let subcommand = words.get(1).map(|word| String::from_utf8_lossy(word).to_lowercase());
+    let of_subcommand = BY_NAME.get(format!("{name}|{}", subcommand.unwrap_or_default()).as_str());
+    let of_command = of_subcommand.or_else(|| BY_NAME.get(name));
+    let specifications = of_command.into_iter().flat_map(|specifications| specifications.split(';'));
     let found = specifications.into_iter().find(|specification| {
         let mut parts = specification.split('|').skip(1);
         let (begin, find) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -40,6 +43,21 @@ pub(super) fn flags_of(name: &str, words: &[Bytes], at: usize) -> Vec<&'static s
     });
     let flags = found.and_then(|specification| specification.split('|').next()).unwrap_or_default();
     flags.split(' ').filter(|flag| !["", "variable_flags", "incomplete"].contains(flag)).collect()
+}
+
+/// True if all operations of a `BITFIELD` read. One that is malformed may as well write.
+fn only_gets(words: &[Bytes]) -> bool {
+    let mut rest = words.get(2..).unwrap_or_default();
+    while let Some((word, arguments)) = rest.split_first() {
+        let taken = match () {
+            () if is_word(word, "GET") => 2,
+            () if is_word(word, "OVERFLOW") => 1,
+            () => return false,
+        };
+        let Some(following) = arguments.get(taken..) else { return false };
+        rest = following;
+    }
+    true
 }
 
 /// Where the keys of a specification begin among these words, if they are there.

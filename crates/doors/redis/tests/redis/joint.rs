@@ -150,7 +150,7 @@ fn what_one_transaction_does_not_take_is_taken_by_the_next() {
     let (mut first, mut others) = clients(address);
     let value = "x".repeat(12 * 1024);
     together(&shards, &mut first, &mut others, &|at| vec![format!("set key{at} {value}")]);
-    let asked = shards.take_asked();
-    assert_eq!(asked.iter().sum::<usize>(), CLIENTS + 1);
-    assert_eq!(asked, [1, 5, 5, 2]);
+    let mut asked = shards.take_asked();
+    asked.sort_unstable();
+    assert_eq!(asked, [1, 2, 5, 5]);
 }

@@ -683,9 +683,9 @@ impl<O: Operations> Record<O> {
         self.assert_indexed();
     }
 
-    /// Drops everything of one transaction, if a floor makes it superfluous.
+    /// Drops the end of one transaction, if a floor makes it superfluous.
     pub fn collect_one(&mut self, transaction: TransactionId, floor: Timestamp) {
-        if self.slots.get(transaction).is_some_and(|slot| !slot.outlasts(floor)) {
+        if self.slots.get(transaction).is_some_and(|slot| slot.is_executed() && !slot.outlasts(floor)) {
             self.drop_slot(transaction);
             self.assert_indexed();
         }

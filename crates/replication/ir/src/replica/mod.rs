@@ -430,8 +430,8 @@ impl<O: Operations> Replica<O> {
             Fact::LifeNoted { replica, life } => drop(self.lives.insert(replica, life)),
             Fact::ConsensusRecorded { id, operation, verdict } => {
                 protocol.restore_consensus(id, &operation, &verdict);
-                // What a floor had made superfluous may have been collected before this was recorded: a log does not tell.
-                // A client that lies says of a transaction that ended so that it goes on, at a later timestamp.
+                // An end that a floor had made superfluous was collected before this was recorded: a log does not tell when.
+                // A client that lies says of a transaction that has ended that it goes on, at a later timestamp.
                 self.record.collect_one(id.transaction, self.floor);
                 let entry = ConsensusEntry { number: id.number, operation, verdict, state: State::Tentative };
                 self.record.record_consensus(id.transaction, entry);
