@@ -241,7 +241,10 @@ fn positions_of(words: &[Bytes]) -> Result<Vec<usize>, Reply> {
     if !command.takes(words.len()) {
         return Err(Reply::error(NO_NUMBER));
     }
-    let positions = command.key_positions(words);
+    let positions = match command.keys {
+        quorate_redis_commands::Keys::Streams => key_specs::positions_of(command.name, words),
+        _ => command.key_positions(words),
+    };
     let counts = match command.keys {
         quorate_redis_commands::Keys::Counted { number, .. } => {
             let told = words.get(number).and_then(|told| super::integer(told).ok());
@@ -342,6 +345,7 @@ mod tests {
         assert_eq!(flags("mset a 1 b 2"), ["a OW update", "b OW update"]);
         assert_eq!(flags("eval return 2 a b c"), ["a RW access update", "b RW access update"]);
         assert_eq!(flags("xread count 2 streams a b 0 0"), ["a RO access", "b RO access"]);
+        assert_eq!(flags("xread streams a b 0"), ["a RO access"], "it is malformed");
         assert_eq!(flags("object encoding a"), ["a RO"]);
         assert_eq!(flags("xgroup create a g 0"), ["a RW insert"]);
         assert_eq!(flags("bitfield a overflow sat get u8 0"), ["a RO access"]);

@@ -45,6 +45,17 @@ pub(super) fn flags_of(name: &str, words: &[Bytes], at: usize) -> Vec<&'static s
     flags.split(' ').filter(|flag| !["", "variable_flags", "incomplete"].contains(flag)).collect()
 }
 
+/// The positions of keys among these words, as far as the specifications of a command tell, whether or not the command is well-formed.
+pub(super) fn positions_of(name: &str, words: &[Bytes]) -> Vec<usize> {
+    let specifications = BY_NAME.get(name).into_iter().flat_map(|specifications| specifications.split(';'));
+    let of_one = |specification: &str| {
+        let mut parts = specification.split('|').skip(1);
+        let (begin, find) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        first(begin, words).map_or(Vec::new(), |first| positions(find, first, words))
+    };
+    specifications.flat_map(of_one).collect()
+}
+
 /// True if all operations of a `BITFIELD` read. One that is malformed may as well write.
 fn only_gets(words: &[Bytes]) -> bool {
     let mut rest = words.get(2..).unwrap_or_default();

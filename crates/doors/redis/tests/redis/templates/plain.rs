@@ -128,7 +128,7 @@ pub(super) const PLAIN: &[Family] = &[
             "bitfield K overflow sat incrby W O I get W O",
             "bitfield K overflow fail incrby W O I set W O I",
             "bitfield K set W #1 I",
-            "bitfield K overflow sat set W O I",
+            "bitfield K overflow sat set W O M",
             "bitfield K get u64 0",
             "bitfield K nothing",
             "bitfield_ro K get W O",
