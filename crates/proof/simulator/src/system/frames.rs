@@ -132,7 +132,7 @@ pub(super) fn framed(payload: &[u8]) -> Vec<u8> {
     [header, body].concat()
 }
 
-fn frame(packet: &Packet) -> Vec<u8> {
+pub(super) fn frame(packet: &Packet) -> Vec<u8> {
     let mut writer = FrameWriter::new();
     match writer.push(packet) {
         Ok(()) => writer.take().to_vec(),

@@ -11,7 +11,7 @@ use quorate_codec::schema::{Kind, Label, Schema};
 use quorate_core::Random;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, encode};
 
-use super::frames::{Carried, framed, packet};
+use super::frames::{Carried, frame, framed, packet};
 use crate::world::Envelope;
 
 /// No message has fields with numbers from here on.
@@ -22,6 +22,14 @@ const FIELD_PROBABILITY: f64 = 0.2;
 
 /// So often a packet of a kind that is not known stands before or behind another one.
 const PACKET_PROBABILITY: f64 = 0.1;
+
+/// True if this version reads what it writes: nothing is larger than it may be.
+fn is_readable(sent: &Packet) -> bool {
+    let mut reader = FrameReader::new();
+    reader.feed(&frame(sent));
+    let Ok(Some(mut packets)) = reader.next_frame() else { return false };
+    matches!(packets.next(), Some(Ok(_)))
+}
 
 /// Which fields of messages hold messages.
 #[derive(Debug)]
@@ -64,6 +72,10 @@ impl Layout {
     /// If that is not the same, or what is not known is taken for something else.
     pub(super) fn carry<M: Carried>(&self, envelope: Envelope<M>, random: &mut Random) -> Envelope<M> {
         let sent = packet(&envelope);
+        if !is_readable(&sent) {
+            // A hostile client says what no connection takes, to be refused by the machine alone. No version says that.
+            return envelope;
+        }
         let mut reader = FrameReader::new();
         reader.feed(&framed(&self.payload(&sent, random)));
         let packets = match reader.next_frame() {
@@ -217,6 +229,17 @@ mod tests {
         for _ in 0..2_000 {
             assert_eq!(layout.carry(envelope(), &mut random).message, envelope().message);
         }
+    }
+
+    #[test]
+    fn a_message_that_no_connection_takes_is_left_as_it_is() {
+        use quorate_configuration::{Consistency, Message};
+        let (keys, consistency) = (vec![quorate_core::Key::from(vec![0xff; 5_000])], Consistency::Stale);
+        let message = quorate_log::Part::Own(Message::Get { request: 1, keys, consistency });
+        let (from, to) = (ClientId(1).into(), ReplicaId::default().into());
+        let hostile = Envelope { from, to, epoch: Epoch::FIRST, message };
+        let mut random = Random::new(1);
+        assert_eq!(Layout::default().carry(hostile.clone(), &mut random).message, hostile.message);
     }
 
     #[test]
