@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use quorate_redis_commands::Reply;
-use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::databases::Keys;
 use crate::failure::Failure;
@@ -29,17 +29,11 @@ const BYTES_MAX: usize = 64 * 1024;
 /// So many commands of one client join those of others at most: more are company enough for each other,
 const OF_CLIENT_MAX: usize = 16;
 
-/// While so many joint transactions of a shard are under way, a further one waits for company, until one of them has ended
-const UNDER_WAY_MAX: usize = 2;
-
-/// or this time has passed.
-const WAIT: Duration = Duration::from_millis(1);
+/// and so many bytes.
+const OF_CLIENT_BYTES_MAX: usize = BYTES_MAX / 4;
 
 /// After a joint transaction that was too large, commands are carried out alone for so long.
 const ALONE: Duration = Duration::from_secs(1);
-
-/// and so many bytes.
-const OF_CLIENT_BYTES_MAX: usize = BYTES_MAX / 4;
 
 /// Commands that join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +54,7 @@ struct Waiting {
     told: oneshot::Sender<Told>,
 }
 
-/// What has become of the commands of a client.
+/// The end of the commands of a client.
 enum Told {
     /// They were carried out.
     Replies(Vec<Reply>),
@@ -75,9 +69,6 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     /// True if a transaction is about to take what waits.
     is_called: bool,
-    under_way: usize,
-    /// Wakes the transaction that waits for company.
-    ended: Rc<Notify>,
     alone_until: Option<Instant>,
 }
 
@@ -133,20 +124,12 @@ impl Joint {
     /// Waits for the rest of the turn, takes what has gathered by then, and carries it out.
     async fn gather(self: Rc<Self>, place: Place, keys: impl Keys + 'static, seed: u64) {
         tokio::task::yield_now().await;
-        let crowded =
-            self.with(place, |queue| (queue.under_way >= UNDER_WAY_MAX).then(|| Rc::clone(&queue.ended)));
-        if let Some(ended) = crowded {
-            // Either way it goes on.
-            let _ = timeout(WAIT, ended.notified()).await;
-        }
         loop {
-            let joined = self.with(place, |queue| {
+            let (joined, is_last) = self.with(place, |queue| {
                 let joined = queue.take();
                 queue.is_called = !queue.waiting.is_empty();
-                queue.under_way += 1;
-                joined
+                (joined, !queue.is_called)
             });
-            let is_last = !self.with(place, |queue| queue.is_called);
             if is_last {
                 self.carry_out(place, &keys, joined, seed).await;
                 return;
@@ -176,13 +159,9 @@ impl Joint {
             Some(plan) => plan.run(keys, &[], seed).await,
             None => Ok(None),
         };
-        self.with(place, |queue| {
-            queue.under_way -= 1;
-            queue.ended.notify_one();
-            if done.as_ref().is_err_and(|failure| failure.is_too_large) && told.len() > 1 {
-                queue.alone_until = Some(Instant::now() + ALONE);
-            }
-        });
+        if done.as_ref().is_err_and(|failure| failure.is_too_large) && told.len() > 1 {
+            self.with(place, |queue| queue.alone_until = Some(Instant::now() + ALONE));
+        }
         // Nothing is watched, so that there are replies.
         let done = done.map(|replies| replies.unwrap_or_default().into_iter());
         match done {
