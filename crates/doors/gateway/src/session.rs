@@ -74,7 +74,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) database: OnceCell<Database>,
     pub(crate) keyspaces: RefCell<BTreeMap<String, Keyspace>>,
-    /// What doors share between their connections, one of each type.
+    /// The values that doors share between their connections, one of each type.
     pub(crate) of_doors: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
 }
 

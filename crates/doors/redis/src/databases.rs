@@ -34,7 +34,7 @@ pub trait Databases {
     /// The keyspace of that name may be another one by now.
     fn forget(&self, number: usize);
 
-    /// What carries out commands of several clients together.
+    /// The joint transactions of the thread: they carry out commands of several clients together.
     fn joint(&self) -> &Rc<Joint>;
 
     /// Tells the other doors of the cluster what a client publishes, at most once: it is heard in the order in which it is told.

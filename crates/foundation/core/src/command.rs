@@ -603,12 +603,12 @@ pub enum Event {
     Disagreement {
         /// The transaction.
         transaction: TransactionId,
-        /// What each has decided, ascending by shard.
+        /// The decision of each, ascending by shard.
         decided: Vec<Decided>,
     },
 }
 
-/// What a shard has decided on a transaction.
+/// The decision of a shard on a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// The shard.

@@ -22,10 +22,10 @@ pub(super) fn of(name: &str) -> Vec<Reply> {
     BY_NAME.get(name).map_or(Vec::new(), |specifications| specifications.split(';').map(describe).collect())
 }
 
-/// What a command with these words does to the key at this position, as Redis names it.
+/// The effects of a command with these words on the key at this position, as Redis names them.
 pub(super) fn flags_of(name: &str, words: &[Bytes], at: usize) -> Vec<&'static str> {
     let is_there = |word: &str| words.iter().skip(2).any(|given| is_word(given, word));
-    // What these do depends on their options.
+    // The effects of these commands depend on their options.
     match name {
         "set" if !is_there("GET") => return vec!["OW", "update"],
         "bitfield" if only_gets(words) => return vec!["RO", "access"],

@@ -25,7 +25,7 @@ pub(crate) struct Shards {
     runs_at_shards: bool,
     /// How many commands each request to shards had so far.
     asked: Arc<Mutex<Vec<usize>>>,
-    /// What becomes of the next requests of more than one command, in place of being carried out.
+    /// The failures of the next requests of more than one command, in place of being carried out.
     failures: Arc<Mutex<VecDeque<Failure>>>,
     /// Held while shards carry out nothing.
     gate: Arc<Mutex<()>>,

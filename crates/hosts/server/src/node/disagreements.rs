@@ -1,8 +1,8 @@
-//! What clients say of shards that have decided differently on a transaction (Granola, section 4.4: independent transactions).
+//! The reports of clients on shards that have decided differently on a transaction (Granola, section 4.4: independent transactions).
 //!
 //! Only the client of a transaction has the answers of all its shards. It is told that nobody knows what the transaction came to, and
 //! its coordinator tells a node, so that an operator hears of it: in the log, with what each shard has decided, and in a metric.
-//! What is wrong is the application, which has vouched for it that its shards decide alike, or a shard that has lost what was durable.
+//! The fault lies with the application, which has vouched for it that its shards decide alike, or with a shard that has lost what was durable.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::Node;
 /// One line of the log at most is written in this time: an application that breaks its promises does so often.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was heard.
+/// The reports so far.
 #[derive(Debug, Default)]
 pub(super) struct Disagreements {
     heard: u64,
@@ -75,7 +75,7 @@ impl Node {
     }
 }
 
-/// What each shard has decided, in words.
+/// The decision of each shard, in words.
 fn describe(decided: &[Decided]) -> String {
     let mut words = String::new();
     for Decided { shard, timestamp, is_refused, digest } in decided {

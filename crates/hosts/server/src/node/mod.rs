@@ -124,7 +124,7 @@ pub(crate) struct Node {
     agreement: Agreement,
     /// The clients that listen to others.
     announcements: Announcements,
-    /// What clients say of shards that have decided differently.
+    /// The reports of clients on shards that have decided differently.
     disagreements: Disagreements,
     /// The sites and nodes, each at its latest address.
     topology: watch::Sender<Arc<Topology>>,
