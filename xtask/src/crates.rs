@@ -456,6 +456,7 @@ pub(crate) const CRATES: [Crate; 46] = [
             PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,
+            REDIS_COMMANDS,
             TPCC,
             SERIALIZABLE_LIBRARY,
             WIRE,

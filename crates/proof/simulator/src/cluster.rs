@@ -36,8 +36,13 @@ use crate::world::trace::{Trace, TraceText};
 pub enum Alarm {
     /// A session goes on with its work.
     Session(usize),
-    /// A trader goes on with TPC-C.
-    Trader(usize),
+    /// The client in a place goes on with its errands of a kind.
+    Errand {
+        /// Which kind, counted from zero.
+        of: usize,
+        /// The place of the client.
+        slot: usize,
+    },
     /// A fault strikes, or its effect ends.
     Strike(Strike),
     /// A change of membership goes on.

@@ -287,8 +287,8 @@ impl<S: System> Simulation<S> {
                     self.judge_milestones();
                 }
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
-                Happening::Alarm(Alarm::Trader(trader)) => {
-                    self.clients.wake_trader(trader, &mut self.cluster);
+                Happening::Alarm(Alarm::Errand { of, slot }) => {
+                    self.clients.wake_for_errand(of, slot, &mut self.cluster);
                 }
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Membership(step)) => self.cluster.go_on_with(step),
@@ -562,8 +562,9 @@ impl<S: System> Simulation<S> {
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
         let mut one_of_each: BTreeMap<_, _> = stored.iter().map(|(id, held)| (id.shard, held)).collect();
-        let held = one_of_each.values_mut().flat_map(|held| held.iter());
-        note(report, Invariant::Isolation, invariants::conditions_hold(&self.clients.trade_violations(held)));
+        let held: Vec<_> = one_of_each.values_mut().flat_map(|held| held.iter()).collect();
+        let violations = self.clients.errand_violations(&held);
+        note(report, Invariant::Isolation, invariants::conditions_hold(&violations));
         let promises = invariants::promises_of_the_workload_hold(&self.clients.breaches);
         note(report, Invariant::Isolation, promises);
         let level = self.cluster.scenario.level();

@@ -78,6 +78,8 @@ pub struct Scenario<S: System> {
     pub thinking: f64,
     /// True if TPC-C runs beside the workload.
     pub trades: bool,
+    /// True if leases are asked for beside the workload.
+    pub leases: bool,
     /// The share of what could be asked for in one round that is, where the system runs such transactions.
     pub one_round: f64,
     /// The share of what could be independent that is coordinated all the same, where it is asked for in one round. Of what is independent
@@ -216,6 +218,7 @@ impl<S: System> Scenario<S> {
             thinking: 0.4 + 0.4 * load.unit(),
             attempts_max: load.between(2, 6) as u32,
             trades: S::RUNS_ONE_ROUND && draw_trades(options, &mut stream("trades")),
+            leases: S::RUNS_ONE_ROUND && stream("asks for leases").chance(LEASES_PROBABILITY),
             one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,
             moves: 0.1,
@@ -374,6 +377,9 @@ fn draw_clock_bound(
     let can = distance != Distance::Wide && !faults.iter().any(|fault| OFF_CLOCKS.contains(fault));
     (random.chance(0.5) && can).then_some(2 * (CLOCK_ERROR + 2 * round_trip))
 }
+
+/// So many seeds ask for leases.
+const LEASES_PROBABILITY: f64 = 0.1;
 
 /// Some seeds run TPC-C, or all.
 fn draw_trades(options: &Options, random: &mut Random) -> bool {

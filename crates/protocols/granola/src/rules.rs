@@ -51,6 +51,8 @@ quorate_core::plants! {
         "a shard that has declared another lost still takes its votes";
     SeenAdopted = "G24", "4.4", Hunt::under(&["hostile-clients"]),
         "what a client says that it has seen is believed, however far it is ahead";
+    LateRefused = "G25", "4.4", Hunt::ALL_FAULTS,
+        "what asks for its timestamp while a shard locks is refused by the leader, and carried out by the replicas that follow";
 }
 
 /// The rules that the machines of this crate follow.

@@ -7,6 +7,7 @@
 //! | `follow KEY WORD` | puts the word into the register whose name stands in KEY: what it writes depends on what it has found |
 //! | `get KEY…` | only reads |
 //! | `toil KEY WORK` | puts how much work that was into the register |
+//! | `stamp KEY` | puts its timestamp into the register: what it writes depends on its place |
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,9 @@ pub(crate) struct Registers {
     settled: Place,
     last: Place,
 }
+
+/// The word that stands for the timestamp of the transaction that writes it.
+const STAMP: &str = "(timestamp)";
 
 /// One register.
 pub(crate) type Page = (String, Place, String);
@@ -114,6 +118,9 @@ impl Registers {
                 self.work.set(self.work.get() + work.parse::<u64>().unwrap_or_default());
                 Plan { reads: reads(&[key]), write: Some((key.into(), work.into())), answer: done(key) }
             }
+            ["stamp", key] => {
+                Plan { reads: reads(&[key]), write: Some((key.into(), STAMP.into())), answer: done(key) }
+            }
             ["get", ref keys @ ..] => {
                 Plan { reads: reads(keys), write: None, answer: Answer::Done(self.found(keys, before)) }
             }
@@ -137,6 +144,7 @@ impl Registers {
         self.last = self.last.max(place);
         if let Some((key, word)) = plan.write {
             let held = self.held.entry(key).or_default();
+            let word = if word == STAMP { place.timestamp.as_micros().to_string() } else { word };
             let is_next = held.keys().next_back().is_none_or(|last| *last < place) && place >= self.settled;
             self.disorders += usize::from(!is_next);
             held.insert(place, word);
@@ -182,11 +190,13 @@ impl Application for Registers {
         if self.is_locked(&reads, write.as_ref().map(|(key, _)| key)) {
             return Prepared::Conflict;
         }
+        let asks_for_its_place = write.as_ref().is_some_and(|(_, word)| word == STAMP);
         let writes = write.into_iter().map(|(key, _)| key).collect();
         let operation = operation.clone();
         let locked = Locked { operation, reads, writes, everything: false, is_forced: false };
         self.prepared.insert(transaction, locked);
         match answer {
+            Answer::Done(_) if asks_for_its_place => Prepared::Late(Value::from("it has no timestamp yet")),
             Answer::Done(_) => Prepared::Commit(answer),
             Answer::Refused(reason) => Prepared::Abort(reason),
         }

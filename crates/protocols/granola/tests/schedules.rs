@@ -310,7 +310,7 @@ fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
 const SCHEDULES: u64 = 150;
 
 /// What is too rare for that, or needs what schedules do not do: scripts show it.
-const SCRIPTED: [Plant; 8] = [
+const SCRIPTED: [Plant; 9] = [
     Plant::LatestExecuted,
     Plant::ProposedFirst,
     Plant::ObservedIgnored,
@@ -319,6 +319,7 @@ const SCRIPTED: [Plant; 8] = [
     Plant::NothingLocked,
     Plant::LostVotesCount,
     Plant::SeenAdopted,
+    Plant::LateRefused,
 ];
 
 #[test]

@@ -2,10 +2,12 @@
 
 mod attempt;
 mod audit;
+mod beside;
 mod busy;
 mod doom;
 mod facts;
 mod homes;
+mod leases;
 mod losses;
 mod milestones;
 mod moves;
@@ -30,7 +32,6 @@ use quorate_core::command::{
     Command, Committed, Event, Failure, Freshness, Invalid, Outcome, SetAnswer, SetCall,
 };
 use quorate_core::hash::FixedMap;
-use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
@@ -38,6 +39,7 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::injector::{Ending, Strike};
 use crate::system::{Facts, System};
 use attempt::{Attempt, Undecided};
+use beside::Beside;
 use busy::Busy;
 use doom::Doom;
 use homes::parameters_at;
@@ -52,7 +54,6 @@ use puts::Puts;
 use script::{Manner, Scripted};
 use speculation::Speculation;
 pub use tally::Tally;
-use trade::Trade;
 
 /// Clients wait for so long at most, beyond the round trips that a transaction takes.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
@@ -165,8 +166,8 @@ pub struct Clients {
     busy: Busy,
     /// Draws which attempts read several keys at once before anything else.
     reads_at_once: Random,
-    /// TPC-C, if that runs beside the workload.
-    trade: Option<Trade>,
+    /// What runs beside the workload.
+    beside: Beside,
     /// What has become of promises that were broken.
     pub promises: Promises,
     /// What was put, of a system that promises histories nothing.
@@ -208,7 +209,7 @@ impl Clients {
             speculation: Speculation::new(cluster.scenario.seed),
             busy: Busy::default(),
             reads_at_once: reads::stream(cluster.scenario.seed),
-            trade: None,
+            beside: Beside::default(),
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
@@ -225,9 +226,7 @@ impl Clients {
                 clients.wake_for_next(session, cluster);
             }
         }
-        if cluster.scenario.trades {
-            clients.start_trade(cluster);
-        }
+        clients.start_errands(cluster);
         clients
     }
 
@@ -287,8 +286,7 @@ impl Clients {
 
     /// True if every session has done its work.
     pub fn are_done<S: System>(&self, cluster: &Cluster<S>) -> bool {
-        let trade_is_done = self.trade.as_ref().is_none_or(Trade::is_done);
-        trade_is_done && !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
+        self.beside.is_done() && !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
     }
 
     /// Lets sessions begin so many transactions more.
@@ -347,13 +345,8 @@ impl Clients {
     /// What is still under way, in words.
     pub fn unfinished(&self) -> Vec<String> {
         let mut left = in_words(self.sessions.iter());
-        left.extend(self.trade.iter().flat_map(Trade::unfinished));
+        left.extend(self.beside.unfinished());
         left
-    }
-
-    /// What is violated of TPC-C's conditions, given everything that the shards hold, in words.
-    pub fn trade_violations<'a>(&self, held: impl Iterator<Item = &'a StoredVersion>) -> Vec<String> {
-        self.trade.as_ref().map_or(Vec::new(), |trade| trade.violations(held))
     }
 
     /// A client vanishes now; a new one will take its place.
@@ -386,9 +379,7 @@ impl Clients {
         self.moves.bury(self.slots[slot].id);
         self.pipelines.bury(self.slots[slot].id);
         self.forget_begun(self.slots[slot].id);
-        if let Some(trade) = &mut self.trade {
-            trade.bury(slot);
-        }
+        self.beside.bury(slot);
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot != slot {
                 continue;
@@ -419,9 +410,7 @@ impl Clients {
         let (client, id) = cluster.start_client(slot);
         let place = &mut self.slots[slot];
         (place.client, place.id, place.is_alive, place.sequence, place.alarms) = (client, id, true, 0, 0);
-        if self.trade.as_ref().is_some_and(|trade| trade.has(slot)) {
-            cluster.world.set_alarm(trade::PAUSE, Alarm::Trader(slot));
-        }
+        self.beside.wake(slot, cluster);
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot == slot {
                 self.wake_for_next(session, cluster);

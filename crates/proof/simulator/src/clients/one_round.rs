@@ -274,7 +274,7 @@ impl Clients {
         told: ExecutedAnswer,
         cluster: &mut Cluster<S>,
     ) {
-        if self.on_traded(id, &told, cluster) {
+        if self.on_errand_told(id, &told, cluster) {
             return;
         }
         let Some(session) = self.session_of(id) else { return self.on_undecided_recalled(id, told, cluster) };

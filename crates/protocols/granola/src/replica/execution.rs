@@ -57,7 +57,7 @@ impl<A: Application> Replica<A> {
         let before = self.state.application.work();
         let answer = match open.hold {
             Hold::Nothing => self.state.application.run(place, &open.operation).expect("nothing is locked"),
-            Hold::Prepared | Hold::Blocked => self.state.application.commit(place),
+            Hold::Prepared | Hold::Blocked => self.commit_held(place, open.answer),
         };
         self.charge(id, before);
         let Some(leader) = &mut self.leader else { return false };
@@ -87,6 +87,17 @@ impl<A: Application> Replica<A> {
         let work = self.state.application.work().saturating_sub(before);
         if let Some(leader) = self.leader.as_mut().filter(|_| work > self.config.work_long) {
             leader.debts.charge(id.client, work);
+        }
+    }
+
+    /// Commits what has locked what it touches.
+    fn commit_held(&mut self, place: Place, foreseen: Option<Answer>) -> Answer {
+        match foreseen {
+            Some(refused @ Answer::Refused(_)) if self.config.rules.has(Plant::LateRefused) => {
+                self.state.application.abort(place.transaction);
+                refused
+            }
+            _ => self.state.application.commit(place),
         }
     }
 

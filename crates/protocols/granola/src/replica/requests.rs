@@ -246,6 +246,9 @@ impl<A: Application> Replica<A> {
                 self.state.application.abort(id);
                 return self.refuse(Refused::of(request, Vote::Abort(reason)), log, outbox);
             }
+            Prepared::Late(reason) if self.config.rules.has(Plant::LateRefused) => {
+                Some(Answer::Refused(reason))
+            }
             Prepared::Late(_) => None,
             Prepared::Abort(reason) => Some(Answer::Refused(reason)),
             Prepared::Commit(answer) => Some(answer),

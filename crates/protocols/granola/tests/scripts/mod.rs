@@ -83,6 +83,11 @@ const PLANTED: [(&str, Plant, &str); 23] = [
         Plant::SeenAdopted,
         "  c2.1 has SEEN what is 895949900 µs ahead",
     ),
+    (
+        "75_what_asks_for_its_place_runs_late",
+        Plant::LateRefused,
+        "  c2.1 COMMITTED at 102: 1 refused (it has no timestamp yet), 2 nothing",
+    ),
 ];
 
 /// A script that goes the same way when its rule is broken would guard nothing.

@@ -1,0 +1,236 @@
+//! Transactions beside the workload, in some seeds: calls of procedures that servers are linked with.
+//!
+//! Each client runs one after the other, of each kind of [`Errands`] that the seed has. The errands say what is called, and judge what comes of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use quorate_core::command::{Command, Executed, Failure, NotExecuted};
+use quorate_core::hosted::StoredVersion;
+use quorate_core::{ClockTime, ShardId, TransactionId, Value};
+use quorate_granola::Class;
+
+use super::Clients;
+use super::leases::Leases;
+use super::trade::Trade;
+use crate::cluster::{Alarm, Cluster, KEYSPACE};
+use crate::system::System;
+
+/// A client that cannot begin an errand now looks again after this time.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Transactions of one kind, and what must hold of them.
+pub(super) trait Errands: Debug {
+    /// Their name, in reports.
+    fn name(&self) -> &'static str;
+
+    /// The next transaction at the client in this place, by its clock in microseconds; nothing, if none may begin now.
+    fn next(&mut self, slot: usize, now: u64) -> Option<Errand>;
+
+    /// Transactions that begin now stand after this in the serial order.
+    fn after(&self) -> ClockTime {
+        ClockTime::default()
+    }
+
+    /// A coordinator has told what has become of the transaction of this number.
+    fn on_told(&mut self, number: u64, told: &Result<Executed, NotExecuted>) -> Remark;
+
+    /// For what share of the longest time the client thinks now.
+    fn thought(&mut self) -> f64;
+
+    /// True if no transaction will begin any more.
+    fn is_done(&self) -> bool;
+
+    /// What is violated at the end, given everything that the shards hold, in words.
+    fn violations(&self, held: &mut dyn Iterator<Item = &StoredVersion>) -> Vec<String>;
+}
+
+/// A transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    /// Its name among its errands.
+    pub(super) number: u64,
+    /// What each shard is asked for.
+    pub(super) parts: BTreeMap<ShardId, Value>,
+    /// Its class.
+    pub(super) class: Class,
+    /// True if its outcome is asked for until it is known.
+    pub(super) insists: bool,
+}
+
+/// What errands say of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Remark {
+    /// What has happened that is worth counting.
+    pub(super) happened: Option<&'static str>,
+    /// What makes no sense of it, in words.
+    pub(super) nonsense: Option<String>,
+}
+
+/// All errands of a seed.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Debug)]
+struct Kind {
+    errands: Box<dyn Errands>,
+    /// What is open at the client in each place.
+    open: Vec<Option<Open>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    id: TransactionId,
+    number: u64,
+    insists: bool,
+    participants: Vec<ShardId>,
+    began: ClockTime,
+    /// True if its client is gone, or was not told: then its outcome is asked for.
+    is_lost: bool,
+}
+
+impl Kind {
+    fn is_done(&self) -> bool {
+        self.errands.is_done() && self.open.iter().all(Option::is_none)
+    }
+}
+
+impl Beside {
+    /// True if all errands are done.
+    pub(super) fn is_done(&self) -> bool {
+        self.kinds.iter().all(Kind::is_done)
+    }
+
+    /// What is under way, in words.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let open = self.kinds.iter().flat_map(|kind| {
+            let name = kind.errands.name();
+            kind.open.iter().flatten().map(move |open| format!("transaction {} (of {name})", open.id))
+        });
+        open.collect()
+    }
+
+    /// The client in this place is no more. The one that takes its place is to be woken.
+    pub(super) fn bury(&mut self, slot: usize) {
+        for open in self.kinds.iter_mut().filter_map(|kind| kind.open.get_mut(slot)) {
+            match open {
+                Some(open) if open.insists => open.is_lost = true,
+                _ => *open = None,
+            }
+        }
+    }
+
+    /// Wakes the client in this place, which is new.
+    pub(super) fn wake<S: System>(&self, slot: usize, cluster: &mut Cluster<S>) {
+        for (of, kind) in self.kinds.iter().enumerate() {
+            if slot < kind.open.len() {
+                cluster.world.set_alarm(PAUSE, Alarm::Errand { of, slot });
+            }
+        }
+    }
+}
+
+impl Clients {
+    /// Lets the errands of the scenario begin, at each client.
+    pub(super) fn start_errands<S: System>(&mut self, cluster: &mut Cluster<S>) {
+        let scenario = &cluster.scenario;
+        let (seed, clients, length) = (scenario.seed, scenario.clients, scenario.length);
+        let mut kinds: Vec<Box<dyn Errands>> = Vec::new();
+        if scenario.trades {
+            kinds.push(Box::new(Trade::new(seed, length, cluster.shards())));
+        }
+        if scenario.leases {
+            kinds.push(Box::new(Leases::new(seed, length, cluster.shards())));
+        }
+        let none_open = || (0..clients).map(|_| None).collect();
+        self.beside.kinds = kinds.into_iter().map(|errands| Kind { errands, open: none_open() }).collect();
+        (0..clients).for_each(|slot| self.beside.wake(slot, cluster));
+    }
+
+    /// The alarm of an errand goes off.
+    pub fn wake_for_errand<S: System>(&mut self, of: usize, slot: usize, cluster: &mut Cluster<S>) {
+        let kind = &mut self.beside.kinds[of];
+        if kind.is_done() {
+            return;
+        }
+        let may = self.confined.as_ref().is_none_or(|(slots, _)| slots.contains(&slot));
+        if !may || !self.slots[slot].is_alive {
+            return cluster.world.set_alarm(PAUSE, Alarm::Errand { of, slot });
+        }
+        let client = self.slots[slot].client;
+        let patience = 10 * cluster.scenario.slow_round_trip() + Duration::from_secs(1);
+        let clock = cluster.client_clock(slot);
+        match &mut kind.open[slot] {
+            Some(open) if open.is_lost => {
+                open.is_lost = false;
+                let (transaction, participants, not_before) =
+                    (open.id, open.participants.clone(), open.began);
+                let recall = Command::Recall { transaction, participants, not_before, patience };
+                cluster.world.command(client, recall);
+            }
+            Some(_) => {}
+            None => {
+                let Some(errand) = kind.errands.next(slot, clock.as_micros()) else {
+                    return cluster.world.set_alarm(PAUSE, Alarm::Errand { of, slot });
+                };
+                let Errand { number, parts, class, insists } = errand;
+                self.slots[slot].sequence += S::NUMBERS_APART;
+                let (client_id, sequence) = (self.slots[slot].id, self.slots[slot].sequence);
+                let id = TransactionId { client: client_id, sequence, attempt: 0 };
+                let participants = parts.keys().copied().collect();
+                kind.open[slot] =
+                    Some(Open { id, number, insists, participants, began: clock, is_lost: false });
+                cluster.world.command(client, Command::Observe { timestamp: kind.errands.after() });
+                let (transaction, keyspace, not_before) = (id, KEYSPACE, clock);
+                let execute = Command::Execute { transaction, keyspace, parts, class, not_before, patience };
+                cluster.world.command(client, execute);
+            }
+        }
+    }
+
+    /// A coordinator has answered for a one-round transaction. False if it is no errand.
+    pub(super) fn on_errand_told<S: System>(
+        &mut self,
+        id: TransactionId,
+        told: &Result<Executed, NotExecuted>,
+        cluster: &mut Cluster<S>,
+    ) -> bool {
+        let is_its = |open: &Option<Open>| open.as_ref().is_some_and(|open| open.id == id);
+        let mut places = self.beside.kinds.iter().enumerate();
+        let found = places.find_map(|(of, kind)| Some((of, kind.open.iter().position(is_its)?)));
+        let Some((of, slot)) = found else { return false };
+        let Kind { errands, open } = &mut self.beside.kinds[of];
+        let thought = errands.thought();
+        let Some(errand) = &mut open[slot] else { return false };
+        let number = errand.number;
+        errand.is_lost = errand.insists && matches!(told, Err(NotExecuted::Failed(Failure::Unknown { .. })));
+        if !errand.is_lost {
+            open[slot] = None;
+        }
+        let Remark { happened, nonsense } = errands.on_told(number, told);
+        if let Some(happened) = happened {
+            *self.happened.entry(happened).or_default() += 1;
+        }
+        self.nonsense.extend(nonsense.map(|text| format!("{id} (of {}) {text}", errands.name())));
+        if let Err(NotExecuted::NoSuchShard(shard)) = told {
+            self.nonsense.push(format!("{id} is for {shard:?}, which does not exist"));
+        }
+        let round_trip = cluster.scenario.round_trip() + Duration::from_millis(1);
+        let after = (4 * round_trip).mul_f64(thought);
+        cluster.world.set_alarm(after + Duration::from_nanos(1), Alarm::Errand { of, slot });
+        true
+    }
+
+    /// What is violated of the conditions of errands, given everything that the shards hold, in words.
+    pub fn errand_violations(&self, held: &[&StoredVersion]) -> Vec<String> {
+        let violations = |kind: &Kind| {
+            let name = kind.errands.name();
+            let found = kind.errands.violations(&mut held.iter().copied());
+            found.into_iter().map(move |text| format!("{name}: {text}"))
+        };
+        self.beside.kinds.iter().flat_map(violations).collect()
+    }
+}
