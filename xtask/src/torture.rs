@@ -10,9 +10,15 @@ use crate::stage::Outcome;
 /// How long servers are tortured each time.
 const SECONDS: &str = "12";
 
-/// The isolations of which a commit chooses one, for the keyspace that is used with proxies: those whose servers share least. In namespaces it
-/// is the first.
-const ISOLATIONS: [&str; 4] = ["strict", "serializable", "snapshot", "parallel-snapshot"];
+/// What a commit chooses one of, for the run with proxies: the isolation of the keyspace, and further options. The isolations are those whose servers share
+/// least. In namespaces it is the first.
+const RUNS: [(&str, &[&str]); 5] = [
+    ("strict", &[]),
+    ("serializable", &[]),
+    ("snapshot", &[]),
+    ("parallel-snapshot", &[]),
+    ("serializable", &["--door", "redis"]),
+];
 
 pub(crate) fn run(root: &Path) -> Outcome {
     torture(root).into()
@@ -20,15 +26,22 @@ pub(crate) fn run(root: &Path) -> Outcome {
 
 fn torture(root: &Path) -> Result<String, String> {
     let quorate = Quorate::built(root)?;
-    let isolation = ISOLATIONS[simulation::share_of_commit(root) as usize % ISOLATIONS.len()];
-    survive(&quorate, isolation, &[])?;
+    let (isolation, options) = RUNS[simulation::share_of_commit(root) as usize % RUNS.len()];
+    survive(&quorate, isolation, options)?;
     play(&quorate, &["torture", "--attack", "all"], "servers did not survive their attacks")?;
-    let with_proxies = format!("{SECONDS} s with proxies, {isolation}, as the commit has it; and attacks");
+    let with_proxies = format!(
+        "{SECONDS} s with proxies, {isolation}{}, as the commit has it; and attacks",
+        spaced(options)
+    );
     if !can_make_namespaces() {
         return Ok(format!("{with_proxies}; no network namespaces can be made here"));
     }
-    survive(&quorate, ISOLATIONS[0], &["--namespaces"])?;
+    survive(&quorate, RUNS[0].0, &["--namespaces"])?;
     Ok(format!("{with_proxies}; {SECONDS} s in network namespaces"))
+}
+
+fn spaced(options: &[&str]) -> String {
+    options.iter().map(|option| format!(" {option}")).collect()
 }
 
 fn survive(quorate: &Quorate, isolation: &str, options: &[&str]) -> Result<(), String> {
