@@ -106,6 +106,28 @@ impl Quorate {
         Ok(Quorate { root: root.to_owned(), binary })
     }
 
+    /// Builds it as it is released.
+    pub(crate) fn released(root: &Path) -> Result<Self, String> {
+        let arguments = ["build", "--release", "--locked", "--package", "quorate-cli"];
+        let format = ["--message-format", "json-render-diagnostics"];
+        let (messages, success) =
+            shell::output(shell::cargo_command(root, &[&arguments[..], &format].concat()))?;
+        match binary(&messages) {
+            Some(binary) if success => Ok(Quorate { root: root.to_owned(), binary }),
+            _ => Err(format!("cargo {} failed", arguments.join(" "))),
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.binary
+    }
+
+    /// The folder that it is in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.binary.parent().unwrap_or(&self.root)
+    }
+
     /// Runs it in the repository. Gives what it wrote to standard output, and whether it succeeded.
     pub(crate) fn output(&self, arguments: &[&str]) -> Result<(String, bool), String> {
         self.output_of(Command::new(&self.binary), arguments)

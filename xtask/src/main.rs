@@ -16,6 +16,7 @@
 //! | [`decisions`] | compares the index of decisions with their pages |
 //! | [`examples`] | compares code that pages show with the tests that run it |
 //! | [`build`] | what the stages run that run something |
+//! | [`package`] | packs a release |
 //! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
 //! The standard library is its only dependency, so that a cold check does not begin by building the checker.
@@ -30,6 +31,7 @@ mod determinism;
 mod examples;
 mod hash_order;
 mod licences;
+mod package;
 mod picture;
 mod shell;
 mod simulation;
@@ -50,6 +52,7 @@ Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; 
        cargo xtask pin               hunt every planted bug anew, and write the seeds that catch them
        cargo xtask soak              all seeds, all crash points, all hunts: hours
        cargo xtask stages            list the stages
+       cargo xtask package           build the release, and pack it: an archive and a package of Debian
        cargo xtask mutants --help    changes lines of protocol crates, and counts which changes are noticed
 
 Examples:
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         ["pin"] => simulation::pin(&repository()),
         ["soak"] => simulation::soak(&repository()),
         ["stages"] => check::list(),
+        ["package"] => package::run(&repository()),
         ["mutants", options @ ..] => mutants(&repository(), options),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

@@ -482,3 +482,75 @@ fn labels(replica: &ReplicaStatus) -> String {
 fn escaped(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    const SOURCE: &str = include_str!("metrics.rs");
+    const ALERTS: &str = include_str!("../../../../packaging/prometheus/alerts.yml");
+    const DASHBOARD: &str = include_str!("../../../../packaging/grafana/dashboard.json");
+    const PAGE: &str = include_str!("../../../../docs/operations.md");
+
+    /// The metrics that a text names, without what a histogram adds to its name.
+    fn named(text: &str) -> BTreeSet<&str> {
+        let of_name = |rest: &str| rest.find(|letter: char| letter != '_' && !letter.is_ascii_lowercase());
+        let mut names = BTreeSet::new();
+        for (at, _) in text.match_indices("quorate_") {
+            let rest = &text[at + "quorate_".len()..];
+            let name = &rest[..of_name(rest).unwrap_or(rest.len())];
+            let histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            names.insert(histogram.unwrap_or(name));
+        }
+        names
+    }
+
+    fn is_served(name: &str) -> bool {
+        SOURCE.contains(&format!("\"{name}\","))
+    }
+
+    #[test]
+    fn alerts_dashboard_and_page_name_metrics_that_are_served() {
+        for (file, text) in [("alerts.yml", ALERTS), ("dashboard.json", DASHBOARD), ("operations.md", PAGE)] {
+            let names = named(text);
+            assert!(names.len() > 10, "{file} names {names:?}");
+            let unknown: Vec<_> = names.iter().filter(|name| !is_served(name)).collect();
+            assert!(unknown.is_empty(), "{file} names metrics that no node serves: {unknown:?}");
+        }
+        assert!(!is_served("commits"), "a part of a name is none");
+    }
+
+    #[test]
+    fn the_dashboard_is_one_that_grafana_reads() {
+        let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).expect("it is JSON");
+        let panels = dashboard["panels"].as_array().expect("it has panels");
+        let ids: BTreeSet<_> = panels.iter().filter_map(|panel| panel["id"].as_u64()).collect();
+        assert_eq!(ids.len(), panels.len(), "each panel has a number of its own");
+        for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+            let title = panel["title"].as_str().expect("a panel has a title");
+            let targets = panel["targets"].as_array().expect("a panel shows something");
+            assert!(!targets.is_empty() && panel["description"].is_string(), "{title}");
+        }
+    }
+
+    #[test]
+    fn each_alert_says_what_to_do_and_points_at_a_chapter() {
+        let alerts: Vec<&str> = ALERTS.split("- alert: ").skip(1).collect();
+        assert!(alerts.len() > 10);
+        for alert in alerts {
+            for part in ["expr:", "severity:", "summary:", "description:", "runbook: docs/"] {
+                assert!(alert.contains(part), "{part} is missing in {alert}");
+            }
+            let chapter = alert.split_once("runbook: docs/operations.md#").map(|(_, rest)| rest.trim());
+            let heading = |line: &str| {
+                line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-").replace(',', "")
+            };
+            if let Some(chapter) = chapter.and_then(|rest| rest.split_whitespace().next()) {
+                assert!(
+                    PAGE.lines().any(|line| line.starts_with("## ") && heading(line) == chapter),
+                    "{chapter}"
+                );
+            }
+        }
+    }
+}
