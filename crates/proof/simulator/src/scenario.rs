@@ -218,7 +218,7 @@ impl<S: System> Scenario<S> {
             thinking: 0.4 + 0.4 * load.unit(),
             attempts_max: load.between(2, 6) as u32,
             trades: S::RUNS_ONE_ROUND && draw_trades(options, &mut stream("trades")),
-            leases: S::RUNS_ONE_ROUND && stream("asks for leases").chance(LEASES_PROBABILITY),
+            leases: S::RUNS_ONE_ROUND && stream("with leases").chance(LEASES_PROBABILITY),
             one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,
             moves: 0.1,
