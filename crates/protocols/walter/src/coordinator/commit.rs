@@ -135,13 +135,26 @@ impl Coordinator {
     pub(super) fn send_again(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         match self.transactions.get(&id).map(|open| &open.phase) {
             Some(Phase::Executing(_)) => {
-                self.forget_sent(id);
-                self.send_reads(id, context.now, outbox);
+                self.read_again(id, context.now, outbox);
                 self.send_copies_again(id, context.now, outbox);
             }
             Some(Phase::Asking(_)) => self.ask_again(id, context, outbox),
             None => outbox.ignored(reasons::NOT_OPEN),
         }
+    }
+
+    /// Sends again what a transaction has asked its local site for. What it has asked others for has a time of its own.
+    pub(super) fn ask_home_again(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        match self.transactions.get(&id).map(|open| &open.phase) {
+            Some(Phase::Executing(_)) => self.read_again(id, context.now, outbox),
+            Some(Phase::Asking(_)) => self.ask_again(id, context, outbox),
+            None => {}
+        }
+    }
+
+    fn read_again(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
+        self.forget_sent(id);
+        self.send_reads(id, now, outbox);
     }
 
     /// A transaction has ended, durably.

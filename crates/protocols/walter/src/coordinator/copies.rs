@@ -135,6 +135,7 @@ impl Coordinator {
             return true;
         }
         let Some(execution) = self.execution(id) else { return true };
+        let before = execution.requests;
         let mut all = Vec::new();
         for (sites, objects) in asked {
             execution.requests += 1;
@@ -143,7 +144,8 @@ impl Coordinator {
         if let Some(pending) = execution.pending.iter_mut().find(|pending| pending.request == request) {
             pending.copies = Some(Copies { found: found.to_vec(), asked: all });
         }
-        self.send_copies(id, |_| true, context.now, outbox);
+        // Those of earlier reads are on their way, each with a time of its own.
+        self.send_copies(id, |asked| asked.request > before, context.now, outbox);
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
         true
     }

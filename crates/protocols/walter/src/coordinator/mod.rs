@@ -290,7 +290,7 @@ impl Coordinates for Coordinator {
         let is_silent = context.now - since >= timeout;
         if is_silent || !self.leaders.is_reachable(self.leaders.leader(home)) {
             self.leaders.suspect(home);
-            self.send_again(id, context, outbox);
+            self.ask_home_again(id, context, outbox);
             return Some(deadline.min(context.now + timeout));
         }
         Some(deadline.min(since + timeout))

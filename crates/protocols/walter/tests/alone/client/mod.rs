@@ -5,6 +5,7 @@
 mod ending;
 mod reading;
 mod sessions;
+mod timing;
 
 use std::sync::Arc;
 
