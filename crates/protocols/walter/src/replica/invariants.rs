@@ -79,8 +79,10 @@ impl Replica {
         for (site, peer) in &leader.peers {
             assert!(peer.received <= own, "WAL4: {site} has received {}, and {own} is stable", peer.received);
             assert!(
-                peer.received <= peer.sent.max(peer.received),
-                "WAL4: {site} was sent what it has received"
+                peer.received <= peer.sent,
+                "WAL4: {site} has received {}, and was sent {}",
+                peer.received,
+                peer.sent
             );
         }
     }
@@ -89,6 +91,7 @@ impl Replica {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     use quorate_core::hosted::Shards;
     use quorate_core::log::LogMachine;
@@ -96,8 +99,8 @@ mod tests {
 
     use super::*;
     use crate::config::ReplicaConfig;
-    use crate::entry::Lock;
-    use crate::vector::{LocalSite, VersionNumber};
+    use crate::entry::{Commit, Entry, Lock};
+    use crate::vector::{LocalSite, Vector, VersionNumber};
 
     const ID: TransactionId = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
     const HERE: LocalSite = LocalSite(0);
@@ -117,18 +120,39 @@ mod tests {
         replica.state.locks.insert(ID, (lock, Instant::START));
     }
 
+    /// A transaction commits that this leader has not appended.
+    fn commit(replica: &mut Replica) {
+        let version = VersionNumber { site: HERE, seqno: 1 };
+        let (transaction, snapshot) = (ID, Vector::default());
+        let commit = Commit { transaction, version, snapshot, updates: Vec::new(), is_slow: false };
+        replica.state.apply(&Entry::Commit(Arc::new(commit)), Instant::START);
+    }
+
     /// A thing to do to a replica.
     type Break = fn(&mut Replica);
 
     #[test]
     fn what_a_replica_breaks_is_noticed() {
         replica().assert_invariants();
-        let broken: [(&str, Break); 6] = [
+        let broken: [(&str, Break); 9] = [
             ("WAL1", |replica| replica.state.committed.include(VersionNumber { site: THERE, seqno: 1 })),
             ("WAL2", |replica| {
                 replica.state.histories.break_received(VersionNumber { site: THERE, seqno: 1 })
             }),
             ("WAL3", lock),
+            ("WAL3", |replica| {
+                let theirs = |key: &Key| replica.config.preferred(key) == THERE;
+                let key = (0..99).map(|number| Key::from(format!("k{number}"))).find(theirs);
+                let keys = Vec::from_iter(key);
+                replica.state.apply(&Entry::Locked { transaction: ID, origin: THERE, keys }, Instant::START);
+            }),
+            ("WAL4", commit),
+            ("WAL4", |replica| {
+                commit(replica);
+                let leader = replica.leader.as_mut().expect("it leads");
+                leader.appended = 1;
+                leader.peers.get_mut(&THERE).expect("it is a peer").received = 1;
+            }),
             ("WAL4", |replica| {
                 let leader = replica.leader.as_mut().expect("it leads");
                 leader.durable = 1;
