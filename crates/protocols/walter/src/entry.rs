@@ -292,4 +292,96 @@ mod tests {
             assert_eq!(commit(&[4], twice), none + 8 + 2 * (framing + bytes));
         }
     }
+
+    fn key(length: usize) -> Key {
+        Key::from("k".repeat(length))
+    }
+
+    fn commit(updates: usize) -> Arc<Commit> {
+        let version = VersionNumber { site: LocalSite(0), seqno: 1 };
+        let noted = Update::Noted { object: key(5), writes: true };
+        let (transaction, snapshot) = Default::default();
+        Arc::new(Commit { transaction, version, snapshot, updates: vec![noted; updates], is_slow: false })
+    }
+
+    fn removal() -> Removal {
+        Removal { site: LocalSite(2), successor: LocalSite(0), end: None }
+    }
+
+    /// The log bounds by it what it sends at a time, so an entry says how long it is as well.
+    #[test]
+    fn an_entry_takes_more_bytes_the_more_it_says() {
+        let id = TransactionId::default();
+        let vector = |length: usize| Vector::new(vec![1; length]);
+        let locked = |keys: Vec<Key>| Entry::Locked { transaction: id, origin: LocalSite(1), keys };
+        let removed =
+            |length| Entry::Removed { site: LocalSite(1), end: End { last: 1, barrier: vector(length) } };
+        let floor = |length| Entry::Floor { floor: vector(length), forgotten: Period(1) };
+        let adopt = |page: Page| Entry::Adopt { number: 0, is_last: true, page };
+        let commits = commit(1).bytes() + commit(3).bytes();
+        assert!(commit(3).bytes() > commit(1).bytes());
+        for (entry, bytes_beside) in [
+            (Entry::Refused(id), 0),
+            (Entry::Released(id), 0),
+            (Entry::Anew {}, 0),
+            (Entry::Commit(commit(3)), commit(3).bytes()),
+            (Entry::Received(vec![commit(1), commit(3)]), commits),
+            (locked(vec![key(3)]), 11),
+            (locked(vec![key(3), key(4)]), 23),
+            (Entry::Advance(vector(3)), 24),
+            (floor(2), 16),
+            (removed(4), 32),
+            (Entry::Freeze(vec![removal(), removal()]), 256),
+            (Entry::Join(vec![ShardId(7), ShardId(8), ShardId(9)]), 12),
+            (adopt(Page::Partial {}), 64),
+            (adopt(Page::Joined(vec![ShardId(7)])), 68),
+        ] {
+            assert_eq!(bytes(&entry), 64 + bytes_beside, "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_takes_more_bytes_the_more_it_says() {
+        let version = VersionNumber { site: LocalSite(0), seqno: 1 };
+        let read = |key_length, length: usize| Read {
+            key: key(key_length),
+            version,
+            value: Value::from(vec![0; length]),
+        };
+        let count = |set, element| Count { set: key(set), element: key(element), count: 1 };
+        let placed = |name, sites: &[u16]| {
+            let replicas = Replicas::of(sites.iter().copied().map(LocalSite));
+            Placed {
+                name: key(name),
+                version,
+                container: Container { preferred: LocalSite(0), replicas, stays: true },
+            }
+        };
+        let transaction = TransactionId::default();
+        let lock = |keys: Vec<Key>| Lock { transaction, origin: LocalSite(1), keys };
+        let ended = || Ended { transaction, ending: Ending::Aborted, period: Period(1) };
+        let bounds = |floor: &[u64], committed: &[u64]| Page::Bounds {
+            floor: Vector::new(floor.to_vec()),
+            committed: Vector::new(committed.to_vec()),
+            period: Period(1),
+            forgotten: Period(0),
+        };
+        let removals = |count| Page::Removals { removals: vec![removal(); count], frozen: None };
+        for (page, expected) in [
+            (bounds(&[], &[]), 64),
+            (bounds(&[1, 2], &[1]), 64 + 24),
+            (Page::Registers(vec![read(3, 10), read(4, 0)]), 64 + 13 + 64 + 4),
+            (Page::Counts(vec![count(3, 4), count(1, 1)]), 64 + 7 + 64 + 2),
+            (Page::Containers(vec![placed(3, &[]), placed(1, &[0, 2])]), 64 + 3 + 64 + 1 + 16),
+            (Page::Journal(vec![commit(1), commit(3)]), commit(1).bytes() + commit(3).bytes()),
+            (removals(0), 64),
+            (removals(3), 64 + 3 * 128),
+            (Page::Joined(vec![ShardId(7), ShardId(8)]), 64 + 8),
+            (Page::Locks(vec![lock(vec![key(3)]), lock(vec![key(1), key(2)])]), 64 + 11 + 64 + 19),
+            (Page::Ended(vec![ended(), ended()]), 256),
+            (Page::Partial {}, 64),
+        ] {
+            assert_eq!(page.bytes(), expected, "{page:?}");
+        }
+    }
 }

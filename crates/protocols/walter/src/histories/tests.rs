@@ -1,5 +1,7 @@
 //! Histories step by step, and against a model that keeps everything.
 
+mod model;
+
 use proptest::prelude::*;
 
 use super::*;

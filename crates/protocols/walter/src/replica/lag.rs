@@ -140,4 +140,18 @@ mod tests {
         assert_eq!(marks.since(0), Some(at(1_000)));
         assert_eq!(marks.since(99_999), Some(at(100_000_000)));
     }
+
+    /// Every second mark goes, and the first stays.
+    #[test]
+    fn marks_become_fewer_once_there_are_too_many() {
+        let mut marks = Marks::default();
+        for second in 1..=MARKS_MAX as u64 {
+            marks.note(at(second), second);
+        }
+        assert_eq!(marks.0.len(), MARKS_MAX);
+        marks.note(at(999), 999);
+        let kept: Vec<u64> = marks.0.iter().map(|(_, committed)| *committed).collect();
+        let odd = (1..=MARKS_MAX as u64).filter(|second| second % 2 == 1).chain([999]);
+        assert_eq!(kept, odd.collect::<Vec<_>>());
+    }
 }

@@ -379,3 +379,102 @@ fn placed(updates: &[Update]) -> impl Iterator<Item = &Key> {
         Update::Write { .. } | Update::Add { .. } | Update::Noted { .. } => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::Value;
+
+    use super::*;
+    use crate::rules::Rules;
+    use crate::vector::VersionNumber;
+
+    const HERE: LocalSite = LocalSite(0);
+
+    fn leader() -> Leader {
+        let others = [1, 2].map(|site| (LocalSite(site), ReplicaIndex(0)));
+        Leader::new(&State::new(HERE, Rules::SOUND), HERE, others.into_iter(), Instant::START)
+    }
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    fn write(key: &str) -> Update {
+        Update::Write { key: Key::from(key), value: Some(Value::from_static(b"x")) }
+    }
+
+    fn commit(sequence: u64, updates: Vec<Update>) -> Commit {
+        let version = VersionNumber { site: HERE, seqno: sequence };
+        Commit { transaction: id(sequence), version, snapshot: Vector::default(), updates, is_slow: false }
+    }
+
+    /// The last of those that are appended counts, and goes with its own entry alone.
+    #[test]
+    fn a_register_is_about_to_be_written_until_the_last_of_its_writers_is_stable() {
+        let (mut leader, client) = (leader(), Address::Client(ClientId(1)));
+        let (first, second) = (commit(1, vec![write("a"), write("b")]), commit(2, vec![write("a")]));
+        leader.note_appended(&first, Some(client));
+        leader.note_appended(&second, None);
+        assert_eq!(leader.appended, 2);
+        assert_eq!([leader.writer(b"a"), leader.writer(b"b"), leader.writer(b"c")], [Some(2), Some(1), None]);
+        assert!(leader.is_under_way(id(1)) && leader.is_under_way(id(2)) && !leader.is_under_way(id(3)));
+        assert_eq!(
+            (leader.load(None), leader.load(Some(ClientId(1))), leader.load(Some(ClientId(2)))),
+            (2, 2, 0)
+        );
+        assert_eq!(leader.next_name(9), TransactionId { client: ClientId(9), sequence: 3, attempt: 0 });
+        assert_eq!(leader.note_committed(&first), Some(client));
+        assert_eq!([leader.writer(b"a"), leader.writer(b"b")], [Some(2), None]);
+        assert_eq!(leader.note_committed(&second), None, "nobody has asked for it");
+        assert_eq!((leader.writer(b"a"), leader.waiting()), (None, 0));
+        assert!(!leader.is_under_way(id(2)));
+    }
+
+    #[test]
+    fn a_container_leaves_from_when_that_is_appended_until_it_is_stable() {
+        let mut leader = leader();
+        let place = |name: &str| Update::Place { name: Key::from(name), container: None };
+        let commits = [commit(1, vec![place("a")]), commit(2, vec![place("b")])];
+        commits.iter().for_each(|commit| leader.note_appended(commit, None));
+        assert_eq!([b"a", b"b", b"c"].map(|name| leader.is_leaving(name)), [true, true, false]);
+        leader.note_committed(&commits[0]);
+        assert_eq!([b"a", b"b"].map(|name| leader.is_leaving(name)), [false, true]);
+    }
+
+    #[test]
+    fn a_register_is_held_by_one_transaction_and_let_go_by_no_other() {
+        let mut leader = leader();
+        let keys = |words: &[&str]| words.iter().map(|word| Key::from(*word)).collect::<Vec<_>>();
+        leader.hold(id(1), &keys(&["a", "b"]));
+        leader.hold(id(1), &keys(&["b"]));
+        leader.hold(id(2), &keys(&["c"]));
+        assert_eq!(
+            ["a", "b", "c", "d"].map(|key| leader.holder(key.as_bytes())),
+            [Some(id(1)), Some(id(1)), Some(id(2)), None]
+        );
+        assert!(
+            leader.holds_any(|key| key.as_slice() == b"c") && !leader.holds_any(|key| key.as_slice() == b"d")
+        );
+        leader.let_go(id(2), &keys(&["a", "c"]));
+        assert_eq!(
+            ["a", "b", "c"].map(|key| leader.holder(key.as_bytes())),
+            [Some(id(1)), Some(id(1)), None]
+        );
+        leader.let_go(id(1), &keys(&["a", "b"]));
+        assert!(!leader.holds_any(|_| true));
+    }
+
+    /// A leader knows of the others only that they are there, and has said nothing yet.
+    #[test]
+    fn a_leader_begins_with_what_is_durable() {
+        let leader = leader();
+        assert_eq!(leader.peers.keys().copied().collect::<Vec<_>>(), [LocalSite(1), LocalSite(2)]);
+        for peer in leader.peers.values() {
+            assert_eq!((peer.sent, peer.received, peer.durable, peer.told_durable), (0, 0, 0, 0));
+            assert!(peer.is_owed && peer.oldest.is_none() && peer.batches.is_empty() && peer.redirects == 0);
+        }
+        assert_eq!((leader.appended, leader.durable, leader.expecting, leader.waiting()), (0, 0, 0, 0));
+        assert!(!leader.propagates && !leader.raising);
+        assert_eq!(leader.samples, [(Instant::START, Vector::default(), Period(1))]);
+    }
+}

@@ -244,4 +244,22 @@ mod tests {
         writers.begin_window(Instant::START + Duration::from_secs(2), 8);
         assert!(writers.next.is_empty() && writers.counts.is_empty());
     }
+
+    #[test]
+    fn so_many_containers_move_in_a_window_and_of_so_many_writes_are_counted() {
+        let mut writers = Writers::new(Instant::START);
+        let name = |number: usize| format!("{number:05}");
+        for number in 0..=COUNTED_MAX {
+            writers.note_other(name(number).as_bytes(), LocalSite(1));
+        }
+        writers.note_other(name(0).as_bytes(), LocalSite(1));
+        assert_eq!(writers.counts.len(), COUNTED_MAX);
+        let writes = |number: usize| {
+            writers.counts.get(name(number).as_bytes()).map(|counts| counts.others[&LocalSite(1)])
+        };
+        assert_eq!([0, 1, COUNTED_MAX].map(writes), [Some(2), Some(1), None]);
+        let end = Instant::START + Duration::from_secs(1);
+        writers.begin_window(end, 1);
+        assert_eq!((writers.next.len(), writers.began), (MOVES_MAX, end));
+    }
 }

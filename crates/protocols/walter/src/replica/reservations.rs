@@ -250,4 +250,44 @@ mod tests {
         reservations.reserve(id(1, 99), &keys(&["a"]), at(now + 500), FIRST);
         assert_eq!(reservations.of(b"a", at(now + 500)), Some(until), "no other reservation is made");
     }
+
+    /// Each reservation of one transaction is twice as long as the one before, up to a bound.
+    #[test]
+    fn reservations_become_longer_up_to_a_bound() {
+        let mut reservations = Reservations::default();
+        let mut now = 0;
+        for (attempt, lasts) in (0..).zip([100, 200, 400, 800, 800, 800, 800, 800]) {
+            reservations.reserve(id(1, attempt), &keys(&["a"]), at(now), FIRST);
+            assert_eq!(reservations.of(b"a", at(now)), Some(at(now + lasts)), "attempt {attempt}");
+            assert_eq!(reservations.of(b"a", at(now + lasts)), None);
+            now += lasts;
+        }
+        reservations.reserve(id(1, 8), &keys(&["a"]), at(now), FIRST);
+        assert_eq!(reservations.of(b"a", at(now)), None, "it has had eight");
+        // As much time has passed as the last one has stood: all is forgotten.
+        reservations.reserve(id(1, 9), &keys(&["a"]), at(now + 799), FIRST);
+        assert_eq!(reservations.of(b"a", at(now + 799)), None);
+        reservations.reserve(id(1, 9), &keys(&["a"]), at(now + 800), FIRST);
+        assert_eq!(reservations.of(b"a", at(now + 800)), Some(at(now + 900)));
+        assert_eq!((reservations.all.len(), reservations.owners.len()), (1, 1));
+    }
+
+    /// A register may be reserved for one, and another one be free.
+    #[test]
+    fn a_transaction_reserves_all_registers_that_it_wants_or_none() {
+        let mut reservations = Reservations::default();
+        reservations.reserve(id(1, 0), &keys(&["a"]), at(0), FIRST);
+        reservations.reserve(id(2, 0), &keys(&["b", "a"]), at(1), FIRST);
+        assert_eq!((reservations.of(b"b", at(1)), reservations.all.len()), (None, 1));
+        reservations.reserve(id(3, 0), &keys(&["b", "c"]), at(1), FIRST);
+        assert_eq!(
+            (reservations.of(b"c", at(1)), reservations.of(b"a", at(1))),
+            (Some(at(101)), Some(at(100)))
+        );
+        reservations.forget(id(3, 0));
+        assert_eq!(
+            (reservations.of(b"c", at(1)), reservations.all.len(), reservations.owners.len()),
+            (None, 1, 1)
+        );
+    }
 }

@@ -411,3 +411,79 @@ impl Replica {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STOCK: &str = "\0stock";
+
+    fn add(set: &str, element: &str, by: i32) -> Update {
+        Update::Add { set: Key::from(set), element: Key::from(element), by }
+    }
+
+    #[test]
+    fn a_share_is_that_of_a_site() {
+        assert_eq!(share(LocalSite(7)), Key::from("s7"));
+        for (element, expected) in [
+            ("s0", Some(0)),
+            ("s12", Some(12)),
+            ("t1", None),
+            ("s", None),
+            ("s-1", None),
+            ("s65536", None),
+            ("value", None),
+        ] {
+            assert_eq!(site_of(element.as_bytes()), expected.map(LocalSite), "{element}");
+        }
+    }
+
+    /// Counting sets that are no counters have no shares.
+    #[test]
+    fn what_is_about_to_be_taken_is_settled_once_it_has_been() {
+        let mut shares = Shares::default();
+        let (first, second) = (
+            vec![add(STOCK, "s0", -3), add("set", "s0", -9)],
+            vec![add(STOCK, "s0", -2), add(STOCK, "s1", -1)],
+        );
+        shares.take(&first);
+        shares.take(&second);
+        shares.take(&[add(STOCK, "s0", 7)]);
+        let taken =
+            |shares: &Shares, set: &str, element: &str| shares.taken(&Key::from(set), &Key::from(element));
+        assert_eq!(
+            (taken(&shares, STOCK, "s0"), taken(&shares, STOCK, "s1"), taken(&shares, "set", "s0")),
+            (5, 1, 0)
+        );
+        shares.settle(&second);
+        assert_eq!((taken(&shares, STOCK, "s0"), taken(&shares, STOCK, "s1"), shares.taken.len()), (3, 0, 1));
+        shares.settle(&first);
+        assert!(shares.taken.is_empty());
+    }
+
+    #[test]
+    fn what_is_added_is_on_its_way_until_all_of_it_is_stable() {
+        let mut shares = Shares::default();
+        let updates = vec![add(STOCK, "s0", 3), add("set", "s0", 9), add("\0other", "s0", -1)];
+        shares.add(&updates);
+        shares.add(&updates);
+        assert_eq!(shares.adding, BTreeMap::from([(Key::from(STOCK), 2)]));
+        shares.added(&updates);
+        assert_eq!(shares.adding, BTreeMap::from([(Key::from(STOCK), 1)]));
+        shares.added(&updates);
+        assert!(shares.adding.is_empty());
+    }
+
+    #[test]
+    fn clients_change_the_value_of_a_counter_once() {
+        for (updates, is_open) in [
+            (vec![add(STOCK, "value", 1)], true),
+            (vec![add(STOCK, "value", 1), add("\0other", "value", -1)], true),
+            (vec![add(STOCK, "s0", 1)], false),
+            (vec![add(STOCK, "value", 1), add(STOCK, "value", 1)], false),
+            (vec![add("set", "s0", 1), add("set", "s0", 1)], true),
+        ] {
+            assert_eq!(are_open_to_clients(&updates), is_open, "{updates:?}");
+        }
+    }
+}

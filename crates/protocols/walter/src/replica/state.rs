@@ -577,3 +577,6 @@ impl Frozen {
         self.pages.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,3 +197,170 @@ fn a_counter_is_a_set_of_one_element() {
         assert_eq!(told, [format!("c1 ← c1.9 reads {expected} at ⟨1 1⟩, period 1")], "{from} to {to}");
     }
 }
+
+/// The first of three sites, which has so much, and stands in for the third one, which had so much.
+fn heir(own: i32, inherited: i32) -> super::removal::Asking {
+    let mut asking = super::removal::Asking::new(|_| {});
+    asking.site.takes("3/r0", share_of(2, 1, inherited));
+    if own > 0 {
+        asking.site.commits(1, change(own));
+    }
+    asking.removes(3);
+    asking.is_answered();
+    asking.waits(5);
+    asking.site.logs();
+    let ends = vec![(ShardId(3), quorate_core::topology::Settled { last: 1, barrier: vec![] })];
+    assert!(asking.changes.settle(&quorate_core::topology::Settlement { removals: 1, ends, ready: None }));
+    assert_eq!(only(asking.is_answered(), "appends"), ["appends REMOVED s2 after 1"]);
+    asking.site.logs();
+    asking
+}
+
+#[test]
+fn the_share_of_a_lost_site_is_given_first_by_the_one_that_stands_in_for_it() {
+    for (own, inherited, wanted, given) in [
+        (3, 8, 1, "#stock[s2]-6 #stock[s1]+6"),
+        (3, 8, 9, "#stock[s2]-8 #stock[s0]-1 #stock[s1]+9"),
+        (3, 8, 20, "#stock[s2]-8 #stock[s0]-3 #stock[s1]+11"),
+        (0, 8, 8, "#stock[s2]-8 #stock[s1]+8"),
+        (9, 1, 2, "#stock[s2]-1 #stock[s0]-4 #stock[s1]+5"),
+    ] {
+        let mut asking = heir(own, inherited);
+        let told = asking.site.hears("2/r0", ask(wanted));
+        assert!(told[0].ends_with(given), "{wanted} of {own} and {inherited}: {told:?}");
+        assert_eq!(asking.site.machine.shares_given(), 1);
+    }
+    // Before the end is settled it is nobody's.
+    let mut asking = super::removal::Asking::new(|_| {});
+    asking.site.takes("3/r0", share_of(2, 1, 8));
+    asking.removes(3);
+    asking.is_answered();
+    asking.waits(5);
+    asking.site.logs();
+    assert_eq!(asking.site.hears("2/r0", ask(1)), ["✗ there is no share to give"]);
+    assert_eq!(asking.site.is_asked(1, new(), change(-1)), ["appends REFUSED c1.1"], "and nobody is asked");
+    assert_eq!(asking.site.logs()[0], "c1 ← c1.1 aborted");
+}
+
+/// It takes it over as it is asked for, half of it at least.
+#[test]
+fn a_site_that_lacks_a_share_takes_from_that_of_a_lost_site_for_which_it_stands_in() {
+    let mut asking = heir(3, 8);
+    let told = asking.site.is_asked(2, new(), change(-5));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].ends_with("#stock[s2]-4 #stock[s0]+4"), "{told:?}");
+    let told = only(asking.site.logs(), "appends");
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("appends COMMIT s0.3 c1.2") && told[0].ends_with("#stock[s0]-5"), "{told:?}");
+    assert_eq!(asking.site.machine.shares_given(), 0, "no other site has got it");
+    // Another site that has more is asked.
+    asking.site.logs();
+    asking.site.takes("2/r0", foreign(1, 1, &[], vec![add(STOCK, "s1", 5)]));
+    assert_eq!(asking.site.is_asked(3, new(), change(-3)), ["2/r0 ← ASK-SHARE 1 of #stock"]);
+}
+
+#[test]
+fn one_change_of_a_count_holds_no_more_than_it_may() {
+    let mut site = site();
+    for sequence in 1..=3 {
+        site.commits(sequence, change(i32::MAX));
+    }
+    let most = i32::MAX;
+    let told = site.hears("2/r0", ask(1));
+    assert!(told[0].ends_with(&format!("#stock[s0]-{most} #stock[s1]+{most}")), "{told:?}");
+    let told = site.hears("2/r0", ask(u64::MAX));
+    assert!(
+        told[0].ends_with(&format!("#stock[s0]-{most} #stock[s1]+{most}")),
+        "the first is on its way: {told:?}"
+    );
+    let told = site.hears("2/r0", ask(u64::MAX));
+    assert!(told[0].ends_with(&format!("#stock[s0]-{most} #stock[s1]+{most}")), "{told:?}");
+    assert_eq!(site.hears("2/r0", ask(u64::MAX)), ["✗ there is no share to give"]);
+}
+
+#[test]
+fn of_sites_that_have_as_much_the_first_is_asked() {
+    let mut site = site();
+    site.takes("2/r0", share_of(1, 1, 4));
+    site.takes("3/r0", share_of(2, 1, 4));
+    assert_eq!(site.is_asked(1, new(), change(-2)), ["2/r0 ← ASK-SHARE 2 of #stock"]);
+    // The other one has more by now, and the first is silent.
+    site.takes("3/r0", foreign(2, 2, &[], vec![add(STOCK, "s2", 1)]));
+    assert_eq!(only(site.waits(1_000), "ASK-SHARE"), ["1000 ms: 3/r0 ← ASK-SHARE 2 of #stock"]);
+    site.is_told("3/r0", 0, &[], &[]);
+    assert_eq!(only(site.waits(1_000), "ASK-SHARE"), ["1000 ms: 3/r1 ← ASK-SHARE 2 of #stock"]);
+    assert_eq!(site.is_asked(2, new(), change(-2)), ["appends REFUSED c1.2"], "two seconds are long enough");
+    assert_eq!(site.logs()[0], "c1 ← c1.2 aborted, 3 is silent", "the one that was asked last");
+}
+
+/// Nobody lacks it any more if no request comes again.
+#[test]
+fn a_share_that_nobody_lacks_is_asked_for_no_more() {
+    let mut site = site();
+    site.takes("2/r0", share_of(1, 1, 4));
+    site.is_asked(1, new(), change(-2));
+    assert_eq!(only(site.waits(3_999), "ASK-SHARE").len(), 3);
+    assert_eq!(only(site.waits(10_000), "ASK-SHARE"), NOTHING);
+    assert_eq!(site.is_asked(2, new(), change(-2)).len(), 1, "it is asked for anew");
+}
+
+/// A share is what each site takes from alone. One below zero would be no help to others.
+#[test]
+fn a_share_below_zero_lessens_no_other() {
+    let mut site = site();
+    site.takes("2/r0", share_of(1, 1, 4));
+    site.takes("3/r0", share_of(2, 1, -3));
+    assert_eq!(site.is_asked(1, new(), change(-4)), ["2/r0 ← ASK-SHARE 4 of #stock"]);
+    assert_eq!(site.is_asked(2, new(), change(-5)), ["appends REFUSED c1.2"]);
+    assert_eq!(site.logs()[0], "c1 ← c1.2 aborted, below zero");
+}
+
+/// Each request that waits for it is handled again; those of other counters wait on.
+#[test]
+fn a_share_that_comes_wakes_those_that_wait_for_shares() {
+    let mut site = site();
+    let other = "\0other";
+    site.takes("2/r0", foreign(1, 1, &[], vec![add(STOCK, "s1", 4), add(other, "s1", 4)]));
+    site.is_asked(1, new(), change(-2));
+    site.is_asked(2, new(), vec![add(other, "value", -3)]);
+    let given = foreign(1, 2, &[0, 1], vec![add(STOCK, "s1", -2), add(STOCK, "s0", 2)]);
+    site.is_sent("2/r0", vec![given], 2);
+    site.logs();
+    let told = site.logs();
+    assert_eq!(only(told.clone(), "appends"), ["appends COMMIT s0.1 c1.1 at ⟨0 2⟩ #stock[s0]-2"]);
+    assert_eq!(site.machine.waiting(), 2, "one commits, and the other still waits: {told:?}");
+    site.logs();
+    let told = only(site.waits(1_000), "ASK-SHARE");
+    assert_eq!(told, ["1000 ms: 2/r1 ← ASK-SHARE 3 of #other"]);
+}
+
+/// Clients are not waited for without end: a counter to which somebody always adds is refused if another site could help.
+#[test]
+fn a_request_waits_for_additions_of_others_only_if_no_site_has_enough() {
+    let mut site = site();
+    site.is_asked(1, new(), change(2));
+    assert_eq!(site.hears("c2", commit_at(2, 1, new(), change(-1))), NOTHING, "no site has it");
+    site.logs();
+    site.logs();
+    site.takes("2/r0", share_of(1, 1, 9));
+    site.is_asked(3, new(), change(2));
+    let told = site.hears("c2", commit_at(2, 2, new(), change(-5)));
+    assert_eq!(told, ["2/r0 ← ASK-SHARE 4 of #stock"]);
+}
+
+/// The role of a lost site goes back, and its share with it: what is left of that here is given by nobody while it leaves.
+#[test]
+fn the_share_of_a_lost_site_is_not_given_while_its_role_is_handed_over() {
+    use quorate_core::topology::Settlement;
+    let mut asking = heir(0, 8);
+    asking.changes.join(ShardId(7), Some(ShardId(3))).expect("it can join");
+    asking.is_answered();
+    asking.site.hears("7/r0", Message::Join {});
+    asking.site.logs();
+    let ready = Settlement { removals: 1, ends: vec![], ready: Some(ShardId(7)) };
+    assert!(asking.changes.settle(&ready));
+    assert_eq!(only(asking.is_answered(), "{s2} to s3").len(), 1);
+    assert_eq!(asking.site.hears("2/r0", ask(1)), ["✗ there is no share to give"], "it is leaving");
+    asking.site.logs();
+    assert_eq!(asking.site.hears("2/r0", ask(1)), ["✗ there is no share to give"], "it is another site's");
+}

@@ -226,3 +226,95 @@ fn a_state_is_whole_in_pages_of_any_size() {
         );
     }
 }
+
+/// A host shuts down, or moves a replica, once nobody waits.
+#[test]
+fn everything_that_waits_is_counted() {
+    let long = Duration::from_secs(60);
+    let mut site = leader(|config| {
+        (config.lease, config.vote_timeout, config.wait_timeout) = (Some(Duration::from_secs(4)), long, long);
+    });
+    let asked = site.now;
+    site.does(ReplicaCommand::Answer { asked, changes: SiteChanges::default() });
+    let new = || Snapshot::New(v(&[]));
+    site.is_asked(1, new(), vec![write("oak", "x")]);
+    assert_eq!(site.machine.waiting(), 1, "a commit");
+    site.is_asked(2, Snapshot::Taken(v(&[])), vec![write("oak", "y")]);
+    assert_eq!(site.machine.waiting(), 2, "a refusal");
+    site.is_asked(3, new(), vec![write("apple", "x")]);
+    assert_eq!(site.machine.waiting(), 3, "a slow commit");
+    site.hears("c1", read_at(1, 4, Snapshot::New(v(&[0, 1])), vec![]));
+    assert_eq!(site.machine.waiting(), 4, "a read of what has not come");
+    site.log.lease_until = None;
+    site.hears("c1", read_at(1, 5, new(), vec![]));
+    assert_eq!(site.machine.waiting(), 5, "an answer that is not confirmed");
+    site.waits(4_000);
+    site.is_asked(6, new(), vec![write("elm", "x")]);
+    assert_eq!(site.machine.waiting(), 6, "a request that waits for the lease");
+    assert_eq!(Holdings::waiting(&site.machine), 6);
+    assert_eq!((site.machine.load(None), site.machine.load(Some(ClientId(1)))), (2, 2));
+    site.is_deposed();
+    assert_eq!((site.machine.waiting(), site.machine.load(None), site.machine.behind()), (0, 0, 0));
+}
+
+#[test]
+fn a_host_follows_a_transaction_by_its_messages() {
+    use quorate_core::landmark::{End, Landmark};
+    let transaction = txn(1, 1);
+    let new = || Snapshot::New(v(&[]));
+    let received = |message: &Message| <Replica as HostedOnLog>::landmark_received(message, ShardId(1));
+    let commit = commit_at(1, 1, new(), vec![write("oak", "x"), add("elm", "a", 1)]);
+    assert_eq!(received(&commit), Some(Landmark::Asked(transaction)));
+    assert_eq!(received(&commit_at(1, 1, new(), vec![])), None);
+    assert_eq!(received(&read_at(1, 1, new(), vec![])), None);
+    let sent = |message: &Message| <Replica as HostedOnLog>::landmark_sent(message);
+    let reply = |ending| Message::CommitReply { transaction, ending, silent: vec![], is_short: false };
+    let committed = |is_slow| Ending::Committed { version: version(0, 1), snapshot: v(&[]), is_slow };
+    let not_leading =
+        |transaction| Message::NotLeading { transaction, leader: quorate_core::ReplicaIndex(1) };
+    let too_old = Message::TooOld { transaction, refused: None, committed: v(&[]), period: Period(1) };
+    for (message, expected) in [
+        (reply(committed(false)), Some(Landmark::Ended(transaction, End::Committed))),
+        (reply(committed(true)), Some(Landmark::Ended(transaction, End::CommittedSlowly))),
+        (reply(Ending::Aborted), Some(Landmark::Ended(transaction, End::Aborted))),
+        (not_leading(Some(transaction)), Some(Landmark::Passed(transaction))),
+        (not_leading(None), None),
+        (too_old, Some(Landmark::Passed(transaction))),
+        (Message::Release { transaction }, None),
+    ] {
+        assert_eq!(sent(&message), expected, "{message:?}");
+    }
+    let written = <Replica as HostedOnLog>::keys_written(&commit);
+    let keys = [Key::from("oak"), Key::from("elm")];
+    assert_eq!(written, quorate_core::landmark::few(keys.iter()));
+    let none = <Replica as HostedOnLog>::keys_written(&Message::Release { transaction });
+    assert_eq!(none, quorate_core::landmark::FewKeys::default());
+}
+
+/// Pages that are only digested are small, so that no turn takes long, and have the objects alone.
+#[test]
+fn what_is_digested_goes_in_small_pages() {
+    let mut site = leader(|config| config.floor_lag = Duration::from_secs(1));
+    let value = "x".repeat(10 * 1024);
+    site.commits(1, ["oak", "elm", "iris"].map(|key| write(key, &value)).to_vec());
+    site.commits(2, vec![add("oak", "a", 1)]);
+    for from in ["2/r0", "3/r0"] {
+        site.is_told(from, 2, &[2], &[2]);
+    }
+    for _ in 0..3 {
+        site.waits(1_000);
+        site.logs();
+    }
+    let mut frozen = site.machine.freeze_data();
+    let pages: Vec<Page> = std::iter::from_fn(|| Replica::next_page(&mut frozen)).collect();
+    let sizes: Vec<usize> = pages
+        .iter()
+        .map(|page| match page {
+            Page::Registers(registers) => registers.len(),
+            Page::Counts(counts) => counts.len(),
+            other => panic!("{other:?} is no object"),
+        })
+        .collect();
+    assert_eq!(sizes, [2, 1, 1]);
+    assert_eq!(site.pages().len(), 3, "the bounds, and two pages");
+}

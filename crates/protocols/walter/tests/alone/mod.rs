@@ -5,13 +5,18 @@
 mod claims;
 mod client;
 mod commits;
+mod copies;
 mod counters;
+mod ends;
 mod hosting;
+mod joining;
+mod leaders;
 mod locks;
 mod moving;
 mod peers;
 mod reads;
 mod removal;
+mod roles;
 mod strangers;
 
 use std::time::Duration;

@@ -336,3 +336,51 @@ fn many_transactions_go_in_few_batches() {
     assert_eq!(sizes.iter().sum::<usize>(), 18, "each site gets all: {sizes:?}");
     assert!(sizes.iter().all(|size| (1..=3).contains(size)), "{sizes:?}");
 }
+
+/// A sample of what has committed is taken eight times in the time for which a snapshot can be read.
+#[test]
+fn the_floor_is_what_had_committed_when_it_was_sampled() {
+    let mut site = leader(|config| {
+        (config.floor_lag, config.wait_timeout) = (Duration::from_secs(8), Duration::from_secs(60));
+    });
+    let ahead = |site: &mut Site, number: u64| {
+        for from in ["2/r0", "3/r0"] {
+            site.is_told(from, number, &[number], &[number]);
+        }
+    };
+    site.waits(750);
+    site.commits(1, vec![write("oak", "1")]);
+    site.waits(500);
+    site.commits(2, vec![write("oak", "2")]);
+    ahead(&mut site, 2);
+    let mut floors = Vec::new();
+    for _ in 0..36 {
+        site.waits(250);
+        let at = site.now - Instant::START;
+        let before = site.machine.histories().floor().clone();
+        site.logs();
+        if *site.machine.histories().floor() != before {
+            floors.push(format!("{} at {} ms", site.machine.histories().floor(), at.as_millis()));
+        }
+    }
+    assert_eq!(floors, ["⟨1⟩ at 9000 ms", "⟨2⟩ at 10000 ms"]);
+    // The oldest snapshot that can be read is what it tells the others.
+    let told = only(site.waits(500), "PROGRESS");
+    assert!(told[0].ends_with("⟨2⟩ committed, ⟨2⟩ oldest"), "{told:?}");
+}
+
+/// A new leader has sampled nothing, so it waits anew.
+#[test]
+fn a_later_leader_lets_snapshots_be_read_for_as_long_again() {
+    let mut site = leader(|config| config.floor_lag = Duration::from_secs(2));
+    site.commits(1, vec![write("oak", "x")]);
+    site.waits(1_900);
+    site.is_deposed();
+    site.leads(1);
+    assert_eq!(only(site.waits(1_999), "FLOOR"), NOTHING);
+    assert_eq!(
+        only(site.waits(1), "FLOOR"),
+        ["1 ms: appends FLOOR ⟨⟩, period 0 forgotten"],
+        "others need it"
+    );
+}

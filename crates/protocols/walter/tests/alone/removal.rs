@@ -10,36 +10,42 @@ fn new() -> Snapshot {
 }
 
 /// The leader of the first site, which asks the configuration service, and that.
-struct Asking {
-    site: Site,
-    changes: SiteChanges,
+pub(super) struct Asking {
+    pub(super) site: Site,
+    pub(super) changes: SiteChanges,
     shards: Vec<ShardId>,
 }
 
 impl Asking {
-    fn new(change: impl FnOnce(&mut ReplicaConfig)) -> Self {
+    pub(super) fn new(change: impl FnOnce(&mut ReplicaConfig)) -> Self {
+        Asking::of(3, change)
+    }
+
+    /// The first of so many sites.
+    pub(super) fn of(sites: u32, change: impl FnOnce(&mut ReplicaConfig)) -> Self {
         let site = leader(|config| {
+            config.shards.count = sites;
             config.lease = Some(Duration::from_secs(4));
             config.lease_wait = Duration::from_secs(5);
             change(config);
         });
         let mut asking =
-            Asking { site, changes: SiteChanges::default(), shards: (1..=3).map(ShardId).collect() };
+            Asking { site, changes: SiteChanges::default(), shards: (1..=sites).map(ShardId).collect() };
         asking.is_answered();
         asking
     }
 
-    fn is_answered(&mut self) -> Vec<String> {
+    pub(super) fn is_answered(&mut self) -> Vec<String> {
         let (asked, changes) = (self.site.now, self.changes.clone());
         self.site.does(ReplicaCommand::Answer { asked, changes })
     }
 
-    fn removes(&mut self, shard: u32) {
+    pub(super) fn removes(&mut self, shard: u32) {
         self.changes.remove(ShardId(shard), &self.shards).expect("it can be removed");
     }
 
     /// Time passes, and the service answers every second.
-    fn waits(&mut self, seconds: u64) -> Vec<String> {
+    pub(super) fn waits(&mut self, seconds: u64) -> Vec<String> {
         let mut told = Vec::new();
         for _ in 0..seconds {
             told.extend(but_for_progress(self.site.waits(1_000)));
@@ -51,7 +57,7 @@ impl Asking {
     }
 }
 
-fn frozen(received: &[u64], committed: &[u64], seqno: u64, now: &[u64]) -> Message {
+pub(super) fn frozen(received: &[u64], committed: &[u64], seqno: u64, now: &[u64]) -> Message {
     let frozen = Frozen { removals: 1, received: v(received), committed: v(committed), seqno };
     Message::Frozen { frozen, received: v(now) }
 }
@@ -325,7 +331,7 @@ fn a_state_that_nobody_fetches_is_forgotten() {
 }
 
 /// The seventh shard, which joins three sites.
-fn joining() -> (Site, SiteChanges) {
+pub(super) fn joining() -> (Site, SiteChanges) {
     let mut changes = SiteChanges::default();
     changes.join(ShardId(7), None).expect("it can join");
     let mut site = backup(|config| {
@@ -337,7 +343,7 @@ fn joining() -> (Site, SiteChanges) {
     (site, changes)
 }
 
-fn bounds(floor: &[u64], committed: &[u64]) -> Page {
+pub(super) fn bounds(floor: &[u64], committed: &[u64]) -> Page {
     Page::Bounds { floor: v(floor), committed: v(committed), period: Period(9), forgotten: Period(8) }
 }
 
