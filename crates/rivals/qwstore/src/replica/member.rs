@@ -87,3 +87,24 @@ impl Member<QwStore> for Replica {
         operation.timestamp >= self.ir.complete()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Perhaps it is the others that cannot be reached: then view changes would follow each other without end.
+    #[test]
+    fn a_replica_that_is_behind_changes_the_view_once_in_sixteen_time_outs() {
+        let (timeout, mut lag) = (Duration::from_secs(1), Lag::default());
+        let at = |millis| Instant::START + Duration::from_millis(millis);
+        assert!(!lag.is_over(at(0), timeout), "it lacks nothing");
+        lag.is_behind = true;
+        assert!(lag.is_over(at(5), timeout));
+        assert!(!lag.is_over(at(99_999), timeout), "once");
+        lag.is_behind = true;
+        assert!(lag.is_over(at(100_000), timeout));
+        lag.is_behind = true;
+        assert!(!lag.is_over(at(115_999), timeout));
+        assert!(lag.is_over(at(116_000), timeout));
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! `oak`, `elm` and `iris` are keys of the first of two shards, `apple`, `pear` and `fig` of the second.
 
+mod bounds;
 mod client;
 mod puts;
 mod store;

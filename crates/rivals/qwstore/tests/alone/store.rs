@@ -413,3 +413,35 @@ fn put_of(key: &str, micros: u64) -> Arc<Put> {
     let KeyVersion { key, version: timestamp, value } = held(key, micros);
     Arc::new(Put { key, value, timestamp })
 }
+
+/// A replica of the quorum store cannot be verified, and says why.
+#[test]
+fn a_host_is_told_that_replicas_cannot_be_compared() {
+    let store = Store::new(|_| {});
+    let groups = quorate_core::Groups::new(GroupSize::new(3).unwrap());
+    assert_eq!(<Replica as HostedReplica>::change_groups(&groups, ShardId(1)).len(), 0);
+    assert_eq!((Holdings::floor(&store.replica), Holdings::left(&store.replica).len()), (Timestamp::ZERO, 0));
+    let seat = quorate_core::hosted::Seat {
+        replica: replica("2/r1"),
+        groups,
+        shards: None,
+        joined: vec![],
+        boot: Boot::Rejoin,
+    };
+    let seated = <Replica as HostedReplica>::seated(config(|_| {}), &seat);
+    assert_eq!((seated.replica, seated.boot, seated.epoch), (replica("2/r1"), Boot::Rejoin, Epoch::FIRST));
+    assert_eq!(
+        <Replica as HostedReplica>::asleep_since_creation(&seat, View(0)).map(|records| records.len()),
+        None
+    );
+}
+
+/// It looks for one only after a while without; and it is told of each thing that is left.
+#[test]
+fn what_is_left_below_the_floor_is_told() {
+    use quorate_qwstore::replica::Remains;
+    let left = |recorded, versions| Remains { recorded, versions }.left().collect::<Vec<_>>();
+    assert_eq!(left(0, 0), []);
+    assert_eq!(left(2, 0), [("recorded puts", 2)]);
+    assert_eq!(left(0, 1), [("versions", 1)]);
+}
