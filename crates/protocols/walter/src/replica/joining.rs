@@ -408,7 +408,6 @@ impl Replica {
         }
         if self.state.is_whole() {
             self.leader = Some(self.new_leader(context.now));
-            self.consult(context.now, outbox);
             return self.attend_sites(context, log, outbox);
         }
         let Some(leader) = &mut self.leader else { return };

@@ -276,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn so_many_milestones_are_waited_for() {
+        let mut awaited = Awaited::default();
+        for client in 1..=11 {
+            for sequence in 1..=WAITING_MAX as u64 / 100 {
+                awaited.note(Milestone::Visible, sequence, id(client, sequence), at(0));
+            }
+        }
+        assert_eq!(awaited.asked.len(), WAITING_MAX / 10);
+        assert!(awaited.asked.keys().all(|(_, _, id)| id.client <= ClientId(10)), "the last finds no room");
+        assert_eq!(awaited.take(Milestone::Visible, 1), Some(id(1, 1)));
+        awaited.note(Milestone::Visible, 9, id(11, 9), at(0));
+        assert_eq!(awaited.asked.len(), WAITING_MAX / 10);
+    }
+
+    #[test]
     fn no_client_takes_all_the_room_and_the_silent_lose_theirs() {
         let mut awaited = Awaited::default();
         for sequence in 1..=2 * WAITING_MAX as u64 / 100 {

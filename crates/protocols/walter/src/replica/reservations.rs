@@ -290,4 +290,19 @@ mod tests {
             (None, 1, 1)
         );
     }
+
+    /// One that has a reservation may have its next one all the same.
+    #[test]
+    fn so_many_transactions_have_reservations() {
+        let mut reservations = Reservations::default();
+        let key = |number: u64| vec![Key::from(number.to_string())];
+        for number in 0..=RESERVATIONS_MAX as u64 {
+            reservations.reserve(id(number, 0), &key(number), at(0), FIRST);
+        }
+        assert_eq!(reservations.all.len(), RESERVATIONS_MAX);
+        let last = RESERVATIONS_MAX as u64;
+        assert_eq!(reservations.of(&key(last)[0], at(0)), None);
+        reservations.reserve(id(7, 1), &key(7), at(0), FIRST);
+        assert_eq!(reservations.of(&key(7)[0], at(0)), Some(at(200)));
+    }
 }

@@ -344,3 +344,61 @@ fn a_leader_that_is_deposed_keeps_what_is_stable_and_forgets_who_waits() {
         NOTHING
     );
 }
+
+/// A refusal that another site has asked for is told to the client, too, once that asks.
+#[test]
+fn a_client_that_comes_while_its_transaction_is_refused_is_told() {
+    let mut site = site();
+    assert_eq!(site.hears("2/r0", asks(1, 0)), ["appends REFUSED c1.1"]);
+    assert_eq!(site.is_asked(1, new(), vec![write("oak", "x")]), NOTHING);
+    assert_eq!(site.hears("3/r0", asks(1, 0)), NOTHING);
+    assert_eq!(site.logs(), ["c1 ← c1.1 aborted", "2/r0 ← RELEASE c1.1", "3/r0 ← RELEASE c1.1"]);
+}
+
+/// What is denied is answered, and neither waits nor is done.
+#[test]
+fn a_request_that_is_denied_does_not_wait() {
+    let mut site = site();
+    site.commits(1, vec![write("oak", "x")]);
+    for message in [
+        commit_at(1, 2, Snapshot::New(v(&[2])), vec![write("oak", "y")]),
+        read_at(1, 2, Snapshot::New(v(&[2])), vec![register("oak")]),
+        commit_at(1, 2, Snapshot::New(v(&[0, 0, 0, 1])), vec![write("oak", "y")]),
+    ] {
+        let told = site.hears("c1", message.clone());
+        assert!(told.len() == 1 && told[0].contains("NEVER-COMMITTED"), "{message:?}: {told:?}");
+        assert_eq!((site.machine.waiting(), site.machine.load(None)), (0, 0), "{message:?}");
+    }
+}
+
+/// The name of a container is that of all keys which it holds.
+#[test]
+fn a_part_of_a_key_names_no_container() {
+    for name in ["a{b}", "{oak}/x", "b{a}c"] {
+        let container = Some(quorate_walter::Container {
+            preferred: LocalSite(0),
+            replicas: quorate_walter::Replicas::ALL,
+            stays: true,
+        });
+        let place = vec![Update::Place { name: Key::from(name), container }];
+        assert_eq!(site().is_asked(1, new(), place), ["✗ no coordinator sends this"], "{name}");
+    }
+}
+
+/// No client takes all the room, and no crowd of them more than there is.
+#[test]
+fn so_many_requests_wait_for_the_lease() {
+    let mut site = leader(|config| config.lease = Some(Duration::from_secs(4)));
+    let ask = |client, sequence| commit_at(client, sequence, new(), vec![write("oak", "x")]);
+    for sequence in 1..=1_000 {
+        assert_eq!(site.hears("c1", ask(1, sequence)), NOTHING);
+    }
+    assert_eq!(site.hears("c1", ask(1, 1_001)), ["✗ too many requests wait"], "of one client");
+    for client in 2..=10 {
+        for sequence in 1..=1_000 {
+            site.hears(&format!("c{client}"), ask(client, sequence));
+        }
+    }
+    assert_eq!(site.machine.waiting(), 10_000);
+    assert_eq!(site.hears("c11", ask(11, 1)), ["✗ too many requests wait"]);
+}

@@ -225,3 +225,23 @@ fn a_container_that_has_few_copies_keeps_those_that_survive() {
     assert_eq!(asking.site.is_asked(1, new(), vec![place(0, &[0, 1, 3])]), ["appends REFUSED c1.1"]);
     assert_eq!(only(asking.site.is_asked(2, new(), vec![place(0, &[0, 1])]), "COMMIT").len(), 1);
 }
+
+/// Nothing is said of some objects alone.
+#[test]
+fn a_site_reads_for_another_all_that_it_is_asked_for_or_nothing() {
+    let mut site = site();
+    site.is_sent("2/r0", vec![foreign(1, 1, &[], vec![place(1, &[1, 2])])], 0);
+    site.logs();
+    let copy = |wanted: Vec<Wanted>| Message::ReadCopy {
+        transaction: txn(1, 2),
+        request: 1,
+        snapshot: v(&[]),
+        home: LocalSite(1),
+        wanted,
+    };
+    let none = ["✗ no replica of it is here"];
+    assert_eq!(site.hears("c1", copy(vec![register("{b}x"), register("{a}x")])), none);
+    assert_eq!(site.hears("c1", copy(vec![register("{a}x"), register("{b}x")])), none);
+    assert_eq!(site.hears("c1", copy(vec![register("{b}x"), register("{b}y")])).len(), 1);
+    assert_eq!(site.machine.copies_read(), 1);
+}

@@ -364,3 +364,44 @@ fn the_share_of_a_lost_site_is_not_given_while_its_role_is_handed_over() {
     asking.site.logs();
     assert_eq!(asking.site.hears("2/r0", ask(1)), ["✗ there is no share to give"], "it is another site's");
 }
+
+#[test]
+fn a_change_by_nothing_takes_nothing() {
+    let mut site = site();
+    let told = site.is_asked(1, new(), change(0));
+    assert_eq!(told, ["appends COMMIT s0.1 c1.1 at ⟨⟩ #stock[s0]+0"]);
+    assert_eq!(site.is_asked(2, new(), change(-1)), ["appends REFUSED c1.2"], "nothing is about to be added");
+    site.logs();
+    site.takes("2/r0", share_of(1, 1, 4));
+    assert_eq!(site.is_asked(3, new(), change(0)).len(), 1);
+}
+
+/// What is taken from it meanwhile makes it less, and then what comes is more again.
+#[test]
+fn a_share_has_come_if_there_is_more_than_before() {
+    let mut site = site();
+    site.commits(1, change(3));
+    site.takes("2/r0", share_of(1, 1, 9));
+    assert_eq!(site.is_asked(2, new(), change(-5)), ["2/r0 ← ASK-SHARE 2 of #stock"]);
+    site.commits(3, change(-2));
+    let given = |seqno, by: i32| foreign(1, seqno, &[], vec![add(STOCK, "s1", -by), add(STOCK, "s0", by)]);
+    site.is_sent("2/r0", vec![given(2, 1)], 2);
+    site.logs();
+    let told = site.logs();
+    assert_eq!(only(told, "ASK-SHARE"), ["2/r0 ← ASK-SHARE 3 of #stock"], "it has come, and is not enough");
+    site.is_sent("2/r0", vec![given(3, 3)], 3);
+    site.logs();
+    let told = only(site.logs(), "appends");
+    assert_eq!(told, ["appends COMMIT s0.3 c1.2 at ⟨2 3⟩ #stock[s0]-5"]);
+}
+
+/// Each site has a name of its own for them.
+#[test]
+fn the_transactions_that_give_shares_are_named_by_their_site() {
+    let mut second = backup(|config| config.replica = replica("2/r0"));
+    second.log.lease_until = Some(second.now + Duration::from_secs(9_999));
+    second.leads(0);
+    second.commits(1, change(4));
+    let told = second.hears("3/r0", ask(1));
+    assert_eq!(told, ["appends COMMIT s1.2 c18446744073709420542.2 at ⟨0 1⟩ #stock[s1]-2 #stock[s2]+2"]);
+}

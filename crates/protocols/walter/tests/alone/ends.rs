@@ -285,3 +285,109 @@ fn a_site_says_how_far_it_had_come_to_all_that_are_left() {
     let told = asking.site.hears("3/r0", Message::Frozen { frozen: said, received: v(&[]) });
     assert_eq!(told, ["✗ the sender is no other local site"]);
 }
+
+/// What has come from it before its causes is taken no more; what has come from others is.
+#[test]
+fn a_site_forgets_what_has_come_too_early_from_a_lost_one() {
+    let mut asking = Asking::new(|_| {});
+    asking.site.is_sent("3/r0", vec![of_third(2)], 0);
+    asking.site.is_sent("2/r0", vec![foreign(1, 2, &[], vec![add("plum", "a", 1)])], 0);
+    goes_on(&mut asking);
+    asking.site.hears("2/r0", frozen(&[0, 0, 1], &[], 0, &[0, 0, 1]));
+    let told = asking.site.hears("2/r0", Message::Relay { commits: vec![of_third(1)] });
+    assert_eq!(told, ["appends RECEIVED s2.1 c102.1 at ⟨⟩ pear[a]+1"], "no site that is left has the second");
+    let told = asking.site.is_sent("2/r0", vec![foreign(1, 1, &[], vec![add("plum", "a", 1)])], 0);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("s1.1") && told[0].contains("s1.2"), "{told:?}");
+}
+
+/// A client that has seen what is abandoned is told so, and its request is not kept.
+#[test]
+fn a_request_that_has_seen_what_is_abandoned_does_not_wait() {
+    let mut asking = without_third(3, 1, |_| {});
+    let ends = vec![(ShardId(3), Settled { last: 1, barrier: vec![] })];
+    assert!(asking.changes.settle(&Settlement { removals: 1, ends, ready: None }));
+    asking.is_answered();
+    asking.site.logs();
+    asking.site.logs();
+    for message in [
+        commit_at(1, 2, Snapshot::New(v(&[0, 0, 2])), vec![write("oak", "y")]),
+        read_at(1, 2, Snapshot::New(v(&[0, 0, 2])), vec![register("oak")]),
+    ] {
+        let told = asking.site.hears("c1", message.clone());
+        assert_eq!(told, ["c1 ← c1.2 ABANDONED, all after s2.1"], "{message:?}");
+        assert_eq!(asking.site.machine.waiting(), 0, "{message:?}");
+    }
+}
+
+/// An end that is settled says nothing of another one.
+#[test]
+fn each_lost_site_has_an_end_of_its_own() {
+    let mut asking = Asking::of(4, |_| {});
+    asking.removes(4);
+    asking.is_answered();
+    asking.waits(5);
+    asking.site.logs();
+    let ends = vec![(ShardId(4), Settled { last: 0, barrier: vec![] })];
+    assert!(asking.changes.settle(&Settlement { removals: 1, ends, ready: None }));
+    asking.is_answered();
+    asking.site.logs();
+    goes_on(&mut asking);
+    let said = |received: &[u64]| {
+        let frozen = Frozen { removals: 2, received: v(&[0, 0, 2]), committed: v(&[]), seqno: 0 };
+        Message::Frozen { frozen, received: v(received) }
+    };
+    asking.site.hears("2/r0", said(&[0, 0, 2]));
+    let told = asking.site.hears("2/r0", Message::Relay { commits: vec![of_third(1), of_third(2)] });
+    assert_eq!(only(told, "RECEIVED").len(), 1);
+    asking.site.logs();
+    let told = only(asking.site.waits(2_000), "proposes");
+    assert!(told[0].ends_with("proposes that shard3 ends at 2, with the barrier []"), "{told:?}");
+    // Once it is settled, it is the end that counts, and not how far a site had come.
+    let ends = vec![(ShardId(3), Settled { last: 1, barrier: vec![] })];
+    assert!(asking.changes.settle(&Settlement { removals: 2, ends, ready: None }));
+    asking.is_answered();
+    let told = asking.site.hears("2/r0", Message::Relay { commits: vec![of_third(2)] });
+    assert_eq!(told, ["✗ no site has said that there is so much"]);
+    assert_eq!(only(asking.site.logs(), "ADVANCE"), ["appends ADVANCE ⟨0 0 1⟩"]);
+    assert_eq!(asking.site.machine.histories().received(), &v(&[0, 0, 1]));
+}
+
+/// More sites were lost at once than a keyspace survives: what has committed at one that is left is taken as it is known.
+#[test]
+fn a_value_that_no_site_has_is_waited_for_only_if_its_transaction_may_be_abandoned() {
+    let noted = || Update::Noted { object: Key::from("{a}x"), writes: true };
+    for (committed, is_taken) in [(&[][..], false), (&[0, 0, 1], true)] {
+        let mut asking = Asking::new(|_| {});
+        let container = Container {
+            preferred: LocalSite(0),
+            replicas: Replicas::of([LocalSite(0), LocalSite(2)]),
+            stays: true,
+        };
+        let place = Update::Place { name: Key::from("a"), container: Some(container) };
+        asking.site.takes("2/r0", foreign(1, 1, &[], vec![place]));
+        goes_on(&mut asking);
+        asking.site.hears("2/r0", frozen(&[0, 0, 1], committed, 1, &[0, 0, 1]));
+        let relay = Message::Relay { commits: vec![foreign(2, 1, &[0, 1], vec![noted()])] };
+        let told = asking.site.hears("2/r0", relay);
+        assert_eq!(only(told, "RECEIVED").len(), usize::from(is_taken), "{committed:?}");
+        // The value itself is taken in any case.
+        let whole = foreign(2, 1, &[0, 1], vec![write("{a}x", "x")]);
+        let told = asking.site.hears("2/r0", Message::Relay { commits: vec![whole] });
+        assert_eq!(only(told, "RECEIVED").len(), usize::from(!is_taken), "{committed:?}");
+    }
+}
+
+/// The container that the first one places tells which values are to come with the second.
+#[test]
+fn what_others_relay_takes_effect_once_it_is_known_who_holds_its_objects() {
+    let mut asking = Asking::new(|_| {});
+    goes_on(&mut asking);
+    asking.site.hears("2/r0", frozen(&[0, 0, 2], &[], 0, &[0, 0, 2]));
+    let noted = Update::Noted { object: Key::from("{a}x"), writes: true };
+    let commits = vec![foreign(2, 1, &[], vec![limited()]), foreign(2, 2, &[0, 0, 1], vec![noted])];
+    let told = only(asking.site.hears("2/r0", Message::Relay { commits }), "appends");
+    assert!(told.len() == 1 && !told[0].contains("s2.2"), "{told:?}");
+    let told = only(asking.site.logs(), "appends");
+    assert_eq!(told, ["appends RECEIVED s2.2 c102.2 at ⟨0 0 1⟩ {a}x=elsewhere"]);
+}

@@ -433,3 +433,35 @@ fn a_site_whose_end_is_settled_is_expected_no_more() {
     asking.site.leads(1);
     assert_eq!(receivers(asking.site.waits(500)), ["2/r0", "2/r0"], "nor by a later leader");
 }
+
+/// A site that is taken out while it joins asks nobody any more.
+#[test]
+fn a_site_that_is_lost_while_it_joins_is_silent() {
+    let (mut site, mut changes) = joining();
+    changes.remove(ShardId(7), &[1, 2, 3, 7].map(ShardId)).expect("it can be removed");
+    assert_eq!(is_answered(&mut site, &changes), NOTHING);
+    let told = site.waits(3_000);
+    assert!(told.iter().all(|line| line.ends_with("asks")), "{told:?}");
+    let (mut site, mut changes, state) = fetching();
+    changes.remove(ShardId(7), &[1, 2, 3, 7].map(ShardId)).expect("it can be removed");
+    is_answered(&mut site, &changes);
+    assert_eq!(site.hears("1/r0", page(state, 0, false, bounds(&[], &[]))), ["✗ this site was removed"]);
+    assert_eq!(fetches(site.waits(3_000)), NOTHING);
+}
+
+/// The page is of the site, of the state and of the number that were asked for.
+#[test]
+fn a_page_that_was_not_asked_for_is_passed_over() {
+    let (mut site, _, _) = fetching();
+    site.waits(5_000);
+    let second = state(&site);
+    let first_page = || bounds(&[], &[]);
+    assert_eq!(site.hears("1/r0", page(second, 0, false, first_page())), OPEN, "the first site is left");
+    assert_eq!(site.hears("3/r0", page(second, 0, false, first_page())), OPEN);
+    assert_eq!(site.hears("2/r0", page(second - 1, 0, false, first_page())), OPEN);
+    assert_eq!(site.hears("2/r0", page(second, 0, false, first_page())).len(), 1);
+    site.logs();
+    assert_eq!(site.hears("2/r0", page(second, 0, false, first_page())), OPEN, "it has come");
+    assert_eq!(site.hears("2/r0", page(second, 2, false, registers(&["oak"]))), OPEN);
+    assert_eq!(site.hears("2/r0", page(second, 1, false, registers(&["oak"]))).len(), 1);
+}

@@ -264,3 +264,33 @@ fn a_container_moves_whatever_else_is_locked() {
     assert!(site.machine.locks() >= 2);
     assert_eq!(only(site.waits(1_000), "elm to s1").len(), 1);
 }
+
+/// Other registers of the container are not locked, and are written no more either.
+#[test]
+fn nothing_of_a_container_is_written_while_it_is_about_to_move() {
+    let mut site = moving(|config| config.floor_lag = Duration::from_secs(100));
+    writes(&mut site, 1, 1, 9);
+    site.waits(900);
+    let committed = site.machine.committed().clone();
+    site.hears("3/r0", prepare(9, 1, "oak", committed.numbers()));
+    site.logs();
+    assert_eq!(site.is_asked(1, new(), vec![write("{oak}/y", "x")]).len(), 1);
+    site.logs();
+    site.waits(100);
+    assert_eq!(site.is_asked(2, new(), vec![write("{oak}/y", "x")]), ["appends REFUSED c1.2"]);
+    assert_eq!(site.hears("3/r0", prepare(9, 2, "{oak}/z", committed.numbers())), ["3/r0 ← VOTE c9.2 no"]);
+    assert_eq!(only(site.is_asked(3, new(), vec![write("elm", "x")]), "COMMIT").len(), 1, "another goes on");
+}
+
+#[test]
+fn the_transactions_that_move_containers_are_named_by_their_site() {
+    let mut second = backup(|config| {
+        config.replica = replica("2/r0");
+        config.moves = Some(Moves { window: Duration::from_secs(1), writes_min: 3 });
+    });
+    second.log.lease_until = Some(second.now + Duration::from_secs(9_999));
+    second.leads(0);
+    writes_to("apple", &mut second, 2, 1, 3);
+    let told = only(second.waits(1_000), "appends");
+    assert_eq!(told, ["1000 ms: appends COMMIT s1.1 c18446744073709486078.1 at ⟨0 0 3⟩ apple to s2"]);
+}

@@ -384,3 +384,61 @@ fn a_later_leader_lets_snapshots_be_read_for_as_long_again() {
         "others need it"
     );
 }
+
+/// A batch ends once it has a quarter of a mebibyte, and 64 of them are under way at most.
+#[test]
+fn batches_are_as_large_and_as_many_as_servers_want_them() {
+    let mut site = site();
+    let value = "x".repeat(65_280);
+    for sequence in 1..=6 {
+        site.commits(sequence, vec![write("oak", &value)]);
+    }
+    let told = only(sent(site.waits(5)), "2/r0");
+    let sizes: Vec<usize> = told.iter().map(|line| line.matches(" c1.").count()).collect();
+    assert_eq!(sizes, [5, 1], "four of them are a little less");
+    let mut site = leader(|config| config.batch_bytes_max = 1);
+    for sequence in 1..=66 {
+        site.commits(sequence, vec![write("oak", "x")]);
+    }
+    assert_eq!(only(sent(site.waits(5)), "2/r0").len(), 64);
+}
+
+/// A page of a state has a mebibyte, and the transaction with which that is reached.
+#[test]
+fn pages_are_as_large_as_servers_want_them() {
+    let mut site = site();
+    let value = "x".repeat(65_376);
+    for sequence in 1..=18 {
+        site.commits(sequence, vec![write("oak", &value)]);
+    }
+    let sizes: Vec<usize> = site
+        .pages()
+        .iter()
+        .filter_map(|page| match page {
+            quorate_walter::Page::Journal(commits) => Some(commits.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes, [17, 1], "sixteen of them are a little less");
+}
+
+/// Four times at once, and as often again once the leader has looked after it.
+#[test]
+fn replicas_that_name_each_other_are_followed_as_often_again_after_a_while() {
+    let mut site = site();
+    site.commits(1, vec![write("oak", "1")]);
+    site.waits(5);
+    let mut index = 0;
+    for _ in 0..2 {
+        let mut followed = 0;
+        for _ in 0..8 {
+            let next = (index + 1) % 3;
+            let leader = ReplicaIndex(next);
+            site.hears(&format!("2/r{index}"), Message::NotLeading { transaction: None, leader });
+            followed += only(site.waits(6), &format!("2/r{next} ← PROPAGATE s0.1")).len();
+            index = next;
+        }
+        assert_eq!(followed, 4);
+        site.waits(500);
+    }
+}

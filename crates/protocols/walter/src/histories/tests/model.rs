@@ -453,7 +453,9 @@ impl Walk {
             let mut theirs = base.clone();
             theirs.registers.retain(|read| model.replicas(&read.key, &model.floor).has(other));
             theirs.counts.retain(|count| model.replicas(&count.set, &model.floor).has(other));
-            assert_eq!(Histories::from_base(base.clone(), other).base(), theirs, "as {other} adopts it");
+            let adopted = Histories::from_base(base.clone(), other);
+            assert_eq!(adopted.base(), theirs, "as {other} adopts it");
+            assert_eq!(adopted.size(), Histories::from_base(theirs, other).size(), "nothing else is kept");
         }
     }
 

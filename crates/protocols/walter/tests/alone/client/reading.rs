@@ -167,7 +167,18 @@ fn sets_are_seen_with_the_changes_of_the_transaction() {
         vec![Found::Elements { counts: vec![count("a", 1), count("b", -2)], is_cut: false }],
     );
     assert_eq!(told, ["c1.1 finds oak: a+1"], "an element without a count is none");
-    assert_eq!(client.of_set(elements(0, End::Least)).len(), 1, "nothing is wanted");
+    let nothing = |rest: &str| [format!("c1.1 finds oak: {rest}")];
+    assert_eq!(
+        client.of_set(elements(0, End::Least)),
+        nothing(&format!(" … {:?}", all())),
+        "nothing is wanted"
+    );
+    let empty = || KeyRange { from: Key::from("b"), to: Some(Key::from("b")) };
+    let of_nothing = SetCall::Elements { set: Key::from("oak"), range: empty(), from: End::Least, limit: 9 };
+    assert_eq!(client.of_set(of_nothing), nothing(""));
+    let members = |range, limit| SetCall::Members { set: Key::from("oak"), range, from: End::Least, limit };
+    assert_eq!(client.of_set(members(all(), 0)), [format!("c1.1 finds oak with:  … {:?}", all())]);
+    assert_eq!(client.of_set(members(empty(), 9)), ["c1.1 finds oak with: "]);
     let count_of = |client: &mut Client, element: &str| {
         client.of_set(SetCall::Count { set: Key::from("oak"), element: Key::from(element) })
     };
@@ -246,4 +257,18 @@ fn what_is_too_large_ends_a_transaction() {
     }
     let unsupported = client.does(Command::CommitSpeculatively { transaction: txn(1, 9) });
     assert!(unsupported[0].contains("Unsupported"), "{unsupported:?}");
+}
+
+/// What is read counts as well as what is written.
+#[test]
+fn a_transaction_that_has_read_too_much_ends() {
+    let mut client = Client::new();
+    client.begins();
+    client.gets(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
+    client.gets(&["oak"]);
+    let large = "x".repeat(1024 * 1024);
+    let told = client.is_told(1, &[3], (0..10).map(|_| found(&large, 1)).collect());
+    assert_eq!(told.iter().filter(|line| line.starts_with("c1.1 got")).count(), 9);
+    assert!(told.last().unwrap().starts_with("c1.1 Invalid(Limit("), "and nothing else is asked");
+    assert_eq!(client.commits(), [told_not_open(1)]);
 }

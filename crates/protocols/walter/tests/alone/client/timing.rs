@@ -139,6 +139,12 @@ fn a_period_is_that_of_the_site_at_which_the_client_is() {
     assert_eq!(begins_with(&mut client), "4", "of no transaction of this client");
     told(&mut client, "1/r0", 4, 5);
     assert_eq!(begins_with(&mut client), "5");
+    client.does(Command::Route(routes(&[1, 0, 2])));
+    assert_eq!(begins_with(&mut client), "0", "it has turned to the second site");
+    told(&mut client, "1/r0", 5, 7);
+    assert_eq!(begins_with(&mut client), "0", "of the site at which it was");
+    told(&mut client, "2/r0", 7, 3);
+    assert_eq!(begins_with(&mut client), "3");
 }
 
 /// What it has seen names the first group of its keyspace, so that another client can tell the keyspaces apart.
@@ -255,4 +261,18 @@ fn a_site_that_is_asked_for_a_copy_may_say_that_the_snapshot_is_no_good() {
     let mut client = asked();
     assert_eq!(client.hears("2/r2", Message::Abandoned { transaction, last }), ["c1.1 HISTORY ABANDONED"]);
     assert_eq!(client.seen(), [3, 2]);
+}
+
+/// One read takes the snapshot, however often it has to be asked for.
+#[test]
+fn one_read_at_a_time_is_asked_for_as_long_as_there_is_no_snapshot() {
+    let mut client = Client::new();
+    client.begins();
+    assert_eq!(client.gets(&["oak"]).len(), 1);
+    assert_eq!(client.gets(&["elm"]), NOTHING);
+    assert_eq!(client.gets(&["iris"]), NOTHING);
+    assert_eq!(client.alone.waits(1_000).len(), 2, "one each time");
+    assert_eq!(client.is_redirected("1/r2", 0), ["1/r0 ← READ c1.1 oak after ⟨⟩"]);
+    let told = client.is_told_by("1/r0", 1, &[3], vec![absent()]);
+    assert_eq!(told.len(), 3, "the others at once: {told:?}");
 }
