@@ -243,6 +243,7 @@ fn a_replica_that_has_lost_its_record_neither_records_nor_answers() {
     let mut store = Store::new(|config| config.boot = Boot::Rejoin);
     assert_eq!(store.replica.status(), Status::Recovering);
     assert_eq!(store.is_put(0, "oak", 900), NOTHING);
+    assert_eq!(store.is_put(1, "oak", 900_000_000), NOTHING, "nor does it say what its clock shows");
     assert_eq!(store.hears("c2", Message::Read { transaction: txn(2, 1), key: Key::from("oak") }), NOTHING);
     let scan = Message::Scan {
         transaction: txn(2, 1),
@@ -444,4 +445,10 @@ fn what_is_left_below_the_floor_is_told() {
     assert_eq!(left(0, 0), []);
     assert_eq!(left(2, 0), [("recorded puts", 2)]);
     assert_eq!(left(0, 1), [("versions", 1)]);
+}
+
+#[test]
+fn a_host_hears_what_a_replica_has_heard() {
+    let event = ReplicaEvent::Outdated { epoch: Epoch(3) };
+    assert_eq!(<Replica as HostedReplica>::news(&event), Some(event.news()));
 }
