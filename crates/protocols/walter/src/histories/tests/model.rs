@@ -20,6 +20,9 @@ const CONTAINERS: [&str; 3] = ["a", "b", "c"];
 /// Two bounds of elements.
 type Between<'a> = (Bound<&'a Key>, Bound<&'a Key>);
 
+/// A change of a count, with the transaction that has made it.
+type Changed = (VersionNumber, Key, i32);
+
 /// Everything that has taken effect at a site.
 struct Model {
     site: LocalSite,
@@ -147,7 +150,7 @@ impl Model {
     }
 
     /// The counts of a set below the floor, and the changes above it.
-    fn changes(&self, set: &Key) -> (BTreeMap<Key, i64>, Vec<(VersionNumber, Key, i32)>) {
+    fn changes(&self, set: &Key) -> (BTreeMap<Key, i64>, Vec<Changed>) {
         let is_held = self.holds(set, &self.floor);
         let (mut base, mut later) = (BTreeMap::new(), Vec::new());
         for (version, updates) in &self.applied {
@@ -560,7 +563,7 @@ impl Walk {
             };
             assert_eq!(histories.count(set, element, snapshot), Ok(shown));
         }
-        let is_meant = |(version, element, _): &&(VersionNumber, Key, i32)| {
+        let is_meant = |(version, element, _): &&Changed| {
             version.site == model.site && snapshot.includes(*version) && is_between(element, between)
         };
         let own = later.iter().filter(is_meant);
