@@ -574,6 +574,29 @@ fn settings_out_of_bounds_are_refused() {
 }
 
 #[test]
+fn settings_at_their_bounds_are_taken() {
+    let fill = || TunerConfig::new(EXTERNAL);
+    let second = Duration::from_secs(1);
+    let taken = [
+        TunerConfig { window_min: second, window_max: second, ..fill() },
+        TunerConfig { latencies_per_window: 1, ..fill() },
+        TunerConfig { windows_min: 1, ..fill() },
+        TunerConfig { windows_min: 32, ..fill() },
+        TunerConfig { windows_max: 1 << 20, ..fill() },
+        TunerConfig { significance: 1.0, ..fill() },
+        TunerConfig { significance: 100.0, ..fill() },
+        TunerConfig { tolerance: 1e-6, resolution: 1e-6, noise_expected: 1e-6, ..fill() },
+        TunerConfig { loss_allowed: 0.99, probe_share: 0.99, load_shift: 0.99, ..fill() },
+        TunerConfig { loss_allowed: 0.0, probe_share: 0.0, load_shift: 1e-3, ..fill() },
+        TunerConfig { probe_windows: 1, ..fill() },
+        TunerConfig { probe_windows: 32, ..fill() },
+    ];
+    for config in taken {
+        assert_eq!(config.validate(), Ok(()), "{config:?}");
+    }
+}
+
+#[test]
 fn the_same_calls_lead_to_the_same_decisions() {
     let run = |seed| {
         let mut system = System::external(seed, 0.05, peak(5, 0.07));
@@ -717,6 +740,31 @@ fn medians_are_an_eighth_of_a_power_of_two_off_at_most() {
     assert!(extreme.median().is_some());
     extreme.age();
     assert_eq!(extreme.median(), None);
+}
+
+/// A bucket is told by its lower end, an eighth of a power of two of microseconds.
+#[test]
+fn a_median_is_that_of_the_latencies_of_which_half_are_less() {
+    let median = |micros: &[u64]| {
+        let mut latencies = Latencies::new();
+        micros.iter().for_each(|micros| latencies.add(Duration::from_micros(*micros)));
+        latencies.median().map(|median| median.as_micros() as u64)
+    };
+    for (micros, expected) in
+        [(0, 8), (8, 8), (9, 9), (15, 15), (16, 16), (17, 16), (18, 18), (1_000, 960), (1_023, 960), (1_024, 1_024)]
+    {
+        assert_eq!(median(&[micros]), Some(expected), "{micros}");
+    }
+    assert_eq!(median(&[8, 16]), Some(16));
+    assert_eq!(median(&[8, 8, 16]), Some(8));
+    assert_eq!(median(&[8, 16, 32, 64, 128]), Some(32));
+    let mut latencies = Latencies::new();
+    for (micros, count) in [(8, 5), (16, 1), (32, 4)] {
+        (0..count).for_each(|_| latencies.add(Duration::from_micros(micros)));
+    }
+    assert_eq!(latencies.median(), Some(Duration::from_micros(16)), "five of ten are less");
+    latencies.age();
+    assert_eq!(latencies.median(), Some(Duration::from_micros(32)), "two, none and two are left");
 }
 
 #[test]

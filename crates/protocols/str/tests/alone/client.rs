@@ -1,5 +1,7 @@
 //! A client: which node it speaks to, when it asks again, and what it makes of the answers.
 
+mod nodes;
+
 use std::sync::Arc;
 
 use quorate_core::command::{Command, Freshness, Routes};

@@ -250,3 +250,81 @@ fn a_state_is_whole_in_pages_of_any_size() {
         );
     }
 }
+
+/// A log bounds what it sends and keeps by these.
+#[test]
+fn an_entry_has_about_as_many_bytes_as_it_takes() {
+    use quorate_str::Entry;
+    use quorate_str::entry::{Decided, Decision, Granted, Prepared};
+    use std::sync::Arc;
+    let holders = |count: usize| vec![Holder { replica: ReplicaIndex(0), life: LIFE, until: at(5) }; count];
+    let readers = vec![(Key::from("oak"), at(5)), (Key::from("iris"), at(5))];
+    let prepared = |words: &str, count| {
+        Entry::Prepared(Arc::new(Prepared {
+            transaction: txn(1, 1),
+            home: replica("4/r0"),
+            life: LIFE,
+            snapshot: at(5),
+            proposal: at(6),
+            writes: writes(words),
+            view: View(0),
+            holders: holders(count),
+        }))
+    };
+    let decided = Decided { transaction: txn(1, 1), outcome: Outcome::Aborted, readers: readers.clone() };
+    let decision = Decision {
+        transaction: txn(1, 1),
+        by: ReplicaIndex(0),
+        snapshot: at(5),
+        begun: at(4),
+        participants: vec![ShardId(1), ShardId(2)],
+        outcome: Outcome::Aborted,
+        readers,
+    };
+    let table = [
+        (Entry::Floor(at(5)), 96),
+        (Entry::Forgotten(at(5)), 96),
+        (prepared("oak=xy iris=", 0), 96 + (24 + 5) + (24 + 4)),
+        (prepared("oak=xy", 2), 96 + (24 + 5) + 2 * 24),
+        (Entry::Decided(Arc::new(decided)), 96 + (24 + 3) + (24 + 4)),
+        (Entry::Granted(Granted { view: View(0), clock: at(5), holders: holders(3) }), 96 + 3 * 24),
+        (Entry::Recorded(Arc::new(decision)), 96 + (24 + 3) + (24 + 4) + 2 * 4),
+        (Entry::Settled(vec![txn(1, 1), txn(1, 2)]), 96 + 2 * 24),
+    ];
+    for (entry, bytes) in table {
+        assert_eq!(Replica::bytes(&entry), bytes, "{entry:?}");
+    }
+}
+
+/// The pages of a home: 96 bytes for a decision beside the keys of its readers.
+#[test]
+fn decisions_have_their_bytes_in_pages() {
+    use quorate_str::Entry;
+    use quorate_str::entry::Decision;
+    use std::sync::Arc;
+    let sizes = |bytes: usize| {
+        let mut home = machine("3/r0", |config| config.page_bytes_max = bytes);
+        home.starts();
+        for (sequence, keys) in [(1, vec!["oak"]), (2, vec![]), (3, vec!["elm", "iris"])] {
+            let decision = Decision {
+                transaction: txn(1, sequence),
+                by: ReplicaIndex(1),
+                snapshot: at(500),
+                begun: at(400),
+                participants: vec![ShardId(1)],
+                outcome: committed(900),
+                readers: keys.into_iter().map(|key| (Key::from(key), at(450))).collect(),
+            };
+            home.follows(&Entry::Recorded(Arc::new(decision)));
+        }
+        let size = |page: &Page| match page {
+            Page::Decisions(all) => all.len(),
+            _ => 0,
+        };
+        home.pages().iter().map(size).collect::<Vec<_>>()
+    };
+    // The first one is as large as two without readers and three bytes more.
+    assert_eq!(sizes(2 * 96 + 3), [1, 2, 0]);
+    assert_eq!(sizes(2 * 96 + 4), [2, 1, 0]);
+    assert_eq!(sizes(96), [1, 1, 1, 0]);
+}

@@ -6,6 +6,7 @@
 mod client;
 mod decisions;
 mod home;
+mod holding;
 mod hosting;
 mod lenders;
 mod shard;

@@ -2,7 +2,9 @@
 
 mod committing;
 mod depending;
+mod ending;
 mod reading;
+mod trusting;
 
 use quorate_core::topology::Grants;
 use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};

@@ -3,6 +3,7 @@
 mod epochs;
 mod facts;
 mod states;
+mod steps;
 mod views;
 
 use std::collections::VecDeque;
