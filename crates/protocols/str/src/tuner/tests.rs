@@ -750,9 +750,18 @@ fn a_median_is_that_of_the_latencies_of_which_half_are_less() {
         micros.iter().for_each(|micros| latencies.add(Duration::from_micros(*micros)));
         latencies.median().map(|median| median.as_micros() as u64)
     };
-    for (micros, expected) in
-        [(0, 8), (8, 8), (9, 9), (15, 15), (16, 16), (17, 16), (18, 18), (1_000, 960), (1_023, 960), (1_024, 1_024)]
-    {
+    for (micros, expected) in [
+        (0, 8),
+        (8, 8),
+        (9, 9),
+        (15, 15),
+        (16, 16),
+        (17, 16),
+        (18, 18),
+        (1_000, 960),
+        (1_023, 960),
+        (1_024, 1_024),
+    ] {
         assert_eq!(median(&[micros]), Some(expected), "{micros}");
     }
     assert_eq!(median(&[8, 16]), Some(16));

@@ -23,10 +23,12 @@ fn leader(change: impl FnOnce(&mut ReplicaConfig)) -> Alone {
     shard
 }
 
-/// The machine of its node greets it.
-fn introduce(shard: &mut Alone) {
+/// The machine of its node greets it. Gives the life in which it is.
+fn introduce(shard: &mut Alone) -> Life {
     shard.does(ReplicaCommand::Meet(vec![replica("3/r0")]));
+    let life = life_of(shard);
     shard.hears("3/r0", Message::Hello { life: LIFE, wants: false });
+    life
 }
 
 fn prepare(sequence: u64, snapshot: u64, words: &str, is_local: bool) -> Message {
@@ -146,9 +148,7 @@ fn a_leader_proposes_above_what_an_earlier_life_of_it_was_granted() {
 #[test]
 fn a_commit_is_read_as_soon_as_its_home_has_told_of_it() {
     let mut shard = backup(|_| {});
-    shard.does(ReplicaCommand::Meet(vec![]));
-    shard.hears("4/r0", read_at(9, 400, vec![key("fir")]));
-    let life = life_of(&shard);
+    let life = introduce(&mut shard);
     shard.follows(&granted(0, vec![holder(1, life, 9_000)]));
     shard.follows(&prepared(1, 500, "elm=x oak=x"));
     shard.follows(&prepared(2, 600, "iris=x"));
@@ -227,13 +227,13 @@ fn a_replica_follows_its_groups_to_later_epochs() {
 #[test]
 fn a_bound_is_told_with_the_latest_clock_that_has_granted_it() {
     let mut shard = backup(|_| {});
-    introduce(&mut shard);
-    shard.hears("4/r0", read_at(1, 400, vec![key("oak")]));
-    let life = life_of(&shard);
+    let life = introduce(&mut shard);
     let grant = |clock, until| {
         Entry::Granted(Granted { view: View(0), clock: at(clock), holders: vec![holder(1, life, until)] })
     };
-    for (clock, until, told) in [(1_000, 5_000, (5_000, 1_000)), (3_000, 6_000, (6_000, 3_000)), (2_000, 5_500, (6_000, 3_000))] {
+    for (clock, until, told) in
+        [(1_000, 5_000, (5_000, 1_000)), (3_000, 6_000, (6_000, 3_000)), (2_000, 5_500, (6_000, 3_000))]
+    {
         shard.follows(&grant(clock, until));
         let bounds: Vec<(u64, u64)> = shard
             .said
@@ -296,7 +296,8 @@ fn elements_of_pages_have_their_bytes() {
     let held = [prepared(1, 500, "elm=xy iris="), prepared(2, 500, "moss=x"), prepared(3, 500, "oak=x")];
     assert_eq!(sizes(73, &held), [1, 2, 0]);
     assert_eq!(sizes(74, &held), [2, 1, 0]);
-    let ends = [1, 2, 3].map(|sequence| [prepared(sequence, 500, "elm=x"), decided(sequence, Outcome::Aborted, &[])]);
+    let ends = [1, 2, 3]
+        .map(|sequence| [prepared(sequence, 500, "elm=x"), decided(sequence, Outcome::Aborted, &[])]);
     assert_eq!(sizes(64, &ends.concat()), [1, 1, 1, 0]);
     assert_eq!(sizes(65, &ends.concat()), [2, 1, 0]);
 }
@@ -351,7 +352,7 @@ fn an_outcome_that_the_log_did_not_take_is_appended_later() {
     assert_eq!(shard.hears("4/r0", decide(1, committed(900))), ["✗ the log takes nothing now"]);
     shard.log.leads = Some(View(0));
     assert_eq!(only(shard.waits(1_999), "DECIDED"), NOTHING);
-    assert_eq!(shard.waits(1), ["1 ms: appends DECIDED c1.1 committed @900"]);
+    assert_eq!(only(shard.waits(1), "DECIDED"), ["1 ms: appends DECIDED c1.1 committed @900"]);
     assert_eq!(shard.hears("4/r1", decide(1, committed(900))), ["✗ under way already"]);
     assert_eq!(shard.logs(), ["4/r1 ← APPLIED c1.1"]);
 }

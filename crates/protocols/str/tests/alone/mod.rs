@@ -5,8 +5,8 @@
 
 mod client;
 mod decisions;
-mod home;
 mod holding;
+mod home;
 mod hosting;
 mod lenders;
 mod shard;
