@@ -209,6 +209,20 @@ fn a_search_from_its_beginning_to_the_floor() {
     assert_eq!(leader.is_complete(1, 899), ["r1 ← floor 899"], "it has been passed");
 }
 
+/// Floors need no order, so it does not matter which replica has searched.
+#[test]
+fn a_replica_that_does_not_lead_raises_the_floor_as_well() {
+    let mut replica = Searcher::new(1, 3, |_| {});
+    replica.commits([5]);
+    replica.sweeps_after(0);
+    replica.sweeps_after(2_000);
+    assert_eq!(replica.is_told(0, start(0), &[5], &[], None), ["refuses below 900"]);
+    let told = ["is complete below 900", "r0 ← complete below 900?", "r2 ← complete below 900?"];
+    assert_eq!(replica.is_told(2, start(0), &[5], &[], None), told);
+    assert_eq!(replica.is_complete(0, 900), ["raises the floor to 900", "r0 ← floor 900"]);
+    assert_eq!(replica.is_complete(2, 900), ["r2 ← floor 900"]);
+}
+
 /// The next replica tries as well, if the floor of the leader does not move for twice as long; and so on.
 #[test]
 fn a_replica_searches_the_later_the_further_it_stands_behind_the_leader() {

@@ -109,6 +109,19 @@ fn a_scan_asks_one_replica_of_each_shard_that_has_not_answered() {
     assert_eq!(client.scans(0), ["scanned  and more"], "of nothing nobody is asked");
 }
 
+#[test]
+fn a_scan_is_asked_again_in_its_own_time() {
+    let mut client = Client::new(3);
+    client.begins();
+    assert_eq!(client.scans(5), ["1/r0 2/r0 ← scan 1 of 5"]);
+    assert_eq!(client.waits(200), NOTHING);
+    assert_eq!(client.scans(6), ["1/r0 2/r0 ← scan 2 of 6"]);
+    assert_eq!(client.waits(299), NOTHING);
+    assert_eq!(client.waits(1), ["1 ms: 1/r1 2/r1 ← scan 1 of 5"]);
+    let told = client.waits(500);
+    assert_eq!(told, ["500 ms: 1/r2 2/r2 ← scan 1 of 5", "500 ms: 1/r1 2/r1 ← scan 2 of 6"]);
+}
+
 /// Most conflicts are real, so the second attempt reads where the first has; of two replicas each may have missed a commit.
 #[test]
 fn a_third_attempt_reads_elsewhere_and_each_key_at_another_place() {

@@ -6,6 +6,7 @@ mod ending;
 mod execution;
 mod preparing;
 mod quorum;
+mod reporting;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
