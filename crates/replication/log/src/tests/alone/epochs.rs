@@ -492,3 +492,32 @@ fn a_leader_of_a_new_epoch_says_nothing_before_its_disk_knows_of_it() {
     alone.syncs(&began);
     assert!(at_once(&alone.appends([8])));
 }
+
+/// It knows the group by its host only.
+#[test]
+fn a_replica_without_its_disk_learns_with_what_its_epoch_began() {
+    let mut alone = Alone::built(1, group(1, &[0, 1, 3]), Vec::new());
+    alone.starts(Boot::Recover);
+    for from in [0, 3] {
+        alone.hears(from, Message::KnownLife { nonce: 1, life: 0 });
+    }
+    for from in [0, 3] {
+        alone.hears(from, Message::LifeNoted { life: 1, view: second() });
+    }
+    let beginning = begins_with(&[0, 1, 3]);
+    let begins = Message::StartView {
+        view: second(),
+        shape: whole(),
+        stable: Position(2),
+        beginning: beginning.clone(),
+    };
+    assert_eq!(said(&alone.hears(0, begins)).len(), 1, "it lacks all entries");
+    let payloads = [Word::Own(1), Word::Next(group(1, &[0, 1, 3]))];
+    let entries = payloads.map(|payload| entry(0, payload)).to_vec();
+    let acts = alone.hears(0, Message::Fetched { view: second(), after: Position(0), entries });
+    let known = |fact| match fact {
+        Fact::ViewInstalled { beginning, .. } => Some(beginning),
+        _ => None,
+    };
+    assert_eq!(facts(&acts).into_iter().filter_map(known).collect::<Vec<_>>(), [beginning]);
+}

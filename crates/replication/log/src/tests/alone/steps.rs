@@ -341,6 +341,7 @@ fn a_replica_that_joins_a_view_has_it_on_disk_before_it_says_so() {
     ];
     assert_eq!(acts, expected);
     assert_eq!(alone.hears(1, begins), [], "it takes part");
+    assert_eq!(alone.hears(0, Message::Join { view: View(0) }), [], "that is for the leader to answer");
 }
 
 /// Lives are counted so that an offer of an earlier one counts nowhere.
@@ -407,4 +408,14 @@ fn a_replica_that_asks_to_join_is_told_of_the_view_that_is_led_or_changed_to() {
     assert_eq!(alone.hears(2, Message::Join { view: View(6) }), [], "it waits for that itself");
     let mut backup = Alone::new(1, 3);
     assert_eq!(backup.hears(2, Message::Join { view: View(0) }), []);
+}
+
+/// Its host may know of an epoch that its disk does not.
+#[test]
+fn a_replica_whose_host_knows_of_a_later_epoch_looks_for_it_from_the_start() {
+    let backup = Alone::new(1, 3);
+    for (membership, looks) in [(first(3), None), (group(1, &[0, 1, 3]), Some(TIMING.silence))] {
+        let mut again = Alone::built(1, membership, backup.disk.clone());
+        assert_eq!(timer(&again.starts(Boot::Initialise), Timer::Epoch), looks);
+    }
 }
