@@ -70,6 +70,7 @@ const REDIS_SCRIPTS: &str = "quorate-redis-scripts";
 const REDIS: &str = "quorate-redis";
 const HTTP: &str = "quorate-http";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
+const ACCESS: &str = "quorate-access";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
 pub(crate) const CLIENT: &str = "quorate";
@@ -127,7 +128,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 46] = [
+pub(crate) const CRATES: [Crate; 47] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -327,10 +328,17 @@ pub(crate) const CRATES: [Crate; 46] = [
         kind: Kind::Pure,
     },
     Crate {
+        package: ACCESS,
+        folder: "crates/hosts/access",
+        what: "certificates: the identity that each states, the authorities that are believed, and how both are renewed ([ADR 0072](adr/0072-certificates-are-identities.md))",
+        may_import: &[CORE],
+        kind: Kind::Host,
+    },
+    Crate {
         package: RUNTIME,
         folder: "crates/hosts/runtime",
         what: "connections, clocks, emulated delay",
-        may_import: &[CORE, DRIVER, WIRE],
+        may_import: &[CORE, ACCESS, DRIVER, WIRE],
         kind: Kind::Host,
     },
     Crate {
@@ -350,6 +358,7 @@ pub(crate) const CRATES: [Crate; 46] = [
             PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,
+            ACCESS,
             WIRE,
             RUNTIME,
         ],
@@ -368,6 +377,7 @@ pub(crate) const CRATES: [Crate; 46] = [
         what: "a node: configuration, data directory, replicas, catalogue, metrics, drain",
         may_import: &[
             CORE,
+            ACCESS,
             STORE,
             STORAGE,
             LOG,
@@ -389,7 +399,7 @@ pub(crate) const CRATES: [Crate; 46] = [
         package: GATEWAY,
         folder: "crates/doors/gateway",
         what: "what all doors have in common: threads beside those of the node, sessions, rights, bounded memory, deadlines ([ADR 0059](adr/0059-doors.md))",
-        may_import: &[CLIENT],
+        may_import: &[ACCESS, CLIENT],
         kind: Kind::Host,
     },
     Crate {
@@ -491,7 +501,7 @@ pub(crate) const CRATES: [Crate; 46] = [
         package: CLUSTER,
         folder: "crates/proof/cluster",
         what: "clusters on this machine, of threads or of processes; whether the replicas of a cluster hold the same",
-        may_import: &[CORE, RUNTIME, CLIENT, SERVER],
+        may_import: &[CORE, ACCESS, RUNTIME, CLIENT, SERVER],
         kind: Kind::Host,
     },
     Crate {
@@ -540,6 +550,7 @@ pub(crate) const CRATES: [Crate; 46] = [
         what: "the binary `quorate`",
         may_import: &[
             CORE,
+            ACCESS,
             TAPIR,
             PROCEDURE,
             TPCC,
