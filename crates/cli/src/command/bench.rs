@@ -9,6 +9,7 @@ mod rubis;
 mod samples;
 mod social;
 mod spent;
+mod tls_cost;
 mod tpcc;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
+use super::TlsArguments;
 use super::keyspace::{SpeculationArguments, TimestampingArguments};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
@@ -53,6 +55,7 @@ Examples:
   quorate bench tpcc --embedded --warehouses 4 --shards 2 --durability memory
   quorate bench tpcc --embedded --isolation strict --mix A --warehouses 4 --durability memory
   quorate bench rubis --embedded --markets 4 --shards 2 --think 10 --clients 1000 --durability memory
+  quorate bench retwis --clients 256 --tls-cost 5       the processor time of TLS: plain text and TLS in turns
   quorate bench rmw --connect 10.0.0.1:7400 --zipf 0.99 --no-deadline-ordering
   quorate bench waltsocial --embedded --users 10000 --mix mix1 --sites 2 --replicas 1
   quorate bench hotspot --embedded --shards 4 --mix high --durability memory
@@ -71,6 +74,14 @@ pub(crate) struct BenchArguments {
     /// Use the cluster that any of these nodes belongs to.
     #[arg(long, value_name = "ADDR", conflicts_with = "embedded")]
     connect: Option<String>,
+    #[command(flatten)]
+    certificates: TlsArguments,
+    /// Secure the connections of the servers that are started by TLS, with certificates that are made for the run.
+    #[arg(long, conflicts_with = "connect")]
+    tls: bool,
+    /// Run the benchmark so many times in plain text and so many times with TLS, in turns, and compare the processor time of a transaction.
+    #[arg(long, value_name = "ROUNDS", value_parser = positive, conflicts_with_all = ["connect", "tls", "history", "samples", "overload"])]
+    tls_cost: Option<u64>,
     /// Start server processes on loopback, one per replica.
     #[arg(long)]
     embedded: bool,
@@ -309,6 +320,9 @@ impl BenchArguments {
         }
         let Some(workload) = self.workload else { return Err(Failure::usage("name a workload; see --list")) };
         self.validate(workload)?;
+        if let Some(rounds) = self.tls_cost {
+            return tls_cost::run(rounds, self.json);
+        }
         let prepared = self.prepare(workload)?;
         block_on(async {
             // If it is stopped, everything that it has started ends as it is dropped.
@@ -333,7 +347,10 @@ impl BenchArguments {
             None => Some(self.start(workload)?),
             Some(_) => None,
         };
-        let options = self.options(workload)?;
+        let mut options = self.options(workload)?;
+        if let Some(embedded) = embedded.as_ref().filter(|_| self.tls) {
+            options.certificates = embedded.layout.client()?.certificates;
+        }
         let db = match (&self.connect, &mut embedded) {
             (Some(address), _) => quorate::connect_with(address, options.clone()).await?,
             (None, Some(embedded)) => embedded.connect(options.clone()).await?,
@@ -451,7 +468,7 @@ impl BenchArguments {
         }
         let (sites, nodes) = self.places(workload)?;
         let (durability, log, wan) = (self.durability, self.log(), self.wan.clone());
-        Embedded::start_at(&program()?, sites, nodes, durability, log, wan)
+        Embedded::start_at(&program()?, sites, nodes, durability, log, wan, self.tls)
     }
 
     /// Options that mean nothing together are more likely a mistake than a wish.
@@ -492,7 +509,8 @@ impl BenchArguments {
             None => None,
         };
         let deadline_ordering = !self.no_deadline_ordering;
-        Ok(Options { deadline_ordering, site, delays, ..Options::default() })
+        let certificates = self.certificates.certificates()?;
+        Ok(Options { deadline_ordering, site, delays, certificates, ..Options::default() })
     }
 
     /// How the replicated logs of servers that are started here go by. Where a round trip takes no time, fewer messages

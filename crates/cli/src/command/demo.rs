@@ -92,6 +92,7 @@ impl DemoArguments {
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
             redis: None,
+            tls: None,
         };
         let threads = Threads::start_anywhere(&mut layout)?;
         let progress = Progress::spinner();

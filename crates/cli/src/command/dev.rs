@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use quorate::wan::Matrix;
-use quorate::{Durability, Isolation, KeyspaceOptions};
-use quorate_cluster::{Layout, Threads};
+use quorate::{Certificates, Durability, Isolation, KeyspaceOptions};
+use quorate_access::{Access, Files, Purpose};
+use quorate_cluster::{
+    CLUSTER_NAME, Layout, Threads, client_files, door_files, make_certificates, node_files,
+};
 use quorate_gateway::Gateway;
 use quorate_server::Doors;
 use serde::{Deserialize, Serialize};
@@ -27,6 +30,7 @@ Examples:
   quorate dev --wan tapir                  with the delays between the US, Europe and Asia
   quorate dev --sites 5 --listen 127.0.0.1:9000 --http 127.0.0.1:9100
   quorate dev --http 127.0.0.1:7480        curl http://127.0.0.1:7480/v1/keyspaces, and the console at http://127.0.0.1:7480/
+  quorate dev --tls certificates           with certificates, made there if they are missing, and TLS everywhere
   quorate dev --redis                      any Redis client at 127.0.0.1:6379; SELECT 0 is the keyspace redis
 
 Ctrl-C stops it in good order.")]
@@ -50,6 +54,9 @@ pub(crate) struct DevArguments {
     /// Where clients of Redis are served, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = doors::REDIS_ADDRESS)]
     redis: Option<SocketAddr>,
+    /// Secure every connection by TLS, with the certificates of this directory: what is missing is made there.
+    #[arg(long, value_name = "DIR")]
+    tls: Option<PathBuf>,
 }
 
 /// The file of its log, in the directory of its data.
@@ -86,7 +93,11 @@ impl DevArguments {
             log: BTreeMap::new(),
             limits: BTreeMap::new(),
             redis: None,
+            tls: self.tls.clone(),
         };
+        if let Some(certificates) = &self.tls {
+            make_certificates(certificates, layout.nodes.len())?;
+        }
         let threads = Threads::start(&layout)?;
         let gateway = self.open_doors(&layout, matrix)?;
         println!("{}", welcome(&layout, self.http, self.redis));
@@ -114,7 +125,7 @@ impl DevArguments {
         let client = quorate::Options {
             site: layout.nodes.first().map(|(site, _)| site.clone()),
             delays,
-            ..quorate::Options::default()
+            ..layout.client()?
         };
         if self.redis.is_some() {
             let creating = client.clone();
@@ -128,8 +139,17 @@ impl DevArguments {
             http: self.http.map(|address| address.to_string()),
             ..Doors::default()
         };
+        let load = |directory: &PathBuf| {
+            let purpose = Purpose::Door { cluster: CLUSTER_NAME.to_owned() };
+            Access::watched(node_files(directory, 0), purpose).map_err(Failure::usage)
+        };
+        let access = layout.tls.as_ref().map(load).transpose()?;
+        let user =
+            |directory: &PathBuf| Certificates::from_files(door_files(directory)).map_err(Failure::usage);
+        let certificates = layout.tls.as_ref().map(user).transpose()?;
+        let client = quorate::Options { certificates, ..client };
         let pages = layout.http.first().and_then(|address| address.parse().ok());
-        doors::open(&told, addresses, client, pages)
+        doors::open(&told, addresses, client, access, pages)
     }
 }
 
@@ -228,19 +248,26 @@ fn names(count: usize, matrix: Option<&Matrix>) -> Result<Vec<String>, Failure> 
 
 /// What to do next, for people.
 fn welcome(layout: &Layout, http: Option<SocketAddr>, redis: Option<SocketAddr>) -> String {
+    let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
+    let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };
+    let files = layout.tls.as_deref().map(client_files);
+    let named = |files: &Files| {
+        let [ca, certificate, key] = [&files.ca, &files.certificate, &files.key].map(|path| path.display());
+        format!(" --ca {ca} --certificate {certificate} --certificate-key {key}")
+    };
+    let connect = connect + &files.as_ref().map(named).unwrap_or_default();
+    let web = if files.is_some() { "https" } else { "http" };
     let mut table = Table::new(&[("site", Align::Left), ("address", Align::Left), ("http", Align::Left)]);
     for (number, (site, address)) in layout.nodes.iter().enumerate() {
         let page = match (number, http) {
-            (0, Some(door)) => format!("http://{door}/status"),
+            (0, Some(door)) => format!("{web}://{door}/status"),
             _ => layout.http.get(number).map_or_else(String::new, |page| format!("http://{page}/status")),
         };
         table.row([site.clone(), address.clone(), page]);
     }
-    let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
-    let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };
     let redis = redis.map(|address| format!("\n  Redis: {}", doors::redis_line(address))).unwrap_or_default();
     let curl = http
-        .map(|door| format!("\n  HTTP: curl http://{door}/v1/keyspaces\n  Console: http://{door}/"))
+        .map(|door| format!("\n  HTTP: curl {web}://{door}/v1/keyspaces\n  Console: {web}://{door}/"))
         .unwrap_or_default();
     let emulated = layout.wan.as_ref().map(|wan| format!(", delays as in {wan}")).unwrap_or_default();
     format!(

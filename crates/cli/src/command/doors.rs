@@ -3,10 +3,12 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use quorate::Certificates;
+use quorate_access::{Access, Purpose};
 use quorate_gateway::{Door, Gateway, Limits, Options};
 use quorate_http::Http;
 use quorate_redis::Redis;
-use quorate_server::Doors;
+use quorate_server::{Config, Doors};
 
 use crate::exit::Failure;
 
@@ -19,6 +21,7 @@ pub(crate) fn open(
     doors: &Doors,
     addresses: Vec<String>,
     client: quorate::Options,
+    access: Option<Arc<Access>>,
     pages: Option<SocketAddr>,
 ) -> Result<Option<Gateway>, Failure> {
     let mut open = Vec::new();
@@ -30,7 +33,7 @@ pub(crate) fn open(
             true => door,
             false => door.with_scripts_at_the_door(),
         });
-        open.push((listen("Redis", redis)?, door));
+        open.push((listen("Redis", redis, access.is_some())?, door));
     }
     if let Some(http) = &doors.http {
         let door = Http::new();
@@ -38,7 +41,7 @@ pub(crate) fn open(
             Some(pages) => door.with_pages(pages),
             None => door,
         });
-        open.push((listen("HTTP", http)?, door));
+        open.push((listen("HTTP", http, access.is_some())?, door));
     }
     if open.is_empty() {
         return Ok(None);
@@ -50,20 +53,31 @@ pub(crate) fn open(
         deadline: doors.deadline,
         stall_timeout: doors.stall_timeout,
     };
-    let options = Options { client, threads: doors.threads, limits, ..Options::new(addresses) };
+    let options = Options { client, access, threads: doors.threads, limits, ..Options::new(addresses) };
     Gateway::start(options, open).map(Some).map_err(Failure::failed)
 }
 
+/// The certificates of the doors of a node: those that they show to their clients, and those of the user as which they work with the cluster. None if the
+/// node has none, or no door.
+pub(crate) fn certificates(config: &Config) -> Result<(Option<Arc<Access>>, Option<Certificates>), Failure> {
+    let (Some(tls), Some(user)) = (&config.tls, &config.doors.user) else { return Ok((None, None)) };
+    let files = config.doors.tls.as_ref().map_or_else(|| tls.files(), |pair| tls.files_of(pair));
+    let access = Access::watched(files, Purpose::Door { cluster: config.cluster_name.clone() });
+    let certificates = Certificates::from_files(tls.files_of(user)).map_err(Failure::usage)?;
+    Ok((Some(access.map_err(Failure::usage)?), Some(certificates)))
+}
+
 /// The listener of a door.
-fn listen(language: &str, address: &str) -> Result<TcpListener, Failure> {
+fn listen(language: &str, address: &str, is_secured: bool) -> Result<TcpListener, Failure> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let advice = "choose another address, or stop what uses it";
         Failure::failed(format!("the door for {language} cannot listen on {address}: {error}; {advice}"))
     })?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     if !address.ip().is_loopback() {
+        let how = if is_secured { "" } else { ", in plain text" };
         eprintln!(
-            "warning: any client that reaches {address} may read and write: there is no authentication yet"
+            "warning: any client that reaches {address} may read and write{how}: doors know no users yet"
         );
     }
     Ok(listener)

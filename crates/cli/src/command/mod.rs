@@ -1,6 +1,7 @@
 //! The commands, one per file.
 
 mod bench;
+mod certificates;
 mod check;
 mod cluster;
 mod demo;
@@ -17,8 +18,10 @@ mod sim;
 mod torture;
 mod trace;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
-use quorate::Database;
+use quorate::{Certificates, Database};
 
 use crate::exit::{Failure, Outcome};
 
@@ -39,6 +42,7 @@ pub(crate) enum Command {
     Keyspace(keyspace::KeyspaceArguments),
     Procedure(procedure::ProcedureArguments),
     Cluster(cluster::ClusterArguments),
+    Certificates(certificates::CertificatesArguments),
     Bench(bench::BenchArguments),
     Sim(sim::SimArguments),
     Check(check::CheckArguments),
@@ -59,6 +63,7 @@ impl Command {
             Command::Keyspace(arguments) => arguments.run(),
             Command::Procedure(arguments) => arguments.run(),
             Command::Cluster(arguments) => arguments.run(),
+            Command::Certificates(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
             Command::Sim(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
@@ -76,12 +81,42 @@ pub(crate) struct ConnectArguments {
     /// The address of any node, or several with commas between them; the port is 7400 if none is named.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
     pub(crate) connect: String,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
 }
 
 impl ConnectArguments {
     /// Connects.
     pub(crate) async fn open(&self) -> Result<Database, Failure> {
-        Ok(quorate::connect(self.connect.as_str()).await?)
+        let certificates = self.tls.certificates()?;
+        let options = quorate::Options { certificates, ..quorate::Options::default() };
+        Ok(quorate::connect_with(self.connect.as_str(), options).await?)
+    }
+}
+
+/// The certificates for a cluster whose nodes have certificates.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TlsArguments {
+    /// The authorities that are believed, in PEM: connect by TLS.
+    #[arg(long, value_name = "FILE", requires_all = ["certificate", "certificate_key"])]
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate of the user as which to connect.
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    pub(crate) certificate_key: Option<PathBuf>,
+}
+
+impl TlsArguments {
+    /// Reads them; none if none are named.
+    pub(crate) fn certificates(&self) -> Result<Option<Certificates>, Failure> {
+        match (&self.ca, &self.certificate, &self.certificate_key) {
+            (Some(ca), Some(certificate), Some(key)) => {
+                Certificates::load(ca, certificate, key).map(Some).map_err(Failure::usage)
+            }
+            _ => Ok(None),
+        }
     }
 }
 

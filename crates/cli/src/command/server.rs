@@ -78,7 +78,9 @@ impl ServerArguments {
             // First, because replaying the logs takes time, and a node that is stopped meanwhile stops as any other.
             let stop = listen_for_stop()?;
             let (told, others) = (config.doors.clone(), config.topology.nodes.clone());
+            let (access, certificates) = doors::certificates(&config)?;
             let client = quorate::Options {
+                certificates,
                 site: Some(config.own_site().to_owned()),
                 delays: config.wan.as_deref().cloned(),
                 ..quorate::Options::default()
@@ -86,7 +88,7 @@ impl ServerArguments {
             let server = Server::start(config, initialise).map_err(Failure::failed)?;
             let others = others.into_iter().map(|node| node.address).filter(|address| !address.is_empty());
             let addresses = std::iter::once(server.address().to_string()).chain(others).collect();
-            let gateway = doors::open(&told, addresses, client, None)?;
+            let gateway = doors::open(&told, addresses, client, access, None)?;
             let input_ended = input_end(self.stop_with_input);
             tokio::select! {
                 () = stop => {}

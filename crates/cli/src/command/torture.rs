@@ -31,6 +31,7 @@ Examples:
   quorate torture --faults power-loss --fill 5000000 --shards 1      how long a restart of all nodes takes that hold five million keys
   quorate torture --rolling 5 --in-flight 16       rolling restarts, of which no client may notice anything
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
+  quorate torture --namespaces --tls               the same with certificates
   quorate torture --isolation serializable --seconds 30
   quorate torture --isolation snapshot --sites 1   three processes of one site, which share a home
   quorate torture --isolation parallel-snapshot    two sites of three processes, which run transactions by themselves
@@ -101,12 +102,15 @@ pub(crate) struct TortureArguments {
     /// Give each node a network namespace instead of a proxy.
     #[arg(long)]
     namespaces: bool,
+    /// Secure every connection by TLS, with certificates that are made for the run.
+    #[arg(long, requires = "namespaces", conflicts_with = "door")]
+    tls: bool,
     /// Write the history to this file.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
     #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "seconds", "workload", "in_flight", "fill", "nodes", "sites", "shards", "durability", "isolation",
-        "baseline", "door", "namespaces", "history"])]
+        "baseline", "door", "namespaces", "tls", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
     #[arg(long, requires = "attack")]
@@ -187,6 +191,7 @@ impl TortureArguments {
             timestamping: self.timestamping.options(),
             door: self.door,
             namespaces: self.namespaces,
+            tls: self.tls,
             history: self.history.clone(),
         };
         if let Some(fault) = options.impossible().first() {

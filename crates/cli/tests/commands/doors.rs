@@ -47,6 +47,7 @@ fn layout(directory: &Path, keyspace: &str) -> Layout {
             keyspace: keyspace.to_owned(),
             deadline: DOOR_DEADLINE,
         }),
+        tls: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The binary as users run it: exit codes, what goes to which output, and whole clusters.
 
 mod browser;
+mod certificates;
 mod checking;
 mod clusters;
 mod console;

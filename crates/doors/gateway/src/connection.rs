@@ -10,12 +10,12 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Limits;
 use crate::memory::Share;
+use crate::socket::Socket;
 use crate::stream::{Account, Stream};
 
 /// The most bytes that a thread reads at once, into one buffer that all connections of a thread use in turn: idle ones have none.
@@ -57,7 +57,7 @@ pub(crate) fn read_buffer() -> ReadBuffer {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Socket,
     peer: SocketAddr,
     local: SocketAddr,
     buffer: ReadBuffer,
@@ -83,14 +83,14 @@ pub struct Connection {
 
 impl Connection {
     pub(crate) fn new(
-        stream: TcpStream,
+        stream: Socket,
         peer: SocketAddr,
         buffer: ReadBuffer,
         share: Share,
         limits: &Limits,
     ) -> io::Result<Self> {
         Ok(Connection {
-            local: stream.local_addr()?,
+            local: stream.tcp().local_addr()?,
             stream,
             peer,
             buffer,
@@ -190,7 +190,7 @@ impl Connection {
         /// How often to look while there is something to read.
         const PAUSE: Duration = Duration::from_millis(250);
         loop {
-            match self.stream.ready(Interest::READABLE).await {
+            match self.stream.tcp().ready(Interest::READABLE).await {
                 Ok(ready) if ready.is_read_closed() || ready.is_error() => {
                     return Ended::Socket(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -207,16 +207,17 @@ impl Connection {
     pub async fn send(&mut self) -> Result<(), Ended> {
         self.count()?;
         while self.sent < self.output.len() {
-            match self.stream.try_write(&self.output[self.sent..]) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let writable = timeout(self.stall_timeout, self.stream.writable());
-                    writable.await.map_err(|_| Ended::Stalled)??;
-                }
-                Err(error) => return Err(error.into()),
+            let (stream, output, sent) = (&mut self.stream, &self.output, self.sent);
+            let write = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, &output[sent..]));
+            match timeout(self.stall_timeout, write).await.map_err(|_| Ended::Stalled)?? {
+                0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                count => self.sent += count,
             }
         }
+        // Records of TLS may wait though their content was taken.
+        let stream = &mut self.stream;
+        let flush = poll_fn(|context| Pin::new(&mut *stream).poll_flush(context));
+        timeout(self.stall_timeout, flush).await.map_err(|_| Ended::Stalled)??;
         self.output.clear();
         self.sent = 0;
         Ok(())
@@ -225,8 +226,7 @@ impl Connection {
     /// Tells the client why it is cut off, as far as the buffer of its socket has room: nothing is waited for.
     pub fn last_words(&mut self, words: &[u8]) {
         self.output.extend_from_slice(words);
-        // It is cut off either way.
-        let _ = self.stream.try_write(&self.output[self.sent..]);
+        self.stream.write_now(&self.output[self.sent..]);
         (self.output, self.sent) = (Vec::new(), 0);
     }
 }
@@ -253,7 +253,7 @@ mod tests {
         });
         let output: Vec<u8> = (0..16_000_000_u32).map(|at| (at % 251) as u8).collect();
         runtime.block_on(async {
-            let stream = TcpStream::connect(address).await.expect("it listens");
+            let stream = Socket::Plain(tokio::net::TcpStream::connect(address).await.expect("it listens"));
             let limits = Limits { stall_timeout: Duration::from_millis(100), ..Limits::default() };
             let share = Memory::new(limits.bytes_max).share();
             let mut connection =

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `connection` | a socket, and the bytes that wait on it |
 //! | `memory` | how much all connections hold |
+//! | `socket` | plain, or secured by TLS |
 //! | `stream` | a connection whose bytes a library reads and writes, and the account of what it holds |
 //! | `session` | what a connection may do, and the keyspaces that it uses |
 //! | `threads` | listeners and threads, from start to stop |
@@ -24,6 +25,7 @@
 mod connection;
 mod memory;
 mod session;
+mod socket;
 mod stream;
 mod threads;
 
@@ -57,6 +59,9 @@ pub trait Door: Send + Sync + 'static {
 
     /// The last words to a client that is cut off, because there are too many.
     fn too_many(&self) -> Vec<u8>;
+
+    /// The words to a client that speaks plain text where the door speaks TLS.
+    fn speaks_tls(&self) -> Vec<u8>;
 }
 
 /// The bounds within which the gateway works.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{Database, Keyspace, Seen};
+use quorate_access::Certified;
 use tokio::sync::OnceCell;
 
 use crate::Limits;
@@ -82,6 +83,7 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub struct Session {
     shared: Rc<Shared>,
+    certified: Option<Arc<Certified>>,
 }
 
 impl fmt::Debug for Session {
@@ -92,7 +94,17 @@ impl fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn new(shared: Rc<Shared>) -> Self {
-        Session { shared }
+        Session::of_client(shared, None)
+    }
+
+    /// The session of a client that has shown this certificate, if it has shown one.
+    pub(crate) fn of_client(shared: Rc<Shared>, certified: Option<Arc<Certified>>) -> Self {
+        Session { shared, certified }
+    }
+
+    /// The identity that the certificate of the client proves, if it has shown one.
+    pub fn certified(&self) -> Option<&Certified> {
+        self.certified.as_deref()
     }
 
     /// The one place where a right is asked.

@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 use crate::Ended;
 use crate::memory::Share;
+use crate::socket::Socket;
 
 /// The account of what a connection holds. Cheap to clone: all clones are one account.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Account {
 /// The bytes of a connection. A client that takes nothing for too long is cut off; the door bounds how long it waits for what is read.
 #[derive(Debug)]
 pub struct Stream {
-    stream: TcpStream,
+    stream: Socket,
     stall_timeout: Duration,
     /// Runs while the socket takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -78,7 +78,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(stream: TcpStream, stall_timeout: Duration, account: Account) -> Self {
+    pub(crate) fn new(stream: Socket, stall_timeout: Duration, account: Account) -> Self {
         Stream { stream, stall_timeout, stalled: None, account }
     }
 
@@ -134,6 +134,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        let flushed = self.bounded(flushed, context);
         if flushed.is_ready() {
             self.account.flushed();
         }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use quorate_access::Access;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -19,6 +20,7 @@ use tokio::task::LocalSet;
 use crate::connection::{Connection, ReadBuffer, read_buffer};
 use crate::memory::Memory;
 use crate::session::{Everything, Rights, Session, Shared};
+use crate::socket::Socket;
 use crate::{Door, Limits};
 
 /// The options of a gateway.
@@ -26,6 +28,8 @@ use crate::{Door, Limits};
 pub struct Options {
     /// Where nodes of the cluster are found.
     pub addresses: Vec<String>,
+    /// The certificate that doors show to their clients, and the authorities by which they judge those of clients; none if they speak plain text.
+    pub access: Option<Arc<Access>>,
     /// How it connects to them.
     pub client: quorate::Options,
     /// How many threads it has.
@@ -47,6 +51,7 @@ impl Options {
     pub fn new(addresses: Vec<String>) -> Self {
         Options {
             addresses,
+            access: None,
             client: quorate::Options::default(),
             threads: 1,
             rights: Arc::new(Everything),
@@ -139,7 +144,7 @@ async fn serve(
     memory: Memory,
     connections: Arc<AtomicUsize>,
 ) {
-    let Options { addresses, client, rights, limits, .. } = options;
+    let Options { addresses, access, client, rights, limits, .. } = options;
     let shared = Rc::new(Shared {
         addresses,
         client,
@@ -160,6 +165,7 @@ async fn serve(
         };
         let accepting = Accepting {
             door,
+            access: access.clone(),
             shared: Rc::clone(&shared),
             buffer: Rc::clone(&buffer),
             memory: memory.clone(),
@@ -178,6 +184,7 @@ async fn serve(
 /// A door on one thread.
 struct Accepting {
     door: Arc<dyn Door>,
+    access: Option<Arc<Access>>,
     shared: Rc<Shared>,
     buffer: ReadBuffer,
     memory: Memory,
@@ -214,8 +221,10 @@ impl Accepting {
         let limits = &self.shared.limits;
         let counted = Counted(Arc::clone(&self.connections));
         if self.connections.fetch_add(1, Ordering::Relaxed) >= limits.connections_max {
-            // The words that fit into the buffer of the socket are sent; nothing is waited for.
-            let _ = stream.try_write(&self.door.too_many());
+            // The words that fit into the buffer of the socket are sent; nothing is waited for. Words in plain text are none to a client that wants TLS.
+            if self.access.is_none() {
+                let _ = stream.try_write(&self.door.too_many());
+            }
             return;
         }
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
@@ -228,12 +237,26 @@ impl Accepting {
             return;
         }
         let share = self.memory.share();
-        let Ok(connection) = Connection::new(stream, peer, Rc::clone(&self.buffer), share, limits) else {
-            return;
-        };
-        let (door, session) = (Arc::clone(&self.door), Session::new(Rc::clone(&self.shared)));
+        let (door, access) = (Arc::clone(&self.door), self.access.clone());
+        let (shared, buffer) = (Rc::clone(&self.shared), Rc::clone(&self.buffer));
         tokio::task::spawn_local(async move {
-            door.serve(connection, session).await;
+            let secured = match access {
+                None => Ok((Socket::Plain(stream), None)),
+                Some(_) if !Socket::begins_with_tls(&stream).await => {
+                    Socket::Plain(stream).say_and_close(&door.speaks_tls()).await;
+                    Err("it speaks plain text".to_owned())
+                }
+                Some(access) => Socket::secured(&access, stream).await,
+            };
+            match secured {
+                Ok((socket, certified)) => {
+                    if let Ok(connection) = Connection::new(socket, peer, buffer, share, &shared.limits) {
+                        let session = Session::of_client(Rc::clone(&shared), certified);
+                        door.serve(connection, session).await;
+                    }
+                }
+                Err(reason) => tracing::debug!(%peer, reason, door = door.name(), "a connection is refused"),
+            }
             drop(counted);
         });
     }

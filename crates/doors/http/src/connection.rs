@@ -88,6 +88,14 @@ pub(crate) fn no_room_in_words() -> Vec<u8> {
     .into_bytes()
 }
 
+/// The words to a client that sends a request in plain text to a door that speaks TLS.
+pub(crate) fn wants_tls_in_words() -> Vec<u8> {
+    let advice = "this door speaks TLS only: ask by https, and believe the authority of its certificate\n";
+    let length = advice.len();
+    format!("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{advice}")
+        .into_bytes()
+}
+
 struct Server {
     session: Session,
     account: Account,

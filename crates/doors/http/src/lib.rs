@@ -105,4 +105,8 @@ impl Door for Http {
     fn too_many(&self) -> Vec<u8> {
         connection::no_room_in_words()
     }
+
+    fn speaks_tls(&self) -> Vec<u8> {
+        connection::wants_tls_in_words()
+    }
 }

@@ -96,4 +96,8 @@ impl Door for Redis {
     fn too_many(&self) -> Vec<u8> {
         b"-ERR max number of clients reached\r\n".to_vec()
     }
+
+    fn speaks_tls(&self) -> Vec<u8> {
+        b"-ERR this door speaks TLS only: connect with it (redis-cli --tls --cacert FILE)\r\n".to_vec()
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorate_core::ClientId;
 use quorate_runtime::conversation::{Conversation, Trouble};
+use quorate_runtime::secure::Tls;
 use quorate_wire::{Directory, Hello, Packet, Peer};
 
 use crate::error::Error;
@@ -27,10 +28,11 @@ pub(crate) async fn discover(
     client: ClientId,
     site: &str,
     timeout: Duration,
+    tls: Option<&Tls>,
 ) -> Result<Discovered, Error> {
     let mut tried = Vec::with_capacity(addresses.len());
     for address in addresses {
-        match tokio::time::timeout(timeout, ask(address, client, site)).await {
+        match tokio::time::timeout(timeout, ask(address, client, site, tls)).await {
             Ok(Ok(discovered)) => return Ok(discovered),
             Ok(Err(Trouble::Refused(reason))) => {
                 return Err(Error::Handshake { address: address.clone(), reason });
@@ -42,9 +44,9 @@ pub(crate) async fn discover(
     Err(Error::Connect { tried })
 }
 
-async fn ask(address: &str, client: ClientId, site: &str) -> Result<Discovered, Trouble> {
+async fn ask(address: &str, client: ClientId, site: &str, tls: Option<&Tls>) -> Result<Discovered, Trouble> {
     let hello = Hello { cluster: 0, peer: Peer::Client(client), site: site.to_owned() };
-    let (mut node, welcome) = Conversation::begin(address, hello).await?;
+    let (mut node, welcome) = Conversation::begin(address, hello, tls).await?;
     node.say(&Packet::DirectoryRequest).await?;
     loop {
         if let Packet::Directory(directory) = node.hear().await? {
@@ -73,7 +75,7 @@ mod tests {
     }
 
     async fn tried(addresses: &[String]) -> Error {
-        discover(addresses, ClientId(1), "", Duration::from_millis(500)).await.unwrap_err()
+        discover(addresses, ClientId(1), "", Duration::from_millis(500), None).await.unwrap_err()
     }
 
     #[tokio::test]

@@ -53,6 +53,8 @@ mod announcements;
 mod apply;
 mod batch;
 mod catalogue;
+#[cfg(feature = "tls")]
+mod certificates;
 mod connect;
 mod container;
 mod coordinators;
@@ -91,6 +93,8 @@ mod window;
 pub use announcements::{Announcement, Announcements};
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
+#[cfg(feature = "tls")]
+pub use certificates::{Certificates, CertificatesError};
 pub use connect::{Addresses, DEFAULT_PORT, connect, connect_with};
 pub use container::{Container, ObjectKind, Placement};
 pub use creating::ServingProgress;

@@ -29,6 +29,9 @@ pub struct Options {
     pub deadline_ordering: bool,
     /// Emulates the delays between the sites of a matrix on one machine; the servers must do so as well.
     pub delays: Option<quorate_runtime::wan::Matrix>,
+    /// The certificate of a user, for a cluster whose nodes have certificates; none for plain text.
+    #[cfg(feature = "tls")]
+    pub certificates: Option<crate::Certificates>,
 }
 
 impl Default for Options {
@@ -42,11 +45,21 @@ impl Default for Options {
             outcome_retention: Duration::from_secs(24 * 3600),
             deadline_ordering: true,
             delays: None,
+            #[cfg(feature = "tls")]
+            certificates: None,
         }
     }
 }
 
 impl Options {
+    /// The certificates by which connections are secured.
+    pub(crate) fn tls(&self) -> Option<quorate_runtime::secure::Tls> {
+        #[cfg(feature = "tls")]
+        return self.certificates.as_ref().map(crate::Certificates::shared);
+        #[cfg(not(feature = "tls"))]
+        None
+    }
+
     /// How the coordinator of a client behaves that has connected with these.
     pub(crate) fn coordinator(&self, client: ClientId) -> CoordinatorConfig {
         CoordinatorConfig {

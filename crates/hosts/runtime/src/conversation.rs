@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
-use quorate_wire::{FrameReader, FrameWriter, Hello, Packet, Welcome};
+use quorate_wire::{FrameReader, FrameWriter, Hello, Packet, Peer, Welcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::secure::{self, Secured, Tls, Wire};
 
 /// How much is read at a time, in bytes.
 const READ_BYTES: usize = 16 * 1024;
@@ -23,7 +25,7 @@ pub enum Trouble {
 /// A connection to a node.
 #[derive(Debug)]
 pub struct Conversation {
-    socket: TcpStream,
+    socket: Wire,
     frames: FrameReader,
     heard: VecDeque<Packet>,
 }
@@ -32,13 +34,28 @@ impl Conversation {
     /// Connects to a node, `host:port`, and waits until it has said who it is.
     ///
     /// # Errors
-    /// It cannot be reached, or it is no server of this version, or does not want to speak with whoever says this hello.
-    pub async fn begin(address: &str, hello: Hello) -> Result<(Self, Welcome), Trouble> {
-        let socket = TcpStream::connect(address).await.map_err(unreachable)?;
+    /// It cannot be reached, or it is no server of this version, or does not want to speak with whoever says this hello; or its certificate is refused.
+    pub async fn begin(address: &str, hello: Hello, tls: Option<&Tls>) -> Result<(Self, Welcome), Trouble> {
+        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+        let (socket, certified, refusal) = match secure::connect(tls, stream).await {
+            Secured::Good(wire, certified) => (wire, certified, None),
+            Secured::Refused(wire, reason) => (wire, None, Some(reason)),
+            Secured::Failed(reason) => return Err(Trouble::Refused(reason)),
+        };
         let mut conversation = Conversation { socket, frames: FrameReader::new(), heard: VecDeque::new() };
+        if let Some(reason) = refusal {
+            // The node hears why, if it still listens; either way this is the end.
+            let _ = conversation.say(&Packet::Goodbye { reason: reason.clone() }).await;
+            return Err(Trouble::Refused(reason));
+        }
         conversation.say(&Packet::Hello(hello)).await?;
         match conversation.hear().await? {
-            Packet::Welcome(welcome) => Ok((conversation, welcome)),
+            Packet::Welcome(welcome) => {
+                match secure::contradiction(certified.as_ref(), Peer::Node(welcome.node)) {
+                    None => Ok((conversation, welcome)),
+                    Some(contradiction) => Err(Trouble::Refused(contradiction)),
+                }
+            }
             _ => Err(Trouble::Refused("it spoke before it said who it is".to_owned())),
         }
     }
@@ -50,7 +67,8 @@ impl Conversation {
     pub async fn say(&mut self, packet: &Packet) -> Result<(), Trouble> {
         let mut writer = FrameWriter::new();
         writer.push(packet).map_err(refused)?;
-        self.socket.write_all(&writer.take()).await.map_err(unreachable)
+        self.socket.write_all(&writer.take()).await.map_err(unreachable)?;
+        self.socket.flush().await.map_err(unreachable)
     }
 
     /// What the node says next.

@@ -19,6 +19,7 @@
 //!   a user steps the coordinator in place, without a hop to another task or thread.
 //! * [`conversation`]: a few questions to one node, for whoever has no transport yet.
 //! * [`wan`]: emulated wide-area delay between sites.
+//! * [`secure`]: the bytes of a connection, as they are or through TLS.
 //! * [`clock`]: the two kinds of time, read once per turn.
 //! * [`ports`]: where a cluster can listen that runs for a while.
 //!
@@ -60,6 +61,7 @@
 pub mod clock;
 pub mod conversation;
 pub mod ports;
+pub mod secure;
 pub mod transport;
 pub mod wan;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use quorate_core::topology::{Node, Topology};
 use quorate_core::{ClientId, NodeId, SiteId};
 use quorate_runtime::conversation::{Conversation, Trouble};
+use quorate_runtime::secure::Tls;
 use quorate_wire::{Directory, Hello, Packet, Peer};
 
 use crate::data::{DataDirectory, DataError, Initialise};
@@ -60,6 +61,7 @@ pub(crate) fn settle(
     mut config: Config,
     initialise: Initialise,
     client: ClientId,
+    tls: Option<&Tls>,
 ) -> Result<Settled, StartError> {
     let path = &config.data_directory;
     let remembered = DataDirectory::remembered(path)?;
@@ -85,7 +87,7 @@ pub(crate) fn settle(
             Err(DataError::Missing { path: path.to_owned() }.into())
         }
         (owner, ..) => {
-            let (node, is_known, Directory { topology, system }) = ask_others(&config, client)?;
+            let (node, is_known, Directory { topology, system }) = ask_others(&config, client, tls)?;
             if let Some((_, found)) = owner.filter(|(_, found)| *found != node) {
                 return Err(JoinError::Other { address, registered: node, found }.into());
             }
@@ -116,11 +118,15 @@ fn with_node(mut topology: Topology, id: NodeId, site: &str, address: String) ->
 
 /// Asks the others in turn until one has registered this node. Runs on a thread of its own: whoever starts a node may be inside
 /// a runtime already.
-fn ask_others(config: &Config, client: ClientId) -> Result<(NodeId, bool, Directory), StartError> {
+fn ask_others(
+    config: &Config,
+    client: ClientId,
+    tls: Option<&Tls>,
+) -> Result<(NodeId, bool, Directory), StartError> {
     let ask_all = async {
         let mut tried = Vec::with_capacity(config.join.len());
         for address in &config.join {
-            match tokio::time::timeout(PATIENCE, ask(address, config, client)).await {
+            match tokio::time::timeout(PATIENCE, ask(address, config, client, tls)).await {
                 Ok(Ok(joined)) => return Ok(joined),
                 Ok(Err(trouble)) => tried.push((address.clone(), trouble.to_string())),
                 Err(_) => tried.push((address.clone(), format!("no answer within {PATIENCE:?}"))),
@@ -138,10 +144,15 @@ fn ask_others(config: &Config, client: ClientId) -> Result<(NodeId, bool, Direct
     asked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-async fn ask(address: &str, config: &Config, client: ClientId) -> Result<(NodeId, bool, Directory), Trouble> {
+async fn ask(
+    address: &str,
+    config: &Config,
+    client: ClientId,
+    tls: Option<&Tls>,
+) -> Result<(NodeId, bool, Directory), Trouble> {
     let (site, own) = (config.own_site().to_owned(), config.own_node().address.clone());
     let hello = Hello { cluster: config.cluster, peer: Peer::Client(client), site: site.clone() };
-    let (mut other, _) = Conversation::begin(address, hello).await?;
+    let (mut other, _) = Conversation::begin(address, hello, tls).await?;
     other.say(&Packet::Join { site, address: own }).await?;
     let mut joined = None;
     loop {

@@ -30,13 +30,15 @@ mod node;
 mod process;
 mod server;
 
-pub use config::{Config, ConfigError, ContainerOptions, Doors, Limits, LogOptions, print_config};
+pub use config::{
+    Config, ConfigError, ContainerOptions, Doors, KeyPair, Limits, LogOptions, TlsOptions, print_config,
+};
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{
     DecidedStatus, DecisionStatus, DiskStatus, HandedOverStatus, HotKeyStatus, LagStatus, LogStatus,
-    PeerStatus, ReplicaStatus, SlowStatus, SpeculatingStatus, Status, TrafficStatus, TransportStatus,
-    TunerStatus,
+    PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus, Status, TrafficStatus,
+    TransportStatus, TunerStatus,
 };
 pub use process::{raise_descriptors_max, use_small_pages};
 pub use quorate_serializable_library::{Application, LinkError, link};

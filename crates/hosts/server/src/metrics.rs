@@ -85,6 +85,12 @@ pub(crate) fn render(status: &Status) -> String {
         transport.refused_connections as f64,
     );
     page.one(
+        "refused_certificates_total",
+        "counter",
+        "Connections that were refused or closed because of their certificate, or the lack of one.",
+        transport.refused_certificates as f64,
+    );
+    page.one(
         "violations_total",
         "counter",
         "Connections closed because the peer broke the rules.",

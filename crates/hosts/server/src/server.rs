@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use quorate_access::{Access, AccessError, Purpose};
 use quorate_core::topology::{Node as Place, Topology};
 use quorate_core::{ClientId, NodeId};
 use quorate_runtime::transport::{Dialled, Options, Target, TurnWaker};
@@ -14,12 +15,12 @@ use quorate_wire::Peer;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 
-use crate::Config;
 use crate::data::{DataDirectory, DataError, Initialise};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status, make_room};
 use crate::process::BackgroundRuntime;
+use crate::{Config, TlsOptions};
 
 /// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
 /// was initialised anew, is told so meanwhile by any peer that can be reached.
@@ -40,6 +41,9 @@ pub enum StartError {
     /// It is to join a cluster and cannot.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// It cannot listen.
     #[error("cannot listen on {address}: {source}; choose another address, or stop what uses it")]
     Listen {
@@ -107,8 +111,15 @@ impl Server {
         initialise: Initialise,
         sockets: Sockets,
     ) -> Result<Server, StartError> {
-        let Settled { config, initialise, hints } = settle(config, initialise, ClientId(random()?.max(1)))?;
+        let client = ClientId(random()?.max(1));
+        // A node that joins is told which one it is.
+        let node = config.join.is_empty().then_some(config.node);
+        let asking =
+            config.tls.as_ref().map(|tls| Access::load(tls.files(), purpose(&config, node))).transpose()?;
+        let Settled { config, initialise, hints } = settle(config, initialise, client, asking.as_ref())?;
         let config = Arc::new(config);
+        let watched = |tls: &TlsOptions| Access::watched(tls.files(), purpose(&config, Some(config.node)));
+        let access = config.tls.as_ref().map(watched).transpose()?;
         let (cluster, node) = (config.cluster, config.node);
         make_room(&config.data_directory);
         let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
@@ -129,12 +140,12 @@ impl Server {
         let waker = TurnWaker::default();
         let logs = Logs::start(cluster, Some(data.open_journal()?), waker.clone())?;
         let (client, seeds) = (ClientId(random()?.max(1)), [random()?, random()?]);
-        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds)?;
+        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, access.clone())?;
         let (transport, turns) = {
             let _inside = runtime.enter();
-            Transport::start(node, options(&config), Clock::start(), waker)
+            Transport::start(node, options(&config, access.clone()), Clock::start(), waker)
         };
-        let serve = |listener| HttpServer::start(listener, transport.clone(), &config.limits);
+        let serve = |listener| HttpServer::start(listener, transport.clone(), &config.limits, access.clone());
         let http = http_listener.map(serve).transpose()?;
         let (stop, stop_asked) = oneshot::channel();
         let (has_stopped, stopped) = watch::channel(false);
@@ -146,7 +157,15 @@ impl Server {
                 result
             }
         })?;
-        tracing::info!(node = %config.node, %address, cluster = config.cluster_name, "listening");
+        let security = if access.is_some() { "TLS" } else { "plain text" };
+        tracing::info!(node = %config.node, %address, cluster = config.cluster_name, security, "listening");
+        let insecure = config.insecure_addresses();
+        if !insecure.is_empty() {
+            tracing::warn!(
+                ?insecure,
+                "everything that reaches these addresses may do everything: plain text is spoken there, because the file asks for it"
+            );
+        }
         Ok(Server { address, http, stop: Some(stop), thread: Some(thread), transport, stopped })
     }
 
@@ -324,11 +343,17 @@ async fn drain(transport: &Transport<Node>, timeout: Duration) {
     transport.with(|node, _| node.close());
 }
 
-fn options(config: &Config) -> Options {
+/// What the certificate of a node is for.
+fn purpose(config: &Config, node: Option<NodeId>) -> Purpose {
+    Purpose::Node { cluster: config.cluster_name.clone(), node }
+}
+
+fn options(config: &Config, tls: Option<Arc<Access>>) -> Options {
     let limits = &config.limits;
     let identity = Peer::Node(NodeId(config.node.0));
     Options {
         delays: config.wan.clone(),
+        tls,
         handshake_timeout: limits.handshake_timeout,
         stall_timeout: limits.stall_timeout,
         client_link_bytes_max: limits.client_queue_bytes_max,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use quorate::{Database, Durability, Options};
 use quorate_core::GroupSize;
 
-use super::{Layout, Processes};
+use super::{Layout, Processes, make_certificates};
 use crate::Failure;
 
 /// How long servers that were just started may take until they answer.
@@ -35,7 +35,7 @@ impl Embedded {
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
         let sites = (1..=replicas).map(|number| format!("site{number}")).collect();
-        Embedded::start_at(program, sites, 1, durability, log, None)
+        Embedded::start_at(program, sites, 1, durability, log, None, false)
     }
 
     /// Starts servers in so many sites, so many in each.
@@ -50,10 +50,11 @@ impl Embedded {
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
         let sites = (1..=sites).map(|number| format!("site{number}")).collect();
-        Embedded::start_at(program, sites, nodes, durability, log, None)
+        Embedded::start_at(program, sites, nodes, durability, log, None, false)
     }
 
-    /// Starts servers in these sites, so many in each, with the delays of a matrix between them if one is named: a built-in one or a file.
+    /// Starts servers in these sites, so many in each, with the delays of a matrix between them if one is named: a built-in one or a file. With `tls` they
+    /// have certificates, made for them.
     ///
     /// # Errors
     /// If there can be no group of a server of each site, or of those of one, or a process cannot be started.
@@ -64,6 +65,7 @@ impl Embedded {
         durability: Durability,
         log: BTreeMap<String, u64>,
         wan: Option<String>,
+        tls: bool,
     ) -> Result<Embedded, Failure> {
         for size in [sites.len().min(GroupSize::MAX), nodes] {
             GroupSize::on_log(size).map_err(Failure::usage)?;
@@ -84,7 +86,11 @@ impl Embedded {
             log,
             limits: BTreeMap::new(),
             redis: None,
+            tls: tls.then(|| directory.path().join("certificates")),
         };
+        if let Some(certificates) = &layout.tls {
+            make_certificates(certificates, layout.nodes.len())?;
+        }
         let processes = Processes::start(program, &mut layout)?;
         Ok(Embedded { processes, layout, _directory: directory })
     }
@@ -106,6 +112,7 @@ impl Embedded {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        Ok(quorate::connect_with(self.layout.addresses(), options).await?)
+        let certificates = self.layout.client()?.certificates;
+        Ok(quorate::connect_with(self.layout.addresses(), Options { certificates, ..options }).await?)
     }
 }

@@ -9,6 +9,10 @@ use quorate_server::Config;
 use serde::Serialize;
 
 use crate::Failure;
+use crate::certificates::{client_files, door_files, node_files};
+
+/// The name of a cluster on this machine.
+pub const CLUSTER_NAME: &str = "local";
 
 /// A cluster on this machine: one node per entry of `nodes`.
 #[derive(Clone, Debug)]
@@ -35,6 +39,8 @@ pub struct Layout {
     pub limits: BTreeMap<String, u64>,
     /// The doors of the nodes for Redis, if they have some.
     pub redis: Option<RedisDoors>,
+    /// The directory of the certificates of the cluster, as [`make_certificates`](crate::make_certificates) makes them; none for plain text.
+    pub tls: Option<PathBuf>,
 }
 
 /// A door for Redis at each node.
@@ -56,6 +62,7 @@ struct File<'a> {
     listen: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<&'a str>,
+    insecure: bool,
     sites: &'a [String],
     cluster: FileCluster<'a>,
     nodes: Vec<FileNode<'a>>,
@@ -65,13 +72,30 @@ struct File<'a> {
     log: &'a BTreeMap<String, u64>,
     limits: &'a BTreeMap<String, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<FileTls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     doors: Option<FileDoors<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileTls {
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+#[derive(Serialize)]
+struct FileUser {
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 #[derive(Serialize)]
 struct FileDoors<'a> {
     deadline_ms: u128,
     redis: FileRedis<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<FileUser>,
 }
 
 #[derive(Serialize)]
@@ -120,6 +144,10 @@ impl Layout {
             Some(FileDoors {
                 deadline_ms: redis.deadline.as_millis(),
                 redis: FileRedis { listen, databases: [&redis.keyspace] },
+                user: self.tls.as_deref().map(|directory| {
+                    let files = door_files(directory);
+                    FileUser { certificate: files.certificate, key: files.key }
+                }),
             })
         });
         let file = File {
@@ -127,13 +155,19 @@ impl Layout {
             data_directory: &data_directory,
             listen: self.listen.get(node).map(String::as_str),
             http: self.http.get(node).map(String::as_str),
+            // These are clusters of one machine, whatever addresses it has.
+            insecure: self.tls.is_none(),
             sites: &self.sites,
-            cluster: FileCluster { name: "local", id: self.cluster },
+            cluster: FileCluster { name: CLUSTER_NAME, id: self.cluster },
             nodes,
             system: FileSystem { durability: self.durability.name() },
             wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
             log: &self.log,
             limits: &self.limits,
+            tls: self.tls.as_deref().map(|directory| {
+                let files = node_files(directory, node);
+                FileTls { ca: files.ca, certificate: files.certificate, key: files.key }
+            }),
             doors,
         };
         toml::to_string(&file).map_err(Failure::failed)
@@ -145,6 +179,16 @@ impl Layout {
     /// If a server would refuse the configuration.
     pub fn config(&self, node: usize) -> Result<Config, Failure> {
         Config::parse(&self.config_text(node)?).map_err(Failure::usage)
+    }
+
+    /// How a client connects to the cluster.
+    ///
+    /// # Errors
+    /// If its certificates cannot be used.
+    pub fn client(&self) -> Result<quorate::Options, Failure> {
+        let load = |directory: &PathBuf| quorate::Certificates::from_files(client_files(directory));
+        let certificates = self.tls.as_ref().map(load).transpose().map_err(Failure::failed)?;
+        Ok(quorate::Options { certificates, ..quorate::Options::default() })
     }
 
     /// The addresses of all nodes.
@@ -179,6 +223,7 @@ mod tests {
                 keyspace: "k \"x\"".into(),
                 deadline: Duration::from_millis(1_500),
             }),
+            tls: None,
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");

@@ -48,6 +48,7 @@ impl ThreeNodes {
             log: Default::default(),
             limits: Default::default(),
             redis: None,
+            tls: None,
         };
         let servers = Threads::start_anywhere(&mut layout)?.into_servers().into_iter().map(Some).collect();
         Ok(ThreeNodes { servers, layout, _directory: directory })

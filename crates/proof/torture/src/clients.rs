@@ -26,6 +26,8 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Task {
     /// Any nodes of the cluster.
     pub(crate) addresses: Vec<String>,
+    /// How a client connects, beside its site and its patience.
+    pub(crate) client: quorate::Options,
     /// The keyspace.
     pub(crate) keyspace: String,
     /// What they draw their transactions from.
@@ -288,7 +290,7 @@ async fn connect(task: &Task, site: usize) -> Result<(Database, Keyspace), Failu
             site: Some(site_name(site)),
             connect_timeout: Duration::from_secs(1),
             deadline: DEADLINE,
-            ..quorate::Options::default()
+            ..task.client.clone()
         };
         let failed = match quorate::connect_with(task.addresses.clone(), options).await {
             Ok(db) => match db.keyspace(&task.keyspace).await {

@@ -44,7 +44,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System, VerifyOptions};
 use quorate_checker::{Report, check};
 use quorate_cluster::verify::{HowFar, verify};
-use quorate_cluster::{Failure, Launch, Layout, Processes, RedisDoors, free_addresses};
+use quorate_cluster::{Failure, Launch, Layout, Processes, RedisDoors, free_addresses, make_certificates};
 use quorate_core::GroupSize;
 use quorate_core::topology::{Speculation, Timestamping};
 use quorate_load::{HistoryLog, Ledger, Tally};
@@ -150,6 +150,8 @@ pub struct Options {
     pub door: Option<Door>,
     /// True for network namespaces, false for proxies.
     pub namespaces: bool,
+    /// True if the nodes have certificates, made for the run. Proxies, which read who connects, cannot do with it.
+    pub tls: bool,
     /// The file to write the history to.
     pub history: Option<PathBuf>,
 }
@@ -325,6 +327,7 @@ impl Options {
                 .collect(),
             listen: addresses.iter().map(|address| address.listen.clone()).collect(),
             http,
+            tls: self.tls.then(|| directory.join("certificates")),
             directory,
             wan: None,
             durability: self.durability,
@@ -352,6 +355,10 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
         Network::Proxies(Proxies::start(options.processes())?)
     };
     let layout = options.layout(directory.path().to_owned(), &network)?;
+    if let Some(certificates) = &layout.tls {
+        make_certificates(certificates, layout.nodes.len())?;
+    }
+    let client = layout.client()?;
     let doors =
         layout.redis.as_ref().map(|redis| Doors { listen: redis.listen.clone(), ledger: Ledger::default() });
     let launch =
@@ -360,7 +367,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let addresses = layout.addresses();
     let mut arena = Arena::start(layout, processes, network, options.nodes)?;
     arena.serve().await?;
-    let db = quorate::connect(addresses.clone()).await?;
+    let db = quorate::connect_with(addresses.clone(), client.clone()).await?;
     let keyspace_options = KeyspaceOptions {
         durability: options.durability,
         shards: options.shards,
@@ -383,6 +390,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let history = HistoryLog::new();
     let task = Task {
         addresses,
+        client,
         keyspace: KEYSPACE.to_owned(),
         parameters,
         in_flight: options.in_flight,

@@ -181,6 +181,14 @@ fn text(
             text.push_str(&format!("\nnode {}: {problem}", node.node));
         }
     }
+    for node in &survey.nodes {
+        for address in node.security.iter().flat_map(|security| &security.insecure_addresses) {
+            text.push_str(&format!(
+                "\nnode {} speaks plain text at {address}: its file says insecure = true",
+                node.node
+            ));
+        }
+    }
     if let Some(problem) = &configuration.problem {
         text.push_str(&format!("\nconfiguration service: {problem}"));
     }

@@ -30,6 +30,17 @@ pub(super) struct NodeView {
     /// The other nodes, as it is connected to them, and the round trips; empty of a node of an earlier version.
     pub(super) peers: Vec<Peer>,
     pub(super) problems: Vec<String>,
+    /// How its connections are secured; none of a node of an earlier version.
+    pub(super) security: Option<Security>,
+}
+
+/// How the connections of a node are secured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Security {
+    /// `tls` or `plain text`.
+    pub(super) transport: String,
+    /// The addresses, other than loopback, at which plain text is served because the file of the node asks for it.
+    pub(super) insecure_addresses: Vec<String>,
 }
 
 /// The connection of a node to another one.
@@ -98,6 +109,8 @@ struct NodeStatus {
     #[serde(default)]
     peers: Vec<Peer>,
     replicas: Vec<ReplicaStatus>,
+    #[serde(default)]
+    security: Option<Security>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -175,6 +188,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
             catalogue_revision: None,
             peers: Vec::new(),
             problems: Vec::new(),
+            security: None,
         };
         match status(db, node.id).await? {
             Ok(status) => {
@@ -183,6 +197,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
                 view.catalogue_revision = status.catalogue_revision;
                 view.peers = status.peers;
                 view.problems = status.problems;
+                view.security = status.security;
                 said.insert(node.id.0, status.replicas);
             }
             Err(reason) => view.unreachable = Some(reason),

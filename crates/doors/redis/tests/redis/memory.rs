@@ -324,6 +324,10 @@ impl Door for MemoryDoor {
     fn too_many(&self) -> Vec<u8> {
         b"-ERR max number of clients reached\r\n".to_vec()
     }
+
+    fn speaks_tls(&self) -> Vec<u8> {
+        Vec::new()
+    }
 }
 
 /// Opens a door to so many shards in memory, which run commands and scripts if they run anything.

@@ -21,5 +21,6 @@ mod snapshot;
 mod speculation;
 mod stories;
 mod support;
+mod tls;
 mod transactions;
 mod write_where_you_are;

@@ -7,13 +7,14 @@ use std::time::Duration;
 use quorate_wire::FrameWriter;
 use quorate_wire::packet::{Hello, Packet, Peer, Welcome};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
 
 use super::inbound::{Inbound, Unsupported};
 use super::link::{DialId, LinkId, Remote};
+use super::listen::Stranger;
 use super::{Host, Shared, Target, Turn, Violation};
+use crate::secure::{self, Certified, Reader, Secured, Wire};
 
 /// How long a peer that is being closed may take to read why.
 const LINGER: Duration = Duration::from_millis(500);
@@ -33,6 +34,12 @@ pub(super) enum End {
     /// Connecting and introducing each other took too long.
     #[error("no handshake within {0:?}")]
     HandshakeTimeout(Duration),
+    /// So many others came that have not said what they are either that this one had to go.
+    #[error("others came before it had said what it is")]
+    Displaced,
+    /// Its certificate was refused, or the handshake of TLS has failed.
+    #[error("{0}")]
+    Insecure(String),
     /// The peer broke the rules, or is not who it should be.
     #[error("{0}")]
     Violation(#[from] Violation),
@@ -40,19 +47,29 @@ pub(super) enum End {
 
 /// A connection whose handshake is complete.
 struct Established {
-    stream: TcpStream,
+    wire: Wire,
     inbound: Inbound,
     remote: Remote,
 }
 
 /// Serves a connection that a peer has made, to its end.
-pub(super) async fn serve_accepted<H: Host>(shared: Arc<Shared<H>>, stream: TcpStream, address: SocketAddr) {
+pub(super) async fn serve_accepted<H: Host>(
+    shared: Arc<Shared<H>>,
+    stream: TcpStream,
+    address: SocketAddr,
+    mut stranger: Stranger,
+) {
     let timeout = shared.options.handshake_timeout;
-    let established = tokio::time::timeout(timeout, welcome(&shared, stream, address)).await;
+    let established = tokio::select! {
+        established = tokio::time::timeout(timeout, welcome(&shared, stream, address)) => {
+            established.unwrap_or(Err(End::HandshakeTimeout(timeout)))
+        }
+        () = stranger.displaced() => Err(End::Displaced),
+    };
+    drop(stranger);
     let end = match established {
-        Ok(Ok(established)) => serve(&shared, established).await,
-        Ok(Err(end)) => refused(&shared, end),
-        Err(_) => refused(&shared, End::HandshakeTimeout(timeout)),
+        Ok(established) => serve(&shared, established).await,
+        Err(end) => refused(&shared, end),
     };
     tracing::debug!(%address, reason = %end, "connection ended");
 }
@@ -73,7 +90,7 @@ pub(super) async fn serve_dialled<H: Host>(
 }
 
 /// Tells a stranger why it is not served.
-pub(super) async fn refuse(mut stream: TcpStream, reason: String) {
+pub(super) async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, reason: String) {
     // Whatever goes wrong here, the connection is closed.
     if write_one(&mut stream, &Packet::Goodbye { reason }).await.is_ok() && stream.shutdown().await.is_ok() {
         discard(&mut stream).await;
@@ -81,20 +98,40 @@ pub(super) async fn refuse(mut stream: TcpStream, reason: String) {
 }
 
 fn refused<H: Host>(shared: &Shared<H>, end: End) -> End {
-    shared.with(|_, turn| turn.links.counters.refused += 1);
+    shared.with(|_, turn| {
+        turn.links.counters.refused += 1;
+        turn.links.counters.refused_by_certificate += u64::from(matches!(end, End::Insecure(_)));
+    });
     end
 }
 
 /// The accepting side of the handshake.
 async fn welcome<H: Host>(
     shared: &Shared<H>,
-    mut stream: TcpStream,
+    stream: TcpStream,
     address: SocketAddr,
 ) -> Result<Established, End> {
     prepare(&stream)?;
+    let secured = secure::accept(shared.options.tls.as_ref(), stream).await?;
+    let (mut wire, certified) = match secured {
+        Secured::Good(wire, certified) => (wire, certified),
+        Secured::Refused(wire, reason) => {
+            shared.log_refusal(address, &reason);
+            refuse(wire, reason.clone()).await;
+            return Err(End::Insecure(reason));
+        }
+        Secured::Failed(reason) => {
+            shared.log_refusal(address, &reason);
+            return Err(End::Insecure(reason));
+        }
+    };
     let mut inbound = Inbound::for_handshake();
-    let outcome = match read_one(&mut stream, &mut inbound).await {
-        Ok(Packet::Hello(hello)) => validate_hello(shared, hello),
+    let outcome = match read_one(&mut wire, &mut inbound).await {
+        Ok(Packet::Hello(hello)) => validate_hello(shared, hello, certified.as_ref()),
+        Ok(Packet::Goodbye { reason }) => {
+            shared.log_refusal(address, &format!("the peer refuses this node: {reason}"));
+            return Err(End::Goodbye(reason));
+        }
         Ok(_) => Err(Violation("the first packet must be a hello".into())),
         Err(End::Violation(violation)) => Err(violation),
         Err(end) => return Err(end),
@@ -102,17 +139,17 @@ async fn welcome<H: Host>(
     match outcome {
         Ok(hello) => {
             let Hello { cluster, peer: identity, site } = hello;
-            write_one(&mut stream, &Packet::Welcome(own_welcome(shared))).await?;
+            write_one(&mut wire, &Packet::Welcome(own_welcome(shared))).await?;
             inbound.finish_handshake();
             Ok(Established {
-                stream,
+                wire,
                 inbound,
-                remote: Remote { identity, cluster, site, dial: None, address },
+                remote: Remote { identity, cluster, site, dial: None, address, certified },
             })
         }
         Err(violation) => {
-            tracing::warn!(%address, reason = %violation, "connection refused");
-            refuse(stream, violation.to_string()).await;
+            shared.log_refusal(address, &violation.0);
+            refuse(wire, violation.to_string()).await;
             Err(violation.into())
         }
     }
@@ -120,10 +157,18 @@ async fn welcome<H: Host>(
 
 /// The dialling side of the handshake.
 async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -> Result<Established, End> {
-    let mut stream = TcpStream::connect(&target.address).await?;
+    let stream = TcpStream::connect(&target.address).await?;
     prepare(&stream)?;
     let address = stream.peer_addr()?;
     let options = &shared.options;
+    let (mut stream, certified) = match secure::connect(options.tls.as_ref(), stream).await {
+        Secured::Good(wire, certified) => (wire, certified),
+        Secured::Refused(wire, reason) => {
+            refuse(wire, reason.clone()).await;
+            return Err(End::Insecure(reason));
+        }
+        Secured::Failed(reason) => return Err(End::Insecure(reason)),
+    };
     let hello = Hello { cluster: options.cluster, peer: options.identity, site: options.site.clone() };
     write_one(&mut stream, &Packet::Hello(hello)).await?;
     let mut inbound = Inbound::for_handshake();
@@ -142,21 +187,35 @@ async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -
         )
         .into());
     }
+    if let Some(contradiction) = secure::contradiction(certified.as_ref(), Peer::Node(welcome.node)) {
+        return Err(Violation(contradiction.into()).into());
+    }
     inbound.finish_handshake();
     let Welcome { cluster, node, site, .. } = welcome;
-    let remote = Remote { identity: Peer::Node(node), cluster, site, dial: Some(dial), address };
-    Ok(Established { stream, inbound, remote })
+    let remote = Remote { identity: Peer::Node(node), cluster, site, dial: Some(dial), address, certified };
+    Ok(Established { wire: stream, inbound, remote })
 }
 
-fn validate_hello<H: Host>(shared: &Shared<H>, hello: Hello) -> Result<Hello, Violation> {
+fn validate_hello<H: Host>(
+    shared: &Shared<H>,
+    hello: Hello,
+    certified: Option<&Certified>,
+) -> Result<Hello, Violation> {
+    if let Some(contradiction) = secure::contradiction(certified, hello.peer) {
+        return Err(Violation(contradiction.into()));
+    }
     let ours = shared.options.cluster;
     let any_will_do = hello.cluster == 0 && matches!(hello.peer, Peer::Client(_));
     if hello.cluster != ours && !any_will_do {
         let theirs = hello.cluster;
         return Err(Violation(format!("this is cluster {ours}, and you belong to cluster {theirs}").into()));
     }
-    if let Peer::Client(_) = hello.peer {
+    if let Peer::Client(client) = hello.peer {
         let hub = shared.lock();
+        // Answers go to the connection that a client has made last.
+        if hub.links.is_of_another(client, certified) {
+            return Err(Violation(format!("{client} is connected in the name of another user").into()));
+        }
         let clients_max = hub.links.clients_max;
         if hub.links.clients() >= clients_max {
             return Err(Violation(format!("this node serves {clients_max} connections already").into()));
@@ -188,7 +247,7 @@ fn prepare(stream: &TcpStream) -> Result<(), End> {
 }
 
 /// Reads the one packet of a handshake.
-async fn read_one(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Packet, End> {
+async fn read_one(stream: &mut Wire, inbound: &mut Inbound) -> Result<Packet, End> {
     loop {
         if let Some(packet) = inbound.first_packet()? {
             return Ok(packet);
@@ -200,17 +259,18 @@ async fn read_one(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Packe
 }
 
 /// Writes the one packet of a handshake.
-async fn write_one(stream: &mut TcpStream, packet: &Packet) -> Result<(), End> {
+async fn write_one(stream: &mut (impl AsyncWrite + Unpin), packet: &Packet) -> Result<(), End> {
     let mut frames = FrameWriter::new();
     frames.push(packet).map_err(|error| Violation(error.to_string().into()))?;
     stream.write_all(&frames.take()).await?;
+    stream.flush().await?;
     Ok(())
 }
 
 /// Registers the connection, reads until it ends, and unregisters it.
 async fn serve<H: Host>(shared: &Arc<Shared<H>>, established: Established) -> End {
-    let Established { stream, mut inbound, remote } = established;
-    let (mut reader, writer) = stream.into_split();
+    let Established { wire, mut inbound, remote } = established;
+    let (mut reader, writer) = wire.split();
     let link = shared.with(|host, turn| {
         let link = turn.links.insert(remote.clone(), Arc::new(writer), &shared.options);
         host.on_link_up(link, &remote, turn);
@@ -226,7 +286,8 @@ async fn serve<H: Host>(shared: &Arc<Shared<H>>, established: Established) -> En
             turn.links.counters.violations += 1;
             turn.close(link, violation.0.clone());
         });
-        discard(&mut reader).await;
+        // The peer has had its time, or has closed.
+        let _ = tokio::time::timeout(LINGER, reader.discard()).await;
     }
     shared.with(|host, turn| {
         let Some((remote, own_reason)) = turn.links.remove(link) else { return };
@@ -249,7 +310,7 @@ async fn discard(reader: &mut (impl AsyncRead + Unpin)) {
 async fn read_loop<H: Host>(
     shared: &Shared<H>,
     link: LinkId,
-    reader: &mut OwnedReadHalf,
+    reader: &mut Reader,
     inbound: &mut Inbound,
 ) -> End {
     let mut packets = Vec::new();
@@ -266,7 +327,7 @@ async fn read_loop<H: Host>(
         if let Err(end) = delivered.and(decoded.map_err(End::from)) {
             return end;
         }
-        received = match reader.read_buf(inbound.space()).await {
+        received = match reader.read_into(inbound.space()).await {
             Ok(0) => return End::Closed,
             Ok(received) => received,
             Err(error) => return error.into(),

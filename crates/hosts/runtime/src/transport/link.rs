@@ -6,17 +6,15 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::Instant;
 use quorate_wire::FrameWriter;
 use quorate_wire::packet::{Packet, Peer};
-use socket2::SockRef;
-use tokio::net::tcp::OwnedWriteHalf;
 
 use super::links::Counters;
+use crate::secure::{Certified, Socket};
 
 /// Once this much waits it is written before the turn ends, so that the peer can begin while this process goes on.
 const WRITE_BYTES_FULL: usize = 16 * 1024;
@@ -45,6 +43,8 @@ pub struct Remote {
     pub dial: Option<DialId>,
     /// The address of its socket.
     pub address: std::net::SocketAddr,
+    /// The identity that its certificate proves; none if the connection is plain.
+    pub certified: Option<Certified>,
 }
 
 /// How far a link has come on its way to being closed.
@@ -79,7 +79,7 @@ pub(super) struct Link {
     /// How much the reader holds of a frame that has not ended, and since when.
     pub(super) unfinished_bytes: usize,
     pub(super) unfinished_since: Option<Instant>,
-    socket: Arc<OwnedWriteHalf>,
+    socket: Arc<Socket>,
     frames: FrameWriter,
     bytes_max: usize,
     /// The most that has waited here since the buffer was new.
@@ -104,12 +104,7 @@ pub(super) enum Written {
 }
 
 impl Link {
-    pub(super) fn new(
-        remote: Remote,
-        socket: Arc<OwnedWriteHalf>,
-        bytes_max: usize,
-        delay: Duration,
-    ) -> Self {
+    pub(super) fn new(remote: Remote, socket: Arc<Socket>, bytes_max: usize, delay: Duration) -> Self {
         Link {
             remote,
             closing: Closing::Open,
@@ -166,8 +161,7 @@ impl Link {
     pub(super) fn shut(&mut self, reason: String) {
         if !matches!(self.closing, Closing::Shut(_)) {
             self.closing = Closing::Shut(reason);
-            // A socket that cannot be shut down is closed already.
-            let _ = SockRef::from(self.socket.as_ref().as_ref()).shutdown(Shutdown::Both);
+            self.socket.shut();
         }
     }
 
@@ -206,7 +200,7 @@ impl Link {
     }
 
     /// The socket, to wait until it is writable.
-    pub(super) fn socket(&self) -> Arc<OwnedWriteHalf> {
+    pub(super) fn socket(&self) -> Arc<Socket> {
         Arc::clone(&self.socket)
     }
 
@@ -222,6 +216,16 @@ impl Link {
                     counters.bytes_sent += length as u64;
                     self.blocked_since = None;
                 }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked_since.get_or_insert(now);
+                    return Written::Blocked;
+                }
+                Err(error) => self.shut(error.to_string()),
+            }
+        }
+        if !matches!(self.closing, Closing::Shut(_)) {
+            match self.socket.try_flush() {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked_since.get_or_insert(now);
                     return Written::Blocked;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::Instant;
 use quorate_core::hash::FixedMap;
+use quorate_core::{ClientId, Instant};
 use quorate_wire::packet::{Packet, Peer};
-use tokio::net::tcp::OwnedWriteHalf;
 
 use super::Violation;
-use super::link::{DialId, Link, LinkId, Remote, Written};
+use super::link::{Closing, DialId, Link, LinkId, Remote, Written};
 use super::options::Options;
+use crate::secure::{self, Certified, Socket, Tls};
 
 /// What the links of a process have carried since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Counters {
     pub socket_reads: u64,
     /// Connections that were refused, in the handshake or because there were too many.
     pub refused: u64,
+    /// Those of them that were refused by their certificate, by the lack of one, or because the handshake of TLS has failed.
+    pub refused_by_certificate: u64,
     /// Connections that were closed because their peer broke the rules.
     pub violations: u64,
     /// Connections that were closed because their peer did not read.
@@ -64,12 +66,7 @@ impl Links {
     }
 
     /// Takes in a connection whose handshake is complete.
-    pub(super) fn insert(
-        &mut self,
-        remote: Remote,
-        socket: Arc<OwnedWriteHalf>,
-        options: &Options,
-    ) -> LinkId {
+    pub(super) fn insert(&mut self, remote: Remote, socket: Arc<Socket>, options: &Options) -> LinkId {
         self.last += 1;
         let id = LinkId(self.last);
         let bytes_max = options.link_bytes_max(remote.identity);
@@ -100,6 +97,28 @@ impl Links {
     pub(super) fn clients(&self) -> usize {
         // Any order: they are counted.
         self.links.values().filter(|link| matches!(link.remote.identity, Peer::Client(_))).count()
+    }
+
+    /// True if a connection of this client is that of another user.
+    pub(super) fn is_of_another(&self, client: ClientId, certified: Option<&Certified>) -> bool {
+        // Any order: it is asked whether there is one.
+        let mut links = self.links.values().map(|link| &link.remote);
+        links.any(|remote| {
+            remote.identity == Peer::Client(client) && !secure::is_same(remote.certified.as_ref(), certified)
+        })
+    }
+
+    /// Closes links whose certificate has expired since they began, or was revoked: at once, so that nothing more is taken from them. The peer is
+    /// told why when it connects again.
+    pub(super) fn judge_again(&mut self, tls: &Tls) {
+        for link in self.links.values_mut().filter(|link| link.closing == Closing::Open) {
+            let Some(certified) = &link.remote.certified else { continue };
+            if let Some(reason) = secure::outlived(tls, certified) {
+                tracing::warn!(address = %link.remote.address, reason, "connection closed");
+                self.counters.refused_by_certificate += 1;
+                link.shut(reason);
+            }
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -155,7 +174,7 @@ impl Links {
 
     /// Writes every dirty link, and every link whose delayed bytes may leave now, once. Links whose socket is full are
     /// added to `blocked`.
-    pub(super) fn flush(&mut self, now: Instant, blocked: &mut Vec<(LinkId, Arc<OwnedWriteHalf>)>) {
+    pub(super) fn flush(&mut self, now: Instant, blocked: &mut Vec<(LinkId, Arc<Socket>)>) {
         for id in std::mem::take(&mut self.delayed) {
             self.mark_dirty(id);
         }

@@ -1,10 +1,12 @@
 //! Connections that peers make, up to a bound.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use super::connection::{refuse, serve_accepted};
 use super::{Host, Shared};
@@ -15,6 +17,16 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 /// So many connections are accepted beyond those of clients: what a peer is shows only when it has said so, and other nodes
 /// have to get through when there are too many clients.
 const FOR_NODES: usize = 64;
+
+/// So many peers may be about to say what they are. For a further one, the one that has taken longest has to go: peers that mean it take milliseconds,
+/// so those that say nothing keep nobody out.
+const STRANGERS_MAX: usize = 128;
+
+/// Between two handshakes of TLS that peers begin, so much time passes for all else: they cost some 200 µs of processor each, whoever the peer is.
+const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
+
+/// So many handshakes may begin at once before there are pauses between them.
+const HANDSHAKES_AT_ONCE: u32 = 64;
 
 /// Accepts connections until the transport is closed.
 pub(super) async fn run<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
@@ -29,6 +41,7 @@ async fn accept_for_ever<H: Host>(
     shared: &Arc<Shared<H>>,
     listener: &TcpListener,
 ) -> std::convert::Infallible {
+    let mut pace = Pace { begun: 0, since: tokio::time::Instant::now() };
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -40,17 +53,97 @@ async fn accept_for_ever<H: Host>(
         };
         let slot = Slot::take(shared);
         let connections_max = shared.lock().links.clients_max + FOR_NODES;
-        if shared.accepted.load(Ordering::Relaxed) > connections_max {
-            tracing::warn!(%address, connections_max, "connection refused: there are too many");
+        if shared.accepted.load(Ordering::Relaxed) > connections_max + shared.strangers.len() {
+            shared.log_refusal(address, "there are too many connections");
             shared.with(|_, turn| turn.links.counters.refused += 1);
             tokio::spawn(refuse(stream, format!("this node serves {connections_max} connections already")));
             continue;
         }
-        let shared = Arc::clone(shared);
+        let stranger = shared.strangers.enter();
+        let served = serve_accepted(Arc::clone(shared), stream, address, stranger);
         tokio::spawn(async move {
-            serve_accepted(shared, stream, address).await;
+            served.await;
             drop(slot);
         });
+        if shared.options.tls.is_some() {
+            pace.rest().await;
+        }
+    }
+}
+
+/// How fast handshakes of TLS begin.
+struct Pace {
+    /// How many have begun since there was a pause of which all are forgiven.
+    begun: u32,
+    since: tokio::time::Instant,
+}
+
+impl Pace {
+    /// Another one has begun: waits as long as the next one has to.
+    async fn rest(&mut self) {
+        let due =
+            (self.since.elapsed().as_nanos() / HANDSHAKE_PAUSE.as_nanos()).try_into().unwrap_or(u32::MAX);
+        if due >= self.begun {
+            (self.begun, self.since) = (0, tokio::time::Instant::now());
+        }
+        self.begun += 1;
+        if self.begun >= HANDSHAKES_AT_ONCE {
+            tokio::time::sleep(HANDSHAKE_PAUSE).await;
+        }
+    }
+}
+
+/// The peers that have connected and have not said yet what they are, in the order in which they came.
+#[derive(Clone, Default)]
+pub(super) struct Strangers(Arc<Mutex<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
+    last: u64,
+    /// Each hears when its sender is dropped.
+    displace: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+/// One of them, until it is dropped.
+pub(super) struct Stranger {
+    number: u64,
+    strangers: Strangers,
+    displaced: oneshot::Receiver<()>,
+}
+
+impl Strangers {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn len(&self) -> usize {
+        self.lock().displace.len()
+    }
+
+    fn enter(&self) -> Stranger {
+        let (sender, displaced) = oneshot::channel();
+        let mut waiting = self.lock();
+        while waiting.displace.len() >= STRANGERS_MAX {
+            waiting.displace.pop_first();
+        }
+        waiting.last += 1;
+        let number = waiting.last;
+        waiting.displace.insert(number, sender);
+        Stranger { number, strangers: self.clone(), displaced }
+    }
+}
+
+impl Stranger {
+    /// Ends when it has to go.
+    pub(super) async fn displaced(&mut self) {
+        // Nothing is ever sent: this is the end of the sender.
+        let _ = (&mut self.displaced).await;
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.strangers.lock().displace.remove(&self.number);
     }
 }
 

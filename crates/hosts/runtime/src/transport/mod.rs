@@ -1,6 +1,6 @@
 //! The connections of one process, and the host that speaks over them.
 //!
-//! TCP with NODELAY; frames of [`quorate_wire`]. Whoever dials says [`Hello`](quorate_wire::Hello); the other end checks
+//! TCP with NODELAY, and TLS 1.3 where the options have certificates; frames of [`quorate_wire`]. Whoever dials says [`Hello`](quorate_wire::Hello); the other end checks
 //! it and says [`Welcome`](quorate_wire::Welcome), or says why not and closes. From then on each end sends packets, which
 //! may be lost with the connection: whoever needs an answer repeats.
 //!
@@ -16,7 +16,8 @@
 //! # What a hostile peer can do
 //! It can have its own connection closed. A connection that does not complete its handshake in time, sends what is not a
 //! frame or not a packet, begins a frame and does not finish it, or does not read what it asked for, is closed with a
-//! reason in the log; connections beyond the maximum are refused. Nobody else notices.
+//! reason in the log; connections beyond the maximum are refused. Nobody else notices. A peer speaks for the identity of its certificate only, and
+//! nothing that it says is looked at before that certificate is judged; handshakes are bounded in time, in number, and in how fast they begin.
 
 mod connection;
 mod dial;
@@ -28,6 +29,8 @@ mod options;
 mod turn;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -176,7 +179,11 @@ struct Shared<H> {
     closed: watch::Sender<bool>,
     /// Connections that were accepted and are not gone.
     accepted: AtomicUsize,
+    /// Those of them that have not said yet what they are.
+    strangers: listen::Strangers,
     dials: AtomicUsize,
+    /// The refusals that the log has.
+    told: Mutex<BTreeSet<String>>,
 }
 
 struct Hub<H> {
@@ -220,6 +227,8 @@ impl<H: Host> Transport<H> {
             waker,
             closed: watch::Sender::new(false),
             accepted: AtomicUsize::new(0),
+            strangers: listen::Strangers::default(),
+            told: Mutex::default(),
             dials: AtomicUsize::new(0),
         });
         let task = tokio::spawn(turn::run(Arc::clone(&shared)));
@@ -287,6 +296,21 @@ impl<H: Host> Shared<H> {
         drop(hub);
         self.waker.wake();
         result
+    }
+
+    /// Has the log say why a peer is refused: once for each place and reason, because it will try again.
+    fn log_refusal(&self, address: SocketAddr, reason: &str) {
+        /// So many places and reasons are remembered.
+        const TOLD_MAX: usize = 1_024;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD_MAX {
+            told.clear();
+        }
+        if told.insert(format!("{} {reason}", address.ip())) {
+            tracing::warn!(%address, reason, "connection refused");
+        } else {
+            tracing::debug!(%address, reason, "connection refused");
+        }
     }
 
     fn is_closed(&self) -> bool {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quorate_wire::Peer;
 
+use crate::secure::Tls;
 use crate::wan::Matrix;
 
 /// How a transport behaves.
@@ -18,6 +19,8 @@ pub struct Options {
     pub site: String,
     /// Delays between sites to emulate; none in real clusters.
     pub delays: Option<Arc<Matrix>>,
+    /// The certificates by which every connection is secured; none if connections are plain.
+    pub tls: Option<Tls>,
     /// How long a new connection may take to be established and to say who it is.
     pub handshake_timeout: Duration,
     /// How long a frame may take from its first byte to its last, and a peer to take any of what waits for it.
@@ -44,6 +47,7 @@ impl Options {
             identity,
             site: site.into(),
             delays: None,
+            tls: None,
             handshake_timeout: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(30),
             client_link_bytes_max: 64 * 1024 * 1024,

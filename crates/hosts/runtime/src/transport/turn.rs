@@ -63,9 +63,12 @@ fn end_turn<H: Host>(shared: &Shared<H>, next_sweep: &mut Instant, blocked: &mut
     if *next_sweep <= time.now {
         *next_sweep = time.now + SWEEP_INTERVAL;
         links.sweep(time.now, shared.options.stall_timeout);
+        if let Some(tls) = &shared.options.tls {
+            links.judge_again(tls);
+        }
     }
     links.flush(time.now, blocked);
     [host.next_deadline(), links.next_release()].into_iter().flatten().fold(*next_sweep, Instant::min)
 }
 
-type Blocked = Vec<(super::LinkId, Arc<tokio::net::tcp::OwnedWriteHalf>)>;
+type Blocked = Vec<(super::LinkId, Arc<crate::secure::Socket>)>;

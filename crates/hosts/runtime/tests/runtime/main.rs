@@ -4,3 +4,4 @@ mod connections;
 mod delay;
 mod harness;
 mod hostile;
+mod tls;

@@ -14,7 +14,7 @@ use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD}
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, ContainerOptions, Doors, Limits, LogOptions};
+use super::{Config, ContainerOptions, Doors, KeyPair, Limits, LogOptions, TlsOptions, is_loopback};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +55,15 @@ struct File {
     data_directory: PathBuf,
     listen: Option<Spanned<String>>,
     http: Option<Spanned<String>>,
+    #[serde(default)]
+    insecure: bool,
     sites: Vec<Spanned<String>>,
     cluster: FileCluster,
     nodes: Vec<FileNode>,
     #[serde(default)]
     system: FileSystem,
     wan: Option<FileWan>,
+    tls: Option<Spanned<FileTls>>,
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
@@ -69,6 +72,28 @@ struct File {
     log: FileLog,
     #[serde(default)]
     doors: FileDoors,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTls {
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    revoked: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileKeyPair {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl From<FileKeyPair> for KeyPair {
+    fn from(FileKeyPair { certificate, key }: FileKeyPair) -> Self {
+        KeyPair { certificate, key }
+    }
 }
 
 #[derive(Deserialize)]
@@ -156,7 +181,7 @@ section! { FileDoors of Doors {
     bytes_max: usize => bytes_max = usize::from;
     deadline_ms: u64 => deadline = Duration::from_millis;
     stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
-} beside { redis: FileRedis, http: FileHttp } }
+} beside { redis: FileRedis, http: FileHttp, tls: Option<Spanned<FileKeyPair>>, user: Option<Spanned<FileKeyPair>> } }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -214,7 +239,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         }
     }
     let topology = Topology { nodes: nodes(text, &file.nodes, &sites)?, sites };
-    let (node, join) = match (&file.node, file.cluster.join) {
+    let (node, join) = match (&file.node, file.cluster.join.clone()) {
         (Some(node), None) => (own_node(text, node, &topology)?, Vec::new()),
         (None, Some(join)) => (NodeId(0), others(text, join, &topology)?),
         (None, None) => {
@@ -238,6 +263,8 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
             format!("catalogue_interval_ms must not be above {}", CATALOGUE_INTERVAL_MAX.as_millis());
         return Err(mistake(text, interval.span(), advice));
     }
+    validate_secrecy(text, &file, node)?;
+    let tls = file.tls.map(Spanned::into_inner);
     Ok(Config {
         cluster_name: file.cluster.name,
         cluster: file.cluster.id.into_inner(),
@@ -252,17 +279,65 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         containers: file.containers.apply(text)?,
         log: file.log.apply(text)?,
         doors: doors(text, file.doors)?,
+        tls: tls.map(|FileTls { ca, certificate, key, revoked }| TlsOptions {
+            ca,
+            certificate,
+            key,
+            revoked,
+        }),
+        insecure: file.insecure,
         topology,
     })
+}
+
+/// Looks whether a node without certificates is only reached from its own machine, unless plain text is asked for; and whether one with them has all.
+fn validate_secrecy(text: &str, file: &File, node: NodeId) -> Result<(), ConfigError> {
+    let FileDoors { redis, http, tls, user, .. } = &file.doors;
+    let of_doors = [&redis.listen, &http.listen].into_iter().flatten();
+    if let Some(section) = &file.tls {
+        if file.insecure {
+            let advice = "`insecure = true` asks for plain text, and [tls] for none: leave out one of them";
+            return Err(mistake(text, section.span(), advice));
+        }
+        return match of_doors.into_iter().next() {
+            Some(door) if user.is_none() => {
+                let advice = "with [tls], doors work with the cluster as a user: name its certificate and key in [doors.user] \
+                              (`quorate certificates create-user` makes them)";
+                Err(mistake(text, door.span(), advice))
+            }
+            _ => Ok(()),
+        };
+    }
+    if let Some(pair) = tls.iter().chain(user).next() {
+        return Err(mistake(text, pair.span(), "certificates of doors need those of the node: add [tls]"));
+    }
+    let own = &file.nodes[usize::from(node.0)].address;
+    let listeners =
+        [file.listen.as_ref().or(Some(own)), file.http.as_ref()].into_iter().flatten().chain(of_doors);
+    match listeners.into_iter().find(|address| !is_loopback(address.get_ref())) {
+        Some(address) if !file.insecure => {
+            let advice = format!(
+                "{} is no loopback address, and without [tls] plain text is spoken there: name certificates in [tls] (`quorate certificates` makes \
+                 them), or say `insecure = true` if everything that can reach it may do everything",
+                address.get_ref()
+            );
+            Err(mistake(text, address.span(), advice))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn doors(text: &str, mut doors: FileDoors) -> Result<Doors, ConfigError> {
     let FileRedis { listen, databases, scripts_at_shards } = std::mem::take(&mut doors.redis);
     let http = std::mem::take(&mut doors.http).listen;
+    let pair = |pair: &mut Option<Spanned<FileKeyPair>>| pair.take().map(|pair| pair.into_inner().into());
+    let (tls, user) = (pair(&mut doors.tls), pair(&mut doors.user));
     let told = doors.apply(text)?;
     Ok(Doors {
         redis: listen.map(Spanned::into_inner),
         http: http.map(Spanned::into_inner),
+        tls,
+        user,
         redis_databases: databases.unwrap_or_else(|| told.redis_databases.clone()),
         redis_scripts_at_shards: scripts_at_shards.unwrap_or(told.redis_scripts_at_shards),
         ..told

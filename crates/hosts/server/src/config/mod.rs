@@ -7,6 +7,7 @@ mod doors;
 mod file;
 mod limits;
 mod log;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub use file::ConfigError;
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
 pub use log::LogOptions;
+pub(crate) use tls::is_loopback;
+pub use tls::{KeyPair, TlsOptions};
 
 /// The configuration of one node.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +55,10 @@ pub struct Config {
     pub containers: ContainerOptions,
     /// How replicated logs go by.
     pub log: LogOptions,
+    /// The certificates of the node; none if its connections are plain text.
+    pub tls: Option<TlsOptions>,
+    /// True if plain text is meant also where other machines reach it.
+    pub insecure: bool,
     /// How programs come in that are no clients of the cluster. The node itself opens no door: its process does.
     pub doors: Doors,
 }
@@ -89,6 +96,17 @@ impl Config {
     /// As [`Config::own_node`].
     pub fn listen_address(&self) -> &str {
         self.listen.as_deref().unwrap_or(&self.own_node().address)
+    }
+
+    /// The addresses, other than loopback, at which this node serves plain text: none if its file does not ask for it.
+    pub fn insecure_addresses(&self) -> Vec<String> {
+        if self.tls.is_some() {
+            return Vec::new();
+        }
+        let listeners = [self.http.as_ref(), self.doors.redis.as_ref(), self.doors.http.as_ref()];
+        let own = self.listen_address().to_owned();
+        let all = std::iter::once(own).chain(listeners.into_iter().flatten().cloned());
+        all.filter(|address| !is_loopback(address)).collect()
     }
 
     /// The name of the site that this node stands in.

@@ -1,5 +1,6 @@
 //! The example can be read, its defaults are the real ones, and mistakes are named with their line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use quorate_core::topology::Durability;
@@ -80,7 +81,9 @@ fn what_is_commented_out_in_the_example_can_be_used() {
     let text = print_config().replace("# [wan]", "[wan]").replace("# matrix =", "matrix =");
     let wan = Config::parse(&text).unwrap().wan.unwrap();
     assert_eq!(wan.one_way("us", "europe"), Some(Duration::from_micros(55_500)));
-    let text = print_config().replace("# listen = \"127.0.0.1:7400\"", "listen = \"0.0.0.0:7400\"");
+    let text = print_config()
+        .replace("# listen = \"127.0.0.1:7400\"", "listen = \"0.0.0.0:7400\"")
+        .replace("# insecure", "insecure");
     assert_eq!(Config::parse(&text).unwrap().listen_address(), "0.0.0.0:7400");
     assert_eq!(Config::parse(print_config()).unwrap().listen_address(), "127.0.0.1:7400");
 }
@@ -100,8 +103,9 @@ fn the_configuration_service_is_spread_over_the_sites() {
     ];
     for (sites, expected) in table {
         let names: Vec<_> = (0..sites.len()).map(|site| format!("site{site}")).collect();
-        let mut text =
-            format!("node = 0\ndata_directory = \"d\"\nsites = {names:?}\n[cluster]\nname = \"c\"\nid = 1\n");
+        let mut text = format!(
+            "node = 0\ndata_directory = \"d\"\ninsecure = true\nsites = {names:?}\n[cluster]\nname = \"c\"\nid = 1\n"
+        );
         for (name, nodes) in names.iter().zip(sites) {
             text.push_str(&format!("[[nodes]]\nsite = \"{name}\"\naddress = \"a:1\"\n").repeat(*nodes));
         }
@@ -115,14 +119,14 @@ fn who_joins_lists_itself_and_some_others() {
     let text = |join: &str, nodes: usize| {
         let node = "[[nodes]]\nsite = \"mars\"\naddress = \"a:1\"\n".repeat(nodes);
         format!(
-            "data_directory = \"d\"\nsites = [\"mars\"]\n[cluster]\nname = \"c\"\nid = 1\njoin = {join}\n{node}"
+            "data_directory = \"d\"\nsites = [\"mars\"]\ninsecure = true\n[cluster]\nname = \"c\"\nid = 1\njoin = {join}\n{node}"
         )
     };
     let config = Config::parse(&text("[\"b:1\", \"c:1\"]", 1)).unwrap();
     assert_eq!((&config.join[..], config.own_site()), (&["b:1".to_owned(), "c:1".to_owned()][..], "mars"));
     let table = [
-        ("[]", 1, "line 6: `join` must name"),
-        ("[\"b\"]", 1, "line 6: \"b\" is not an address"),
+        ("[]", 1, "line 7: `join` must name"),
+        ("[\"b\"]", 1, "line 7: \"b\" is not an address"),
         ("[\"b:1\"]", 2, "lists itself alone"),
     ];
     for (join, nodes, expected) in table {
@@ -143,7 +147,7 @@ fn mistakes_are_named_with_their_line() {
         ("http = \"127.0.0.1:7500\"", "http = \"7500\"", "line 16: \"7500\" is not an address"),
         ("# listen = \"127.0.0.1:7400\"", "listen = \"7400\"", "line 12: \"7400\" is not an address"),
         ("site = \"asia\"", "site = \"mars\"", "the site \"mars\" is not one of: us, europe, asia"),
-        ("\"asia\"]", "\"us\"]", "line 19: the site \"us\" is listed twice"),
+        ("\"asia\"]", "\"us\"]", "line 23: the site \"us\" is listed twice"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1]", "odd number"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 9]", "there is no node 9"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 1]", "two replicas"),
@@ -160,5 +164,74 @@ fn mistakes_are_named_with_their_line() {
         assert!(print_config().contains(right), "{right}");
         let error = Config::parse(&print_config().replacen(right, wrong, 1)).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("line"), "{wrong}\n{error}");
+    }
+}
+
+/// The example with the certificates that are commented out in it.
+fn with_certificates() -> String {
+    let mut text = print_config().replace("# [tls]", "[tls]");
+    for key in ["ca", "certificate", "key", "revoked"] {
+        text = text.replace(&format!("# {key} = \"certificates/"), &format!("{key} = \"certificates/"));
+    }
+    text.replace("# [doors.user]", "[doors.user]")
+}
+
+#[test]
+fn certificates_of_the_example_can_be_used() {
+    let config = Config::parse(&with_certificates()).unwrap();
+    let tls = config.tls.clone().unwrap();
+    assert_eq!(tls.ca, PathBuf::from("certificates/ca.crt"));
+    assert_eq!(tls.certificate, PathBuf::from("certificates/node-0.crt"));
+    assert_eq!(tls.key, PathBuf::from("certificates/node-0.key"));
+    assert_eq!(tls.revoked, Some(PathBuf::from("certificates/revoked.txt")));
+    let user = config.doors.user.clone().unwrap();
+    assert_eq!(tls.files_of(&user).certificate, PathBuf::from("certificates/user-doors.crt"));
+    assert!(!config.insecure && config.insecure_addresses().is_empty());
+}
+
+#[test]
+fn plain_text_that_other_machines_reach_has_to_be_asked_for() {
+    let open = |listener: &str, with: &str| print_config().replace(listener, with);
+    for text in [
+        open("# listen = \"127.0.0.1:7400\"", "listen = \"0.0.0.0:7400\""),
+        open("http = \"127.0.0.1:7500\"", "http = \"[::]:7500\""),
+        open("address = \"127.0.0.1:7400\"", "address = \"db0.example.com:7400\""),
+        open("# listen = \"127.0.0.1:6379\"", "listen = \"10.0.0.1:6379\""),
+        open("# listen = \"127.0.0.1:7480\"", "listen = \"10.0.0.1:7480\""),
+    ] {
+        let refused = Config::parse(&text).unwrap_err().to_string();
+        assert!(refused.contains("no loopback address") && refused.contains("line "), "{refused}");
+        let asked = Config::parse(&text.replace("# insecure = true", "insecure = true")).unwrap();
+        assert_eq!(asked.insecure_addresses().len(), 1, "{:?}", asked.insecure_addresses());
+    }
+    let behind = open("# listen = \"127.0.0.1:7400\"", "listen = \"127.0.0.1:7400\"").replacen(
+        "address = \"127.0.0.1:7400\"",
+        "address = \"db0.example.com:7400\"",
+        1,
+    );
+    assert!(Config::parse(&behind).is_ok(), "it is found elsewhere and listens here");
+}
+
+#[test]
+fn certificates_go_together() {
+    let with = with_certificates();
+    for (text, expected) in [
+        (with.replace("# insecure = true", "insecure = true"), "leave out one of them"),
+        (
+            with.replace("# listen = \"127.0.0.1:6379\"", "listen = \"10.0.0.1:6379\"")
+                .replace("[doors.user]\ncertificate", "# [doors.user]\n# certificate")
+                .replace("\nkey = \"certificates/user", "\n# key = \"certificates/user"),
+            "[doors.user]",
+        ),
+        (
+            print_config().replace(
+                "# [doors.user]\n# certificate = \"certificates/user-doors.crt\"\n# key",
+                "[doors.user]\ncertificate = \"u.crt\"\nkey",
+            ),
+            "add [tls]",
+        ),
+    ] {
+        let error = Config::parse(&text).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("line "), "{error}");
     }
 }

@@ -14,10 +14,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::serve::Listener;
+use quorate_access::Access;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
+
+use super::stream::Stream;
 
 /// How long to wait when the operating system has no descriptor for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -28,6 +31,8 @@ pub(super) struct BoundedListener {
     listener: TcpListener,
     connections_max: usize,
     timeout: Duration,
+    /// The certificates by which connections are secured; none if they are plain text.
+    access: Option<Arc<Access>>,
     open: Open,
     accepted: u64,
 }
@@ -42,7 +47,7 @@ type Places = BTreeMap<(Instant, u64), oneshot::Sender<()>>;
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     open: Open,
     /// Its place among those that are open.
     place: (Instant, u64),
@@ -54,8 +59,13 @@ pub(super) struct Connection {
 }
 
 impl BoundedListener {
-    pub(super) fn new(listener: TcpListener, connections_max: usize, timeout: Duration) -> Self {
-        BoundedListener { listener, connections_max, timeout, open: Open::default(), accepted: 0 }
+    pub(super) fn new(
+        listener: TcpListener,
+        connections_max: usize,
+        timeout: Duration,
+        access: Option<Arc<Access>>,
+    ) -> Self {
+        BoundedListener { listener, connections_max, timeout, access, open: Open::default(), accepted: 0 }
     }
 
     fn admit(&mut self, stream: TcpStream) -> Connection {
@@ -68,7 +78,7 @@ impl BoundedListener {
         self.open.lock().insert(place, closer);
         let deadline = Box::pin(tokio::time::sleep(self.timeout));
         Connection {
-            stream,
+            stream: Stream::accepted(stream, self.access.as_deref()),
             open: self.open.clone(),
             place,
             closed,

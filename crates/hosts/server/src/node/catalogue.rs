@@ -106,6 +106,8 @@ struct Applicant {
     link: LinkId,
     site: String,
     address: String,
+    /// The node whose certificate it has shown, if it has shown one.
+    certified: Option<NodeId>,
     attempts: u32,
 }
 
@@ -222,8 +224,8 @@ impl Catalogue {
     }
 
     /// Registers somebody who wants to be a node, as soon as that can be. Answered by [`Catalogue::take_joined`].
-    pub(crate) fn join(&mut self, link: LinkId, site: String, address: String) {
-        self.applicants.push_back(Applicant { link, site, address, attempts: 0 });
+    pub(crate) fn join(&mut self, link: LinkId, site: String, address: String, certified: Option<NodeId>) {
+        self.applicants.push_back(Applicant { link, site, address, certified, attempts: 0 });
     }
 
     /// A replica asks which sites were taken out of its keyspace. Answered by [`Catalogue::take_answers`].
@@ -334,7 +336,8 @@ impl Catalogue {
         }
         while let Some(applicant) = self.applicants.pop_front() {
             let link = applicant.link;
-            let result = match self.registry()?.join(&applicant.site, &applicant.address) {
+            let result = match self.registry()?.join(&applicant.site, &applicant.address, applicant.certified)
+            {
                 Ok(Joining::New(node, write)) => return Some((Purpose::Join(applicant, node), write)),
                 Ok(Joining::Known(node)) => Ok((node, true)),
                 Err(reason) => Err(reason),

@@ -25,6 +25,7 @@
 //! | `agreement` | what has to be set alike at all nodes |
 //! | `announcements` | what clients tell each other through this node |
 //! | `disagreements` | what clients say of shards that have decided differently |
+//! | `speakers` | which peer may say what |
 //! | `service` | replicas that do not serve before an operator acts |
 //! | `status` | what operators are told |
 
@@ -52,6 +53,7 @@ mod round_trips;
 mod routes;
 mod served;
 mod service;
+mod speakers;
 mod speculating;
 mod status;
 mod traffic;
@@ -61,6 +63,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use quorate_access::Access;
 use quorate_core::admission::{Cause, Load};
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
@@ -95,9 +98,11 @@ use neighbours::Neighbours;
 pub use round_trips::PeerStatus;
 use round_trips::RoundTrips;
 use routes::{Outgoing, Routes};
+use speakers::Misattributed;
 pub use speculating::{DecidedStatus, DecisionStatus, SpeculatingStatus, TunerStatus};
 pub use status::{
-    DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, Status, TransportStatus,
+    DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, SecurityStatus, Status,
+    TransportStatus,
 };
 pub use traffic::{HotKeyStatus, SlowStatus, TrafficStatus};
 
@@ -175,6 +180,10 @@ pub(crate) struct Node {
     draining: Option<Draining>,
     /// True if this is no node of the cluster any more.
     is_forgotten: bool,
+    /// Messages that nodes have sent in the name of others.
+    misattributed: Misattributed,
+    /// The certificates of this node; none if its connections are plain text.
+    access: Option<Arc<Access>>,
     /// Directories of replicas that belong to other data directories, with what to do about them.
     foreign: Vec<String>,
     seeds: Random,
@@ -190,6 +199,7 @@ impl Node {
         waker: TurnWaker,
         client: ClientId,
         [seed, tag]: [u64; 2],
+        access: Option<Arc<Access>>,
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
@@ -253,6 +263,8 @@ impl Node {
             is_started: false,
             draining: None,
             is_forgotten: false,
+            misattributed: Misattributed::default(),
+            access,
             foreign: Vec::new(),
             seeds,
         };
@@ -471,6 +483,7 @@ impl Node {
                 return Err(Violation(format!("{client} sends in the name of {sender}").into()));
             }
             (Peer::Node(_), _) if !self.peers.believes(link) => return Ok(()),
+            (Peer::Node(node), sender) if !self.may_send(node, link, sender, turn) => return Ok(()),
             (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
             (Peer::Node(_), Address::Replica(_)) => {}
         }
@@ -743,6 +756,9 @@ impl Host for Node {
     }
 
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
+        if let Some(remote) = turn.remote(link) {
+            speakers::validate(remote, &packet)?;
+        }
         match packet {
             Packet::Envelope(envelope) => self.on_envelope(link, envelope, turn)?,
             Packet::DirectoryRequest => {
@@ -777,7 +793,7 @@ impl Host for Node {
             Packet::Disagreement { transaction, decided } => {
                 self.hear_disagreement(link, transaction, &decided, turn)?;
             }
-            Packet::Join { site, address } => self.catalogue.join(link, site, address),
+            Packet::Join { site, address } => self.on_join(link, site, address, turn),
             Packet::Lives { own, known } => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
                     self.on_lives(link, node, &own, &known);

@@ -66,8 +66,13 @@ impl Registry<'_> {
     /// Registers a node that is found at this address, in a site that may be new.
     ///
     /// # Errors
-    /// Nothing is registered yet, or there are as many nodes as there can be, or this one stands elsewhere.
-    pub(crate) fn join(self, site: &str, address: &str) -> Result<Joining, String> {
+    /// Nothing is registered yet, or there are as many nodes as there can be, or this one stands elsewhere, or has the certificate of another one.
+    pub(crate) fn join(
+        self,
+        site: &str,
+        address: &str,
+        certified: Option<NodeId>,
+    ) -> Result<Joining, String> {
         let Some(topology) = self.topology() else {
             return Err("the nodes of this cluster have not registered yet: try again".to_owned());
         };
@@ -77,7 +82,9 @@ impl Registry<'_> {
         let position = topology.sites.iter().position(|known| known == site);
         if let Some(known) = topology.nodes.iter().find(|known| known.address == address) {
             return match position {
-                Some(position) if known.site == SiteId(position as u16) => Ok(Joining::Known(known.id)),
+                Some(position) if known.site == SiteId(position as u16) => {
+                    named(known.id, certified).map(Joining::Known)
+                }
                 _ => Err(format!(
                     "{} is found at {address} already, in the site \"{}\"",
                     known.id,
@@ -89,6 +96,7 @@ impl Registry<'_> {
         let Ok(id) = u16::try_from(topology.nodes.len()).map(NodeId) else {
             return Err("there are as many nodes as there can be".to_owned());
         };
+        named(id, certified)?;
         let absent = |key| Compare::Key { key, changed: None };
         let mut write = ConditionalWrite {
             compares: vec![absent(node_key(id))],
@@ -99,6 +107,17 @@ impl Registry<'_> {
             write.puts.push(put_site(site_id, site));
         }
         Ok(Joining::New(id, write))
+    }
+}
+
+/// The node, if it is the one that its certificate names, or if it has none.
+fn named(node: NodeId, certified: Option<NodeId>) -> Result<NodeId, String> {
+    match certified.filter(|certified| *certified != node) {
+        None => Ok(node),
+        Some(other) => Err(format!(
+            "it would be {node}, and its certificate is that of {other}: make one with `quorate certificates create-node {}`",
+            node.0
+        )),
     }
 }
 
@@ -209,20 +228,38 @@ mod tests {
         let topology = map.registry().topology().unwrap();
         assert_eq!(topology.live_nodes().map(|node| node.id.0).collect::<Vec<_>>(), [0, 2]);
         assert_eq!(registration(&map, &told(), 1), None);
-        let joined = map.registry().join("eu", "host1:7400");
+        let joined = map.registry().join("eu", "host1:7400", None);
         assert!(matches!(joined, Ok(Joining::New(NodeId(3), _))), "{joined:?}");
-        assert!(map.registry().join("eu", "").unwrap_err().contains("cannot be found"));
+        assert!(map.registry().join("eu", "", None).unwrap_err().contains("cannot be found"));
+    }
+
+    #[test]
+    fn a_node_joins_as_the_one_that_its_certificate_names() {
+        let mut map = registered();
+        let refused = map.registry().join("us", "new:1", Some(NodeId(4))).unwrap_err();
+        assert!(refused.contains("node3") && refused.contains("create-node 3"), "{refused}");
+        let Joining::New(NodeId(3), write) = map.registry().join("us", "new:1", Some(NodeId(3))).unwrap()
+        else {
+            panic!("it is new")
+        };
+        map.write(&write);
+        assert_eq!(map.registry().join("us", "new:1", Some(NodeId(3))), Ok(Joining::Known(NodeId(3))));
+        assert!(map.registry().join("us", "new:1", Some(NodeId(1))).is_err(), "it has the place of another");
     }
 
     #[test]
     fn who_joins_gets_the_next_number_once() {
         let mut map = registered();
-        assert!(Map::default().registry().join("us", "new:1").unwrap_err().contains("try again"));
-        let Joining::New(NodeId(3), write) = map.registry().join("mars", "new:1").unwrap() else { panic!() };
+        assert!(Map::default().registry().join("us", "new:1", None).unwrap_err().contains("try again"));
+        let Joining::New(NodeId(3), write) = map.registry().join("mars", "new:1", None).unwrap() else {
+            panic!()
+        };
         map.write(&write);
-        assert_eq!(map.registry().join("mars", "new:1"), Ok(Joining::Known(NodeId(3))));
-        assert!(map.registry().join("us", "new:1").unwrap_err().contains("in the site \"mars\""));
-        let Joining::New(NodeId(4), write) = map.registry().join("mars", "new:2").unwrap() else { panic!() };
+        assert_eq!(map.registry().join("mars", "new:1", None), Ok(Joining::Known(NodeId(3))));
+        assert!(map.registry().join("us", "new:1", None).unwrap_err().contains("in the site \"mars\""));
+        let Joining::New(NodeId(4), write) = map.registry().join("mars", "new:2", None).unwrap() else {
+            panic!()
+        };
         assert_eq!(write.puts.len(), 1, "its site is there");
         let topology = map.registry().topology().unwrap();
         assert_eq!((topology.sites.len(), topology.nodes[3].site), (4, SiteId(3)));

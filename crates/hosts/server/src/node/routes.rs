@@ -116,6 +116,16 @@ impl Routes {
         }
     }
 
+    /// The link over which a client was heard of.
+    pub(crate) fn link_of(&self, client: ClientId) -> Option<LinkId> {
+        self.clients.get(&client).copied()
+    }
+
+    /// True if a replica is on this node, as far as is known: no other node ever has a replica of its name.
+    pub(crate) fn hosts(&self, node: NodeId, replica: ReplicaId) -> bool {
+        self.node_of(replica).is_none_or(|known| known == node)
+    }
+
     /// A link is gone, and with it the clients behind it.
     pub(crate) fn forget_link(&mut self, link: LinkId) {
         self.clients.retain(|_, known| *known != link);

@@ -1,5 +1,6 @@
 //! What operators, `bench` and dashboards are told.
 
+use quorate_access::Date;
 use quorate_core::Instant;
 use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
 use quorate_core::topology::SerialOrder;
@@ -56,6 +57,10 @@ pub struct Status {
     pub fenced_nodes: Vec<u16>,
     /// Messages of such nodes that were passed over.
     pub fenced_messages: u64,
+    /// Messages that nodes have sent in the name of replicas and clients that are not their own; they were passed over.
+    pub misattributed_messages: u64,
+    /// How the connections of the node are secured.
+    pub security: SecurityStatus,
     /// The other nodes of the cluster, ascending.
     pub peers: Vec<PeerStatus>,
     /// What the connections have carried.
@@ -66,6 +71,21 @@ pub struct Status {
     pub disk: DiskStatus,
     /// The replicas, ascending.
     pub replicas: Vec<ReplicaStatus>,
+}
+
+/// How the connections of a node are secured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SecurityStatus {
+    /// `tls` or `plain text`.
+    pub transport: &'static str,
+    /// The addresses, other than loopback, at which plain text is served because the file of the node asks for it.
+    pub insecure_addresses: Vec<String>,
+    /// The identity that the certificate of the node states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The end of that certificate, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<i64>,
 }
 
 /// What the connections of a node have carried since it started.
@@ -91,6 +111,8 @@ pub struct TransportStatus {
     pub mean_batch: f64,
     /// Connections that were refused.
     pub refused_connections: u64,
+    /// Those of them that were refused, or closed later, because of their certificate, or the lack of one.
+    pub refused_certificates: u64,
     /// Connections that were closed because the peer broke the rules.
     pub violations: u64,
     /// Connections that were closed because the peer did not read.
@@ -274,6 +296,7 @@ impl Node {
         problems.extend(self.agreement.problems().cloned());
         problems.extend(self.unknown_keyspaces());
         problems.extend(self.space_problem());
+        problems.extend(self.certificate_problem());
         let clock_error_seconds = self.clock_error_micros().map(|error| error as f64 / 1e6);
         problems.extend(clock_error_seconds.map(clock_problem));
         problems.extend(replicas.iter().filter_map(not_serving));
@@ -297,12 +320,38 @@ impl Node {
             disagreements: self.disagreements.heard(),
             fenced_nodes: self.peers.fenced(),
             fenced_messages: self.peers.passed_over(),
+            misattributed_messages: self.misattributed.messages(),
+            security: self.security(),
             peers: self.peers(),
             transport: transport(turn),
             log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
             disk: self.disk_status(),
             replicas,
         }
+    }
+
+    fn security(&self) -> SecurityStatus {
+        let own = self.access.as_ref().map(|access| access.own());
+        SecurityStatus {
+            transport: if own.is_some() { "tls" } else { "plain text" },
+            insecure_addresses: self.config.insecure_addresses(),
+            valid_until: own.as_ref().map(|certificate| certificate.not_after.0),
+            identity: own.and_then(|certificate| certificate.identity).map(|identity| identity.to_uri()),
+        }
+    }
+
+    /// What an operator has to do about the certificate of this node, if anything.
+    fn certificate_problem(&self) -> Option<String> {
+        /// A certificate whose end is nearer than this is to be renewed, in seconds.
+        const RENEWAL_SECONDS: i64 = 14 * 24 * 3600;
+        let access = self.access.as_ref()?;
+        if let Some(problem) = access.problem() {
+            return Some(format!("renewed certificates cannot be used, and those before are: {problem}"));
+        }
+        let own = access.own();
+        (own.not_after.0 - Date::now().0 < RENEWAL_SECONDS).then(|| {
+            format!("{} ends at {}: replace its files, the node takes them up", own.describe(), own.not_after)
+        })
     }
 
     /// Why clients are better not sent to this node, one entry for each reason.
@@ -474,6 +523,7 @@ fn transport(turn: &Turn<'_>) -> TransportStatus {
         socket_reads: counters.socket_reads,
         mean_batch: counters.messages_sent as f64 / counters.socket_writes.max(1) as f64,
         refused_connections: counters.refused,
+        refused_certificates: counters.refused_by_certificate,
         violations: counters.violations,
         slow_readers: counters.slow_readers,
         unsupported: counters.unsupported,

@@ -134,6 +134,7 @@ impl Cluster {
             log: BTreeMap::new(),
             limits: BTreeMap::from([("free_bytes_low".to_owned(), FREE_BYTES_LOW)]),
             redis: None,
+            tls: None,
         };
         let launch = Launch { log_to_files: true, ..Launch::directly(program) };
         Ok(Cluster {
