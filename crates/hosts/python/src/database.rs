@@ -1,5 +1,6 @@
 //! A database: a connection to a cluster.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use quorate::topology::{Speculation, SpeculationVariant, Timestamping};
 use quorate::{
-    DropOptions, Error, Invalid, Isolation, KeyspaceOptions, Options, Outcome, Result, Token, UndropOptions,
-    wan,
+    Certificates, DropOptions, Error, Invalid, Isolation, KeyspaceOptions, Options, Outcome, Result, Token,
+    UndropOptions, wan,
 };
 
 use crate::answers::{DroppedKeyspace, KeyspaceInfo, Timestamp};
@@ -47,7 +48,20 @@ fn options(py: Python<'_>, chosen: &Named<'_, '_>) -> PyResult<Options> {
     let usual = Options::default();
     let time = |name| chosen.get(name).map(duration);
     let delays = chosen.get::<String>("delays")?.as_deref().map(wan::Matrix::load).transpose();
+    let file = |name| chosen.get::<PathBuf>(name);
+    let certificates = match (file("ca")?, file("certificate")?, file("key")?) {
+        (None, None, None) => None,
+        (Some(ca), Some(certificate), Some(key)) => {
+            let loaded = Certificates::load(ca, certificate, key);
+            Some(loaded.map_err(|failed| error::invalid(py, failed.to_string()))?)
+        }
+        _ => {
+            let advice = "a secured connection takes all of ca, certificate and key";
+            return Err(error::invalid(py, advice.to_owned()));
+        }
+    };
     Ok(Options {
+        certificates,
         site: chosen.get("site")?,
         connect_timeout: time("connect_timeout")?.unwrap_or(usual.connect_timeout),
         deadline: time("deadline")?.unwrap_or(usual.deadline),

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
+from os import PathLike as _PathLike
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -53,6 +54,9 @@ def connect(
     commits_in_flight_max: int | None = None,
     outcome_retention: _Seconds | None = None,
     delays: str | None = None,
+    ca: str | _PathLike[str] | None = None,
+    certificate: str | _PathLike[str] | None = None,
+    key: str | _PathLike[str] | None = None,
 ) -> Database: ...
 
 class Database:

@@ -6,6 +6,7 @@ once, here, and the stubs tell its types for each interface.
 
 from __future__ import annotations
 
+import os
 import warnings
 
 from quorate import _native
@@ -434,6 +435,12 @@ def choices(site, connect_timeout, deadline, open_transactions_max, commits_in_f
         "outcome_retention": outcome_retention,
         "delays": delays,
     }
+
+
+def certificates(ca, certificate, key):
+    """The files of a secured connection, as the native module takes them: all three or none."""
+    files = {"ca": ca, "certificate": certificate, "key": key}
+    return {name: None if path is None else os.fspath(path) for name, path in files.items()}
 
 
 def create_keyspace(

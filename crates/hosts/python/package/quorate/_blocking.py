@@ -13,6 +13,7 @@ from quorate._base import (
     KeyspaceBase,
     ScanBase,
     TransactionBase,
+    certificates,
     choices,
     create_keyspace,
     element_of_member,
@@ -31,11 +32,18 @@ def connect(
     commits_in_flight_max=None,
     outcome_retention=None,
     delays=None,
+    ca=None,
+    certificate=None,
+    key=None,
 ):
-    """Connects to the cluster that any of these addresses belongs to: ``host:port``, several with commas between them, or a list."""
+    """Connects to the cluster that any of these addresses belongs to: ``host:port``, several with commas between them, or a list.
+
+    With the certificates of authorities, the certificate of a user and its key, each a path to a file in PEM, the connection is secured by TLS.
+    """
     chosen = choices(
         site, connect_timeout, deadline, open_transactions_max, commits_in_flight_max, outcome_retention, delays
     )
+    chosen.update(certificates(ca, certificate, key))
     return Database(_native.connect(addresses, chosen, None))
 
 

@@ -1,6 +1,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from os import PathLike as _PathLike
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -29,6 +30,9 @@ def connect(
     commits_in_flight_max: int | None = None,
     outcome_retention: _Seconds | None = None,
     delays: str | None = None,
+    ca: str | _PathLike[str] | None = None,
+    certificate: str | _PathLike[str] | None = None,
+    key: str | _PathLike[str] | None = None,
 ) -> _Connecting: ...
 
 class Database:
