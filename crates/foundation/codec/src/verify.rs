@@ -1,7 +1,8 @@
 //! The field numbers of what operators ask to compare replicas, and of the answers.
 
 use quorate_core::verify::{
-    Answer, BUCKETS, Checksum, Digest, LISTED_MAX, Listed, PATH_MAX, Point, Progress, Request,
+    Answer, BUCKETS, Checksum, Digest, LISTED_MAX, Listed, PAGE_ITEMS_MAX, PATH_MAX, Point, Progress,
+    Request, Stored,
 };
 
 use crate::error::Fault;
@@ -16,6 +17,7 @@ message!(Request, "verify.Request", {
     1 operator: Fixed64,
     2 point: Optional<Nested>,
     3 path: PlainBytes,
+    4 page: Optional<Varint>,
 }, check validate_request);
 
 message!(Answer, "verify.Answer", {
@@ -31,6 +33,7 @@ alternatives!(Progress, "verify.Progress", messages {
     5 Passed {}
     6 Busy {}
     7 Unable { 1 reason: Text }
+    8 Page { 1 items: Repeated<Nested, PAGE_ITEMS_MAX>, 2 is_last: Varint }
 });
 
 message!(Checksum, "verify.Checksum", {
@@ -45,6 +48,13 @@ message!(Digest, "verify.Digest", {
     4 bytes: Varint,
     5 listed: Repeated<Nested, LISTED_MAX>,
 }, check validate_digest);
+
+message!(Stored, "verify.Stored", {
+    1 space: Varint,
+    2 key: PlainBytes,
+    3 stamps: Packed,
+    4 value: Optional<PlainBytes>,
+});
 
 message!(Listed, "verify.Listed", {
     1 space: Varint,

@@ -19,6 +19,7 @@ use std::fmt::{self, Debug};
 use crate::id::{ReplicaIndex, View};
 use crate::machine::{Context, Input, Outbox};
 use crate::time::Instant;
+use crate::timestamp::Timestamp;
 use crate::verify::Digester;
 
 /// Where an entry stands in a log. Entries are counted from one; zero stands before the first.
@@ -78,6 +79,17 @@ pub trait Log<E> {
 /// until it is stable.
 pub type LogOutbox<M> =
     Outbox<<M as LogMachine>::Message, <M as LogMachine>::Timer, Infallible, <M as LogMachine>::Event>;
+
+/// The answer of a machine that is asked for its state below a timestamp.
+#[derive(Debug)]
+pub enum FrozenAt<F> {
+    /// It is this.
+    Frozen(F),
+    /// Something may still commit below the timestamp.
+    NotYet,
+    /// It is not known any more, or the machine orders nothing by timestamps.
+    Passed,
+}
 
 /// A deterministic machine whose state is replicated by a log.
 pub trait LogMachine: Sized {
@@ -159,6 +171,20 @@ pub trait LogMachine: Sized {
     /// The same, as far as [`LogMachine::digest`] reads it: what goes along only with a state may be left out, and pages be small.
     fn freeze_data(&self) -> Self::Frozen {
         self.freeze()
+    }
+
+    /// The data of users as it is here now, for an operator that reads it: what the machine would show a transaction that begins
+    /// now. [`LogMachine::digest`] reads the pages. None if this replica could show none.
+    fn freeze_to_read(&self) -> Option<Self::Frozen> {
+        Some(self.freeze_data())
+    }
+
+    /// The same as it was below a timestamp, for an operator that reads several shards at one: once it is certain that nothing
+    /// commits below it any more that is not there. The machine sees to it that nothing will, as for any other reader. Asked again
+    /// and again until then.
+    fn freeze_at(&mut self, below: Timestamp) -> FrozenAt<Self::Frozen> {
+        let _ = below;
+        FrozenAt::Passed
     }
 
     /// Adds to a digest what a page holds of the data of users, as operators compare it between replicas.

@@ -68,7 +68,7 @@ mod tests {
     }
 
     fn request(below: u64) -> Request {
-        Request { operator: 1, point: Some(Point::Below(at(below))), path: Default::default() }
+        Request { operator: 1, point: Some(Point::Below(at(below))), path: Default::default(), page: None }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One machine for both roles: a replica of a shard, or of a home.
 
-use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::log::{FrozenAt, Log, LogMachine, LogOutbox, Position};
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{ClockTime, Context, Groups, Input, ReplicaId, Timestamp, TransactionId, View};
 
@@ -184,6 +184,18 @@ impl LogMachine for Replica {
         match self {
             Replica::Shard(shard) => shard.freeze(true),
             Replica::Home(home) => home.freeze(),
+        }
+    }
+
+    /// Versions lie at timestamps, so what is shown now is nothing that several shards have in common: see [`LogMachine::freeze_at`].
+    fn freeze_to_read(&self) -> Option<Frozen> {
+        None
+    }
+
+    fn freeze_at(&mut self, below: Timestamp) -> FrozenAt<Frozen> {
+        match self {
+            Replica::Shard(shard) => shard.freeze_at(below),
+            Replica::Home(_) => FrozenAt::Passed,
         }
     }
 

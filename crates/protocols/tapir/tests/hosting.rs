@@ -123,7 +123,7 @@ impl Hosted {
 /// What is below a floor?
 fn below(micros: u64) -> Request {
     let floor = Timestamp { client: ClientId(0), ..at(micros) };
-    Request { operator: 1, point: Some(Point::Below(floor)), path: Default::default() }
+    Request { operator: 1, point: Some(Point::Below(floor)), path: Default::default(), page: None }
 }
 
 #[test]
@@ -243,6 +243,25 @@ fn a_floor_that_is_asked_about_is_waited_for_and_one_that_was_passed_is_not_know
     replica.step(Input::Timer(ReplicaTimer::Sweep));
     let earlier = Request { operator: 2, ..below(600) };
     assert_eq!(replica.is_compared(&earlier), Progress::Passed);
+}
+
+#[test]
+fn an_operator_reads_what_lies_below_a_timestamp_however_far_the_floor_has_risen_meanwhile() {
+    let mut replica = Hosted::new();
+    replica.commits(1, "a", Some("old"), 500);
+    replica.commits(2, "b", Some("gone"), 501);
+    replica.commits(3, "b", None, 502);
+    let reading = Request { page: Some(0), ..below(600) };
+    assert_eq!(replica.is_compared(&reading), Progress::Waiting);
+    replica.commits(4, "a", Some("new"), 700);
+    replica.commits(5, "c", Some("late"), 701);
+    // The floor jumps over the timestamp, and everything below is collected as far as it may be.
+    replica.raises(800);
+    replica.step(Input::Timer(ReplicaTimer::Sweep));
+    replica.walks();
+    let Progress::Page { items, is_last: true } = replica.is_compared(&reading) else { panic!() };
+    let [item] = &items[..] else { panic!("{items:?}") };
+    assert_eq!((&item.key[..], item.value.as_deref(), item.stamps[0]), (&b"a"[..], Some(&b"old"[..]), 500));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Comparison {
 
     /// What each replica is to be asked now.
     pub fn request(&self) -> Request {
-        Request { operator: self.operator, point: self.point, path: self.path.clone() }
+        Request { operator: self.operator, point: self.point, path: self.path.clone(), page: None }
     }
 
     /// How many items the slowest replica that walks has looked at.
@@ -183,6 +183,9 @@ impl Comparison {
                 Progress::Busy => Err("another operator verifies it: try again later".to_owned()),
                 Progress::Passed => {
                     Err("its log grows too fast to be met: try again with less load".to_owned())
+                }
+                Progress::Page { .. } => {
+                    Err("it answers with items, and was asked for their digest".to_owned())
                 }
                 Progress::Walking { items } => {
                     Err(format!("it has looked at {items} items, and not come to an end"))

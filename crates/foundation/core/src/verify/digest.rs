@@ -117,6 +117,36 @@ pub struct Listed {
     pub checksum: Checksum,
 }
 
+/// An item as an operator reads it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stored {
+    /// What kind of thing it is.
+    pub space: u8,
+    /// The key.
+    pub key: Bytes,
+    /// What names the version.
+    pub stamps: Vec<u64>,
+    /// The value; none if the version is a deletion.
+    pub value: Option<Bytes>,
+}
+
+impl Stored {
+    fn of(item: Item<'_>) -> Self {
+        Stored {
+            space: item.space,
+            key: Bytes::copy_from_slice(item.key),
+            stamps: item.stamps.to_vec(),
+            value: item.value.map(Bytes::copy_from_slice),
+        }
+    }
+
+    /// About so many bytes it takes in an answer.
+    pub fn bytes(&self) -> usize {
+        const ENTRY_BYTES: usize = 64;
+        ENTRY_BYTES + self.key.len() + self.value.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// What a replica holds of the items whose path begins in one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
@@ -132,11 +162,13 @@ pub struct Digest {
     pub listed: Vec<Listed>,
 }
 
-/// Makes a digest, item by item.
+/// Makes a digest, item by item; or hands the items on, to an operator that reads them.
 #[derive(Clone, Debug)]
 pub struct Digester {
     digest: Digest,
     seen: Seen,
+    /// The items themselves, if they are read.
+    handed_on: Option<Vec<Stored>>,
 }
 
 /// How much a digester has looked at, whatever the paths.
@@ -151,7 +183,17 @@ pub struct Seen {
 impl Digester {
     /// Nothing was looked at.
     pub fn new(path: &[u8]) -> Self {
-        Digester { digest: Digest::new(path), seen: Seen::default() }
+        Digester { digest: Digest::new(path), seen: Seen::default(), handed_on: None }
+    }
+
+    /// Nothing was looked at, and items are handed on.
+    pub fn reading() -> Self {
+        Digester { handed_on: Some(Vec::new()), ..Digester::new(&[]) }
+    }
+
+    /// The items that were added since this was asked last; none of a digester that hands nothing on.
+    pub fn take(&mut self) -> Vec<Stored> {
+        self.handed_on.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Adds an item, if its path begins as that of the digest.
@@ -159,6 +201,9 @@ impl Digester {
         let bytes = (item.key.len() + item.value.map_or(0, <[u8]>::len)) as u64;
         self.seen.items += 1;
         self.seen.bytes += bytes;
+        if let Some(handed_on) = &mut self.handed_on {
+            return handed_on.push(Stored::of(item));
+        }
         let digest = &mut self.digest;
         let path = item.path();
         let Some(rest) = path.strip_prefix(digest.path.as_ref()) else { return };

@@ -14,22 +14,29 @@
 //!   operator   compares the digests
 //! ```
 //!
+//! An operator may also *read* what a replica holds at a point, in place of its digest: a backup does that, at one point of every
+//! shard of a keyspace ([ADR 0074](https://github.com/quorate/quorate/blob/main/docs/adr/0074-backups.md)). A replica that is read is a
+//! *holder* of its floor in the same way as one that is compared, for [`Verification::HELD_MAX`] at most.
+//!
 //! | file | role |
 //! |---|---|
 //! | `hash`, `digest` | what a replica holds, in few bytes |
 //! | `verification` | what a replica does about it |
+//! | `reading` | the pages of a replica that is read |
 //! | `comparison` | what an operator does: which point is asked for, and what follows from the answers |
 
 mod comparison;
 mod digest;
 mod hash;
+mod reading;
 mod verification;
 
 use std::fmt;
 
 use bytes::Bytes;
 pub use comparison::{Compared, Comparison, Held, Odd, judge};
-pub use digest::{BUCKETS, Checksum, Digest, Digester, Item, LISTED_MAX, Listed, PATH_MAX, Seen};
+pub use digest::{BUCKETS, Checksum, Digest, Digester, Item, LISTED_MAX, Listed, PATH_MAX, Seen, Stored};
+pub use reading::{PAGE_BYTES, PAGE_ITEMS_MAX};
 pub use verification::Verification;
 
 use crate::log::Position;
@@ -69,6 +76,20 @@ pub struct Request {
     pub point: Option<Point>,
     /// How the paths of items begin that are wanted: see [`Digest`].
     pub path: Bytes,
+    /// The page of items that is wanted, counted from zero, in place of a digest. Pages are asked for in their order: with a page an
+    /// operator says that it has those before it. Where the point is a position, a later one will do.
+    pub page: Option<u64>,
+}
+
+impl Request {
+    /// True if both ask for parts of one answer.
+    pub fn is_same(&self, other: &Request) -> bool {
+        let Request { operator, point, path, page } = other;
+        self.operator == *operator
+            && self.point == *point
+            && self.path == *path
+            && self.page.is_some() == page.is_some()
+    }
 }
 
 /// What a replica answers. It is asked again and again until it is done.
@@ -96,6 +117,13 @@ pub enum Progress {
     Done {
         /// The digest.
         digest: Digest,
+    },
+    /// A page of items is there.
+    Page {
+        /// The items, in the order in which the replica holds them.
+        items: Vec<Stored>,
+        /// True if there are no more.
+        is_last: bool,
     },
     /// The replica does not know any more what it held at that point.
     Passed,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::reading::Pages;
 use super::{Answer, Digest, Digester, Point, Progress, Request};
 use crate::time::Instant;
 
@@ -25,6 +26,7 @@ pub struct Verification<W> {
 struct Current<W> {
     request: Request,
     point: Point,
+    began: Instant,
     asked_at: Instant,
     state: State<W>,
     /// True if the operator was told what it wanted to know.
@@ -35,6 +37,7 @@ struct Current<W> {
 enum State<W> {
     Waiting,
     Walking(W, Digester),
+    Reading(W, Digester, Pages),
     Done(Digest),
     Passed,
 }
@@ -49,13 +52,19 @@ impl<W> Verification<W> {
     /// Between two turns of a walk, and between two looks whether a point is reached.
     pub const PAUSE: Duration = Duration::from_millis(1);
 
+    /// For so long a floor is held for one that reads: then it has passed, and the operator is told.
+    pub const HELD_MAX: Duration = Duration::from_secs(3_600);
+
     /// An operator asks. True if that is something new: then the replica is to look whether it has reached the point.
     pub fn on_request(&mut self, request: &Request, now: Instant) -> bool {
         let Some(point) = request.point else { return false };
         if let Some(current) = &mut self.current {
-            if current.request == *request {
+            if current.request.is_same(request) {
                 current.asked_at = now;
-                current.is_told = !current.is_under_way();
+                if let (State::Reading(_, _, pages), Some(page)) = (&mut current.state, request.page) {
+                    pages.release(page);
+                }
+                current.is_told = current.is_told_by(request);
                 return false;
             }
             let is_other = current.request.operator != request.operator;
@@ -66,6 +75,7 @@ impl<W> Verification<W> {
         self.current = Some(Current {
             request: request.clone(),
             point,
+            began: now,
             asked_at: now,
             state: State::Waiting,
             is_told: false,
@@ -81,6 +91,13 @@ impl<W> Verification<W> {
             .map(|current| current.point)
     }
 
+    /// True if an operator wants items at the point that is waited for, and no digest.
+    pub fn awaits_reading(&self) -> bool {
+        let wants =
+            |current: &Current<W>| matches!(current.state, State::Waiting) && current.request.page.is_some();
+        self.current.as_ref().is_some_and(wants)
+    }
+
     /// The point at which something is still to be read, now or once it is reached.
     pub fn held(&self) -> Option<Point> {
         self.current.as_ref().filter(|current| current.is_under_way()).map(|current| current.point)
@@ -90,7 +107,10 @@ impl<W> Verification<W> {
     pub fn reach(&mut self, walk: W) {
         if let Some(current) = &mut self.current {
             assert!(matches!(current.state, State::Waiting), "a point is reached once");
-            current.state = State::Walking(walk, Digester::new(&current.request.path));
+            current.state = match current.request.page {
+                None => State::Walking(walk, Digester::new(&current.request.path)),
+                Some(_) => State::Reading(walk, Digester::reading(), Pages::default()),
+            };
         }
     }
 
@@ -108,30 +128,42 @@ impl<W> Verification<W> {
             self.current = None;
             return false;
         }
-        if let State::Walking(walk, digester) = &mut current.state {
-            let before = digester.seen();
-            let has_room = |digester: &Digester| {
-                let seen = digester.seen();
-                seen.items - before.items < ITEMS_PER_TURN && seen.bytes - before.bytes < BYTES_PER_TURN
-            };
-            while has_room(digester) {
-                if !advance(walk, digester) {
+        if current.request.page.is_some() && now.saturating_since(current.began) >= Self::HELD_MAX {
+            current.state = State::Passed;
+        }
+        match &mut current.state {
+            State::Walking(walk, digester) => {
+                if !take_turn(walk, digester, &mut advance) {
                     let digester = std::mem::replace(digester, Digester::new(&[]));
                     current.state = State::Done(digester.finish());
-                    break;
                 }
             }
+            State::Reading(walk, digester, pages) if pages.has_room() => {
+                let has_more = take_turn(walk, digester, &mut advance);
+                pages.fill(digester);
+                if !has_more {
+                    pages.end();
+                }
+            }
+            State::Reading(..) | State::Waiting | State::Done(_) | State::Passed => {}
         }
-        current.is_under_way()
+        // What was read is kept until it is fetched, or nobody asks any more.
+        current.is_under_way() || matches!(current.state, State::Reading(..))
     }
 
     /// What a request is answered, by a replica that is so far.
     pub fn answer(&self, request: &Request, at: Point) -> Answer {
         let progress = match &self.current {
             _ if request.point.is_none() => Progress::Idle,
-            Some(current) if current.request == *request => match &current.state {
+            Some(current) if current.request.is_same(request) => match &current.state {
                 State::Waiting => Progress::Waiting,
                 State::Walking(_, digester) => Progress::Walking { items: digester.seen().items },
+                State::Reading(_, digester, pages) => {
+                    match request.page.and_then(|number| pages.page(number)) {
+                        Some((items, is_last)) => Progress::Page { items: items.to_vec(), is_last },
+                        None => Progress::Walking { items: digester.seen().items },
+                    }
+                }
                 State::Done(digest) => Progress::Done { digest: digest.clone() },
                 State::Passed => Progress::Passed,
             },
@@ -143,8 +175,41 @@ impl<W> Verification<W> {
 
 impl<W> Current<W> {
     fn is_under_way(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Walking(..))
+        match &self.state {
+            State::Waiting | State::Walking(..) => true,
+            State::Reading(_, _, pages) => !pages.is_whole(),
+            State::Done(_) | State::Passed => false,
+        }
     }
+
+    /// True if the answer to a request is all that the operator wanted to know.
+    fn is_told_by(&self, request: &Request) -> bool {
+        match &self.state {
+            State::Reading(_, _, pages) => {
+                request.page.and_then(|number| pages.page(number)).is_some_and(|(_, is_last)| is_last)
+            }
+            _ => !self.is_under_way(),
+        }
+    }
+}
+
+/// Looks at items for one turn; false if there are no more.
+fn take_turn<W>(
+    walk: &mut W,
+    digester: &mut Digester,
+    advance: &mut impl FnMut(&mut W, &mut Digester) -> bool,
+) -> bool {
+    let before = digester.seen();
+    let has_room = |digester: &Digester| {
+        let seen = digester.seen();
+        seen.items - before.items < ITEMS_PER_TURN && seen.bytes - before.bytes < BYTES_PER_TURN
+    };
+    while has_room(digester) {
+        if !advance(walk, digester) {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -158,7 +223,7 @@ mod tests {
     }
 
     fn request(operator: u64, position: u64) -> Request {
-        Request { operator, point: Some(point(position)), path: bytes::Bytes::new() }
+        Request { operator, point: Some(point(position)), path: bytes::Bytes::new(), page: None }
     }
 
     fn at(seconds: u64) -> Instant {
@@ -217,12 +282,57 @@ mod tests {
     #[test]
     fn a_replica_that_is_asked_how_far_it_is_does_nothing_else() {
         let mut verification = Verification::<u64>::default();
-        let where_are_you = Request { operator: 1, point: None, path: bytes::Bytes::new() };
+        let where_are_you = Request { operator: 1, point: None, path: bytes::Bytes::new(), page: None };
         assert!(!verification.on_request(&where_are_you, at(0)));
         let answer = verification.answer(&where_are_you, point(3));
         assert_eq!(answer, Answer { at: Some(point(3)), progress: Progress::Idle });
         verification.on_request(&request(1, 2), at(0));
         verification.pass();
         assert_eq!(verification.answer(&request(1, 2), point(3)).progress, Progress::Passed);
+    }
+
+    fn reading(operator: u64, page: u64) -> Request {
+        Request { page: Some(page), ..request(operator, 5) }
+    }
+
+    #[test]
+    fn a_replica_that_is_read_holds_its_point_until_everything_is_read_and_keeps_pages_until_they_are_fetched()
+     {
+        let mut verification = Verification::<u64>::default();
+        assert!(verification.on_request(&reading(1, 0), at(0)));
+        assert!(verification.awaits_reading());
+        verification.reach(1_000);
+        assert!(!verification.awaits_reading());
+        assert!(verification.walk(at(0), ten));
+        assert_eq!(verification.held(), Some(point(5)));
+        let Progress::Walking { items: 520 } = verification.answer(&reading(1, 0), point(6)).progress else {
+            panic!()
+        };
+        assert!(verification.walk(at(0), ten), "pages wait");
+        assert_eq!(verification.held(), None, "nothing is left to be read at the point");
+        assert!(!verification.on_request(&reading(2, 0), at(1)), "the operator has not been told");
+        assert!(!verification.on_request(&reading(1, 0), at(1)));
+        let Progress::Page { items, is_last: true } = verification.answer(&reading(1, 0), point(6)).progress
+        else {
+            panic!()
+        };
+        assert_eq!(items.len(), 1_000);
+        assert_eq!(items[0].key, 999_u64.to_le_bytes()[..]);
+        assert!(verification.on_request(&reading(2, 0), at(1)), "now it has");
+    }
+
+    #[test]
+    fn a_floor_is_held_no_longer_than_the_bound_for_one_that_reads() {
+        let mut verification = Verification::<u64>::default();
+        verification.on_request(&reading(1, 0), at(0));
+        let bound = Verification::<u64>::HELD_MAX.as_secs();
+        for second in (0..bound).step_by(9) {
+            assert!(!verification.on_request(&reading(1, 0), at(second)));
+            assert!(verification.walk(at(second), ten), "second {second}");
+        }
+        verification.on_request(&reading(1, 0), at(bound));
+        assert!(!verification.walk(at(bound), ten));
+        assert_eq!(verification.held(), None);
+        assert_eq!(verification.answer(&reading(1, 0), point(6)).progress, Progress::Passed);
     }
 }

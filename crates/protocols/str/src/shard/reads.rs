@@ -1,12 +1,12 @@
 //! Snapshots are read, and wait for what they may have to include (section 6.5, algorithm 2, lines 5-14).
 
 use quorate_core::command::Outcome;
-use quorate_core::log::Log;
+use quorate_core::log::{FrozenAt, Log};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
 
 use super::{Shard, Waiter};
-use crate::entry::Entry;
+use crate::entry::{Entry, Frozen};
 use crate::machine::Out;
 use crate::message::{Found, Life, Message, Unreadable, Wanted, newest_of};
 use crate::reasons;
@@ -119,6 +119,38 @@ impl Shard {
             self.note_reader(read);
         }
         found
+    }
+
+    /// All keys at one snapshot, for an operator that reads them (a backup). That is a reader of all keys as any other: it is served up to
+    /// the bound that is granted, whatever commits later commits above its snapshot, and it waits for what may commit below. So shards
+    /// that are read at one snapshot give what one transaction would have read, however long it takes to fetch it.
+    pub(crate) fn freeze_at(&mut self, below: Timestamp) -> FrozenAt<Frozen> {
+        let Some(snapshot) = below.micros.checked_sub(1).map(ClockTime::from_micros) else {
+            return FrozenAt::Passed;
+        };
+        if snapshot < self.state.floor && !self.has(Plant::FloorIgnored) {
+            return FrozenAt::Passed;
+        }
+        // Grants are renewed while somebody reads.
+        self.is_read = true;
+        if snapshot > self.bound && !self.has(Plant::LaggingReplicaServes) {
+            return FrozenAt::NotYet;
+        }
+        let all = KeyRange { from: Key::default(), to: None };
+        self.readers.read_range(&all, newest_of(snapshot));
+        let may_commit_below = |outcome: Option<Outcome>| match outcome {
+            None => true,
+            Some(Outcome::Committed(timestamp)) => timestamp.micros <= snapshot.as_micros(),
+            Some(Outcome::Aborted) => false,
+        };
+        let is_in_the_way = self
+            .pendings
+            .iter()
+            .any(|(_, pending)| pending.snapshot < snapshot && may_commit_below(pending.outcome));
+        match is_in_the_way {
+            true => FrozenAt::NotYet,
+            false => FrozenAt::Frozen(self.state.freeze_at(newest_of(snapshot))),
+        }
     }
 
     /// Whatever commits from now on, and the reader does not see, commits above its snapshot.

@@ -7,7 +7,7 @@ use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
 use quorate_core::log::divide;
 use quorate_core::transaction::KeyVersion;
-use quorate_core::{ClockTime, Key, ReplicaIndex, Timestamp, TransactionId};
+use quorate_core::{ClockTime, Key, KeyRange, ReplicaIndex, Timestamp, TransactionId};
 use quorate_store::Versions;
 
 use crate::entry::{Decided, Ended, Frozen, Granted, Page, Prepared};
@@ -129,6 +129,19 @@ impl State {
     /// Below this timestamp versions may have been collected.
     pub(super) fn floor_timestamp(&self) -> Timestamp {
         Timestamp { micros: self.floor.as_micros(), client: Default::default() }
+    }
+
+    /// The keys that have a value at a timestamp, each with its version there. Nothing at or above the floor was collected.
+    pub(super) fn freeze_at(&self, timestamp: Timestamp) -> Frozen {
+        const PAGE_BYTES: usize = 16 * 1024;
+        let all = KeyRange { from: Key::default(), to: None };
+        let sized = self.versions.range(&all).filter_map(|(key, _)| {
+            let version = self.versions.at(key, timestamp)?;
+            let value = version.value.clone()?;
+            let bytes = ENTRY_BYTES + key.len() + value.len();
+            Some((bytes, KeyVersion { key: key.clone(), version: version.timestamp, value: Some(value) }))
+        });
+        Frozen { pages: divide(sized, PAGE_BYTES).into_iter().map(Page::Versions).collect() }
     }
 
     pub(super) fn freeze(&self, page_bytes_max: usize, data_only: bool) -> Frozen {

@@ -2,6 +2,7 @@
 
 use quorate_core::Groups;
 use quorate_core::hosted::{Admission, Boot, Seat, Urgency};
+use quorate_core::log::{FrozenAt, LogMachine};
 use quorate_core::verify::Digester;
 use quorate_str::Page;
 
@@ -327,4 +328,55 @@ fn decisions_have_their_bytes_in_pages() {
     assert_eq!(sizes(2 * 96 + 3), [1, 2, 0]);
     assert_eq!(sizes(2 * 96 + 4), [2, 1, 0]);
     assert_eq!(sizes(96), [1, 1, 1, 0]);
+}
+
+/// The keys and values that an operator reads below a timestamp; none as long as something may commit there, an error if that is not known.
+fn read_below(shard: &mut Alone, micros: u64) -> Result<Option<Vec<String>>, ()> {
+    let below = Timestamp { micros, client: Default::default() };
+    let mut frozen = match shard.machine.freeze_at(below) {
+        FrozenAt::NotYet => return Ok(None),
+        FrozenAt::Passed => return Err(()),
+        FrozenAt::Frozen(frozen) => frozen,
+    };
+    let mut digester = Digester::reading();
+    while let Some(page) = Replica::next_page(&mut frozen) {
+        Replica::digest(&page, &mut digester);
+    }
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let item = |item: quorate_core::verify::Stored| {
+        format!("{}={}", text(&item.key), text(&item.value.unwrap_or_default()))
+    };
+    Ok(Some(digester.take().into_iter().map(item).collect()))
+}
+
+#[test]
+fn an_operator_reads_a_shard_at_a_snapshot_once_nothing_may_commit_below_it() {
+    let mut shard = leader();
+    assert_eq!(shard.hears("4/r0", prepare(1, "elm=x oak=x")).len(), 1);
+    shard.logs();
+    assert_eq!(shard.machine.prepared(), 1);
+    let decide =
+        |sequence, outcome| Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new() };
+    assert_eq!(read_below(&mut shard, 9_000_000), Ok(None), "nobody has granted that");
+    shard.hears(
+        "3/r0",
+        Message::ReadAt { life: LIFE, request: 1, snapshot: at(1_000), wanted: vec![key("fig")] },
+    );
+    shard.logs();
+    assert_eq!(read_below(&mut shard, 1_001), Ok(None), "a transaction is prepared that may commit there");
+    shard.hears("4/r0", decide(1, committed(900)));
+    shard.logs();
+    let expected = Ok(Some(vec!["elm=x".to_owned(), "oak=x".to_owned()]));
+    assert_eq!(read_below(&mut shard, 1_001), expected);
+    // It was a reader of all keys, also of those that are not there, so whatever commits later commits above.
+    for (sequence, words) in [(2, "oak=y"), (3, "new=z")] {
+        let (transaction, writes) = (txn(1, sequence), writes(words));
+        let (snapshot, after) = (at(950), Vec::new());
+        let told = shard.hears(
+            "4/r0",
+            Message::Prepare { transaction, life: LIFE, snapshot, writes, after, is_local: false },
+        );
+        assert!(told.iter().any(|told| told.contains("@1001")), "{told:?}");
+    }
+    assert_eq!(read_below(&mut shard, 0), Err(()), "there is nothing below");
 }

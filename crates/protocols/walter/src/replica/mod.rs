@@ -588,6 +588,11 @@ impl LogMachine for Replica {
         self.state.freeze_data(DIGESTED_PAGE_BYTES)
     }
 
+    /// The snapshot that a transaction which begins here now would read. A site that adopts the state of another has none.
+    fn freeze_to_read(&self) -> Option<Frozen> {
+        self.state.freeze_to_read(DIGESTED_PAGE_BYTES)
+    }
+
     fn digest(page: &Page, digester: &mut Digester) {
         match page {
             Page::Registers(registers) => {

@@ -484,15 +484,13 @@ impl State {
 
     /// The objects alone, as the floor reads them.
     pub(super) fn freeze_data(&self, page_bytes_max: usize) -> Frozen {
-        let base = self.histories.base();
-        let registers = base.registers.into_iter().map(|read| (Read::bytes(&read), read));
-        let counts = base.counts.into_iter().map(|count| (Count::bytes(&count), count));
-        let containers = base.containers.into_iter().map(|placed| (Placed::bytes(&placed), placed));
-        let mut pages: VecDeque<Page> =
-            divide(registers, page_bytes_max).into_iter().map(Page::Registers).collect();
-        pages.extend(divide(counts, page_bytes_max).into_iter().map(Page::Counts));
-        pages.extend(divide(containers, page_bytes_max).into_iter().map(Page::Containers));
-        Frozen { pages }
+        freeze_objects(self.histories.base(), page_bytes_max)
+    }
+
+    /// The objects alone, as a snapshot of all that has committed here reads them; none while the state of another site is adopted.
+    pub(super) fn freeze_to_read(&self, page_bytes_max: usize) -> Option<Frozen> {
+        let is_whole = self.adopting.is_none();
+        is_whole.then(|| freeze_objects(self.histories.at(&self.committed), page_bytes_max))
     }
 
     /// The state that these pages hold. Nobody knows here since when locks are held: they count as old.
@@ -558,6 +556,18 @@ impl State {
             "the causes of each transaction of a state are in the state: {journals:?}"
         );
     }
+}
+
+/// Objects in pages of about so many bytes.
+fn freeze_objects(base: Base, page_bytes_max: usize) -> Frozen {
+    let registers = base.registers.into_iter().map(|read| (Read::bytes(&read), read));
+    let counts = base.counts.into_iter().map(|count| (Count::bytes(&count), count));
+    let containers = base.containers.into_iter().map(|placed| (Placed::bytes(&placed), placed));
+    let mut pages: VecDeque<Page> =
+        divide(registers, page_bytes_max).into_iter().map(Page::Registers).collect();
+    pages.extend(divide(counts, page_bytes_max).into_iter().map(Page::Counts));
+    pages.extend(divide(containers, page_bytes_max).into_iter().map(Page::Containers));
+    Frozen { pages }
 }
 
 /// A state as it was at one position, in pages.

@@ -2,9 +2,12 @@
 //!
 //! At one position the machines of a group are alike, because what they hold follows from the entries up to it alone. So a member
 //! freezes its state at exactly the position that an operator has named, and reads it page by page while more entries come.
+//!
+//! An operator that reads the items, and compares nothing, is content with that position or a later one. Where it names a timestamp,
+//! because it reads several shards, the machine says when its state at that timestamp is certain.
 
 use quorate_core::Instant;
-use quorate_core::log::{LogMachine, Position};
+use quorate_core::log::{FrozenAt, LogMachine, Position};
 use quorate_core::machine::OutboxOf;
 use quorate_core::verify::{Answer, Point, Request, Verification};
 
@@ -37,6 +40,19 @@ impl<M: LogMachine> Member<M> {
         match self.verification.awaited() {
             None => {}
             Some(Point::Position(awaited)) if position < awaited => {}
+            Some(Point::Position(_)) if self.verification.awaits_reading() => {
+                match self.machine.freeze_to_read() {
+                    Some(frozen) => self.verification.reach(frozen),
+                    None => self.verification.pass(),
+                }
+            }
+            Some(Point::Below(below)) if self.verification.awaits_reading() => {
+                match self.machine.freeze_at(below) {
+                    FrozenAt::Frozen(frozen) => self.verification.reach(frozen),
+                    FrozenAt::NotYet => {}
+                    FrozenAt::Passed => self.verification.pass(),
+                }
+            }
             Some(Point::Position(awaited)) if position == awaited => {
                 self.verification.reach(self.machine.freeze_data());
             }
@@ -47,6 +63,10 @@ impl<M: LogMachine> Member<M> {
 
     /// Reads on in what was frozen.
     pub(super) fn walk(&mut self, now: Instant, outbox: &mut OutboxOf<Self>) {
+        if self.verification.awaits_reading() {
+            // Whether a timestamp is certain may change without an entry.
+            self.note_applied(self.applied);
+        }
         let goes_on = self.verification.walk(now, |frozen, digester| {
             let page = M::next_page(frozen);
             page.iter().for_each(|page| M::digest(page, digester));

@@ -12,7 +12,12 @@ use crate::Status;
 use crate::replica::Boot;
 
 fn at(position: u64) -> Request {
-    Request { operator: 1, point: Some(Point::Position(Position(position))), path: Default::default() }
+    Request {
+        operator: 1,
+        point: Some(Point::Position(Position(position))),
+        path: Default::default(),
+        page: None,
+    }
 }
 
 fn asks(world: &mut World, index: usize, request: &Request) {
@@ -33,7 +38,7 @@ fn digest(world: &World, index: usize, request: &Request) -> Digest {
 
 /// Up to where a replica says that it is.
 fn reached(world: &World, index: usize) -> Option<Point> {
-    let where_are_you = Request { operator: 9, point: None, path: Default::default() };
+    let where_are_you = Request { operator: 9, point: None, path: Default::default(), page: None };
     let answer = world.processes[index].member.as_ref().expect("it is up").verified(&where_are_you);
     answer.at
 }
@@ -149,4 +154,29 @@ fn a_replica_that_is_no_member_any_more_cannot_be_compared() {
     }
     world.pass(10);
     assert_eq!(digest(&world, 0, &request), digest(&world, 3, &request));
+}
+
+#[test]
+fn one_that_reads_is_content_with_a_later_position_and_sees_what_is_there_then() {
+    let mut world = calm(LIMITS);
+    appends(&mut world, [1, 2]);
+    let Some(Point::Position(Position(last))) = reached(&world, 0) else { panic!("it has come far") };
+    let reading = |position: u64, page: u64| Request { page: Some(page), ..at(position) };
+    // This one is passed at once, and the other one is still to come.
+    let (passed, ahead) = (reading(last - 1, 0), reading(last + 1, 0));
+    asks(&mut world, 0, &passed);
+    asks(&mut world, 1, &ahead);
+    assert_eq!(progress(&world, 1, &ahead), Progress::Waiting);
+    appends(&mut world, [3]);
+    world.pass(10);
+    let items = |world: &World, index: usize, request: &Request| match progress(world, index, request) {
+        Progress::Page { items, is_last: true } => items,
+        other => panic!("r{index}: {other:?}"),
+    };
+    let (one, other) = (items(&world, 0, &passed), items(&world, 1, &ahead));
+    assert_eq!((one.len(), other.len()), (2, 3));
+    assert!(one.iter().all(|item| other.contains(item)));
+    let timestamp = Request { point: Some(Point::Below(Timestamp::ZERO)), ..reading(1, 0) };
+    asks(&mut world, 0, &timestamp);
+    assert_eq!(progress(&world, 0, &timestamp), Progress::Passed, "this machine has no timestamps");
 }
