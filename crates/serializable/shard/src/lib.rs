@@ -33,6 +33,7 @@ pub use answer::{Answer, Found, FoundKey, Held, Inferred, Refusal, StepFault, re
 pub use divide::{Division, NoAnswer, Placement};
 pub use library::{Library, NoProcedures};
 pub use operation::{
-    Batch, Call, Condition, Declared, Deploy, Infer, Malformed, Operation, Remove, Step, code_of,
+    Batch, Call, Condition, Declared, Deploy, Freeze, Infer, Malformed, Operation, ReadFrozen, Remove, Step,
+    code_of,
 };
 pub use shard::{Frozen, Page, Shard, ShardWith, Version};

@@ -3,7 +3,7 @@
 use quorate_core::transaction::{
     KEY_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX, validate_key, validate_write,
 };
-use quorate_core::{Key, KeyRange, Value};
+use quorate_core::{ClockTime, Key, KeyRange, Value};
 use quorate_granola::Place;
 
 use crate::wire::DEPLOY_TAG;
@@ -27,6 +27,31 @@ pub enum Operation {
     Remove(Remove),
     /// Asks what a call of a procedure would touch.
     Infer(Infer),
+    /// Freezes the state of a shard, in a transaction that only reads, so that it can be read page by page.
+    Freeze(Freeze),
+    /// Reads a page of what was frozen, in a transaction that only reads.
+    ReadFrozen(ReadFrozen),
+}
+
+/// Freezes what a shard holds before the place of the transaction. In one transaction at all shards of a keyspace it gives one state of
+/// all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freeze {
+    /// Whoever reads it: a random number.
+    pub reader: u64,
+}
+
+/// Reads a page of what was frozen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadFrozen {
+    /// The reader for which it was frozen.
+    pub reader: u64,
+    /// The timestamp at which it was frozen, as the shard has told.
+    pub at: ClockTime,
+    /// True to read procedures, and not keys.
+    pub procedures: bool,
+    /// Behind which key the page begins; empty for the first.
+    pub after: Key,
 }
 
 /// Steps that are taken one after the other, if all conditions hold: all of them or none.
@@ -235,6 +260,7 @@ impl Operation {
                 validate_version(*version)
             }
             Operation::Infer(Infer { name, .. }) => validate_name(name),
+            Operation::Freeze(_) | Operation::ReadFrozen(_) => Ok(()),
         }
     }
 
@@ -242,7 +268,7 @@ impl Operation {
     pub fn reads_only(&self) -> bool {
         match self {
             Operation::Batch(batch) => batch.reads_only(),
-            Operation::Infer(_) => true,
+            Operation::Infer(_) | Operation::Freeze(_) | Operation::ReadFrozen(_) => true,
             Operation::Call(_) | Operation::Deploy(_) | Operation::Remove(_) => false,
         }
     }

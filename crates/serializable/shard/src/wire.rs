@@ -15,7 +15,8 @@ use quorate_granola::Place;
 
 use crate::answer::{Answer, Found, FoundKey, Held, Inferred, Refusal, StepFault};
 use crate::operation::{
-    Batch, Call, Condition, Declared, Deploy, Infer, Malformed, Operation, Remove, SCAN_KEYS_MAX, Step,
+    Batch, Call, Condition, Declared, Deploy, Freeze, Infer, Malformed, Operation, ReadFrozen, Remove,
+    SCAN_KEYS_MAX, Step,
 };
 use crate::shard::{Page, Version};
 
@@ -25,6 +26,8 @@ alternatives!(Operation, "procedures.Operation", fields {
     3 Deploy: Nested,
     4 Remove: Nested,
     5 Infer: Nested,
+    6 Freeze: Nested,
+    7 ReadFrozen: Nested,
 });
 
 /// How an operation begins that deploys a procedure.
@@ -192,6 +195,17 @@ message!(Infer, "procedures.Infer", {
     3 arguments: PlainBytes,
 });
 
+message!(Freeze, "procedures.Freeze", {
+    1 reader: Fixed64,
+});
+
+message!(ReadFrozen, "procedures.ReadFrozen", {
+    1 reader: Fixed64,
+    2 at: Fixed64,
+    3 procedures: Varint,
+    4 after: KeyOrNone,
+});
+
 /// A [`Place`] whose transaction is no message of its own.
 struct PlaceInOne {
     timestamp: ClockTime,
@@ -267,6 +281,7 @@ alternatives!(Refusal, "procedures.Refusal",
         4 TooLarge {}
         5 ReadOnly {}
         6 NoSuchProcedure { 1 name: Text, 2 version: Varint }
+        10 NotFrozen {}
     },
     fields {
         1 Malformed.text: Text,

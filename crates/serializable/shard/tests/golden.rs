@@ -207,6 +207,7 @@ fn refusals_as_a_table() {
         (Refusal::Procedure { reason: Value::new() }, "3a00"),
         (Refusal::Failed { text: text() }, "4203776879"),
         (Refusal::Deploy { text: text() }, "4a03776879"),
+        (Refusal::NotFrozen, "5200"),
     ];
     for (refusal, expected) in table {
         assert_eq!(hex(&refusal.encode()), expected, "{refusal:?}");

@@ -3,6 +3,7 @@
 mod batches;
 mod calls;
 mod divide;
+mod frozen;
 mod golden;
 mod library;
 mod model;

@@ -144,7 +144,14 @@ impl Application for Trade {
                 decoded.and_then(|(_, order)| of(&order).map(|(_, cost)| *cost)).unwrap_or(PUT_NS)
             }
             Ok(Operation::Batch(batch)) => PUT_NS * batch.steps.len(),
-            Ok(Operation::Deploy(_) | Operation::Remove(_) | Operation::Infer(_)) | Err(_) => PUT_NS,
+            Ok(
+                Operation::Deploy(_)
+                | Operation::Remove(_)
+                | Operation::Infer(_)
+                | Operation::Freeze(_)
+                | Operation::ReadFrozen(_),
+            )
+            | Err(_) => PUT_NS,
         }
     }
 

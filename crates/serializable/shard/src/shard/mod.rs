@@ -15,10 +15,12 @@
 //! | `locks` | what prepared transactions have locked |
 //! | `work` | an operation while it runs |
 //! | `batch` | conditions and steps |
+//! | `frozen` | states that are read at one place, for a backup |
 //! | `procedures` | which procedures there are, and calls of them |
 
 mod batch;
 mod bounds;
+mod frozen;
 mod leaves;
 mod locks;
 mod procedures;
@@ -32,10 +34,11 @@ use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Keyed, Place, Prepared, Read};
 
-use crate::answer::{Answer, Refusal};
+use crate::answer::{Answer, Found, FoundKey, Held, Refusal};
 use crate::library::{Library, NoProcedures};
-use crate::operation::{Malformed, Operation, Step};
+use crate::operation::{Freeze, Malformed, Operation, ReadFrozen, SCAN_KEYS_MAX, Step};
 pub(crate) use batch::SCAN_BYTES;
+use frozen::FrozenStates;
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
 pub use versions::Version;
@@ -53,6 +56,8 @@ pub struct ShardWith<L: Library> {
     procedures: Procedures<L>,
     locks: Locks,
     prepared: BTreeMap<TransactionId, Waiting<L>>,
+    /// States that are read as they were.
+    frozen: FrozenStates,
     /// How often something was out of order.
     disorders: u64,
     /// True if that does not stop it.
@@ -145,6 +150,7 @@ impl<L: Library> Default for ShardWith<L> {
             procedures: Procedures::default(),
             locks: Locks::default(),
             prepared: BTreeMap::new(),
+            frozen: FrozenStates::default(),
             disorders: 0,
             allows_disorder: L::ALLOWS_DISORDER,
         }
@@ -210,7 +216,40 @@ impl<L: Library> ShardWith<L> {
             Operation::Deploy(deploy) => (Answer::Changed.encode(), self.procedures.deploy(work, &deploy)?),
             Operation::Remove(remove) => (Answer::Changed.encode(), self.procedures.remove(work, &remove)?),
             Operation::Infer(infer) => (self.procedures.infer(work, infer)?, None),
+            Operation::Freeze(freeze) => (self.freeze_for(work, freeze)?, None),
+            Operation::ReadFrozen(wanted) => (self.read_frozen(work, &wanted)?, None),
         })
+    }
+
+    /// Freezes what stands before the place of an operation that only reads, and tells how many keys there are now, and the timestamp.
+    fn freeze_for(&self, work: &mut Work<'_>, freeze: Freeze) -> Result<Value, End> {
+        let before = only_reading(work)?;
+        work.touch_all()?;
+        work.touch_procedures(Access::Read)?;
+        let (keys, procedures) = (self.keys.freeze(Some(before)), self.procedures.code.freeze(Some(before)));
+        self.frozen.keep(freeze.reader, before, keys, procedures);
+        let timestamp = i64::try_from(before.timestamp.as_micros()).unwrap_or(i64::MAX);
+        Ok(Answer::Batch(vec![Found::Length(self.keys.len() as u64), Found::Number(timestamp)]).encode())
+    }
+
+    /// A page of what was frozen.
+    fn read_frozen(&self, work: &Work<'_>, wanted: &ReadFrozen) -> Result<Value, End> {
+        let now = only_reading(work)?.timestamp;
+        let ReadFrozen { reader, at, procedures, after } = wanted;
+        let limits = (SCAN_BYTES, SCAN_KEYS_MAX as usize);
+        let page = self.frozen.read((*reader, *at), now, *procedures, after, limits);
+        let page = page.ok_or(End::Refused(Refusal::NotFrozen))?;
+        let more = !page.is_empty();
+        let keys = page.into_iter().map(|(key, Version { place, value })| FoundKey {
+            key,
+            held: Held { place: Some(place), value },
+        });
+        Ok(Answer::Batch(vec![Found::Keys { keys: keys.collect(), more }]).encode())
+    }
+
+    /// How many states are kept for those that read them.
+    pub fn frozen_len(&self) -> usize {
+        self.frozen.len()
     }
 
     fn install(&mut self, place: Place, effect: Effect<L>) {
@@ -271,6 +310,8 @@ impl<L: Library> ShardWith<L> {
                 Touched { procedures: Some(Access::Write), ..Touched::default() }
             }
             Ok(Operation::Infer(_)) => Touched { procedures: Some(Access::Read), ..Touched::default() },
+            // They are refused to whatever is no transaction that only reads.
+            Ok(Operation::Freeze(_) | Operation::ReadFrozen(_)) => Touched::default(),
             Err(_) => Touched::default(),
         }
     }
@@ -289,6 +330,14 @@ impl<L: Library> Keyed for ShardWith<L> {
     fn version_count(&self) -> usize {
         self.len()
     }
+}
+
+/// The place before which an operation reads that is allowed only to transactions that read.
+fn only_reading(work: &Work<'_>) -> Result<Place, End> {
+    work.before().ok_or_else(|| {
+        let text = "what was frozen is read by transactions that only read".to_owned();
+        End::Refused(Refusal::Malformed { text })
+    })
 }
 
 /// The first keys that an operation writes; none of a call of a procedure, which tells its keys only if it declares them.
@@ -371,11 +420,15 @@ impl<L: Library> Application for ShardWith<L> {
     fn settle(&mut self, below: Option<Place>) {
         self.keys.settle(below);
         self.procedures.settle(below);
+        if let Some(below) = below {
+            self.frozen.forget(below.timestamp);
+        }
     }
 
     fn rewind(&mut self, to: Place) {
         let is_open = self.keys.is_open(to) && self.procedures.code.is_open(to);
         self.note_order(to, is_open, "is undone, and was settled");
+        self.frozen.rewind(to);
         let undone = self.keys.rewind(to);
         let other_procedures = self.procedures.rewind(to);
         assert!(

@@ -257,6 +257,19 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
+    /// The keys behind one, with about so many bytes, and at most so many.
+    pub(crate) fn page_after(
+        &mut self,
+        after: &Key,
+        bytes_max: usize,
+        keys_max: usize,
+    ) -> Vec<(Key, Version)> {
+        self.after = after.clone();
+        let mut page = self.next_page(bytes_max);
+        page.truncate(keys_max);
+        page
+    }
+
     /// The next keys with about so many bytes: as many as stand before the first with which it is as much,
     /// and that one.
     pub(crate) fn next_page(&mut self, bytes_max: usize) -> Vec<(Key, Version)> {

@@ -163,6 +163,11 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Reads every key, without looking at any: what is locked may be about to change one.
+    pub(crate) fn touch_all(&mut self) -> Result<(), Halt> {
+        self.touch_range(KeyRange { from: Key::default(), to: None })
+    }
+
     /// Asks which procedures there are, or changes that.
     pub(crate) fn touch_procedures(&mut self, access: Access) -> Result<(), Halt> {
         if access == Access::Write && matches!(self.mode, Mode::Read(_)) {

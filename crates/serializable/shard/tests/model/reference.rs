@@ -36,6 +36,7 @@ impl State {
             Operation::Call(_) => Some(0),
             Operation::Deploy(_) | Operation::Remove(_) => return Err(Refusal::ReadOnly),
             Operation::Infer(_) => None,
+            Operation::Freeze(_) | Operation::ReadFrozen(_) => unreachable!("the model freezes nothing"),
         };
         let result = self.clone().execute(Place::default(), operation);
         match (operation, first_write, result) {
@@ -91,6 +92,7 @@ impl State {
                 let declared = Declared { keys: vec![key.into()], ranges: Vec::new() };
                 Ok(Answer::Inferred(Inferred { version, touches: Some(declared) }))
             }
+            Operation::Freeze(_) | Operation::ReadFrozen(_) => unreachable!("the model freezes nothing"),
         }
     }
 
