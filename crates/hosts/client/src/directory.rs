@@ -86,6 +86,12 @@ impl Directory {
         })
     }
 
+    /// How far a node is; none sorts before those that are known, so a node that is not comes last.
+    pub(crate) fn distance_of(&self, node: NodeId) -> (bool, Option<Distance>) {
+        let distance = self.distance.get(usize::from(node.0)).copied();
+        (distance.is_none(), distance)
+    }
+
     /// Where replicas that do not answer should be.
     pub(crate) fn describe(&self, keyspace: &Keyspace, missing: &[ReplicaId]) -> Vec<MissingReplica> {
         missing.iter().map(|replica| self.describe_one(keyspace, *replica)).collect()

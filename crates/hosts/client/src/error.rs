@@ -133,6 +133,14 @@ pub enum Error {
         /// The oldest timestamp that can be read, in microseconds since the Unix epoch and with the client that chose it.
         oldest: Timestamp,
     },
+    /// What a keyspace holds at one instant cannot be read: not yet, not any more, or not at all. Nothing was changed.
+    #[error("the keyspace {name:?} cannot be read at one instant: {reason}")]
+    CutLost {
+        /// The keyspace.
+        name: String,
+        /// What stands in the way.
+        reason: String,
+    },
     /// Who the replicas of a keyspace are could not be changed in time. Nothing has changed.
     #[error("the replicas of {name:?} cannot be changed, and nothing was: {reason}")]
     ChangeRefused {

@@ -33,6 +33,7 @@
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | compare what replicas hold | [`Database::verify`] |
+//! | read everything that a keyspace holds, at one instant | [`Database::cut`] |
 //! | tell other clients something, at most once | [`Database::announce`], [`Database::announcements`] |
 //! | see the messages of a transaction | [`Database::trace`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
@@ -59,6 +60,7 @@ mod connect;
 mod container;
 mod coordinators;
 mod creating;
+mod cut;
 mod database;
 mod directory;
 mod discover;
@@ -98,6 +100,7 @@ pub use certificates::{Certificates, CertificatesError};
 pub use connect::{Addresses, DEFAULT_PORT, connect, connect_with};
 pub use container::{Container, ObjectKind, Placement};
 pub use creating::ServingProgress;
+pub use cut::{Cut, CutEntry, CutReader};
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};
 pub use error::{Error, Invalid, MissingReplica, Result};

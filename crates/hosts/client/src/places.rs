@@ -78,7 +78,9 @@ impl Places {
     pub(crate) fn learn(&self, definition: Definition) -> Arc<Definition> {
         let mut definitions = lock(&self.definitions);
         let known = definitions.entry(definition.id).or_insert_with(|| Arc::new(definition.clone()));
-        if known.version() < definition.version() {
+        // One that was dropped and brought back under another name is the same.
+        let is_renamed = known.version() == definition.version() && known.name != definition.name;
+        if known.version() < definition.version() || is_renamed {
             *known = Arc::new(definition);
         }
         Arc::clone(known)

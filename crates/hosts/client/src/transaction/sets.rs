@@ -32,6 +32,15 @@ impl Transaction {
         self.inner.change_count(set.as_ref(), element.as_ref(), -1)
     }
 
+    /// Adds a number to the count of an element of a counting set when the transaction commits, or takes from it if `by` is negative: as many
+    /// calls of [`Transaction::set_add`] or [`Transaction::set_remove`] at once.
+    ///
+    /// # Errors
+    /// As [`Transaction::set_add`].
+    pub fn set_change(&self, set: impl AsRef<[u8]>, element: impl AsRef<[u8]>, by: i32) -> Result<()> {
+        self.inner.change_count(set.as_ref(), element.as_ref(), by)
+    }
+
     /// The count of an element of a counting set; zero if it was never added. Sees the transaction's own changes.
     ///
     /// # Errors

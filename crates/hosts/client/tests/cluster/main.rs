@@ -5,6 +5,7 @@
 mod announcements;
 mod batches;
 mod comparisons;
+mod cuts;
 mod drops;
 mod examples;
 mod faults;

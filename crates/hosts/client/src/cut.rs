@@ -1,0 +1,459 @@
+//! Everything that a keyspace holds, at one instant: what a backup reads, beside the protocol.
+//!
+//! | isolation | the instant | how a shard comes to it |
+//! |---|---|---|
+//! | `strict` | a timestamp, the same at all shards | a replica whose floor has passed it gives what lies below, and collects nothing of that until it was read |
+//! | `snapshot` | a snapshot, the same at all shards | a replica serves a reader of all keys |
+//! | `serializable` | a place in the serial order | one transaction that only reads freezes all shards |
+//! | `parallel-snapshot` | what a site shows | a replica of the site freezes what has committed there |
+//!
+//! Why each of them is one state that a transaction could have read stands in ADR 0074.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::counter;
+use quorate_core::log::Position;
+use quorate_core::topology::{Isolation, Keyspace as Definition, Shard};
+use quorate_core::verify::{Answer, Item, Point, Progress, Request, Stored};
+use quorate_core::{ClientId, ClockTime, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value};
+use quorate_granola::Class;
+use quorate_serializable_shard::{Answer as Told, Found, Freeze, Operation, ReadFrozen, Refusal};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::one_round::Ended;
+use crate::transaction::clock_now;
+
+/// Between two questions to a replica that is not so far.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// For so long one replica is waited for before another one is asked, where any of them may be the first to come to the instant.
+const TURN: Duration = Duration::from_secs(3);
+
+/// One thing that a keyspace holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CutEntry {
+    /// A key with its value.
+    Value {
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Value,
+    },
+    /// An element of a counting set whose count is not zero.
+    Count {
+        /// The set.
+        set: Key,
+        /// The element.
+        element: Key,
+        /// Its count.
+        count: i64,
+    },
+    /// A counter that is not zero.
+    Counter {
+        /// The counter.
+        counter: Key,
+        /// Its value.
+        value: i64,
+    },
+    /// A version of a procedure. Each shard has it.
+    Procedure {
+        /// Its name.
+        name: String,
+        /// Its version.
+        version: u32,
+        /// A WebAssembly module.
+        code: Value,
+    },
+}
+
+/// Everything that a keyspace holds at one instant, to be read shard by shard.
+///
+/// All shards are to be read at once: a shard that nobody asks for ten seconds lets go of the instant.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    db: Database,
+    keyspace: Keyspace,
+    definition: Definition,
+    operator: u64,
+    at: At,
+    patience: Duration,
+}
+
+/// Where the instant lies.
+#[derive(Clone, Debug)]
+enum At {
+    /// Below a timestamp, at all shards.
+    Below(Timestamp),
+    /// Of one local site: at a position of its log, or a later one.
+    Site { shard: ShardId, position: Position },
+    /// Where a transaction has frozen all shards.
+    Frozen { at: ClockTime, timestamp: Timestamp },
+}
+
+impl Database {
+    /// Everything that a keyspace holds, at an instant after the call. `patience` bounds how long is waited for shards to come to it:
+    /// those of `strict` keyspaces take some fifteen seconds.
+    ///
+    /// # Errors
+    /// [`Error::CutLost`] if a shard cannot be read so; else as [`Database::keyspace`].
+    pub async fn cut(&self, keyspace: &str, patience: Duration) -> Result<Cut> {
+        let keyspace = self.keyspace(keyspace).await?;
+        let definition = Definition::clone(&keyspace.definition());
+        if let Some(comparison) = &definition.comparison {
+            let reason = format!("it is run by {}, which is there to be compared with", comparison.rival);
+            return Err(Error::CutLost { name: keyspace.name().to_owned(), reason });
+        }
+        // Two that read are not to be taken for one.
+        let operator = random(keyspace.name())?;
+        let at = match definition.isolation {
+            Isolation::Strict => At::Below(timestamp(clock_now().as_micros().saturating_add(1))),
+            Isolation::Snapshot => {
+                let shown = keyspace.scan_with_snapshot(b"", b"", 1).await?;
+                At::Below(timestamp(shown.timestamp.micros.saturating_add(1)))
+            }
+            Isolation::Serializable => freeze(&keyspace, &definition, operator).await?,
+            Isolation::ParallelSnapshot => self.site_to_read(&definition).await?,
+        };
+        Ok(Cut { db: self.clone(), keyspace, definition, operator, at, patience })
+    }
+
+    /// The nearest site, and how far the one of its replicas is that is furthest: it has all that was acknowledged there.
+    async fn site_to_read(&self, definition: &Definition) -> Result<At> {
+        let lost = |reason: &str| Error::CutLost { name: definition.name.clone(), reason: reason.to_owned() };
+        let nearest = self.shared().places.directory().nearest_shard(definition);
+        let shard = nearest.ok_or_else(|| lost("none of its sites serves"))?;
+        let group = definition.shards.iter().find(|group| group.id == shard);
+        let group = group.ok_or_else(|| lost("its sites have changed: try again"))?;
+        let where_are_you = Request { operator: 0, point: None, path: Bytes::new(), page: None };
+        let (mut furthest, mut answers) = (Position::START, 0);
+        for (index, node) in group.members() {
+            let replica = ReplicaId { shard, index };
+            if let Some(Answer { at: Some(Point::Position(position)), .. }) =
+                self.ask_to_verify(node, replica, where_are_you.clone()).await
+            {
+                furthest = furthest.max(position);
+                answers += 1;
+            }
+        }
+        if 2 * answers <= group.replicas.len() {
+            return Err(lost("a majority of the nearest site does not answer: see `quorate cluster status`"));
+        }
+        Ok(At::Site { shard, position: furthest })
+    }
+
+    /// Asks a replica what it holds; none if it does not answer.
+    async fn ask_to_verify(&self, node: NodeId, replica: ReplicaId, request: Request) -> Option<Answer> {
+        let asked = self.transport().with(|host, turn| host.verify(node, replica, request, turn))?;
+        tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?.ok()
+    }
+}
+
+fn timestamp(micros: u64) -> Timestamp {
+    Timestamp { micros, client: ClientId::default() }
+}
+
+fn random(name: &str) -> Result<u64> {
+    getrandom::u64().map_err(|error| Error::CutLost {
+        name: name.to_owned(),
+        reason: format!("this machine gives no random numbers: {error}"),
+    })
+}
+
+/// Freezes all shards in one transaction.
+async fn freeze(keyspace: &Keyspace, definition: &Definition, reader: u64) -> Result<At> {
+    let lost = |reason: String| Error::CutLost { name: definition.name.clone(), reason };
+    let operation = Operation::Freeze(Freeze { reader }).encode();
+    let parts: BTreeMap<ShardId, Value> =
+        definition.shards.iter().map(|shard| (shard.id, operation.clone())).collect();
+    let count = parts.len();
+    let (answers, receipt) = match keyspace.execute(parts, Class::ReadOnly).await? {
+        Ended::Done { answers, receipt } => (answers, receipt),
+        Ended::AnswersLost { .. } => return Err(lost("the answers of its shards are lost".to_owned())),
+        Ended::Refused { shard, reason } => return Err(lost(not_frozen(shard, &reason))),
+    };
+    let mut instants = BTreeSet::new();
+    for answer in answers.values() {
+        match Told::decode(answer) {
+            Ok(Told::Batch(found)) => match found[..] {
+                [Found::Length(_), Found::Number(micros)] => instants.insert(micros),
+                _ => return Err(lost("a shard has answered something else".to_owned())),
+            },
+            Ok(_) => return Err(lost("a shard has answered something else".to_owned())),
+            Err(malformed) => return Err(lost(malformed.to_string())),
+        };
+    }
+    match (instants.len(), instants.first(), answers.len() == count) {
+        (1, Some(micros), true) => Ok(At::Frozen {
+            at: ClockTime::from_micros(u64::try_from(*micros).unwrap_or_default()),
+            timestamp: receipt.timestamp,
+        }),
+        _ => Err(lost("its shards were not frozen at one instant".to_owned())),
+    }
+}
+
+/// Why a shard does not give what was frozen.
+fn not_frozen(shard: ShardId, reason: &Value) -> String {
+    match Refusal::decode(reason) {
+        Ok(Refusal::Malformed { text }) => {
+            format!("{shard} does not know how ({text}): is the version of its nodes older than this one?")
+        }
+        Ok(refusal) => format!("{shard}: {refusal}"),
+        Err(malformed) => format!("{shard} answers what cannot be understood: {malformed}"),
+    }
+}
+
+impl Cut {
+    /// The keyspace as it was defined.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// The instant, in microseconds since 1970 by the clocks of the cluster; of a `parallel-snapshot` keyspace by the clock of this machine, because
+    /// sites have no common time.
+    pub fn instant_micros(&self) -> u64 {
+        match &self.at {
+            At::Below(timestamp) => timestamp.micros.saturating_sub(1),
+            At::Site { .. } => clock_now().as_micros(),
+            At::Frozen { timestamp, .. } => timestamp.micros,
+        }
+    }
+
+    /// The shards that are to be read: together they hold everything. Of a `parallel-snapshot` keyspace one site does.
+    pub fn shards(&self) -> Vec<ShardId> {
+        match &self.at {
+            At::Site { shard, .. } => vec![*shard],
+            At::Below(_) | At::Frozen { .. } => self.definition.shards.iter().map(|shard| shard.id).collect(),
+        }
+    }
+
+    /// Reads a shard.
+    pub fn reader(&self, shard: ShardId) -> CutReader {
+        let group = self.definition.shards.iter().find(|group| group.id == shard);
+        let members = group.map(|group| self.nearest_first(group)).unwrap_or_default();
+        CutReader {
+            cut: self.clone(),
+            shard,
+            members,
+            page: 0,
+            asked: None,
+            after: Key::default(),
+            reads_procedures: true,
+            counters: BTreeMap::new(),
+            is_over: false,
+        }
+    }
+
+    /// The members of a group that can be read, those of this site first.
+    fn nearest_first(&self, group: &Shard) -> VecDeque<(ReplicaIndex, NodeId)> {
+        let directory = self.db.shared().places.directory();
+        let mut members: Vec<_> = group.members().collect();
+        members.sort_by_key(|(_, node)| directory.distance_of(*node));
+        members.into()
+    }
+
+    fn lost(&self, reason: impl Into<String>) -> Error {
+        Error::CutLost { name: self.definition.name.clone(), reason: reason.into() }
+    }
+}
+
+/// Reads what a shard holds at the instant of a [`Cut`], page by page.
+#[derive(Debug)]
+pub struct CutReader {
+    cut: Cut,
+    shard: ShardId,
+    members: VecDeque<(ReplicaIndex, NodeId)>,
+    page: u64,
+    /// The answer that is under way, to the question for the next page.
+    asked: Option<oneshot::Receiver<Answer>>,
+    after: Key,
+    reads_procedures: bool,
+    /// The counters that were read so far: a value is the sum of the shares of sites, and these lie one after the other, on several pages perhaps.
+    counters: BTreeMap<Key, i64>,
+    is_over: bool,
+}
+
+impl CutReader {
+    /// The next entries, in the order in which the shard holds them; none once all were given.
+    ///
+    /// # Errors
+    /// [`Error::CutLost`]: what was read is of no use then without the rest. Read from a new instant.
+    pub async fn next(&mut self) -> Result<Option<Vec<CutEntry>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        match self.cut.at.clone() {
+            At::Below(below) => self.next_page(Point::Below(below)).await,
+            At::Site { position, .. } => self.next_page(Point::Position(position)).await,
+            At::Frozen { at, .. } => self.next_frozen(at).await,
+        }
+    }
+
+    async fn next_page(&mut self, point: Point) -> Result<Option<Vec<CutEntry>>> {
+        let (items, is_last) = self.fetch(point).await?;
+        self.page += 1;
+        self.is_over = is_last;
+        if !is_last {
+            self.asked = self.ask(point);
+        }
+        let mut entries = Vec::with_capacity(items.len());
+        for item in items {
+            entries.extend(self.entry_of(item)?);
+        }
+        if is_last {
+            let counters = std::mem::take(&mut self.counters).into_iter().filter(|(_, value)| *value != 0);
+            entries.extend(counters.map(|(counter, value)| CutEntry::Counter { counter, value }));
+        }
+        Ok(Some(entries))
+    }
+
+    fn ask(&self, point: Point) -> Option<oneshot::Receiver<Answer>> {
+        let (index, node) = *self.members.front()?;
+        let replica = ReplicaId { shard: self.shard, index };
+        let request = Request {
+            operator: self.cut.operator,
+            point: Some(point),
+            path: Bytes::new(),
+            page: Some(self.page),
+        };
+        self.cut.db.transport().with(|host, turn| host.verify(node, replica, request, turn))
+    }
+
+    /// The page that is to come next, and whether it is the last.
+    async fn fetch(&mut self, point: Point) -> Result<(Vec<Stored>, bool)> {
+        let began = Instant::now();
+        let (mut turn_began, mut last) = (began, "none of its replicas is connected".to_owned());
+        loop {
+            let asked = self.asked.take().or_else(|| self.ask(point));
+            let answer = match asked {
+                None => None,
+                Some(asked) => tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok().and_then(Result::ok),
+            };
+            // What one replica has frozen no other one has: once there is a page, there is no turning to another.
+            let is_fixed = self.page > 0;
+            let mut turns_away = !is_fixed;
+            match answer.map(|answer| answer.progress) {
+                Some(Progress::Page { items, is_last }) => return Ok((items, is_last)),
+                Some(Progress::Walking { .. }) => turns_away = false,
+                Some(Progress::Waiting) => {
+                    last = "it has not come to the instant: is a replica of it away, or a clock behind?"
+                        .to_owned();
+                    // Floors rise everywhere alike; who is granted a snapshot differs.
+                    turns_away &= self.cut.definition.isolation != Isolation::Strict;
+                    turns_away &= turn_began.elapsed() >= TURN;
+                }
+                Some(Progress::Busy) => last = "another operator reads or compares it".to_owned(),
+                Some(Progress::Idle | Progress::Done { .. }) => {
+                    last = "its node does not know how to be read: is its version older than this one?"
+                        .to_owned();
+                }
+                Some(Progress::Passed) => {
+                    last = "what it held at the instant is not known any more".to_owned();
+                    if is_fixed {
+                        return Err(self.lost(&last));
+                    }
+                }
+                Some(Progress::Unable { reason }) => last = reason,
+                None => last = "its node does not answer".to_owned(),
+            }
+            if began.elapsed() >= self.cut.patience {
+                return Err(self.lost(&last));
+            }
+            if turns_away {
+                self.members.rotate_left(usize::from(!self.members.is_empty()));
+                turn_began = Instant::now();
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    fn lost(&self, reason: &str) -> Error {
+        self.cut.lost(format!("{}: {reason}", self.shard))
+    }
+
+    /// Reads on in what a transaction has frozen.
+    async fn next_frozen(&mut self, at: ClockTime) -> Result<Option<Vec<CutEntry>>> {
+        let wanted = ReadFrozen {
+            reader: self.cut.operator,
+            at,
+            procedures: self.reads_procedures,
+            after: self.after.clone(),
+        };
+        let parts = BTreeMap::from([(self.shard, Operation::ReadFrozen(wanted).encode())]);
+        let answers = match self.cut.keyspace.execute(parts, Class::ReadOnly).await? {
+            Ended::Done { answers, .. } => answers,
+            Ended::AnswersLost { .. } => return Err(self.lost("its answer is lost")),
+            Ended::Refused { shard, reason } => return Err(self.cut.lost(not_frozen(shard, &reason))),
+        };
+        let answer = answers.get(&self.shard).ok_or_else(|| self.lost("it has not answered"))?;
+        let found = match Told::decode(answer).map_err(|malformed| self.lost(&malformed.to_string()))? {
+            Told::Batch(found) => found,
+            _ => return Err(self.lost("it has answered something else")),
+        };
+        let Some(Found::Keys { keys, more }) = found.into_iter().next() else {
+            return Err(self.lost("it has answered something else"));
+        };
+        let is_procedure = self.reads_procedures;
+        self.after = keys.last().map(|found| found.key.clone()).unwrap_or_default();
+        if !more {
+            self.is_over = !std::mem::take(&mut self.reads_procedures);
+            self.after = Key::default();
+        }
+        let entry = |found: quorate_serializable_shard::FoundKey| match is_procedure {
+            true => procedure(&found.key, found.held.value).ok_or_else(|| {
+                self.lost(
+                    "a procedure has a name that cannot be read: is the cluster newer than this client?",
+                )
+            }),
+            false => Ok(CutEntry::Value { key: found.key, value: found.held.value }),
+        };
+        keys.into_iter().map(entry).collect::<Result<_>>().map(Some)
+    }
+
+    /// What an item stands for.
+    fn entry_of(&mut self, item: Stored) -> Result<Option<CutEntry>> {
+        let Stored { space, key, stamps, value } = item;
+        let unknown = || {
+            self.lost(
+                "it holds something that this client does not know: is the cluster newer than this client?",
+            )
+        };
+        let key = Key::from(&key[..]);
+        match (self.cut.definition.isolation, space, stamps.len(), value) {
+            (Isolation::Strict | Isolation::Snapshot, Item::DATA, 2, value)
+            | (Isolation::ParallelSnapshot, Item::DATA, 2, value @ Some(_)) => {
+                Ok(value.map(|value| CutEntry::Value { key, value }))
+            }
+            (Isolation::ParallelSnapshot, Item::DATA, 1, Some(element)) => {
+                let count = stamps[0].cast_signed();
+                if let Some(name) = counter::name_of(&key) {
+                    *self.counters.entry(Key::from(name)).or_default() += count;
+                    return Ok(None);
+                }
+                let element = Key::from(&element[..]);
+                Ok((count != 0).then_some(CutEntry::Count { set: key, element, count }))
+            }
+            // A container that is at all sites holds nothing itself.
+            (Isolation::ParallelSnapshot, Item::DATA, 3, None) => Ok(None),
+            (Isolation::ParallelSnapshot, Item::DATA, 3, Some(_)) => Err(self.lost(&format!(
+                "the objects of the container {key:?} are at some sites alone, and no site has all of the keyspace"
+            ))),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A version of a procedure, as its key names it: its name, a byte zero and its number.
+fn procedure(key: &Key, code: Value) -> Option<CutEntry> {
+    let (name, version) = key.split_last_chunk::<4>()?;
+    let name = std::str::from_utf8(name.strip_suffix(b"\0")?).ok()?;
+    Some(CutEntry::Procedure { name: name.to_owned(), version: u32::from_be_bytes(*version), code })
+}
