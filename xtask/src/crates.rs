@@ -74,6 +74,7 @@ const ACCESS: &str = "quorate-access";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
 pub(crate) const CLIENT: &str = "quorate";
+const BACKUP: &str = "quorate-backup";
 const PYTHON: &str = "quorate-python";
 const SERVER: &str = "quorate-server";
 const TESTSCRIPTS: &str = "quorate-testscripts";
@@ -396,6 +397,13 @@ pub(crate) const CRATES: [Crate; 47] = [
         kind: Kind::Host,
     },
     Crate {
+        package: BACKUP,
+        folder: "crates/hosts/backup",
+        what: "keyspaces at one instant, in files and back: the format of backups, rows of text, creating, verifying, restoring ([ADR 0074](adr/0074-backups.md))",
+        may_import: &[CORE, CLIENT],
+        kind: Kind::Host,
+    },
+    Crate {
         package: GATEWAY,
         folder: "crates/doors/gateway",
         what: "what all doors have in common: threads beside those of the node, sessions, rights, bounded memory, deadlines ([ADR 0059](adr/0059-doors.md))",
@@ -557,6 +565,7 @@ pub(crate) const CRATES: [Crate; 47] = [
             RUBIS,
             CLIENT,
             SERVER,
+            BACKUP,
             GATEWAY,
             REDIS,
             HTTP,

@@ -1,5 +1,6 @@
 //! The commands, one per file.
 
+mod backup;
 mod bench;
 mod certificates;
 mod check;
@@ -17,6 +18,7 @@ mod shell;
 mod sim;
 mod torture;
 mod trace;
+mod transfer;
 
 use std::path::PathBuf;
 
@@ -43,6 +45,10 @@ pub(crate) enum Command {
     Procedure(procedure::ProcedureArguments),
     Cluster(cluster::ClusterArguments),
     Certificates(certificates::CertificatesArguments),
+    Backup(backup::BackupArguments),
+    Restore(backup::RestoreArguments),
+    Export(transfer::ExportArguments),
+    Import(transfer::ImportArguments),
     Bench(bench::BenchArguments),
     Sim(sim::SimArguments),
     Check(check::CheckArguments),
@@ -64,6 +70,10 @@ impl Command {
             Command::Procedure(arguments) => arguments.run(),
             Command::Cluster(arguments) => arguments.run(),
             Command::Certificates(arguments) => arguments.run(),
+            Command::Backup(arguments) => arguments.run(),
+            Command::Restore(arguments) => arguments.run(),
+            Command::Export(arguments) => arguments.run(),
+            Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
             Command::Sim(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),

@@ -1,0 +1,186 @@
+//! Backups, restorations, exports and imports, by commands against server processes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::run;
+use crate::servers::Servers;
+
+const ISOLATIONS: [&str; 4] = ["strict", "serializable", "snapshot", "parallel-snapshot"];
+
+fn shell(servers: &Servers, statements: &str) -> String {
+    let run = servers.shell(statements);
+    assert_eq!(run.code, 0, "{statements}: {}", run.err);
+    run.out
+}
+
+fn create(servers: &Servers, name: &str, isolation: &str) {
+    let shards = if isolation == "parallel-snapshot" { "" } else { " --shards 2" };
+    shell(servers, &format!("keyspace create {name} --isolation {isolation}{shards}"));
+}
+
+/// The rows of a keyspace, in order.
+fn rows(servers: &Servers, name: &str) -> BTreeSet<String> {
+    let run = servers.run(&["export", name]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    run.out.lines().map(str::to_owned).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A file of a backup whose name begins so.
+fn file(folder: &Path, begins: &str) -> PathBuf {
+    let mut names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_wanted = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(begins);
+    names.find(is_wanted).unwrap_or_else(|| panic!("{begins} in {}", folder.display()))
+}
+
+#[test]
+fn keyspaces_of_all_isolations_are_backed_up_verified_and_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = Servers::start(directory.path(), &["a", "b", "c"]);
+    let (backups, key) = (directory.path().join("backups"), directory.path().join("key"));
+    fs::write(&key, "0f".repeat(32)).unwrap();
+    for isolation in ISOLATIONS {
+        create(&servers, isolation, isolation);
+        let many: String = (0..40).map(|number| format!("; put key{number} value{number}")).collect();
+        shell(&servers, &format!("use {isolation}{many}; delete key7"));
+    }
+    let rows_of_binary = directory.path().join("binary.jsonl");
+    fs::write(&rows_of_binary, "{\"key_base64\":\"/w==\",\"value_base64\":\"AP4=\"}\n").unwrap();
+    let imported = servers.run(&["import", "strict", text(&rows_of_binary)]);
+    assert_eq!(imported.code, 0, "{}", imported.err);
+    let counted = directory.path().join("counted.jsonl");
+    fs::write(&counted, "{\"set\":\"s\",\"element\":\"e\",\"count\":5}\n{\"counter\":\"c\",\"value\":7}\n")
+        .unwrap();
+    let imported = servers.run(&["import", "parallel-snapshot", text(&counted)]);
+    assert_eq!(imported.code, 0, "{}", imported.err);
+
+    let taken =
+        servers.run(&["backup", "create", "--to", text(&backups), "--key-file", text(&key), "--json"]);
+    assert_eq!(taken.code, 0, "{}", taken.err);
+    let taken = taken.json();
+    let taken = taken["backups"].as_array().unwrap();
+    assert_eq!(taken.len(), 4, "{taken:?}");
+    let before: Vec<BTreeSet<String>> = ISOLATIONS.map(|isolation| rows(&servers, isolation)).into();
+    assert_eq!(before.iter().map(BTreeSet::len).collect::<Vec<_>>(), [40, 39, 39, 41]);
+    for isolation in ISOLATIONS {
+        shell(&servers, &format!("use {isolation}; put key1 later; put new 1; delete key2"));
+    }
+
+    let verified = run(&["backup", "verify", text(&backups), "--key-file", text(&key), "--json"]);
+    assert_eq!((verified.code, &verified.json()["ok"]), (0, &true.into()), "{}", verified.out);
+    let keyless = run(&["backup", "verify", text(&backups)]);
+    assert!(keyless.code == 2 && keyless.err.contains("--key-file"), "{}", keyless.err);
+    let listed = run(&["backup", "list", text(&backups)]);
+    assert!(listed.code == 0 && listed.out.matches("encrypted").count() == 4, "{}", listed.out);
+
+    for (isolation, before) in ISOLATIONS.into_iter().zip(before) {
+        let from = ["restore", "--from", text(&backups), "--keyspace", isolation, "--key-file", text(&key)];
+        let exists = servers.run(&from);
+        assert!(exists.code == 1 && exists.err.contains("--as"), "{}", exists.err);
+        let restored = servers.run(&[&from[..], &["--as", &format!("old-{isolation}")]].concat());
+        assert_eq!(restored.code, 0, "{isolation}: {}", restored.err);
+        assert!(restored.out.contains("compared with the backup"), "{}", restored.out);
+        assert_eq!(rows(&servers, &format!("old-{isolation}")), before, "{isolation}");
+        assert!(rows(&servers, isolation).iter().any(|row| row.contains("later")), "{isolation} goes on");
+    }
+    let keyspaces = servers.run(&["keyspace", "list", "--json"]).out;
+    assert!(!keyspaces.contains(".restoring"), "{keyspaces}");
+    let shown = servers.run(&["keyspace", "show", "old-serializable", "--json"]).json();
+    assert_eq!((shown["shards"].as_array().unwrap().len(), &shown["isolation"]), (2, &"serializable".into()));
+}
+
+#[test]
+fn a_backup_that_is_damaged_foreign_or_newer_is_refused_and_leaves_no_keyspace() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = Servers::start(directory.path(), &["a", "b", "c"]);
+    let backups = directory.path().join("backups");
+    create(&servers, "accounts", "serializable");
+    shell(&servers, "use accounts; put a 1; put b 2; put c 3");
+    let taken = |name: &str| {
+        let taken = servers.run(&["backup", "create", "--to", text(&backups), "--keyspace", name, "--json"]);
+        assert_eq!(taken.code, 0, "{}", taken.err);
+        PathBuf::from(taken.json()["backups"][0]["folder"].as_str().unwrap())
+    };
+    let (folder, other) = (taken("accounts"), taken("accounts"));
+    let (segment, manifest) = (file(&folder, "shard-"), folder.join("manifest.json"));
+    let (whole, whole_manifest) = (fs::read(&segment).unwrap(), fs::read_to_string(&manifest).unwrap());
+    let refused = |reason: &str| {
+        let verified = run(&["backup", "verify", text(&folder)]);
+        assert!(
+            verified.code == 1 && verified.out.contains(reason),
+            "{reason}: {}{}",
+            verified.out,
+            verified.err
+        );
+        let restored = servers.run(&["restore", "--from", text(&folder), "--as", "again"]);
+        assert!(restored.code == 1 && restored.err.contains(reason), "{reason}: {}", restored.err);
+        let keyspaces = servers.run(&["keyspace", "list", "--json"]).json();
+        assert_eq!(keyspaces["keyspaces"].as_array().unwrap().len(), 1, "{keyspaces}");
+    };
+    fs::write(&segment, &whole[..whole.len() - 1]).unwrap();
+    refused("and the manifest says");
+    fs::remove_file(&segment).unwrap();
+    refused("it is missing");
+    let mut turned = whole.clone();
+    turned[80] ^= 1;
+    fs::write(&segment, turned).unwrap();
+    refused("does not fit");
+    let foreign = fs::read(other.join(segment.file_name().unwrap())).unwrap();
+    fs::write(&segment, foreign).unwrap();
+    refused("");
+    fs::write(&segment, &whole).unwrap();
+    fs::write(&manifest, &whole_manifest[..whole_manifest.len() / 2]).unwrap();
+    refused("ends early");
+    fs::write(&manifest, whole_manifest.replace("\"quorate_backup\": 1", "\"quorate_backup\": 2")).unwrap();
+    refused("use a version of quorate that is at least as new");
+    fs::remove_file(&manifest).unwrap();
+    let interrupted = servers.run(&["restore", "--from", text(&folder), "--as", "again"]);
+    assert!(
+        interrupted.code == 2 && interrupted.err.contains("no backup that is whole"),
+        "{}",
+        interrupted.err
+    );
+    let listed = run(&["backup", "list", text(&backups)]);
+    assert!(listed.code == 1 && listed.out.contains("interrupted"), "{}", listed.out);
+    fs::write(&manifest, &whole_manifest).unwrap();
+    let restored = servers.run(&["restore", "--from", text(&folder), "--as", "again", "--json"]);
+    assert_eq!((restored.code, &restored.json()["restored_as"]), (0, &"again".into()), "{}", restored.err);
+    let nowhere = servers.run(&["backup", "create", "--to", "s3://bucket"]);
+    assert!(nowhere.code == 2 && nowhere.err.contains("object stores"), "{}", nowhere.err);
+}
+
+#[test]
+fn rows_are_exported_and_imported_and_an_import_that_stops_goes_on_behind_its_last_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = Servers::start(directory.path(), &["a", "b", "c"]);
+    create(&servers, "accounts", "serializable");
+    create(&servers, "copies", "serializable");
+    let csv = directory.path().join("accounts.csv");
+    let lines: String = (0..2_500).map(|number| format!("key{number:04},\"value, {number}\"\n")).collect();
+    fs::write(&csv, format!("key,value\n{lines}broken\nlast,1\n")).unwrap();
+    let stopped = servers.run(&["import", "accounts", text(&csv), "--json"]);
+    assert!(stopped.code == 1 && stopped.err.contains("line 2502: it has 1 fields"), "{}", stopped.err);
+    assert_eq!((&stopped.json()["lines"], &stopped.json()["entries"]), (&2_501.into(), &2_500.into()));
+    let fixed = fs::read_to_string(&csv).unwrap().replace("broken\n", "fixed,0\n");
+    fs::write(&csv, fixed).unwrap();
+    let went_on = servers.run(&["import", "accounts", text(&csv), "--skip-lines", "2501", "--json"]);
+    assert_eq!((went_on.code, &went_on.json()["entries"]), (0, &2.into()), "{}", went_on.err);
+
+    let out = directory.path().join("out.csv");
+    let exported = servers.run(&["export", "accounts", text(&out), "--json"]);
+    assert_eq!((exported.code, &exported.json()["entries"]), (0, &2_502.into()), "{}", exported.err);
+    let imported = servers.run(&["import", "copies", text(&out)]);
+    assert_eq!(imported.code, 0, "{}", imported.err);
+    assert_eq!(rows(&servers, "copies"), rows(&servers, "accounts"));
+    let some = servers.run(&["export", "copies", "--prefix", "key000", "--format", "csv"]);
+    assert_eq!(some.out.lines().count(), 11, "{}", some.out);
+    let wrong = servers.run(&["export", "copies", "--json"]);
+    assert!(wrong.code == 2 && wrong.err.contains("name a file"), "{}", wrong.err);
+    let nothing = servers.run(&["import", "copies", "nothing.csv"]);
+    assert!(nothing.code == 1 && nothing.err.contains("cannot open nothing.csv"), "{}", nothing.err);
+}

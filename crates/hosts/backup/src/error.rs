@@ -1,0 +1,107 @@
+//! What can be wrong with a backup, and what to do.
+
+use std::path::{Path, PathBuf};
+
+/// The result of what is done with backups.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a backup was not taken, cannot be used, or was not restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A folder holds no backup.
+    #[error("{} is no backup: {reason}", path.display())]
+    NotABackup {
+        /// The folder or file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A later version has taken it.
+    #[error(
+        "the backup has format {found}, and this program knows formats up to {known}: use a version of quorate that is at least as new as \
+         the one that has taken it"
+    )]
+    NewerFormat {
+        /// Its format.
+        found: u32,
+        /// The greatest that is known here.
+        known: u32,
+    },
+    /// The manifest is not as it was written.
+    #[error(
+        "the manifest of the backup is damaged: {reason}; restore from another backup, or from another copy of this one"
+    )]
+    ManifestDamaged {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file is not as it was written.
+    #[error("{file} is damaged: {reason}; restore from another backup, or from another copy of this one")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// The backup is encrypted, and no key was given.
+    #[error("the backup is encrypted: name the file with its key, with --key-file")]
+    KeyNeeded,
+    /// The key is another one.
+    #[error("the key is not the one that the backup was encrypted with: name another file with --key-file")]
+    WrongKey,
+    /// A file holds no key.
+    #[error("{} holds no key: {reason}", path.display())]
+    InvalidKey {
+        /// The file.
+        path: PathBuf,
+        /// What a key looks like.
+        reason: String,
+    },
+    /// A place that backups cannot be kept at.
+    #[error("backups cannot be kept at {location:?}: {reason}")]
+    Location {
+        /// The place.
+        location: String,
+        /// Why.
+        reason: String,
+    },
+    /// No backup fits what was asked for.
+    #[error("{0}")]
+    NoSuchBackup(String),
+    /// A file or folder could not be read or written.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A row of a file that is imported.
+    #[error("line {line}: {reason}")]
+    Row {
+        /// The line, counted from one.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Something of the keyspace has no place in the format.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// The cluster.
+    #[error(transparent)]
+    Cluster(#[from] quorate::Error),
+}
+
+impl Error {
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::File { doing, path, source }
+    }
+
+    pub(crate) fn damaged(file: &str, reason: impl Into<String>) -> Error {
+        Error::Damaged { file: file.to_owned(), reason: reason.into() }
+    }
+}

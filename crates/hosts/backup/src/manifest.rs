@@ -1,0 +1,458 @@
+//! Manifests: what belongs to a backup, as JSON that a person can read.
+//!
+//! A manifest is written last, once every file is whole: a folder without one is no backup. Its own checksum is that of the manifest with an empty
+//! checksum, as compact JSON with the fields in their order.
+
+use std::time::Duration;
+
+use quorate::topology::{Keyspace as Definition, Speculation, Timestamping};
+use quorate::{Isolation, KeyspaceOptions};
+use quorate_core::verify::Checksum;
+use serde::{Deserialize, Serialize};
+
+use crate::cipher::{ALGORITHM, Cipher, from_hex, to_hex};
+use crate::error::{Error, Result};
+use crate::segment::{Content, Place};
+
+/// The greatest format of manifests that is known here.
+pub const FORMAT: u32 = 1;
+
+/// What belongs to a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The format of manifest and segments.
+    pub quorate_backup: u32,
+    /// The version of the program that has taken it.
+    pub program: String,
+    /// A random number, as hexadecimal digits: all segments have it.
+    pub id: String,
+    /// The keyspace.
+    pub keyspace: KeyspaceManifest,
+    /// The instant, in microseconds since 1970 by the clocks of the cluster.
+    pub instant_us: u64,
+    /// The same for people.
+    pub instant: String,
+    /// How it is encrypted; none if it is not.
+    pub encryption: Option<Encryption>,
+    /// How many entries there are.
+    pub entries: u64,
+    /// How many bytes their keys and values have.
+    pub bytes: u64,
+    /// The files.
+    pub files: Vec<File>,
+    /// The checksum of all of this.
+    pub checksum: String,
+}
+
+/// The keyspace that was backed up, as far as a new one is made like it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyspaceManifest {
+    /// Its name.
+    pub name: String,
+    /// Its number in its cluster.
+    pub id: u32,
+    /// What its transactions are promised.
+    pub isolation: String,
+    /// What acknowledged writes survive.
+    pub durability: String,
+    /// Into how many shards its keys are divided.
+    pub shards: u32,
+    /// How many replicas each shard has.
+    pub replicas: u32,
+    /// How far clocks are apart at most.
+    pub clock_bound_us: Option<u64>,
+    /// How transactions speculate.
+    pub speculation: Option<SpeculationManifest>,
+    /// How timestamps are chosen.
+    pub timestamping: Option<TimestampingManifest>,
+    /// The application whose procedures can be called.
+    pub application: Option<String>,
+}
+
+/// How transactions speculate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpeculationManifest {
+    variant: String,
+    orders_sessions: bool,
+    chain_max: Option<u8>,
+    untuned: bool,
+    decisions: String,
+    grants: String,
+}
+
+/// How timestamps are chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimestampingManifest {
+    order: String,
+    retry_ahead_us: u64,
+}
+
+/// How a backup is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Encryption {
+    /// The algorithm.
+    pub algorithm: String,
+    /// Tells the key from others.
+    pub key_check: String,
+}
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// The shard of which it is a segment.
+    pub shard: u32,
+    /// Which of its segments, from zero.
+    pub number: u32,
+    /// Its length.
+    pub bytes: u64,
+    /// How many entries it holds.
+    pub entries: u64,
+    /// How many bytes their keys and values have.
+    pub content_bytes: u64,
+    /// The sum of their hashes.
+    pub content: String,
+}
+
+impl KeyspaceManifest {
+    /// What stands in the catalogue of a keyspace.
+    pub fn of(definition: &Definition) -> Self {
+        let speculation = definition.speculation.map(|speculation| SpeculationManifest {
+            variant: speculation.variant.name().to_owned(),
+            orders_sessions: speculation.orders_sessions,
+            chain_max: speculation.chain_max,
+            untuned: speculation.untuned,
+            decisions: speculation.decisions.name().to_owned(),
+            grants: speculation.grants.name().to_owned(),
+        });
+        let timestamping = definition.timestamping.map(|timestamping| TimestampingManifest {
+            order: timestamping.order.name().to_owned(),
+            retry_ahead_us: micros(timestamping.retry_ahead),
+        });
+        KeyspaceManifest {
+            name: definition.name.clone(),
+            id: definition.id.0,
+            isolation: definition.isolation.name().to_owned(),
+            durability: definition.durability.name().to_owned(),
+            shards: definition.shards.len() as u32,
+            replicas: definition.shards.first().map_or(0, |shard| shard.replicas.len()) as u32,
+            clock_bound_us: definition.clock_bound.map(micros),
+            speculation,
+            timestamping,
+            application: definition.application.clone(),
+        }
+    }
+
+    /// How a keyspace is created like it. Where its replicas are the cluster chooses: it need not be the one that was backed up.
+    ///
+    /// # Errors
+    /// It has something that this version does not know.
+    pub fn options(&self) -> Result<KeyspaceOptions> {
+        let isolation: Isolation = parse("isolation", &self.isolation)?;
+        let speculation = match &self.speculation {
+            None => None,
+            Some(speculation) => Some(Speculation {
+                variant: parse("variant", &speculation.variant)?,
+                orders_sessions: speculation.orders_sessions,
+                chain_max: speculation.chain_max,
+                untuned: speculation.untuned,
+                decisions: parse("decisions", &speculation.decisions)?,
+                grants: parse("grants", &speculation.grants)?,
+            }),
+        };
+        let timestamping = match &self.timestamping {
+            None => None,
+            Some(timestamping) => Some(Timestamping {
+                order: parse("order", &timestamping.order)?,
+                retry_ahead: Duration::from_micros(timestamping.retry_ahead_us),
+            }),
+        };
+        Ok(KeyspaceOptions {
+            isolation,
+            durability: parse("durability", &self.durability)?,
+            // A site has all keys: how many there are is the cluster's.
+            shards: if isolation.stands_in_sites() { 1 } else { self.shards as usize },
+            replicas: None,
+            sites: Vec::new(),
+            clock_bound: self.clock_bound_us.map(Duration::from_micros),
+            comparison: None,
+            speculation,
+            timestamping,
+            application: self.application.clone(),
+        })
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn parse<T: std::str::FromStr>(what: &str, text: &str) -> Result<T> {
+    text.parse().map_err(|_| Error::ManifestDamaged {
+        reason: format!("this version of quorate knows no {what} {text:?}"),
+    })
+}
+
+/// A checksum as manifests have it.
+pub(crate) fn checksum_text(checksum: Checksum) -> String {
+    checksum.to_string()
+}
+
+impl File {
+    /// The content that it should have.
+    ///
+    /// # Errors
+    /// Its checksum is none.
+    pub fn expected(&self) -> Result<Content> {
+        let bytes = from_hex(&self.content).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| Error::ManifestDamaged {
+            reason: format!("the checksum of {} is no checksum", self.name),
+        })?;
+        let (high, low) = bytes.split_at(8);
+        let number = |half: &[u8]| half.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let sum = Checksum { low: number(low), high: number(high) };
+        Ok(Content { entries: self.entries, bytes: self.content_bytes, sum })
+    }
+}
+
+impl Manifest {
+    /// As JSON, with its checksum.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn to_json(&self) -> Result<String> {
+        let mut manifest = self.clone();
+        manifest.checksum = self.own_checksum()?;
+        let text = serde_json::to_string_pretty(&manifest);
+        text.map(|text| text + "\n").map_err(|error| Error::Unsuitable(format!("no manifest: {error}")))
+    }
+
+    fn own_checksum(&self) -> Result<String> {
+        let bare = Manifest { checksum: String::new(), ..self.clone() };
+        let text = serde_json::to_string(&bare)
+            .map_err(|error| Error::Unsuitable(format!("the manifest cannot be written: {error}")))?;
+        Ok(checksum_text(Checksum::of(&[text.as_bytes()])))
+    }
+
+    /// Reads a manifest, and checks it.
+    ///
+    /// # Errors
+    /// It is none, one of a later format, or not as it was written.
+    pub fn from_json(text: &str) -> Result<Self> {
+        /// The one field of which all formats have the same understanding.
+        #[derive(Deserialize)]
+        struct Format {
+            quorate_backup: Option<u32>,
+        }
+        let damaged = |error: serde_json::Error| Error::ManifestDamaged {
+            reason: match error.is_eof() {
+                true => "it ends early".to_owned(),
+                false => error.to_string(),
+            },
+        };
+        let format: Format = serde_json::from_str(text).map_err(damaged)?;
+        match format.quorate_backup {
+            None => {
+                return Err(Error::ManifestDamaged {
+                    reason: "it does not say \"quorate_backup\": is it the manifest of something else?"
+                        .to_owned(),
+                });
+            }
+            Some(found) if found > FORMAT => return Err(Error::NewerFormat { found, known: FORMAT }),
+            Some(_) => {}
+        }
+        let manifest: Manifest = serde_json::from_str(text).map_err(damaged)?;
+        if manifest.own_checksum()? != manifest.checksum {
+            return Err(Error::ManifestDamaged { reason: "its checksum does not fit".to_owned() });
+        }
+        manifest.validate()?;
+        Ok(manifest)
+    }
+
+    /// Names of files stay in the folder, and each segment is there once.
+    fn validate(&self) -> Result<()> {
+        let damaged = |reason: String| Err(Error::ManifestDamaged { reason });
+        if self.backup().is_none() {
+            return damaged(format!("{:?} is no number of a backup", self.id));
+        }
+        let mut next = std::collections::BTreeMap::new();
+        for file in &self.files {
+            if file.name != segment_name(file.shard, file.number) {
+                return damaged(format!("{:?} is not how a segment is named", file.name));
+            }
+            let expected = next.entry(file.shard).or_insert(0);
+            if *expected != file.number {
+                return damaged(format!("segment {expected} of shard {} is missing", file.shard));
+            }
+            *expected += 1;
+            file.expected()?;
+        }
+        Ok(())
+    }
+
+    /// The number of the backup, as segments have it.
+    pub fn backup(&self) -> Option<[u8; 16]> {
+        from_hex(&self.id)?.try_into().ok()
+    }
+
+    /// Where a file belongs.
+    pub fn place(&self, file: &File) -> Place {
+        Place { backup: self.backup().unwrap_or_default(), shard: file.shard, number: file.number }
+    }
+
+    /// The cipher that its segments are read with.
+    ///
+    /// # Errors
+    /// A key is needed, or another one.
+    pub fn cipher<'a>(&self, cipher: Option<&'a Cipher>) -> Result<Option<&'a Cipher>> {
+        match (&self.encryption, cipher) {
+            (None, _) => Ok(None),
+            (Some(_), None) => Err(Error::KeyNeeded),
+            (Some(encryption), Some(_)) if encryption.algorithm != ALGORITHM => Err(Error::ManifestDamaged {
+                reason: format!("this version of quorate knows no {:?}", encryption.algorithm),
+            }),
+            (Some(encryption), Some(cipher)) => match cipher.check()? == encryption.key_check {
+                true => Ok(Some(cipher)),
+                false => Err(Error::WrongKey),
+            },
+        }
+    }
+
+    /// A new number.
+    pub(crate) fn name_id(backup: [u8; 16]) -> String {
+        to_hex(&backup)
+    }
+}
+
+/// How a segment is named.
+pub fn segment_name(shard: u32, number: u32) -> String {
+    format!("shard-{shard}-{number:05}.segment")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A manifest of two segments that are nowhere.
+    pub(crate) fn manifest() -> Manifest {
+        let file = |number| File {
+            name: segment_name(4, number),
+            shard: 4,
+            number,
+            bytes: 100,
+            entries: 2,
+            content_bytes: 10,
+            content: "00112233445566778899aabbccddeeff".to_owned(),
+        };
+        Manifest {
+            quorate_backup: FORMAT,
+            program: "0.1.0".to_owned(),
+            id: "07".repeat(16),
+            keyspace: KeyspaceManifest {
+                name: "accounts".to_owned(),
+                id: 9,
+                isolation: "snapshot".to_owned(),
+                durability: "sync".to_owned(),
+                shards: 2,
+                replicas: 3,
+                clock_bound_us: None,
+                speculation: Some(SpeculationManifest {
+                    variant: "str-external".to_owned(),
+                    orders_sessions: true,
+                    chain_max: Some(3),
+                    untuned: false,
+                    decisions: "site".to_owned(),
+                    grants: "all".to_owned(),
+                }),
+                timestamping: None,
+                application: None,
+            },
+            instant_us: 1,
+            instant: crate::rfc3339(1),
+            encryption: None,
+            entries: 4,
+            bytes: 20,
+            files: vec![file(0), file(1)],
+            checksum: String::new(),
+        }
+    }
+
+    fn reason(text: &str) -> String {
+        match Manifest::from_json(text) {
+            Err(Error::ManifestDamaged { reason }) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_it_was_written_and_gives_the_options_of_the_keyspace() {
+        let text = manifest().to_json().unwrap();
+        let read = Manifest::from_json(&text).unwrap();
+        assert_eq!(Manifest { checksum: String::new(), ..read.clone() }, manifest());
+        let options = read.keyspace.options().unwrap();
+        assert_eq!((options.isolation, options.shards), (Isolation::Snapshot, 2));
+        let speculation = options.speculation.unwrap();
+        assert_eq!((speculation.chain_max, speculation.orders_sessions), (Some(3), true));
+        assert_eq!(read.files[0].expected().unwrap().sum.to_string(), read.files[0].content);
+    }
+
+    #[test]
+    fn a_manifest_that_ends_early_anywhere_is_refused() {
+        let text = manifest().to_json().unwrap();
+        for length in 0..text.trim_end().len() {
+            assert_eq!(reason(&text[..length]), "it ends early", "{length}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_with_any_byte_changed_is_refused() {
+        let text = manifest().to_json().unwrap();
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'5' { b'6' } else { b'5' };
+            let changed = String::from_utf8(bytes).unwrap();
+            assert!(Manifest::from_json(&changed).is_err(), "byte {at}: {changed}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_of_a_later_format_or_of_something_else_is_told() {
+        let later = r#"{"quorate_backup": 2, "unheard of": []}"#;
+        assert!(matches!(Manifest::from_json(later), Err(Error::NewerFormat { found: 2, known: 1 })));
+        assert!(reason(r#"{"files": []}"#).contains("something else"));
+        assert!(reason("no json").contains("expected"));
+    }
+
+    #[test]
+    fn a_manifest_that_names_files_elsewhere_or_lacks_a_segment_is_refused() {
+        let with = |change: fn(&mut Manifest)| {
+            let mut manifest = manifest();
+            change(&mut manifest);
+            reason(&manifest.to_json().unwrap())
+        };
+        assert!(with(|manifest| manifest.files[0].name = "../secret".to_owned()).contains("is not how"));
+        assert!(with(|manifest| drop(manifest.files.remove(0))).contains("segment 0 of shard 4 is missing"));
+        assert!(with(|manifest| manifest.files.swap(0, 1)).contains("is missing"));
+        assert!(with(|manifest| manifest.id = "7".to_owned()).contains("is no number"));
+        assert!(with(|manifest| manifest.files[1].content = "x".to_owned()).contains("is no checksum"));
+    }
+
+    #[test]
+    fn a_key_is_asked_for_and_checked_before_anything_is_read() {
+        let (right, wrong) = (Cipher::new([1; 32]), Cipher::new([2; 32]));
+        let mut manifest = manifest();
+        assert!(manifest.cipher(Some(&right)).unwrap().is_none(), "nothing is encrypted");
+        let key_check = right.check().unwrap();
+        manifest.encryption = Some(Encryption { algorithm: ALGORITHM.to_owned(), key_check });
+        assert!(manifest.cipher(Some(&right)).unwrap().is_some());
+        assert!(matches!(manifest.cipher(Some(&wrong)), Err(Error::WrongKey)));
+        assert!(matches!(manifest.cipher(None), Err(Error::KeyNeeded)));
+    }
+}
