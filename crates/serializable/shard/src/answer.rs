@@ -114,7 +114,8 @@ pub enum Refusal {
         /// Why.
         text: String,
     },
-    /// What was frozen is not at this replica, or not any more: the group has another leader, or nobody has read it for long.
+    /// Nothing is frozen at this replica for the reader, or not any more: the group has another leader, nobody has read it for long, or the transaction is
+    /// none that only reads.
     NotFrozen,
     /// A procedure cannot be deployed.
     Deploy {
@@ -201,9 +202,9 @@ impl fmt::Display for Refusal {
                 write!(formatter, "the procedure refuses: {}", reason.escape_ascii())
             }
             Refusal::Failed { text } => write!(formatter, "the procedure has failed: {text}"),
-            Refusal::NotFrozen => {
-                formatter.write_str("what was frozen is not there any more: read from the beginning")
-            }
+            Refusal::NotFrozen => formatter.write_str(
+                "nothing is frozen there for this reader, or not any more: freeze in a transaction that only reads, and read from the beginning",
+            ),
             Refusal::Deploy { text } => write!(formatter, "the procedure cannot be deployed: {text}"),
         }
     }

@@ -332,12 +332,9 @@ impl<L: Library> Keyed for ShardWith<L> {
     }
 }
 
-/// The place before which an operation reads that is allowed only to transactions that read.
+/// The place before which an operation reads that is allowed only to transactions that read: to others every replica answers the same.
 fn only_reading(work: &Work<'_>) -> Result<Place, End> {
-    work.before().ok_or_else(|| {
-        let text = "what was frozen is read by transactions that only read".to_owned();
-        End::Refused(Refusal::Malformed { text })
-    })
+    work.before().ok_or(End::Refused(Refusal::NotFrozen))
 }
 
 /// The first keys that an operation writes; none of a call of a procedure, which tells its keys only if it declares them.
