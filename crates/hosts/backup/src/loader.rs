@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_number_is_divided_into_what_a_transaction_may_add() {
         let divided = |count| pieces(count).collect::<Vec<i32>>();
-        assert_eq!(divided(0), []);
+        assert_eq!(divided(0), Vec::<i32>::new());
         assert_eq!(divided(-7), [-7]);
         let max = i64::from(i32::MAX);
         assert_eq!(divided(2 * max + 5), [i32::MAX, i32::MAX, 5]);

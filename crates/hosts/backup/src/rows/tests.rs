@@ -1,3 +1,5 @@
+//! Rows that are written and read, and rows that are wrong.
+
 use super::*;
 
 fn value(key: &[u8], value: &[u8]) -> CutEntry {

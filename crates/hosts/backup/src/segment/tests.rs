@@ -1,3 +1,5 @@
+//! Segments that are whole, and every way in which they are not.
+
 use super::*;
 
 const HERE: Place = Place { backup: [7; 16], shard: 3, number: 1 };
