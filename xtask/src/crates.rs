@@ -70,7 +70,7 @@ const REDIS_SCRIPTS: &str = "quorate-redis-scripts";
 const REDIS: &str = "quorate-redis";
 const HTTP: &str = "quorate-http";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
-const ACCESS: &str = "quorate-access";
+const CERTIFICATES: &str = "quorate-certificates";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
 pub(crate) const CLIENT: &str = "quorate";
@@ -329,8 +329,8 @@ pub(crate) const CRATES: [Crate; 47] = [
         kind: Kind::Pure,
     },
     Crate {
-        package: ACCESS,
-        folder: "crates/hosts/access",
+        package: CERTIFICATES,
+        folder: "crates/hosts/certificates",
         what: "certificates: the identity that each states, the authorities that are believed, and how both are renewed ([ADR 0072](adr/0072-certificates-are-identities.md))",
         may_import: &[CORE],
         kind: Kind::Host,
@@ -339,7 +339,7 @@ pub(crate) const CRATES: [Crate; 47] = [
         package: RUNTIME,
         folder: "crates/hosts/runtime",
         what: "connections, clocks, emulated delay",
-        may_import: &[CORE, ACCESS, DRIVER, WIRE],
+        may_import: &[CORE, CERTIFICATES, DRIVER, WIRE],
         kind: Kind::Host,
     },
     Crate {
@@ -359,7 +359,7 @@ pub(crate) const CRATES: [Crate; 47] = [
             PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,
-            ACCESS,
+            CERTIFICATES,
             WIRE,
             RUNTIME,
         ],
@@ -378,7 +378,7 @@ pub(crate) const CRATES: [Crate; 47] = [
         what: "a node: configuration, data directory, replicas, catalogue, metrics, drain",
         may_import: &[
             CORE,
-            ACCESS,
+            CERTIFICATES,
             STORE,
             STORAGE,
             LOG,
@@ -407,7 +407,7 @@ pub(crate) const CRATES: [Crate; 47] = [
         package: GATEWAY,
         folder: "crates/doors/gateway",
         what: "what all doors have in common: threads beside those of the node, sessions, rights, bounded memory, deadlines ([ADR 0059](adr/0059-doors.md))",
-        may_import: &[ACCESS, CLIENT],
+        may_import: &[CERTIFICATES, CLIENT],
         kind: Kind::Host,
     },
     Crate {
@@ -509,7 +509,7 @@ pub(crate) const CRATES: [Crate; 47] = [
         package: CLUSTER,
         folder: "crates/proof/cluster",
         what: "clusters on this machine, of threads or of processes; whether the replicas of a cluster hold the same",
-        may_import: &[CORE, ACCESS, RUNTIME, CLIENT, SERVER],
+        may_import: &[CORE, CERTIFICATES, RUNTIME, CLIENT, SERVER],
         kind: Kind::Host,
     },
     Crate {
@@ -558,7 +558,7 @@ pub(crate) const CRATES: [Crate; 47] = [
         what: "the binary `quorate`",
         may_import: &[
             CORE,
-            ACCESS,
+            CERTIFICATES,
             TAPIR,
             PROCEDURE,
             TPCC,

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use quorate_access::create::{Authority, Made, Validity, paths};
-use quorate_access::{Certificate, read_certificates};
+use quorate_certificates::create::{Authority, Made, Validity, paths};
+use quorate_certificates::{Certificate, read_certificates};
 use quorate_core::NodeId;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use quorate::wan::Matrix;
 use quorate::{Certificates, Durability, Isolation, KeyspaceOptions};
-use quorate_access::{Access, Files, Purpose};
+use quorate_certificates::{Files, Purpose, Trust};
 use quorate_cluster::{
     CLUSTER_NAME, Layout, Threads, client_files, door_files, make_certificates, node_files,
 };
@@ -141,15 +141,15 @@ impl DevArguments {
         };
         let load = |directory: &PathBuf| {
             let purpose = Purpose::Door { cluster: CLUSTER_NAME.to_owned() };
-            Access::watched(node_files(directory, 0), purpose).map_err(Failure::usage)
+            Trust::watched(node_files(directory, 0), purpose).map_err(Failure::usage)
         };
-        let access = layout.tls.as_ref().map(load).transpose()?;
+        let trust = layout.tls.as_ref().map(load).transpose()?;
         let user =
             |directory: &PathBuf| Certificates::from_files(door_files(directory)).map_err(Failure::usage);
         let certificates = layout.tls.as_ref().map(user).transpose()?;
         let client = quorate::Options { certificates, ..client };
         let pages = layout.http.first().and_then(|address| address.parse().ok());
-        doors::open(&told, addresses, client, access, pages)
+        doors::open(&told, addresses, client, trust, pages)
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use quorate::Certificates;
-use quorate_access::{Access, Purpose};
+use quorate_certificates::{Purpose, Trust};
 use quorate_gateway::{Door, Gateway, Limits, Options};
 use quorate_http::Http;
 use quorate_redis::Redis;
@@ -21,7 +21,7 @@ pub(crate) fn open(
     doors: &Doors,
     addresses: Vec<String>,
     client: quorate::Options,
-    access: Option<Arc<Access>>,
+    trust: Option<Arc<Trust>>,
     pages: Option<SocketAddr>,
 ) -> Result<Option<Gateway>, Failure> {
     let mut open = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn open(
             true => door,
             false => door.with_scripts_at_the_door(),
         });
-        open.push((listen("Redis", redis, access.is_some())?, door));
+        open.push((listen("Redis", redis, trust.is_some())?, door));
     }
     if let Some(http) = &doors.http {
         let door = Http::new();
@@ -41,7 +41,7 @@ pub(crate) fn open(
             Some(pages) => door.with_pages(pages),
             None => door,
         });
-        open.push((listen("HTTP", http, access.is_some())?, door));
+        open.push((listen("HTTP", http, trust.is_some())?, door));
     }
     if open.is_empty() {
         return Ok(None);
@@ -53,18 +53,18 @@ pub(crate) fn open(
         deadline: doors.deadline,
         stall_timeout: doors.stall_timeout,
     };
-    let options = Options { client, access, threads: doors.threads, limits, ..Options::new(addresses) };
+    let options = Options { client, trust, threads: doors.threads, limits, ..Options::new(addresses) };
     Gateway::start(options, open).map(Some).map_err(Failure::failed)
 }
 
 /// The certificates of the doors of a node: those that they show to their clients, and those of the user as which they work with the cluster. None if the
 /// node has none, or no door.
-pub(crate) fn certificates(config: &Config) -> Result<(Option<Arc<Access>>, Option<Certificates>), Failure> {
+pub(crate) fn certificates(config: &Config) -> Result<(Option<Arc<Trust>>, Option<Certificates>), Failure> {
     let (Some(tls), Some(user)) = (&config.tls, &config.doors.user) else { return Ok((None, None)) };
     let files = config.doors.tls.as_ref().map_or_else(|| tls.files(), |pair| tls.files_of(pair));
-    let access = Access::watched(files, Purpose::Door { cluster: config.cluster_name.clone() });
+    let trust = Trust::watched(files, Purpose::Door { cluster: config.cluster_name.clone() });
     let certificates = Certificates::from_files(tls.files_of(user)).map_err(Failure::usage)?;
-    Ok((Some(access.map_err(Failure::usage)?), Some(certificates)))
+    Ok((Some(trust.map_err(Failure::usage)?), Some(certificates)))
 }
 
 /// The listener of a door.

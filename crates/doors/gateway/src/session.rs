@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{Database, Keyspace, Seen};
-use quorate_access::Certified;
+use quorate_certificates::Certified;
 use tokio::sync::OnceCell;
 
 use crate::Limits;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quorate_access::{Access, Certified, Side, explain};
+use quorate_certificates::{Certified, Side, Trust, explain};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -39,10 +39,10 @@ impl Socket {
     /// # Errors
     /// The handshake fails, or takes too long, or the certificate is refused.
     pub(crate) async fn secured(
-        access: &Access,
+        trust: &Trust,
         stream: TcpStream,
     ) -> Result<(Socket, Option<Arc<Certified>>), String> {
-        let acceptor = TlsAcceptor::from(access.server_config());
+        let acceptor = TlsAcceptor::from(trust.server_config());
         let handshake = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
         let stream = handshake
             .map_err(|_| format!("no handshake of TLS within {HANDSHAKE_TIMEOUT:?}"))?
@@ -50,7 +50,7 @@ impl Socket {
         let certified = match stream.get_ref().1.peer_certificates() {
             None => None,
             shown => {
-                let judged = access.judge(shown, Side::Connects);
+                let judged = trust.judge(shown, Side::Connects);
                 Some(Arc::new(judged.map_err(|refusal| refusal.to_string())?))
             }
         };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use quorate_access::Access;
+use quorate_certificates::Trust;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -29,7 +29,7 @@ pub struct Options {
     /// Where nodes of the cluster are found.
     pub addresses: Vec<String>,
     /// The certificate that doors show to their clients, and the authorities by which they judge those of clients; none if they speak plain text.
-    pub access: Option<Arc<Access>>,
+    pub trust: Option<Arc<Trust>>,
     /// How it connects to them.
     pub client: quorate::Options,
     /// How many threads it has.
@@ -51,7 +51,7 @@ impl Options {
     pub fn new(addresses: Vec<String>) -> Self {
         Options {
             addresses,
-            access: None,
+            trust: None,
             client: quorate::Options::default(),
             threads: 1,
             rights: Arc::new(Everything),
@@ -144,7 +144,7 @@ async fn serve(
     memory: Memory,
     connections: Arc<AtomicUsize>,
 ) {
-    let Options { addresses, access, client, rights, limits, .. } = options;
+    let Options { addresses, trust, client, rights, limits, .. } = options;
     let shared = Rc::new(Shared {
         addresses,
         client,
@@ -165,7 +165,7 @@ async fn serve(
         };
         let accepting = Accepting {
             door,
-            access: access.clone(),
+            trust: trust.clone(),
             shared: Rc::clone(&shared),
             buffer: Rc::clone(&buffer),
             memory: memory.clone(),
@@ -184,7 +184,7 @@ async fn serve(
 /// A door on one thread.
 struct Accepting {
     door: Arc<dyn Door>,
-    access: Option<Arc<Access>>,
+    trust: Option<Arc<Trust>>,
     shared: Rc<Shared>,
     buffer: ReadBuffer,
     memory: Memory,
@@ -222,7 +222,7 @@ impl Accepting {
         let counted = Counted(Arc::clone(&self.connections));
         if self.connections.fetch_add(1, Ordering::Relaxed) >= limits.connections_max {
             // The words that fit into the buffer of the socket are sent; nothing is waited for. Words in plain text are none to a client that wants TLS.
-            if self.access.is_none() {
+            if self.trust.is_none() {
                 let _ = stream.try_write(&self.door.too_many());
             }
             return;
@@ -237,16 +237,16 @@ impl Accepting {
             return;
         }
         let share = self.memory.share();
-        let (door, access) = (Arc::clone(&self.door), self.access.clone());
+        let (door, trust) = (Arc::clone(&self.door), self.trust.clone());
         let (shared, buffer) = (Rc::clone(&self.shared), Rc::clone(&self.buffer));
         tokio::task::spawn_local(async move {
-            let secured = match access {
+            let secured = match trust {
                 None => Ok((Socket::Plain(stream), None)),
                 Some(_) if !Socket::begins_with_tls(&stream).await => {
                     Socket::Plain(stream).say_and_close(&door.speaks_tls()).await;
                     Err("it speaks plain text".to_owned())
                 }
-                Some(access) => Socket::secured(&access, stream).await,
+                Some(trust) => Socket::secured(&trust, stream).await,
             };
             match secured {
                 Ok((socket, certified)) => {

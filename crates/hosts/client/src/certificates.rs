@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorate_access::{Access, Files, Purpose};
+use quorate_certificates::{Files, Purpose, Trust};
 
 /// The certificate of a user with its key, and the authorities by which the client judges nodes. Clones share them.
 ///
 /// The certificate names the cluster and the user: the client speaks with nodes of that cluster only, and they know it by that name. Files are watched: what
 /// replaces them counts for connections that are made from then on.
 #[derive(Clone, Debug)]
-pub struct Certificates(Arc<Access>);
+pub struct Certificates(Arc<Trust>);
 
 /// Files of certificates cannot be used. The text names the file, and says what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,12 +36,12 @@ impl Certificates {
     /// # Errors
     /// As [`Certificates::load`].
     pub fn from_files(files: Files) -> Result<Certificates, CertificatesError> {
-        let loaded = Access::watched(files, Purpose::User);
+        let loaded = Trust::watched(files, Purpose::User);
         loaded.map(Certificates).map_err(|error| CertificatesError(error.to_string()))
     }
 
     /// The certificates as connections use them.
-    pub(crate) fn shared(&self) -> Arc<Access> {
+    pub(crate) fn shared(&self) -> Arc<Trust> {
         Arc::clone(&self.0)
     }
 }

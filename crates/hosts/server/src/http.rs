@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use quorate_access::Access;
+use quorate_certificates::Trust;
 use quorate_runtime::Transport;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -35,19 +35,19 @@ impl HttpServer {
         listener: TcpListener,
         transport: Transport<Node>,
         limits: &Limits,
-        access: Option<Arc<Access>>,
+        trust: Option<Arc<Trust>>,
     ) -> std::io::Result<Self> {
         let (connections_max, timeout) = (limits.http_connections_max, limits.http_timeout);
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         // Programs of this machine, such as probes of an orchestrator, have no certificates.
-        let access = access.filter(|_| !address.ip().is_loopback());
+        let trust = trust.filter(|_| !address.ip().is_loopback());
         let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
         let (stop, stop_asked) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
             let served = runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                let listener = BoundedListener::new(listener, connections_max, timeout, access);
+                let listener = BoundedListener::new(listener, connections_max, timeout, trust);
                 tokio::select! {
                     served = axum::serve(listener, router(transport)).into_future() => served,
                     // Asked to stop, or dropped.

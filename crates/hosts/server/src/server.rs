@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quorate_access::{Access, AccessError, Purpose};
+use quorate_certificates::{Purpose, Trust, TrustError};
 use quorate_core::topology::{Node as Place, Topology};
 use quorate_core::{ClientId, NodeId};
 use quorate_runtime::transport::{Dialled, Options, Target, TurnWaker};
@@ -43,7 +43,7 @@ pub enum StartError {
     Join(#[from] JoinError),
     /// Its certificates cannot be used.
     #[error(transparent)]
-    Access(#[from] AccessError),
+    Trust(#[from] TrustError),
     /// It cannot listen.
     #[error("cannot listen on {address}: {source}; choose another address, or stop what uses it")]
     Listen {
@@ -115,11 +115,11 @@ impl Server {
         // A node that joins is told which one it is.
         let node = config.join.is_empty().then_some(config.node);
         let asking =
-            config.tls.as_ref().map(|tls| Access::load(tls.files(), purpose(&config, node))).transpose()?;
+            config.tls.as_ref().map(|tls| Trust::load(tls.files(), purpose(&config, node))).transpose()?;
         let Settled { config, initialise, hints } = settle(config, initialise, client, asking.as_ref())?;
         let config = Arc::new(config);
-        let watched = |tls: &TlsOptions| Access::watched(tls.files(), purpose(&config, Some(config.node)));
-        let access = config.tls.as_ref().map(watched).transpose()?;
+        let watched = |tls: &TlsOptions| Trust::watched(tls.files(), purpose(&config, Some(config.node)));
+        let trust = config.tls.as_ref().map(watched).transpose()?;
         let (cluster, node) = (config.cluster, config.node);
         make_room(&config.data_directory);
         let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
@@ -140,12 +140,12 @@ impl Server {
         let waker = TurnWaker::default();
         let logs = Logs::start(cluster, Some(data.open_journal()?), waker.clone())?;
         let (client, seeds) = (ClientId(random()?.max(1)), [random()?, random()?]);
-        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, access.clone())?;
+        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, trust.clone())?;
         let (transport, turns) = {
             let _inside = runtime.enter();
-            Transport::start(node, options(&config, access.clone()), Clock::start(), waker)
+            Transport::start(node, options(&config, trust.clone()), Clock::start(), waker)
         };
-        let serve = |listener| HttpServer::start(listener, transport.clone(), &config.limits, access.clone());
+        let serve = |listener| HttpServer::start(listener, transport.clone(), &config.limits, trust.clone());
         let http = http_listener.map(serve).transpose()?;
         let (stop, stop_asked) = oneshot::channel();
         let (has_stopped, stopped) = watch::channel(false);
@@ -157,7 +157,7 @@ impl Server {
                 result
             }
         })?;
-        let security = if access.is_some() { "TLS" } else { "plain text" };
+        let security = if trust.is_some() { "TLS" } else { "plain text" };
         tracing::info!(node = %config.node, %address, cluster = config.cluster_name, security, "listening");
         let insecure = config.insecure_addresses();
         if !insecure.is_empty() {
@@ -348,7 +348,7 @@ fn purpose(config: &Config, node: Option<NodeId>) -> Purpose {
     Purpose::Node { cluster: config.cluster_name.clone(), node }
 }
 
-fn options(config: &Config, tls: Option<Arc<Access>>) -> Options {
+fn options(config: &Config, tls: Option<Arc<Trust>>) -> Options {
     let limits = &config.limits;
     let identity = Peer::Node(NodeId(config.node.0));
     Options {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use quorate_access::Files;
-use quorate_access::create::{Authority, Validity, paths};
+use quorate_certificates::Files;
+use quorate_certificates::create::{Authority, Validity, paths};
 use quorate_core::NodeId;
 
 use super::CLUSTER_NAME;

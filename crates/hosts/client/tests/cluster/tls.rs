@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate::{Certificates, Database, Error, Isolation, KeyspaceOptions, NodeId, Options};
-use quorate_access::create::{Authority, Validity, paths};
+use quorate_certificates::create::{Authority, Validity, paths};
 use quorate_runtime::ports::free_listeners;
 use quorate_server::{Config, Initialise, Server, Sockets};
 
@@ -136,8 +136,8 @@ async fn peers_that_are_no_users_of_the_cluster_are_told_why() {
     let mallory = cluster.user("mallory");
     let db = cluster.connect(mallory.clone()).await.unwrap();
     let [_, certificate, _] = cluster.files("mallory");
-    let shown = quorate_access::read_certificates(&certificate).unwrap();
-    let serial = quorate_access::Certificate::read(&shown[0]).unwrap().serial;
+    let shown = quorate_certificates::read_certificates(&certificate).unwrap();
+    let serial = quorate_certificates::Certificate::read(&shown[0]).unwrap().serial;
     std::fs::write(cluster.path().join("revoked.txt"), serial).unwrap();
     until("nodes have refused it", || {
         cluster.servers.iter().all(|server| server.status().transport.refused_certificates > 0)

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IoSlice, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Buf, BytesMut};
-use quorate_access::{Access, Refusal, Side, Subject, explain};
+use quorate_certificates::{Refusal, Side, Subject, Trust, explain};
 use quorate_wire::Peer;
 use rustls::Connection;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -15,10 +15,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use super::{Secured, Wire};
 
 /// The certificates by which connections are secured.
-pub type Tls = Arc<Access>;
+pub type Tls = Arc<Trust>;
 
 /// The identity that the certificate of a peer proves.
-pub type Certified = Arc<quorate_access::Certified>;
+pub type Certified = Arc<quorate_certificates::Certified>;
 
 /// A connection that is encrypted, while its peers introduce each other.
 pub(super) type Encrypted = TlsStream<TcpStream>;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quorate_access::create::{Authority, Validity};
-use quorate_access::{Access, Date, Files, Purpose, Renewal};
+use quorate_certificates::create::{Authority, Validity};
+use quorate_certificates::{Date, Files, Purpose, Renewal, Trust};
 use quorate_core::{ClientId, NodeId};
 use quorate_runtime::conversation::{Conversation, Trouble};
 use quorate_runtime::transport::{Options, Target};
@@ -53,20 +53,20 @@ impl Folder {
         self.files(&stem)
     }
 
-    fn node(&self, number: u16) -> Arc<Access> {
+    fn node(&self, number: u16) -> Arc<Trust> {
         let purpose = Purpose::Node { cluster: "shop".to_owned(), node: Some(NodeId(number)) };
-        Access::load(self.write_node(number), purpose).unwrap()
+        Trust::load(self.write_node(number), purpose).unwrap()
     }
 
-    fn user(&self, name: &str, validity: Validity) -> Arc<Access> {
+    fn user(&self, name: &str, validity: Validity) -> Arc<Trust> {
         self.user_of("shop", name, validity)
     }
 
     /// A user, whose certificate need not be good: a door looks at that of its clients, not at its own.
-    fn user_of(&self, cluster: &str, name: &str, validity: Validity) -> Arc<Access> {
+    fn user_of(&self, cluster: &str, name: &str, validity: Validity) -> Arc<Trust> {
         let made = self.authority.user(cluster, name, validity).unwrap();
         made.write(self.path(), name, true).unwrap();
-        Access::load(self.files(name), Purpose::Door { cluster: "shop".to_owned() }).unwrap()
+        Trust::load(self.files(name), Purpose::Door { cluster: "shop".to_owned() }).unwrap()
     }
 }
 
@@ -75,18 +75,18 @@ fn days(from: i64, to: i64) -> Validity {
     Validity::between(Date(now + from * 86_400), Date(now + to * 86_400)).unwrap()
 }
 
-async fn secured_node(access: &Arc<Access>) -> Process {
-    node(Options { tls: Some(Arc::clone(access)), ..node_options() }).await
+async fn secured_node(trust: &Arc<Trust>) -> Process {
+    node(Options { tls: Some(Arc::clone(trust)), ..node_options() }).await
 }
 
-fn client_with(number: u64, access: &Arc<Access>) -> Options {
-    Options { tls: Some(Arc::clone(access)), ..Options::new(0, Peer::Client(ClientId(number)), "europe") }
+fn client_with(number: u64, trust: &Arc<Trust>) -> Options {
+    Options { tls: Some(Arc::clone(trust)), ..Options::new(0, Peer::Client(ClientId(number)), "europe") }
 }
 
 /// Says hello to a node as this peer, and gives why it is refused.
-async fn refusal(server: &Process, access: Option<&Arc<Access>>, peer: Peer) -> String {
+async fn refusal(server: &Process, trust: Option<&Arc<Trust>>, peer: Peer) -> String {
     let hello = Hello { cluster: CLUSTER, peer, site: String::new() };
-    let begun = Conversation::begin(&server.address.to_string(), hello, access).await;
+    let begun = Conversation::begin(&server.address.to_string(), hello, trust).await;
     match begun {
         Err(Trouble::Refused(reason) | Trouble::Unreachable(reason)) => reason,
         Ok(_) => panic!("it is served"),
@@ -169,20 +169,20 @@ async fn certificates_that_are_not_good_are_refused_in_words() {
     let server = secured_node(&folder.node(1)).await;
     let foreign = Folder::new();
     foreign.authority.user("shop", "eve", days(-1, 5)).unwrap().write(folder.path(), "eve", true).unwrap();
-    let eve = Access::load(folder.files("eve"), Purpose::Door { cluster: "shop".to_owned() }).unwrap();
+    let eve = Trust::load(folder.files("eve"), Purpose::Door { cluster: "shop".to_owned() }).unwrap();
     let revoked = folder.user("mallory", days(-1, 5));
     std::fs::write(folder.path().join("revoked.txt"), revoked.own().serial).unwrap();
-    let access = folder.node(1);
-    let renewed = secured_node(&access).await;
+    let trust = folder.node(1);
+    let renewed = secured_node(&trust).await;
     let me = Peer::Client(ClientId(9));
-    for (server, access, expected) in [
+    for (server, trust, expected) in [
         (&server, folder.user("old", days(-3, -2)), "expired at"),
         (&server, folder.user("young", days(2, 3)), "not valid before"),
         (&server, eve, "another authority"),
         (&server, folder.user_of("bank", "carol", days(-1, 5)), "another cluster"),
         (&renewed, revoked, "was revoked"),
     ] {
-        let reason = refusal(server, Some(&access), me).await;
+        let reason = refusal(server, Some(&trust), me).await;
         assert!(reason.contains(expected), "{reason}");
     }
     counted(&server, 4).await;
@@ -277,8 +277,8 @@ async fn strangers_in_plain_text_that_say_nothing_make_room_too() {
 #[tokio::test]
 async fn renewal_under_load_loses_nothing() {
     let folder = Folder::new();
-    let access = folder.node(1);
-    let server = secured_node(&access).await;
+    let trust = folder.node(1);
+    let server = secured_node(&trust).await;
     let alice = folder.user("alice", days(-1, 5));
     let mut patient = client(client_with(9, &alice));
     let _dialled = patient.transport.dial(server.target());
@@ -286,8 +286,8 @@ async fn renewal_under_load_loses_nothing() {
     let mut serials = std::collections::BTreeSet::new();
     for round in 0..10u64 {
         folder.write_node(1);
-        assert_eq!(access.renew(), Renewal::Renewed);
-        serials.insert(access.own().serial);
+        assert_eq!(trust.renew(), Renewal::Renewed);
+        serials.insert(trust.own().serial);
         patient
             .transport
             .with(|_, turn| (0..100).for_each(|number| turn.send(link, &envelope(round * 100 + number))));
@@ -321,15 +321,15 @@ fn answered(sequence: u64) -> Packet {
 #[tokio::test]
 async fn a_connection_ends_when_its_certificate_is_revoked() {
     let folder = Folder::new();
-    let access = folder.node(1);
-    let mut server = secured_node(&access).await;
+    let trust = folder.node(1);
+    let mut server = secured_node(&trust).await;
     let alice = folder.user("alice", days(-1, 5));
     let mut served = client(client_with(9, &alice));
     let _dialled = served.transport.dial(server.target());
     served.link_up().await;
     server.link_up().await;
     std::fs::write(folder.path().join("revoked.txt"), alice.own().serial).unwrap();
-    assert_eq!(access.renew(), Renewal::Renewed);
+    assert_eq!(trust.renew(), Renewal::Renewed);
     match server.next().await {
         Seen::Down(reason) => assert!(reason.contains("was revoked"), "{reason}"),
         other => panic!("{other:?}"),

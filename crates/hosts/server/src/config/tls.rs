@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use quorate_access::Files;
+use quorate_certificates::Files;
 
 /// The certificates of a node: every connection of it is secured by TLS. `quorate server --print-config` documents them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::serve::Listener;
-use quorate_access::Access;
+use quorate_certificates::Trust;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -32,7 +32,7 @@ pub(super) struct BoundedListener {
     connections_max: usize,
     timeout: Duration,
     /// The certificates by which connections are secured; none if they are plain text.
-    access: Option<Arc<Access>>,
+    trust: Option<Arc<Trust>>,
     open: Open,
     accepted: u64,
 }
@@ -63,9 +63,9 @@ impl BoundedListener {
         listener: TcpListener,
         connections_max: usize,
         timeout: Duration,
-        access: Option<Arc<Access>>,
+        trust: Option<Arc<Trust>>,
     ) -> Self {
-        BoundedListener { listener, connections_max, timeout, access, open: Open::default(), accepted: 0 }
+        BoundedListener { listener, connections_max, timeout, trust, open: Open::default(), accepted: 0 }
     }
 
     fn admit(&mut self, stream: TcpStream) -> Connection {
@@ -78,7 +78,7 @@ impl BoundedListener {
         self.open.lock().insert(place, closer);
         let deadline = Box::pin(tokio::time::sleep(self.timeout));
         Connection {
-            stream: Stream::accepted(stream, self.access.as_deref()),
+            stream: Stream::accepted(stream, self.trust.as_deref()),
             open: self.open.clone(),
             place,
             closed,

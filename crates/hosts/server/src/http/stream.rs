@@ -7,7 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use quorate_access::Access;
+use quorate_certificates::Trust;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -30,11 +30,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    pub(super) fn accepted(stream: TcpStream, access: Option<&Access>) -> Self {
-        match access {
+    pub(super) fn accepted(stream: TcpStream, trust: Option<&Trust>) -> Self {
+        match trust {
             None => Stream::Plain(stream),
-            Some(access) => {
-                let acceptor = TlsAcceptor::from(access.server_config());
+            Some(trust) => {
+                let acceptor = TlsAcceptor::from(trust.server_config());
                 Stream::Begun(Box::new(acceptor.accept(stream)))
             }
         }

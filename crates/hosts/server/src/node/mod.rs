@@ -63,7 +63,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use quorate_access::Access;
+use quorate_certificates::Trust;
 use quorate_core::admission::{Cause, Load};
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
@@ -183,7 +183,7 @@ pub(crate) struct Node {
     /// Messages that nodes have sent in the name of others.
     misattributed: Misattributed,
     /// The certificates of this node; none if its connections are plain text.
-    access: Option<Arc<Access>>,
+    trust: Option<Arc<Trust>>,
     /// Directories of replicas that belong to other data directories, with what to do about them.
     foreign: Vec<String>,
     seeds: Random,
@@ -199,7 +199,7 @@ impl Node {
         waker: TurnWaker,
         client: ClientId,
         [seed, tag]: [u64; 2],
-        access: Option<Arc<Access>>,
+        trust: Option<Arc<Trust>>,
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
@@ -264,7 +264,7 @@ impl Node {
             draining: None,
             is_forgotten: false,
             misattributed: Misattributed::default(),
-            access,
+            trust,
             foreign: Vec::new(),
             seeds,
         };

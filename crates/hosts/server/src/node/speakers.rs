@@ -3,7 +3,7 @@
 //! The transport has looked whether a peer is what its certificate says (`quorate_runtime::secure`). Here it is looked whether it says only what such a peer may
 //! say. Most of it holds without certificates too, against mistakes: then a peer is what it says it is.
 
-use quorate_access::Subject;
+use quorate_certificates::Subject;
 use quorate_core::{Address, NodeId};
 use quorate_runtime::transport::{Remote, Violation};
 use quorate_runtime::{LinkId, Turn};

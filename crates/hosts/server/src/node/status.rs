@@ -1,6 +1,6 @@
 //! What operators, `bench` and dashboards are told.
 
-use quorate_access::Date;
+use quorate_certificates::Date;
 use quorate_core::Instant;
 use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
 use quorate_core::topology::SerialOrder;
@@ -331,7 +331,7 @@ impl Node {
     }
 
     fn security(&self) -> SecurityStatus {
-        let own = self.access.as_ref().map(|access| access.own());
+        let own = self.trust.as_ref().map(|trust| trust.own());
         SecurityStatus {
             transport: if own.is_some() { "tls" } else { "plain text" },
             insecure_addresses: self.config.insecure_addresses(),
@@ -344,11 +344,11 @@ impl Node {
     fn certificate_problem(&self) -> Option<String> {
         /// A certificate whose end is nearer than this is to be renewed, in seconds.
         const RENEWAL_SECONDS: i64 = 14 * 24 * 3600;
-        let access = self.access.as_ref()?;
-        if let Some(problem) = access.problem() {
+        let trust = self.trust.as_ref()?;
+        if let Some(problem) = trust.problem() {
             return Some(format!("renewed certificates cannot be used, and those before are: {problem}"));
         }
-        let own = access.own();
+        let own = trust.own();
         (own.not_after.0 - Date::now().0 < RENEWAL_SECONDS).then(|| {
             format!("{} ends at {}: replace its files, the node takes them up", own.describe(), own.not_after)
         })

@@ -48,7 +48,7 @@ pub enum Purpose {
 
 /// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum AccessError {
+pub enum TrustError {
     /// A file cannot be read.
     #[error("{path} cannot be read: {source}", path = path.display())]
     Unreadable {
@@ -129,9 +129,9 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    pub(crate) fn read(files: &Files) -> Result<Self, AccessError> {
+    pub(crate) fn read(files: &Files) -> Result<Self, TrustError> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| AccessError::Unreadable { path: path.to_owned(), source })
+            std::fs::read(path).map_err(|source| TrustError::Unreadable { path: path.to_owned(), source })
         };
         Ok(Contents {
             ca: read(&files.ca)?,
@@ -163,7 +163,7 @@ impl Material {
         contents: &Contents,
         purpose: &Purpose,
         now: Date,
-    ) -> Result<Self, AccessError> {
+    ) -> Result<Self, TrustError> {
         let anchors = certificates(&files.ca, &contents.ca)?;
         let authorities = anchors
             .iter()
@@ -193,7 +193,7 @@ impl Material {
     }
 
     /// Judges the own certificate as peers will.
-    fn checked(self, files: &Files, purpose: &Purpose, now: Date) -> Result<Self, AccessError> {
+    fn checked(self, files: &Files, purpose: &Purpose, now: Date) -> Result<Self, TrustError> {
         let path = || files.certificate.clone();
         let sides: &[Side] = match purpose {
             Purpose::Node { .. } => &[Side::Accepts, Side::Connects],
@@ -201,7 +201,7 @@ impl Material {
         };
         for side in sides {
             self.judge(Some(&self.own.cert), *side, None, now)
-                .map_err(|refusal| AccessError::Refused { path: path(), refusal })?;
+                .map_err(|refusal| TrustError::Refused { path: path(), refusal })?;
         }
         let Some(found) = self.certificate.identity.clone() else { return Ok(self) };
         let expected = match (purpose, &found.subject) {
@@ -218,7 +218,7 @@ impl Material {
             (Purpose::User, Subject::Node(_)) => "a client, which needs the certificate of a user".to_owned(),
             _ => return Ok(self),
         };
-        Err(AccessError::OtherIdentity { path: path(), found, expected })
+        Err(TrustError::OtherIdentity { path: path(), found, expected })
     }
 }
 
@@ -226,14 +226,14 @@ impl Material {
 ///
 /// # Errors
 /// The file cannot be read, or holds none.
-pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, AccessError> {
+pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let text =
-        std::fs::read(path).map_err(|source| AccessError::Unreadable { path: path.to_owned(), source })?;
+        std::fs::read(path).map_err(|source| TrustError::Unreadable { path: path.to_owned(), source })?;
     certificates(path, &text)
 }
 
 /// The certificates of a file: one at least.
-fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, AccessError> {
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
@@ -242,28 +242,28 @@ fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>
     }
 }
 
-fn no_certificate(path: &Path, reason: String) -> AccessError {
-    AccessError::NoCertificate { path: path.to_owned(), reason }
+fn no_certificate(path: &Path, reason: String) -> TrustError {
+    TrustError::NoCertificate { path: path.to_owned(), reason }
 }
 
 fn certified_key(
     files: &Files,
     contents: &Contents,
     chain: Vec<CertificateDer<'static>>,
-) -> Result<CertifiedKey, AccessError> {
+) -> Result<CertifiedKey, TrustError> {
     let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|error| {
         let reason = match error {
             pem::Error::NoItemsFound => "no key".to_owned(),
             error => format!("what is no key ({error})"),
         };
-        AccessError::NoKey { path: files.key.clone(), reason }
+        TrustError::NoKey { path: files.key.clone(), reason }
     })?;
     CertifiedKey::from_der(chain, key, &crate::handshake::provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
-            AccessError::OtherKey { certificate: files.certificate.clone(), key: files.key.clone() }
+            TrustError::OtherKey { certificate: files.certificate.clone(), key: files.key.clone() }
         }
         // The text of the library tells the form of a key, and nothing of its secret.
-        error => AccessError::NoKey {
+        error => TrustError::NoKey {
             path: files.key.clone(),
             reason: format!("a key that cannot be used ({error})"),
         },
@@ -271,7 +271,7 @@ fn certified_key(
 }
 
 /// The serial numbers that a file revokes.
-fn revocations(path: Option<&Path>, text: &[u8]) -> Result<BTreeSet<String>, AccessError> {
+fn revocations(path: Option<&Path>, text: &[u8]) -> Result<BTreeSet<String>, TrustError> {
     let Some(path) = path else { return Ok(BTreeSet::new()) };
     let mut revoked = BTreeSet::new();
     for (line, number) in String::from_utf8_lossy(text).lines().zip(1..) {
@@ -283,7 +283,7 @@ fn revocations(path: Option<&Path>, text: &[u8]) -> Result<BTreeSet<String>, Acc
         }
         if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             let (path, text) = (path.to_owned(), written.chars().take(64).collect());
-            return Err(AccessError::Revocation { path, line: number, text });
+            return Err(TrustError::Revocation { path, line: number, text });
         }
         revoked.insert(normalized(&digits));
     }

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::create::{Authority, Made, Validity};
-use crate::{Access, AccessError, Certificate, Date, Files, Identity, Purpose, Refusal, Renewal, Side};
+use crate::{Certificate, Date, Files, Identity, Purpose, Refusal, Renewal, Side, Trust, TrustError};
 
 const DAY: i64 = 86_400;
 
@@ -52,8 +52,8 @@ impl Folder {
         Files { revoked: Some(revoked), ..self.files("node-0") }
     }
 
-    fn load(&self) -> std::sync::Arc<Access> {
-        Access::load(self.node(), node_of_shop()).unwrap()
+    fn load(&self) -> std::sync::Arc<Trust> {
+        Trust::load(self.node(), node_of_shop()).unwrap()
     }
 }
 
@@ -74,7 +74,7 @@ fn shown(made: &Made) -> Vec<CertificateDer<'static>> {
 #[test]
 fn a_certificate_states_the_identity_that_it_was_made_for() {
     let folder = Folder::new();
-    let access = folder.load();
+    let trust = folder.load();
     let node =
         folder.authority.node("shop", NodeId(3), &["db3.example.com".to_owned()], days(-1, 5)).unwrap();
     let certificate = Certificate::read(&shown(&node)[0]).unwrap();
@@ -83,7 +83,7 @@ fn a_certificate_states_the_identity_that_it_was_made_for() {
     assert_eq!((certificate.subject.as_str(), certificate.issuer.as_str()), ("node3", "tests"));
     assert!((certificate.not_after.0 - Date::now().0 - 5 * DAY).abs() < 60, "{}", certificate.not_after);
     for side in [Side::Accepts, Side::Connects] {
-        let certified = access.judge(Some(&shown(&node)), side).unwrap();
+        let certified = trust.judge(Some(&shown(&node)), side).unwrap();
         assert_eq!(certified.identity, Identity::node("shop", NodeId(3)).unwrap());
         assert_eq!(
             (certified.serial, certified.not_after),
@@ -91,20 +91,20 @@ fn a_certificate_states_the_identity_that_it_was_made_for() {
         );
     }
     let user = folder.authority.user("shop", "alice", days(-1, 5)).unwrap();
-    let certified = access.judge(Some(&shown(&user)), Side::Connects).unwrap();
+    let certified = trust.judge(Some(&shown(&user)), Side::Connects).unwrap();
     assert_eq!(certified.identity, Identity::user("shop", "alice").unwrap());
 }
 
 #[test]
 fn certificates_that_are_not_good_are_refused_for_the_right_reason() {
     let folder = Folder::new();
-    let access = folder.load();
-    let judge = |made: &Made, side| access.judge(Some(&shown(made)), side).unwrap_err();
+    let trust = folder.load();
+    let judge = |made: &Made, side| trust.judge(Some(&shown(made)), side).unwrap_err();
     let user = |validity| folder.authority.user("shop", "alice", validity).unwrap();
-    assert_eq!(access.judge(None, Side::Connects), Err(Refusal::Missing));
-    assert_eq!(access.judge(Some(&[]), Side::Connects), Err(Refusal::Missing));
+    assert_eq!(trust.judge(None, Side::Connects), Err(Refusal::Missing));
+    assert_eq!(trust.judge(Some(&[]), Side::Connects), Err(Refusal::Missing));
     let garbage = [CertificateDer::from(vec![0x30, 3, 2, 1, 1])];
-    assert_eq!(access.judge(Some(&garbage), Side::Connects), Err(Refusal::Malformed));
+    assert_eq!(trust.judge(Some(&garbage), Side::Connects), Err(Refusal::Malformed));
 
     let expired = judge(&user(days(-3, -2)), Side::Connects);
     assert!(
@@ -141,10 +141,10 @@ fn an_authority_is_no_peer() {
 #[test]
 fn what_is_revoked_is_refused_and_so_are_connections_that_it_has() {
     let folder = Folder::new();
-    let access = folder.load();
+    let trust = folder.load();
     let user = folder.authority.user("shop", "alice", days(-1, 5)).unwrap();
-    let certified = access.judge(Some(&shown(&user)), Side::Connects).unwrap();
-    assert_eq!(access.judge_again(&certified), Ok(()));
+    let certified = trust.judge(Some(&shown(&user)), Side::Connects).unwrap();
+    assert_eq!(trust.judge_again(&certified), Ok(()));
     // As other tools write it.
     let digits = certified.serial.to_ascii_uppercase();
     let pairs: Vec<String> = format!("{digits:0>40}")
@@ -154,12 +154,12 @@ fn what_is_revoked_is_refused_and_so_are_connections_that_it_has() {
         .collect();
     std::fs::write(folder.path().join("revoked.txt"), format!("# lost\n{} # alice\n", pairs.join(":")))
         .unwrap();
-    assert_eq!(access.renew(), Renewal::Renewed);
-    let refused = access.judge(Some(&shown(&user)), Side::Connects).unwrap_err();
+    assert_eq!(trust.renew(), Renewal::Renewed);
+    let refused = trust.judge(Some(&shown(&user)), Side::Connects).unwrap_err();
     assert!(matches!(refused, Refusal::Revoked { .. }), "{refused}");
-    assert!(matches!(access.judge_again(&certified), Err(Refusal::Revoked { .. })));
+    assert!(matches!(trust.judge_again(&certified), Err(Refusal::Revoked { .. })));
     let past = crate::Certified { not_after: Date(Date::now().0 - 1), serial: "0".to_owned(), ..certified };
-    assert!(matches!(access.judge_again(&past), Err(Refusal::Expired { .. })));
+    assert!(matches!(trust.judge_again(&past), Err(Refusal::Expired { .. })));
 }
 
 #[test]
@@ -201,24 +201,24 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
         ),
     ];
     for (files, named, reason) in table {
-        let error = Access::load(files, node_of_shop()).unwrap_err().to_string();
+        let error = Trust::load(files, node_of_shop()).unwrap_err().to_string();
         assert!(error.contains(named) && error.contains(reason), "{named}: {error}");
     }
-    let refused = Access::load(good.clone(), Purpose::User).unwrap_err();
-    assert!(matches!(refused, AccessError::OtherIdentity { .. }), "{refused}");
+    let refused = Trust::load(good.clone(), Purpose::User).unwrap_err();
+    assert!(matches!(refused, TrustError::OtherIdentity { .. }), "{refused}");
     let bank = Purpose::Node { cluster: "bank".to_owned(), node: None };
-    assert!(Access::load(good, bank).unwrap_err().to_string().contains("cluster \"bank\""));
+    assert!(Trust::load(good, bank).unwrap_err().to_string().contains("cluster \"bank\""));
 }
 
 #[test]
 fn renewed_files_are_used_and_broken_ones_are_not() {
     let folder = Folder::new();
-    let access = folder.load();
-    let serial = || access.own().serial;
+    let trust = folder.load();
+    let serial = || trust.own().serial;
     let first = serial();
-    assert_eq!(access.renew(), Renewal::Unchanged);
+    assert_eq!(trust.renew(), Renewal::Unchanged);
     folder.node();
-    assert_eq!(access.renew(), Renewal::Renewed);
+    assert_eq!(trust.renew(), Renewal::Renewed);
     let second = serial();
     assert_ne!(first, second);
     let (certificate, key): (PathBuf, PathBuf) =
@@ -226,28 +226,28 @@ fn renewed_files_are_used_and_broken_ones_are_not() {
     let good = (std::fs::read(&certificate).unwrap(), std::fs::read(&key).unwrap());
     for broken in [&b"half of a file"[..], b""] {
         std::fs::write(&certificate, broken).unwrap();
-        let kept = access.renew();
+        let kept = trust.renew();
         assert!(matches!(&kept, Renewal::Kept(reason) if reason.contains("node-0.crt")), "{kept:?}");
-        assert_eq!(access.renew(), kept, "it is said as long as it is so");
+        assert_eq!(trust.renew(), kept, "it is said as long as it is so");
         assert_eq!(serial(), second);
-        assert!(access.problem().is_some_and(|problem| problem.contains("node-0.crt")));
+        assert!(trust.problem().is_some_and(|problem| problem.contains("node-0.crt")));
     }
     std::fs::remove_file(&key).unwrap();
-    assert!(matches!(access.renew(), Renewal::Kept(reason) if reason.contains("node-0.key")));
+    assert!(matches!(trust.renew(), Renewal::Kept(reason) if reason.contains("node-0.key")));
     std::fs::write(&certificate, &good.0).unwrap();
     std::fs::write(&key, &good.1).unwrap();
-    assert_eq!(access.renew(), Renewal::Renewed);
-    assert_eq!((access.problem(), serial()), (None, second));
+    assert_eq!(trust.renew(), Renewal::Renewed);
+    assert_eq!((trust.problem(), serial()), (None, second));
 }
 
 #[test]
 fn files_are_watched_as_long_as_they_are_in_use() {
     let folder = Folder::new();
-    let access = Access::watched(folder.node(), node_of_shop()).unwrap();
-    let first = access.own().serial;
+    let trust = Trust::watched(folder.node(), node_of_shop()).unwrap();
+    let first = trust.own().serial;
     folder.node();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while access.own().serial == first {
+    while trust.own().serial == first {
         assert!(std::time::Instant::now() < deadline, "nobody looks");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ServerConfig};
 use crate::certificate::Certificate;
 use crate::date::Date;
 use crate::judgement::{Certified, Refusal, Side};
-use crate::material::{AccessError, Contents, Files, Material, Purpose};
+use crate::material::{Contents, Files, Material, Purpose, TrustError};
 
 /// How often files are looked at.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -17,16 +17,16 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The certificates of a process: its own, and the authorities by which it judges those of others.
 ///
 /// Renewed files count for every handshake that begins behind the renewal; connections that are there stay, unless their certificate was revoked.
-pub struct Access {
+pub struct Trust {
     files: Files,
     purpose: Purpose,
     current: RwLock<Arc<Current>>,
     renewing: Mutex<Renewing>,
 }
 
-impl std::fmt::Debug for Access {
+impl std::fmt::Debug for Trust {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Access").field("files", &self.files).finish_non_exhaustive()
+        formatter.debug_struct("Trust").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
@@ -56,15 +56,15 @@ pub enum Renewal {
     Kept(String),
 }
 
-impl Access {
+impl Trust {
     /// Reads the files.
     ///
     /// # Errors
     /// A file cannot be used, or peers would refuse the certificate.
-    pub fn load(files: Files, purpose: Purpose) -> Result<Arc<Access>, AccessError> {
+    pub fn load(files: Files, purpose: Purpose) -> Result<Arc<Trust>, TrustError> {
         let contents = Contents::read(&files)?;
         let current = Current::parse(&files, &contents, &purpose)?;
-        Ok(Arc::new(Access {
+        Ok(Arc::new(Trust {
             files,
             purpose,
             current: RwLock::new(Arc::new(current)),
@@ -75,16 +75,16 @@ impl Access {
     /// Reads the files, and again whenever they change, as long as this is in use anywhere.
     ///
     /// # Errors
-    /// As [`Access::load`]; and the operating system may refuse a thread.
-    pub fn watched(files: Files, purpose: Purpose) -> Result<Arc<Access>, AccessError> {
+    /// As [`Trust::load`]; and the operating system may refuse a thread.
+    pub fn watched(files: Files, purpose: Purpose) -> Result<Arc<Trust>, TrustError> {
         let path = files.certificate.clone();
-        let access = Access::load(files, purpose)?;
-        let watched = Arc::downgrade(&access);
+        let trust = Trust::load(files, purpose)?;
+        let watched = Arc::downgrade(&trust);
         std::thread::Builder::new()
             .name("certificates".to_owned())
             .spawn(move || watch(&watched))
-            .map_err(|source| AccessError::Unreadable { path, source })?;
-        Ok(access)
+            .map_err(|source| TrustError::Unreadable { path, source })?;
+        Ok(trust)
     }
 
     /// The certificate of this process.
@@ -173,9 +173,9 @@ impl Renewing {
 }
 
 impl Current {
-    fn parse(files: &Files, contents: &Contents, purpose: &Purpose) -> Result<Self, AccessError> {
+    fn parse(files: &Files, contents: &Contents, purpose: &Purpose) -> Result<Self, TrustError> {
         let material = Material::parse(files, contents, purpose, Date::now())?;
-        let unusable = |error: rustls::Error| AccessError::Unusable {
+        let unusable = |error: rustls::Error| TrustError::Unusable {
             path: files.certificate.clone(),
             reason: error.to_string(),
         };
@@ -188,15 +188,15 @@ impl Current {
 }
 
 /// Looks at the files until nobody uses what was read of them.
-fn watch(watched: &Weak<Access>) {
+fn watch(watched: &Weak<Trust>) {
     let mut last: Option<Contents> = None;
     loop {
         std::thread::sleep(WATCH_INTERVAL);
-        let Some(access) = watched.upgrade() else { return };
-        let found = Contents::read(&access.files).ok();
+        let Some(trust) = watched.upgrade() else { return };
+        let found = Contents::read(&trust.files).ok();
         // A certificate and its key are written one after the other: they count once they have been the same twice.
         if found == last {
-            access.renew();
+            trust.renew();
         }
         last = found;
     }

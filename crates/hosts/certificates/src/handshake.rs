@@ -57,7 +57,7 @@ pub(crate) fn client_config(own: &Arc<CertifiedKey>) -> Result<ClientConfig, Err
 }
 
 /// Verifies that a peer has the key of the certificate that it shows. Whether the certificate is good is judged right behind the handshake
-/// ([`Access::judge`](crate::Access::judge)), before anything else of the connection is read, so that a refusal can be told in words.
+/// ([`Trust::judge`](crate::Trust::judge)), before anything else of the connection is read, so that a refusal can be told in words.
 #[derive(Debug)]
 struct Possession;
 

@@ -1,11 +1,11 @@
 //! Certificates: the identity that each states, the authorities that are believed, and how both are renewed while a process runs.
 //!
 //! ```text
-//!   files ──load──▶ Access ──▶ configurations of rustls, for connections that are accepted and those that are made
+//!   files ──load──▶ Trust ──▶ configurations of rustls, for connections that are accepted and those that are made
 //!                     │  ▲
 //!            a thread watches the files         a peer proves that it has the key of a certificate (TLS 1.3)
 //!                                                            │
-//!                                                Access::judge: valid now, of an authority that is believed, not revoked,
+//!                                                Trust::judge: valid now, of an authority that is believed, not revoked,
 //!                                                of this cluster ──▶ Certified: a node with its number, or a user with a name
 //! ```
 //!
@@ -24,10 +24,9 @@
 //! | `material` | certificates, keys, authorities and revocations, read from files |
 //! | `handshake` | the configurations of rustls |
 //! | `judgement` | whether a certificate is good, and why not |
-//! | `access` | all of this as a process holds it, and renews it |
+//! | `trust` | all of this as a process holds it, and renews it |
 //! | `create` | authorities and certificates, made |
 
-mod access;
 mod certificate;
 #[cfg(feature = "create")]
 pub mod create;
@@ -37,14 +36,15 @@ mod handshake;
 mod identity;
 mod judgement;
 mod material;
+mod trust;
 
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, Renewal};
 pub use certificate::Certificate;
 pub use date::Date;
 pub use handshake::explain;
 pub use identity::{Identity, IdentityError, Subject};
 pub use judgement::{Certified, Refusal, Side};
-pub use material::{AccessError, Files, Purpose, read_certificates};
+pub use material::{Files, Purpose, TrustError, read_certificates};
+pub use trust::{Renewal, Trust};
