@@ -56,6 +56,7 @@ const WALTER: &str = "quorate-walter";
 const STR: &str = "quorate-str";
 const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
+const ACCESS: &str = "quorate-access";
 const CONFIGURATION: &str = "quorate-configuration";
 const PROCEDURE: &str = "quorate-procedure";
 const SERIALIZABLE_SHARD: &str = "quorate-serializable-shard";
@@ -72,6 +73,7 @@ const HTTP: &str = "quorate-http";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const CERTIFICATES: &str = "quorate-certificates";
 const WIRE: &str = "quorate-wire";
+const CREDENTIALS: &str = "quorate-credentials";
 const RUNTIME: &str = "quorate-runtime";
 pub(crate) const CLIENT: &str = "quorate";
 const BACKUP: &str = "quorate-backup";
@@ -129,7 +131,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 47] = [
+pub(crate) const CRATES: [Crate; 50] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -230,10 +232,17 @@ pub(crate) const CRATES: [Crate; 47] = [
         kind: Kind::Machine,
     },
     Crate {
+        package: ACCESS,
+        folder: "crates/services/access",
+        what: "users, roles, rights and tokens as entries of the configuration, and the decision what a login may do ([access.md](access.md), [ADR 0073](adr/0073-access-control.md))",
+        may_import: &[CORE, CODEC],
+        kind: Kind::Machine,
+    },
+    Crate {
         package: CONFIGURATION,
         folder: "crates/services/configuration",
         what: "the configuration service, on a log: a versioned map with conditional writes, watches and leases ([ADR 0021](adr/0021-configuration-service.md))",
-        may_import: &[CORE, CODEC, STORE, COORDINATOR],
+        may_import: &[CORE, CODEC, STORE, COORDINATOR, ACCESS],
         kind: Kind::Machine,
     },
     Crate {
@@ -323,6 +332,7 @@ pub(crate) const CRATES: [Crate; 47] = [
             STR,
             BASELINES,
             QWSTORE,
+            ACCESS,
             CONFIGURATION,
             SERIALIZABLE_SHARD,
         ],
@@ -333,6 +343,13 @@ pub(crate) const CRATES: [Crate; 47] = [
         folder: "crates/hosts/certificates",
         what: "certificates: the identity that each states, the authorities that are believed, and how both are renewed ([ADR 0072](adr/0072-certificates-are-identities.md))",
         may_import: &[CORE],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: CREDENTIALS,
+        folder: "crates/hosts/credentials",
+        what: "passwords (Argon2id) and bearer tokens: made, hashed, compared",
+        may_import: &[CORE, ACCESS],
         kind: Kind::Host,
     },
     Crate {
@@ -355,12 +372,14 @@ pub(crate) const CRATES: [Crate; 47] = [
             STR,
             BASELINES,
             QWSTORE,
+            ACCESS,
             CONFIGURATION,
             PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,
             CERTIFICATES,
             WIRE,
+            CREDENTIALS,
             RUNTIME,
         ],
         kind: Kind::Host,

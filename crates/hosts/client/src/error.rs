@@ -14,6 +14,7 @@ use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
 use quorate_serializable_shard::{Refusal, StepFault};
 
+use crate::access::InvalidAccess;
 use crate::procedures::InvalidProcedure;
 use crate::token::{InvalidToken, Token};
 
@@ -256,6 +257,9 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// Users, roles or tokens cannot be changed like this.
+    #[error(transparent)]
+    Access(#[from] InvalidAccess),
     /// The transactions of the keyspace are not shown before they are final.
     #[error(
         "transactions of {name:?} are not shown before they are final: commit without speculation, or use a keyspace that is snapshot, of the variant \

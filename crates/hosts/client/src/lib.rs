@@ -32,6 +32,7 @@
 //! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
+//! | say who may do what | [`Database::create_user`], [`Database::create_role`], [`Database::create_token`] |
 //! | compare what replicas hold | [`Database::verify`] |
 //! | read everything that a keyspace holds, at one instant | [`Database::cut`] |
 //! | tell other clients something, at most once | [`Database::announce`], [`Database::announcements`] |
@@ -50,6 +51,7 @@
 //! None is on by default. `delay-files` reads emulated delays from files ([`wan::Matrix`]); `rivals` speaks with keyspaces that are run by the
 //! systems which the protocols are compared with ([`KeyspaceOptions::comparison`]).
 
+mod access;
 mod announcements;
 mod apply;
 mod batch;
@@ -92,6 +94,7 @@ mod verify;
 mod waiters;
 mod window;
 
+pub use access::{InvalidAccess, RoleChange, UserChange};
 pub use announcements::{Announcement, Announcements};
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
@@ -109,6 +112,7 @@ pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::{ChangeProgress, Changed, ReplicaChange};
 pub use options::Options;
 pub use procedures::{Answers, Call, Concluded, InvalidProcedure, ProcedureVersion, Transacted};
+pub use quorate_access as rights;
 pub use quorate_core::command::{Member, Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::seen::{InvalidSeen, Seen};
@@ -117,6 +121,7 @@ pub use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BY
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
 };
+pub use quorate_credentials as credentials;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;

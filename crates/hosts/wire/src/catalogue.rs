@@ -11,6 +11,8 @@
 //! | `group/<shard>` | a [`Shard`] that is in no keyspace's definition, encoded: that of the configuration service itself |
 //! | `option/<keyspace>/<name>` | an option of a keyspace, as text |
 //! | `container/<keyspace>/<id>` | the node that holds a container, as a counter; bound to its lease |
+//! | `user/<name>`, `role/<name>`, `token/<id>` | the entries of access control, encoded ([`quorate_access`]) |
+//! | `next/access` | how often these were changed, as a counter |
 //! | `procedure/<keyspace>/<name>`, a byte zero, `<version>` | the [`Deployment`] of a procedure, encoded |
 //!
 //! Numbers in keys are decimal and as long as the greatest one, so that keys are in their order.
@@ -52,6 +54,9 @@ pub const NEXT_KEYSPACE_KEY: &[u8] = b"next/keyspace";
 
 /// The key of the counter of shards.
 pub const NEXT_SHARD_KEY: &[u8] = b"next/shard";
+
+/// The key of the counter of changes of users, roles and tokens: a reader that knows the counter knows them all.
+pub const NEXT_ACCESS_KEY: &[u8] = b"next/access";
 
 /// The key under which a keyspace is stored.
 pub fn keyspace_key(name: &str) -> Key {
@@ -114,10 +119,18 @@ pub fn container_key(keyspace: KeyspaceId, container: u64) -> Key {
 pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError> {
     let fault = |what| Err(DecodeError::new("catalogue entry", "", Fault::Meaningless(what)));
     let Ok(text) = std::str::from_utf8(key.as_slice()) else { return fault("its key is no text") };
-    if [NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY].contains(&key.as_slice()) {
+    if [NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, NEXT_ACCESS_KEY].contains(&key.as_slice()) {
         return match value {
             Some(value) => decode_counter(value).map(drop),
             None => fault("a counter cannot be deleted"),
+        };
+    }
+    if quorate_access::Entry::is_key(key) {
+        let wrong =
+            |_| DecodeError::new("catalogue entry", "", Fault::Meaningless("it is no user, role or token"));
+        return match value {
+            Some(value) => quorate_access::Entry::read(key, value).map(drop).map_err(wrong),
+            None => quorate_access::Entry::validate_key(key).map_err(wrong),
         };
     }
     let Some((kind, name)) = text.split_once('/') else { return fault("there is no such key") };
@@ -263,7 +276,15 @@ mod tests {
             };
             encode(&record)
         };
-        let table: [(Key, Option<&Value>, bool); 36] = [
+        let user = encode(&quorate_access::User::new("ada"));
+        let table: [(Key, Option<&Value>, bool); 43] = [
+            (quorate_access::user_key("ada"), Some(&user), true),
+            (quorate_access::user_key("ada"), None, true),
+            (quorate_access::user_key("bob"), Some(&user), false),
+            (quorate_access::user_key("ada"), Some(&text), false),
+            (quorate_access::role_key("a/b"), None, false),
+            (Key::from(NEXT_ACCESS_KEY), Some(&counter), true),
+            (Key::from(NEXT_ACCESS_KEY), None, false),
             (dropped_key(KeyspaceId(1)), Some(&dropped(1)), true),
             (dropped_key(KeyspaceId(1)), None, true),
             (dropped_key(KeyspaceId(2)), Some(&dropped(1)), false),

@@ -1,5 +1,6 @@
 //! Every message of the wire format as data, from which `docs/wire-format.proto` is written.
 
+use quorate_access::{Role, Token, User};
 use quorate_codec::field::ENTRIES_MAX;
 use quorate_codec::scalar::Scalar;
 use quorate_codec::schema::{Field, Kind, Label, Schema};
@@ -25,6 +26,9 @@ pub fn schema() -> Schema {
     Shard::describe(&mut schema);
     Deployment::describe(&mut schema);
     Dropped::describe(&mut schema);
+    User::describe(&mut schema);
+    Role::describe(&mut schema);
+    Token::describe(&mut schema);
     Operation::describe(&mut schema);
     Answer::describe(&mut schema);
     Refusal::describe(&mut schema);

@@ -87,6 +87,14 @@ impl<K: Clone + Ord, V: Clone> SharedMap<K, V> {
         self.range(Bound::Unbounded)
     }
 
+    /// The keys from this one on, ascending.
+    pub(crate) fn all_from(&self, from: &K) -> impl Iterator<Item = (&K, &V)> + use<'_, K, V> {
+        let first = self.chunk_of(from);
+        let skip = self.chunks.get(first).map_or(0, |chunk| chunk.partition_point(|(key, _)| key < from));
+        let rest = self.chunks.get(first..).unwrap_or_default();
+        rest.iter().flat_map(|chunk| chunk.iter()).skip(skip).map(|(key, value)| (key, value))
+    }
+
     /// The keys from a bound on, ascending.
     pub(crate) fn range(&self, from: Bound<&K>) -> impl Iterator<Item = (&K, &V)> {
         let first = match from {

@@ -308,6 +308,8 @@ pub enum WriteResult {
     Full,
     /// Somebody has asked for it before it came: nothing was and nothing will be written.
     Settled,
+    /// No administrator would be left, and there are users. Nothing was written.
+    LastAdministrator,
 }
 
 impl WriteResult {
@@ -321,7 +323,8 @@ impl WriteResult {
             WriteResult::NotHeld { .. }
             | WriteResult::NoSuchLease { .. }
             | WriteResult::Full
-            | WriteResult::Settled => Outcome::Aborted,
+            | WriteResult::Settled
+            | WriteResult::LastAdministrator => Outcome::Aborted,
         }
     }
 }

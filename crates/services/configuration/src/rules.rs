@@ -25,6 +25,8 @@ quorate_core::plants! {
         "keys vanish with a lease although somebody has written them since";
     RenewedWhileEnding = "C11", "", Hunt::Scripted,
         "a lease is renewed while its end is on its way into the log";
+    AdministratorsLost = "C12", "", Hunt::Scripted,
+        "the last administrator is removed";
 }
 
 /// The rules that the machines of this crate follow.

@@ -124,6 +124,7 @@ alternatives!(WriteResult, "configuration.WriteResult", messages {
     3 NoSuchLease { 1 lease: Nested }
     4 Full {}
     5 Settled {}
+    6 LastAdministrator {}
 });
 
 alternatives!(Entry, "configuration.Entry", messages {

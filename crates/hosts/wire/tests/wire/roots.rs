@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::BytesMut;
+use quorate_access::{Role, Token, User};
 use quorate_core::Epoch;
 use quorate_core::topology::{Keyspace, Node, Shard};
 use quorate_serializable_shard::{Answer, Operation, Refusal};
@@ -61,6 +62,9 @@ pub(crate) fn values() -> Vec<Root> {
         message::<Shard>(),
         message::<Deployment>(),
         message::<Dropped>(),
+        message::<User>(),
+        message::<Role>(),
+        message::<Token>(),
     ]
 }
 

@@ -7,6 +7,7 @@
 //! | CONF3 | what a leader is asked for waits once | an answer is given to each question |
 //! | CONF4 | whatever a lease binds is in the map, and bound to it | keys vanish with their leases, and only they |
 //! | CONF5 | keys and leases are counted as they are | limits |
+//! | CONF6 | where there are users, one of them is an administrator | nobody is locked out |
 //!
 //! What the log promises comes first: see `LOG1` to `LOG10`, in `quorate_log`. The first three are asserted after every step, the others after every so many,
 //! because they look at the whole map.
@@ -24,13 +25,14 @@ impl Replica {
         self.what_ends_was_there();
     }
 
-    /// CONF4 and CONF5. Looks at the whole map.
+    /// CONF4 to CONF6. Looks at the whole map.
     ///
     /// # Panics
     /// If one of them does not hold.
     pub fn assert_whole(&self) {
         self.state.assert_bound();
         self.state.assert_counted();
+        self.state.assert_administered();
     }
 
     fn changes_lead_to_the_revision(&self) {

@@ -5,9 +5,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_access::{concerns_administrators, loses_administrators};
 use quorate_core::command::Outcome;
 use quorate_core::log::Position;
-use quorate_core::{ClientId, Key, KeyRange, TransactionId};
+use quorate_core::{ClientId, Key, KeyRange, TransactionId, Value};
 use quorate_store::ClientTable;
 use quorate_store::client_table::{Known, Remembered, Request};
 
@@ -245,6 +246,9 @@ impl State {
         if let Some(lease) = bound.into_iter().find(|lease| !self.may_bind(client, *lease)) {
             return WriteResult::NoSuchLease { lease };
         }
+        if self.loses_administrators(write) {
+            return WriteResult::LastAdministrator;
+        }
         if self.bytes_after(write) > self.limits.bytes_max.max(self.bytes) {
             return WriteResult::Full;
         }
@@ -271,6 +275,32 @@ impl State {
         }
         self.note(Change { revision, keys });
         WriteResult::Written { revision }
+    }
+
+    /// True if a write would leave nobody who may let others in. It is decided here and not by the client, because two clients may each take away one of the last
+    /// two administrators.
+    fn loses_administrators(&self, write: &ConditionalWrite) -> bool {
+        if !write.puts.iter().any(|put| concerns_administrators(&put.key))
+            || self.rules.has(Plant::AdministratorsLost)
+        {
+            return false;
+        }
+        let last = |value: &'_ Value, lease: Option<LeaseId>| lasting(value, lease).clone();
+        let puts: Vec<_> = write
+            .puts
+            .iter()
+            .map(|put| (put.key.clone(), put.value.as_ref().map(|value| last(value, put.lease))))
+            .collect();
+        loses_administrators(&Lasting(self), &puts)
+    }
+
+    /// CONF6.
+    pub(super) fn assert_administered(&self) {
+        let is_empty = self.range(&quorate_access::user_range()).next().is_none();
+        assert!(
+            is_empty || quorate_access::has_administrators(&Lasting(self)),
+            "CONF6: there are users, and no administrator"
+        );
     }
 
     /// True if a client may bind keys to a lease: it holds it.
@@ -446,6 +476,29 @@ impl State {
             state.revision = last.unwrap_or_default();
         }
         state
+    }
+}
+
+/// The entries of access control that no lease takes away. An administrator that vanishes with a lease is none to rely on.
+struct Lasting<'a>(&'a State);
+
+/// A value that is no entry.
+static NO_ENTRY: Value = Value::new();
+
+fn lasting(value: &Value, lease: Option<LeaseId>) -> &Value {
+    if lease.is_none() { value } else { &NO_ENTRY }
+}
+
+impl quorate_access::Entries for Lasting<'_> {
+    fn entry(&self, key: &Key) -> Option<&Value> {
+        self.0.get(key).map(|stored| lasting(&stored.value, stored.lease))
+    }
+
+    fn users(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        let (from, to) = quorate_access::USER_RANGE;
+        let from = Key::from(from);
+        let users = self.0.keys.all_from(&from).take_while(move |(key, _)| key.as_slice() < to.as_bytes());
+        users.map(|(key, stored)| (key, lasting(&stored.value, stored.lease)))
     }
 }
 

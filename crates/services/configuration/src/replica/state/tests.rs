@@ -1,5 +1,6 @@
 //! The state: conditions, what is done once, leases, limits, pages.
 
+use quorate_access::{Grant, Right, User, user_key};
 use quorate_core::Value;
 
 use super::*;
@@ -393,4 +394,53 @@ fn a_write_of_nothing_changes_nothing_and_is_remembered() {
     assert_eq!((world.state.revision, world.state.history.changes().count()), (Revision(1), 1));
     world.write(id(1, 3, 0), vec![], vec![put("a", Some("2"))]);
     assert_eq!(world.write(id(1, 2, 0), vec![is("a", Some(1))], vec![]), written(1), "it held then");
+}
+
+/// Users of the configuration, by name, each an administrator or not.
+fn user(name: &str, is_administrator: bool) -> Put {
+    let grants = is_administrator.then(|| Grant::new([Right::Administer], None));
+    let user =
+        User { certificates: vec![name.to_owned()], grants: grants.into_iter().collect(), ..User::new(name) };
+    Put { key: user_key(name), value: Some(quorate_codec::encode(&user)), lease: None }
+}
+
+fn roomy(rules: Rules) -> World {
+    World { state: State::new(Limits { bytes_max: 10_000, ..LIMITS }, rules) }
+}
+
+#[test]
+fn the_last_administrator_is_not_removed_whoever_is_first() {
+    let mut world = roomy(Rules::SOUND);
+    let refused = Some(WriteResult::LastAdministrator);
+    let removed = |name: &str| Put { value: None, ..user(name, true) };
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![user("ada", false)]), refused, "the first one");
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![user("bob", true), user("root", true)]), written(1));
+    // Two clients that know of both, and that each remove one.
+    assert_eq!(world.write(id(1, 3, 0), vec![], vec![removed("bob")]), written(2));
+    assert_eq!(world.write(id(2, 1, 0), vec![], vec![removed("root")]), refused);
+    assert!(world.has("user/root"));
+    assert_eq!(world.write(id(2, 1, 0), vec![], vec![removed("root")]), refused, "asked for again");
+    let empty = Put { value: Some(Value::new()), ..user("root", true) };
+    assert_eq!(world.write(id(1, 4, 0), vec![], vec![empty]), refused, "what nobody can read is nobody");
+    world.state.assert_administered();
+
+    let mut world = roomy(Rules::planted(Plant::AdministratorsLost));
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![user("root", true)]), written(1));
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![removed("root")]), written(2), "planted");
+}
+
+#[test]
+fn an_administrator_that_vanishes_with_a_lease_is_none() {
+    let mut world = roomy(Rules::SOUND);
+    assert_eq!(
+        world.apply(Entry::Grant { lease: lease(1, 1), duration: Duration::from_secs(1) }),
+        Applied::Granted(true)
+    );
+    let bound = |put: Put| Put { lease: Some(lease(1, 1)), ..put };
+    let refused = Some(WriteResult::LastAdministrator);
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![bound(user("root", true))]), refused);
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![user("root", true)]), written(1));
+    assert_eq!(world.write(id(1, 3, 0), vec![], vec![bound(user("bob", true))]), written(2));
+    let removed = Put { value: None, ..user("root", true) };
+    assert_eq!(world.write(id(1, 4, 0), vec![], vec![removed]), refused);
 }

@@ -203,6 +203,7 @@ pub(super) fn answer(asked: ClientId, words: &[&str]) -> Message {
         }
         ["unbound", position, of] => result(position, WriteResult::NoSuchLease { lease: lease(asked, of) }),
         ["full", position] => result(position, WriteResult::Full),
+        ["last-administrator", position] => result(position, WriteResult::LastAdministrator),
         ["settled", position] => result(position, WriteResult::Settled),
         ["renewed", of] => Message::Renewed { request, lease: lease(asked, of) },
         ["gone", of] => Message::NoSuchLease { request, lease: lease(asked, of) },
