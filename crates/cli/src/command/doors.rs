@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate::Certificates;
 use quorate_certificates::{Purpose, Trust};
-use quorate_gateway::{Door, Gateway, Limits, Options};
+use quorate_gateway::{Audit, Door, Gateway, Limits, Options};
 use quorate_http::Http;
 use quorate_redis::Redis;
 use quorate_server::{Config, Doors};
@@ -53,7 +53,18 @@ pub(crate) fn open(
         deadline: doors.deadline,
         stall_timeout: doors.stall_timeout,
     };
-    let options = Options { client, trust, threads: doors.threads, limits, ..Options::new(addresses) };
+    let layered = match doors.redis {
+        Some(_) => doors.redis_databases.iter().filter(|name| !name.is_empty()).cloned().collect(),
+        None => Arc::default(),
+    };
+    let audit = doors.audit_log.as_deref().map(|path| {
+        Audit::open(path)
+            .map(Arc::new)
+            .map_err(|error| Failure::failed(format!("the audit log {}: {error}", path.display())))
+    });
+    let audit = audit.transpose()?;
+    let options =
+        Options { client, trust, threads: doors.threads, limits, layered, audit, ..Options::new(addresses) };
     Gateway::start(options, open).map(Some).map_err(Failure::failed)
 }
 
@@ -75,9 +86,11 @@ fn listen(language: &str, address: &str, is_secured: bool) -> Result<TcpListener
     })?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     if !address.ip().is_loopback() {
-        let how = if is_secured { "" } else { ", in plain text" };
+        let how =
+            if is_secured { "" } else { ", and nothing is encrypted: passwords and data can be read on the way" };
         eprintln!(
-            "warning: any client that reaches {address} may read and write{how}: doors know no users yet"
+            "warning: {address} is no address of this machine alone{how}. Until there is an administrator (`quorate user create NAME --administrator`), \
+             any client that reaches it may read and write"
         );
     }
     Ok(listener)

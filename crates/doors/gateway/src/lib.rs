@@ -11,7 +11,7 @@
 //!   session of all its connections: what one of them has seen, what it does next comes after.
 //! - Memory is bounded, per connection and in all ([`Limits`]). A client that goes beyond is told, and cut off; a client that does not read its replies is not read
 //!   from either.
-//! - Rights are asked in one place, [`Session::require`].
+//! - Rights are asked in one place, [`Session::require`], for every request, from a copy of the cluster's users and roles that is less than a second old.
 //!
 //! | file | role |
 //! |---|---|
@@ -19,11 +19,21 @@
 //! | `memory` | how much all connections hold |
 //! | `socket` | plain, or secured by TLS |
 //! | `stream` | a connection whose bytes a library reads and writes, and the account of what it holds |
-//! | `session` | what a connection may do, and the keyspaces that it uses |
+//! | `session` | the login of a connection, and the keyspaces that it uses |
+//! | `authority` | what it may do |
+//! | `access` | the copy of users, roles and tokens |
+//! | `login` | passwords, and clients that guess them |
+//! | `meter` | what users use, for those that have limits |
+//! | `audit` | the audit log |
 //! | `threads` | listeners and threads, from start to stop |
 
+mod access;
+mod audit;
+mod authority;
 mod connection;
+mod login;
 mod memory;
+mod meter;
 mod session;
 mod socket;
 mod stream;
@@ -33,9 +43,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use audit::Audit;
+pub use authority::{Denied, Permit, Right};
 pub use connection::{Connection, Ended};
+pub use login::LoginError;
 pub use memory::Memory;
-pub use session::{Denied, Everything, Right, Rights, Session};
+pub use meter::{Limited, Place};
+pub use quorate::credentials::Password;
+pub use quorate::rights::Scope;
+pub use session::Session;
 pub use stream::{Account, Stream};
 pub use threads::{Gateway, Options};
 

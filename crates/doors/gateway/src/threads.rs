@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use quorate::rights::Access;
 use quorate_certificates::Trust;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
@@ -17,9 +18,13 @@ use tokio::runtime::Builder;
 use tokio::sync::{OnceCell, watch};
 use tokio::task::LocalSet;
 
+use crate::access;
+use crate::audit::Audit;
 use crate::connection::{Connection, ReadBuffer, read_buffer};
+use crate::login::Logins;
 use crate::memory::Memory;
-use crate::session::{Everything, Rights, Session, Shared};
+use crate::meter::Meter;
+use crate::session::{Session, Shared};
 use crate::socket::Socket;
 use crate::{Door, Limits};
 
@@ -34,10 +39,12 @@ pub struct Options {
     pub client: quorate::Options,
     /// How many threads it has.
     pub threads: usize,
-    /// The rights of sessions.
-    pub rights: Arc<dyn Rights>,
+    /// The log of log-ins, refusals and administration, if there is one.
+    pub audit: Option<Arc<Audit>>,
     /// Its bounds.
     pub limits: Limits,
+    /// The keyspaces whose keys are records of one of the doors.
+    pub layered: Arc<[String]>,
 }
 
 impl std::fmt::Debug for Options {
@@ -47,15 +54,16 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// One thread, which finds the cluster at these addresses; a client that reaches a door may do everything.
+    /// One thread, which finds the cluster at these addresses. Without addresses there is no cluster, and nothing to protect.
     pub fn new(addresses: Vec<String>) -> Self {
         Options {
             addresses,
             trust: None,
             client: quorate::Options::default(),
             threads: 1,
-            rights: Arc::new(Everything),
+            audit: None,
             limits: Limits::default(),
+            layered: Arc::default(),
         }
     }
 }
@@ -86,6 +94,9 @@ impl Gateway {
             listener.set_nonblocking(true)?;
             tracing::info!(door = door.name(), address = %listener.local_addr()?, "open");
         }
+        let (tell, known) = watch::channel(options.addresses.is_empty().then(Arc::default));
+        let mut tell = Some(tell);
+        let (logins, meter) = (Arc::<Logins>::default(), Meter::default());
         for number in 0..options.threads.max(1) {
             let doors = doors
                 .iter()
@@ -94,8 +105,11 @@ impl Gateway {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let (options, stopped) = (options.clone(), stopped.clone());
             let (memory, connections) = (gateway.memory.clone(), Arc::clone(&gateway.connections));
+            // One of them tends the doors.
+            let tends = tell.take();
+            let of_all = OfAll { access: known.clone(), logins: Arc::clone(&logins), meter: meter.clone() };
             let run = move || {
-                let serving = serve(number == 0, options, doors, stopped, memory, connections);
+                let serving = serve(tends, of_all, options, doors, stopped, memory, connections);
                 LocalSet::new().block_on(&runtime, serving);
             };
             let thread = std::thread::Builder::new().name(format!("gateway-{number}")).spawn(run)?;
@@ -135,21 +149,34 @@ impl Drop for Gateway {
     }
 }
 
-/// The life of a thread. One of them also tends the doors.
+/// What all threads share of access control.
+struct OfAll {
+    access: access::Known,
+    logins: Arc<Logins>,
+    meter: Meter,
+}
+
+/// The life of a thread. One of them also tends the doors, and tells all what it reads of access control.
 async fn serve(
-    tends: bool,
+    tends: Option<watch::Sender<Option<Arc<Access>>>>,
+    of_all: OfAll,
     options: Options,
     doors: Vec<Open>,
     mut stopped: watch::Receiver<bool>,
     memory: Memory,
     connections: Arc<AtomicUsize>,
 ) {
-    let Options { addresses, trust, client, rights, limits, .. } = options;
+    let Options { addresses, trust, client, audit, limits, layered, .. } = options;
+    let OfAll { access, logins, meter } = of_all;
     let shared = Rc::new(Shared {
         addresses,
         client,
-        rights,
+        access,
+        logins,
+        meter,
+        audit,
         limits,
+        layered,
         database: OnceCell::new(),
         keyspaces: RefCell::new(BTreeMap::new()),
         of_doors: RefCell::default(),
@@ -171,11 +198,15 @@ async fn serve(
             memory: memory.clone(),
             connections: Arc::clone(&connections),
         };
-        if tends {
-            let (door, session) = (Arc::clone(&accepting.door), Session::new(Rc::clone(&shared)));
+        if tends.is_some() {
+            let session = Session::of_door(Rc::clone(&shared), accepting.door.name());
+            let door = Arc::clone(&accepting.door);
             tokio::task::spawn_local(async move { door.tend(session).await });
         }
         tokio::task::spawn_local(accepting.run(listener));
+    }
+    if let Some(tell) = tends.filter(|_| !shared.addresses.is_empty()) {
+        tokio::task::spawn_local(access::keep(Rc::clone(&shared), tell));
     }
     // An error means that the gateway is gone, which is as good. Tasks end with the set that they run in.
     let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -251,7 +282,7 @@ impl Accepting {
             match secured {
                 Ok((socket, certified)) => {
                     if let Ok(connection) = Connection::new(socket, peer, buffer, share, &shared.limits) {
-                        let session = Session::of_client(Rc::clone(&shared), certified);
+                        let session = Session::of_client(Rc::clone(&shared), door.name(), peer, certified);
                         door.serve(connection, session).await;
                     }
                 }

@@ -2,12 +2,12 @@
 
 use hyper::StatusCode;
 use quorate::{Applied, Batch, Keyspace, Receipt, StepAnswer, Value, end_of_prefix};
-use quorate_gateway::Session;
+use quorate_gateway::{Scope, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::keys::Entry;
-use crate::keyspaces::{Access, in_keyspace};
+use crate::keyspaces::{Access, in_keyspace, require};
 use crate::problem::{Kind, Problem};
 use crate::request::Request;
 use crate::text::Octets;
@@ -173,12 +173,44 @@ impl BatchBody {
     }
 }
 
+impl BatchBody {
+    /// Asks for the rights to all that it touches: to read what it compares and reads, and to write what it changes.
+    ///
+    /// # Errors
+    /// The session lacks one, and nothing was done.
+    pub(crate) fn require(&self, session: &Session, keyspace: &str) -> Result<(), Problem> {
+        let ask = |access| require(session, keyspace, access);
+        for condition in &self.conditions {
+            let (Condition::Expect(KeyValue { key, .. })
+            | Condition::ExpectAbsent(KeyAlone { key })
+            | Condition::ExpectExists(KeyAlone { key })
+            | Condition::ExpectAtLeast(KeyLeast { key, .. })) = condition;
+            ask(Access::Read(Scope::Key(&key.0)))?;
+        }
+        for step in &self.steps {
+            ask(match step {
+                Step::Read(KeyAlone { key }) => Access::Read(Scope::Key(&key.0)),
+                Step::Put(KeyValue { key, .. })
+                | Step::Delete(KeyAlone { key })
+                | Step::Increment(KeyNumber { key, .. })
+                | Step::Append(KeyValue { key, .. }) => Access::Write(Scope::Key(&key.0)),
+                Step::Scan(ScanStep { prefix: Some(prefix), .. }) => Access::Read(Scope::Prefix(&prefix.0)),
+                Step::Scan(ScanStep { from, to, prefix: None, .. }) => {
+                    Access::Read(Scope::Range(&from.0, Some(&to.0[..]).filter(|to| !to.is_empty())))
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
 /// Carries out a batch.
 pub(crate) async fn apply(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let body: BatchBody = request.json()?;
     let (batch, writes) = (body.batch()?, body.writes());
+    body.require(session, request.name(0)?)?;
     drop(body);
-    let access = if writes { Access::Write } else { Access::Read };
+    let access = if writes { Access::Write(Scope::Part) } else { Access::Read(Scope::Part) };
     let apply = async |keyspace: Keyspace| Ok(keyspace.apply(batch.clone()).await?);
     match in_keyspace(session, request, access, apply).await? {
         Applied::Done { answers, receipt } => {

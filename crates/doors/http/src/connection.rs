@@ -14,10 +14,11 @@ use hyper::service::service_fn;
 use hyper::{Method, Response, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quorate::{Outcome, Token};
-use quorate_gateway::{Account, Connection, Session};
+use quorate_gateway::{Account, Connection, Right, Session};
 
 use crate::answer::{Answer, REPEATED};
 use crate::console::{Console, Content, Events, assets};
+use crate::login::Remembered;
 use crate::problem::{Committed, Kind, Problem};
 use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
 use crate::request::{Request, no_room};
@@ -53,7 +54,8 @@ pub(crate) async fn serve(
     }
     let (stream, account) = connection.into_stream();
     let (repeats, console) = (Arc::clone(repeats), Arc::clone(console));
-    let server = Rc::new(Server { session, account, repeats, console, local, pages });
+    let login = Remembered::default();
+    let server = Rc::new(Server { session, login, account, repeats, console, local, pages });
     let stall_timeout = server.session.stall_timeout();
     let service = service_fn(|request| {
         let server = Rc::clone(&server);
@@ -97,7 +99,9 @@ pub(crate) fn wants_tls_in_words() -> Vec<u8> {
 }
 
 struct Server {
+    /// That of a client that says nothing of itself.
     session: Session,
+    login: Remembered,
     account: Account,
     repeats: Arc<Repeats>,
     console: Arc<Console>,
@@ -110,7 +114,7 @@ struct Server {
 impl Server {
     async fn answer(&self, request: hyper::Request<Incoming>) -> Response<Content> {
         let (head, body) = request.into_parts();
-        let answer = match self.listen(&head) {
+        let answer = match self.listen(&head).await {
             Ok(Some(events)) => return events.into_response(),
             Ok(None) => self.carry_out(head, body).await.unwrap_or_else(Problem::into_answer),
             Err(problem) => problem.into_answer(),
@@ -120,7 +124,7 @@ impl Server {
     }
 
     /// The events of a request that asks for them; none if it asks for something else. They are the only answer that is not whole before it is sent.
-    fn listen(&self, head: &Parts) -> Result<Option<Events>, Problem> {
+    async fn listen(&self, head: &Parts) -> Result<Option<Events>, Problem> {
         validate_host(head, self.local)?;
         let found = (head.method == Method::GET).then(|| find("GET", head.uri.path()).ok()).flatten();
         let Some(found) = found.filter(|found| found.route.operation == Operation::Listen) else {
@@ -128,34 +132,53 @@ impl Server {
         };
         // Its head has to make sense as that of any other request.
         Request::new(found, &head.uri, head.headers.clone(), self.session.deadline())?;
-        self.console.listen(&self.session).map(Some)
+        let session = self.login.session_of(&self.session, &head.headers).await?;
+        self.console.listen(&session).map(Some)
     }
 
     async fn carry_out(&self, head: Parts, body: Incoming) -> Result<Answer, Problem> {
         if let Some(file) = assets::find(&head) {
+            // The file is no secret, but a browser asks for a user when the page is refused, and not when its events are.
+            if self.session.is_known_to_be_controlled() {
+                let session = self.login.session_of(&self.session, &head.headers).await?;
+                session.require(Right::Observe)?;
+            }
             return Ok(file);
         }
         if let Some(node) = self.pages.filter(|_| pages::is_one(&head)) {
+            if !pages::is_open(&head) {
+                self.login.session_of(&self.session, &head.headers).await?.require(Right::Observe)?;
+            }
             return pages::pass_on(node, &head, self.session.deadline()).await;
         }
         let found = find(head.method.as_str(), head.uri.path())?;
         let request = Request::new(found, &head.uri, head.headers, self.session.deadline())?;
+        let session = match request.route.operation {
+            // The description of the routes is no secret.
+            Operation::OpenApi => self.session.clone(),
+            _ => self.login.session_of(&self.session, &request.headers).await?,
+        };
+        if request.route.operation != Operation::OpenApi {
+            // Before the body is read: strangers send none.
+            session.require(Right::List)?;
+        }
         let request = request.receive(body, &self.account, self.session.stall_timeout()).await?;
+        session.count(request.address.len() + request.body.len())?;
         let route = request.route;
         let of_session = match route.is_in_session() {
             true => seen_by(&request)?.map(|seen| (seen, request.name(0).unwrap_or_default().to_owned())),
             false => None,
         };
         let ended = match key_of(&request)? {
-            None => run(&self.session, &request).await,
-            Some(key) => self.remembered(key, request).await,
+            None => run(&session, &request).await,
+            Some(key) => self.remembered(session.clone(), key, request).await,
         };
         // Also a client that is told of a problem may have seen something.
         let ended = match of_session {
             None => ended,
             Some((seen, keyspace)) => {
                 let answer = ended.unwrap_or_else(Problem::into_answer);
-                Ok(told(answer, seen, &self.session, &keyspace))
+                Ok(told(answer, seen, &session, &keyspace))
             }
         };
         let bytes = match &ended {
@@ -173,15 +196,16 @@ impl Server {
     }
 
     /// Carries out a request that has a key, unless it was carried out before. It goes on if the connection breaks.
-    async fn remembered(&self, key: String, request: Request) -> Result<Answer, Problem> {
+    async fn remembered(&self, session: Session, key: String, request: Request) -> Result<Answer, Problem> {
+        // What one user was answered is no answer for another.
+        let key = format!("{}\0{key}", session.user().unwrap_or_default());
         let repeat = self.repeats.begin(&key, fingerprint(&request), Instant::now())?;
         let unsettled = match repeat {
             Repeat::Answered(answer) => return Ok(answer.header(REPEATED, "true")),
             Repeat::Settle(token) => Some(token),
             Repeat::New => None,
         };
-        let (session, repeats, account) =
-            (self.session.clone(), Arc::clone(&self.repeats), self.account.clone());
+        let (repeats, account) = (Arc::clone(&self.repeats), self.account.clone());
         let work = tokio::task::spawn_local(async move {
             let settled = match unsettled {
                 Some(token) => settle(&session, &request, &token).await,

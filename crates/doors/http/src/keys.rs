@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use quorate::{Applied, Batch, Isolation, Key, Keyspace, Page, Timestamp, Value, end_of_prefix};
-use quorate_gateway::Session;
+use quorate_gateway::{Scope, Session};
 use serde::Serialize;
 
 use crate::answer::{Answer, JSON};
@@ -59,7 +59,7 @@ pub(crate) async fn get(session: &Session, request: &Request) -> Result<Answer, 
             Ok((snapshot.values, snapshot.timestamp))
         }
     };
-    let (values, timestamp) = in_keyspace(session, request, Access::Read, read).await?;
+    let (values, timestamp) = in_keyspace(session, request, Access::Read(Scope::Key(key)), read).await?;
     let answer = match values.into_iter().next().flatten() {
         None => Problem::new(Kind::NotFound, "the key is absent").with("of", "key").into_answer(),
         Some(value) if request.accepts(JSON) => match serde_json::from_slice::<serde::de::IgnoredAny>(&value)
@@ -92,7 +92,7 @@ pub(crate) async fn delete(session: &Session, request: &Request) -> Result<Answe
 async fn write(session: &Session, request: &Request, batch: Batch) -> Result<Answer, Problem> {
     let batch = conditions(request, batch)?;
     let apply = async |keyspace: Keyspace| Ok(keyspace.apply(batch.clone()).await?);
-    match in_keyspace(session, request, Access::Write, apply).await? {
+    match in_keyspace(session, request, Access::Write(Scope::Key(request.key(1))), apply).await? {
         Applied::Done { receipt, .. } => Ok(Answer::empty().receipt(&receipt)),
         Applied::Unmet { found, .. } => {
             let state = if found.is_some() { "there" } else { "absent" };
@@ -136,7 +136,10 @@ pub(crate) async fn scan(session: &Session, request: &Request) -> Result<Answer,
     let (page, timestamp, goes_on_at) = match at {
         // Nothing lies there, and a transaction that reads nothing has no timestamp.
         Some(timestamp) if is_empty => (Page::default(), timestamp, None),
-        _ => in_keyspace(session, request, Access::Read, read).await?,
+        _ => {
+            let scope = Scope::Range(&from, Some(&to[..]).filter(|to| !to.is_empty()));
+            in_keyspace(session, request, Access::Read(scope), read).await?
+        }
     };
     let path = request.address.split('?').next().unwrap_or_default();
     let next = page.next.as_ref().map(|next| next_address(path, next, &to, limit, goes_on_at));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use quorate::topology::Keyspace as Definition;
 use quorate::{Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, Token};
-use quorate_gateway::{Right, Session};
+use quorate_gateway::{Right, Scope, Session};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout_at;
 
@@ -54,13 +54,32 @@ impl Described {
 
 /// How a request uses its keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// It reads.
-    Read,
-    /// It writes, too.
-    Write,
-    /// It changes what the keyspace does.
-    Administer,
+pub(crate) enum Access<'a> {
+    /// It reads a part of it.
+    Read(Scope<'a>),
+    /// It writes to a part of it.
+    Write(Scope<'a>),
+    /// It deploys or removes procedures.
+    Deploy,
+}
+
+/// Asks for the right to a part of a keyspace, or to do something with it.
+///
+/// # Errors
+/// The session does not have it.
+pub(crate) fn require(session: &Session, keyspace: &str, access: Access<'_>) -> Result<(), Problem> {
+    // The records of another door name its keys in their own way: a prefix says nothing of them.
+    let within = |scope| match scope {
+        Scope::Part => Scope::Part,
+        _ if session.is_layered(keyspace) => Scope::Whole,
+        scope => scope,
+    };
+    session.require(match access {
+        Access::Read(scope) => Right::Read { keyspace, scope: within(scope) },
+        Access::Write(scope) => Right::Write { keyspace, scope: within(scope) },
+        Access::Deploy => Right::Deploy { keyspace },
+    })?;
+    Ok(())
 }
 
 /// Does something in the keyspace of a request, whose name is the first in its address, once the session has the right to. A keyspace that has been dropped is looked
@@ -68,15 +87,11 @@ pub(crate) enum Access {
 pub(crate) async fn in_keyspace<T>(
     session: &Session,
     request: &Request,
-    access: Access,
+    access: Access<'_>,
     run: impl AsyncFn(Keyspace) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     let name = request.name(0)?;
-    session.require(match access {
-        Access::Read => Right::Read { keyspace: name },
-        Access::Write => Right::Write { keyspace: name },
-        Access::Administer => Right::Administer { keyspace: name },
-    })?;
+    require(session, name, access)?;
     let mut is_first = true;
     loop {
         let keyspace = in_time(request, session.keyspace(name), Committed::No).await?;
@@ -120,7 +135,18 @@ pub(crate) async fn list(session: &Session, request: &Request) -> Result<Answer,
     }
     session.require(Right::List)?;
     let list = async { session.database().await?.list().await };
-    let definitions = in_time(request, list, Committed::No).await?;
+    let mut definitions = in_time(request, list, Committed::No).await?;
+    // A user is told of those that it has a right in.
+    definitions.retain(|definition| {
+        let keyspace = definition.name.as_str();
+        [
+            Right::Read { keyspace, scope: Scope::Part },
+            Right::Deploy { keyspace },
+            Right::Administer { keyspace },
+        ]
+        .into_iter()
+        .any(|right| session.allows(right))
+    });
     let listed = Listed { keyspaces: definitions.iter().map(Described::new).collect() };
     Ok(Answer::json(StatusCode::OK, &listed))
 }
@@ -128,7 +154,7 @@ pub(crate) async fn list(session: &Session, request: &Request) -> Result<Answer,
 /// Tells what a keyspace is like.
 pub(crate) async fn describe(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let name = request.name(0)?;
-    session.require(Right::Read { keyspace: name })?;
+    require(session, name, Access::Read(Scope::Part))?;
     // The catalogue is asked, because what the session remembers may have been dropped.
     let find = async { session.database().await?.keyspace(name).await };
     let keyspace = in_time(request, find, Committed::No).await?;
@@ -143,6 +169,7 @@ pub(crate) async fn create(session: &Session, request: &Request) -> Result<Answe
     let create = async {
         session.database().await?.create_keyspace_with(name, options, Some(request.patience()), |_| {}).await
     };
+    session.record_administration("create keyspace", name);
     let keyspace = in_time(request, create, Committed::Unknown).await?;
     let body = Described::new(&keyspace.definition());
     Ok(Answer::json(StatusCode::CREATED, &body))
@@ -170,6 +197,7 @@ impl NewKeyspace {
 pub(crate) async fn drop_one(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let name = request.name(0)?;
     session.require(Right::Administer { keyspace: name })?;
+    session.record_administration("drop keyspace", name);
     session.forget(name);
     let dropping = async { session.database().await?.drop_keyspace(name).await };
     in_time(request, dropping, Committed::Unknown).await?;

@@ -3,13 +3,13 @@
 
 use hyper::StatusCode;
 use quorate::{Key, Keyspace, Receipt, Timestamp, Transaction};
-use quorate_gateway::Session;
+use quorate_gateway::{Scope, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::batch::{KeyAlone, KeyValue};
 use crate::keys::{limit, next_address};
-use crate::keyspaces::{Access, in_keyspace};
+use crate::keyspaces::{Access, in_keyspace, require};
 use crate::problem::Problem;
 use crate::request::Request;
 use crate::text::Octets;
@@ -83,6 +83,16 @@ struct ElementBody {
 }
 
 impl Change {
+    fn key(&self) -> &[u8] {
+        match self {
+            Change::CounterAdd(CounterBy { key, .. })
+            | Change::SetAdd(SetElement { key, .. })
+            | Change::SetRemove(SetElement { key, .. })
+            | Change::Put(KeyValue { key, .. })
+            | Change::Delete(KeyAlone { key }) => &key.0,
+        }
+    }
+
     fn make(&self, txn: &Transaction) -> quorate::Result<()> {
         match self {
             Change::CounterAdd(CounterBy { key, by }) => txn.counter_add(&key.0, *by),
@@ -97,11 +107,15 @@ impl Change {
 /// Makes all changes of a request, or none.
 pub(crate) async fn change(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let body: ChangesBody = request.json()?;
+    for change in &body.changes {
+        require(session, request.name(0)?, Access::Write(Scope::Key(change.key())))?;
+    }
     let run = async |keyspace: Keyspace| {
         let make = async |txn: Transaction| body.changes.iter().try_for_each(|change| change.make(&txn));
         Ok(keyspace.transact_with_receipt(make).await?.1)
     };
-    let Receipt { token, timestamp, .. } = in_keyspace(session, request, Access::Write, run).await?;
+    let Receipt { token, timestamp, .. } =
+        in_keyspace(session, request, Access::Write(Scope::Part), run).await?;
     Ok(committed(&token.to_string(), timestamp))
 }
 
@@ -153,7 +167,7 @@ async fn in_snapshot<T>(
 ) -> Result<T, Problem> {
     let read = &read;
     let run = async |keyspace: Keyspace| Ok(keyspace.transact(move |txn| read(txn)).await?);
-    in_keyspace(session, request, Access::Read, run).await
+    in_keyspace(session, request, Access::Read(Scope::Key(request.key(1))), run).await
 }
 
 #[cfg(test)]

@@ -23,7 +23,17 @@ pub(crate) fn document() -> Value {
             "description": "Transactions over HTTP. Every error is a problem that says in `committed` whether anything can have happened.",
         },
         "paths": paths,
-        "components": { "schemas": schemas(), "responses": { "Problem": problem_response() }, "parameters": parameters() },
+        // Where there are no users, none is asked for.
+        "security": [{ "basic": [] }, { "token": [] }, {}],
+        "components": {
+            "schemas": schemas(),
+            "responses": { "Problem": problem_response() },
+            "parameters": parameters(),
+            "securitySchemes": {
+                "basic": { "type": "http", "scheme": "basic" },
+                "token": { "type": "http", "scheme": "bearer", "bearerFormat": "quorate_ and 64 hexadecimal digits" },
+            },
+        },
     })
 }
 

@@ -22,6 +22,11 @@ pub(crate) fn is_one(head: &Parts) -> bool {
     matches!(head.method, Method::GET | Method::HEAD) && PAGES.contains(&head.uri.path())
 }
 
+/// True if a page says whether the node is well and nothing else: those that watch it need no user.
+pub(crate) fn is_open(head: &Parts) -> bool {
+    ["/health", "/ready", "/live"].contains(&head.uri.path())
+}
+
 /// Has the node answer.
 pub(crate) async fn pass_on(node: SocketAddr, head: &Parts, patience: Duration) -> Result<Answer, Problem> {
     let unavailable =

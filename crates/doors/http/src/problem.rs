@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use quorate::{Error, Invalid, InvalidProcedure, Refusal};
-use quorate_gateway::Denied;
+use quorate_gateway::{Denied, Limited};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -14,6 +14,9 @@ use crate::text::Octets;
 
 /// The beginning of all types of problems.
 pub(crate) const TYPE_PREFIX: &str = "urn:quorate:problem:";
+
+/// How a client may say who it is.
+const CHALLENGE: &str = "Basic realm=\"quorate\", charset=\"UTF-8\", Bearer realm=\"quorate\"";
 
 /// Whether what was asked for can have happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +66,8 @@ macro_rules! kinds {
 
 kinds! {
     BadRequest: "bad-request", BAD_REQUEST, "the request cannot be understood";
-    Denied: "denied", FORBIDDEN, "the session may not do this";
+    NotLoggedIn: "not-logged-in", UNAUTHORIZED, "this needs a user, or the credential is wrong";
+    Denied: "denied", FORBIDDEN, "the user may not do this";
     NotFound: "not-found", NOT_FOUND, "there is no such thing";
     MethodNotAllowed: "method-not-allowed", METHOD_NOT_ALLOWED, "the address has no such method";
     NotAcceptable: "not-acceptable", NOT_ACCEPTABLE, "the value is not of the type that was asked for";
@@ -178,6 +182,9 @@ impl Problem {
             let seconds = wait.as_millis().div_ceil(1_000).max(1);
             answer = answer.header(RETRY_AFTER, seconds.to_string());
         }
+        if self.kind == Kind::NotLoggedIn {
+            answer = answer.header(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
         if let Some(allowed) = self.allow {
             answer = answer.header(ALLOW, allowed);
         }
@@ -187,7 +194,22 @@ impl Problem {
 
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
-        Problem::new(Kind::Denied, denied.to_string())
+        let kind = match denied {
+            Denied::NotLoggedIn(_) => Kind::NotLoggedIn,
+            Denied::NotAllowed(_) => Kind::Denied,
+            Denied::NotKnown => Kind::Unavailable,
+        };
+        Problem::new(kind, denied.to_string())
+    }
+}
+
+impl From<Limited> for Problem {
+    fn from(limited: Limited) -> Self {
+        let problem = Problem::new(Kind::Overloaded, format!("{limited}; nothing was done"));
+        match limited {
+            Limited::Rate { retry_after, .. } => problem.retry_after(retry_after),
+            Limited::OpenTransactions => problem,
+        }
     }
 }
 

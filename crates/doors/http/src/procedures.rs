@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use quorate::{Answers, Call, Keyspace, ProcedureVersion, Receipt};
-use quorate_gateway::Session;
+use quorate_gateway::{Scope, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
@@ -65,7 +65,8 @@ pub(crate) async fn call(session: &Session, request: &Request) -> Result<Answer,
     let body: CallBody = request.json()?;
     let (call, read_only) = (body.call(request.name(1)?), body.read_only);
     drop(body);
-    let access = if read_only { Access::Read } else { Access::Write };
+    // A procedure finds out itself what it touches.
+    let access = if read_only { Access::Read(Scope::Whole) } else { Access::Write(Scope::Whole) };
     let run = async |keyspace: Keyspace| Ok(keyspace.call(call.clone()).await?);
     let Answers { answers, receipt } = in_keyspace(session, request, access, run).await?;
     let Receipt { token, timestamp, .. } = &receipt;
@@ -106,7 +107,8 @@ pub(crate) async fn deploy(session: &Session, request: &Request) -> Result<Answe
     let run = async |keyspace: Keyspace| {
         in_time(request, keyspace.deploy(name, version, &request.body), Committed::Unknown).await
     };
-    let deployed = in_keyspace(session, request, Access::Administer, run).await?;
+    let deployed = in_keyspace(session, request, Access::Deploy, run).await?;
+    session.record_administration("deploy procedure", name);
     Ok(Answer::json(StatusCode::OK, &ProcedureBody::from(&deployed)))
 }
 
@@ -121,7 +123,8 @@ pub(crate) async fn remove(session: &Session, request: &Request) -> Result<Answe
     };
     let run =
         async |keyspace: Keyspace| in_time(request, keyspace.remove(name, version), Committed::Unknown).await;
-    in_keyspace(session, request, Access::Administer, run).await?;
+    in_keyspace(session, request, Access::Deploy, run).await?;
+    session.record_administration("remove procedure", name);
     Ok(Answer::empty())
 }
 
@@ -133,7 +136,7 @@ pub(crate) async fn list(session: &Session, request: &Request) -> Result<Answer,
         procedures: Vec<ProcedureBody>,
     }
     let run = async |keyspace: Keyspace| in_time(request, keyspace.procedures(), Committed::No).await;
-    let versions = in_keyspace(session, request, Access::Read, run).await?;
+    let versions = in_keyspace(session, request, Access::Read(Scope::Part), run).await?;
     let listed = Listed { procedures: versions.iter().map(ProcedureBody::from).collect() };
     Ok(Answer::json(StatusCode::OK, &listed))
 }

@@ -138,11 +138,7 @@ struct TracedBody {
 pub(crate) async fn apply(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let body: BatchBody = request.json()?;
     let name = request.name(0)?;
-    session.require(if body.writes() {
-        Right::Write { keyspace: name }
-    } else {
-        Right::Read { keyspace: name }
-    })?;
+    body.require(session, name)?;
     session.require(Right::Observe)?;
     let batch = body.batch()?;
     let Ok(_alone) = TRACES.try_acquire() else {

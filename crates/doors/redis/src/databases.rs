@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use quorate::topology::shard_position;
 use quorate::{Call, Concluded, Error, Isolation, Keyspace, Refusal, Transaction};
-use quorate_gateway::{Denied, Right, Session};
+use quorate_gateway::{LoginError, Password, Permit, Place, Right, Scope, Session};
 use quorate_procedure::Needs;
 use quorate_procedure::fetched::Found;
 use quorate_redis_commands::{Commands, PROCEDURE, SLOTS, routing_key};
@@ -18,6 +18,7 @@ use quorate_redis_evaluator::UNKNOWN_TEXT;
 use crate::channels::TOPIC;
 use crate::failure::Failure;
 use crate::joint::Joint;
+use crate::permission::Wanted;
 use crate::plan::{micros_now, unreadable};
 
 /// The databases of a door.
@@ -40,11 +41,64 @@ pub trait Databases {
     /// Tells the other doors of the cluster what a client publishes, at most once: it is heard in the order in which it is told.
     fn announce(&self, message: Vec<u8>) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Whether the client may hear what others publish.
+    /// Asks whether the client may do something that is about no key. Where there are no users, it may.
     ///
     /// # Errors
     /// It may not.
-    fn may_subscribe(&self) -> Result<(), Failure>;
+    fn require(&self, right: Right<'_>, wanted: Wanted<'_>) -> Result<(), Failure> {
+        let _ = (right, wanted);
+        Ok(())
+    }
+
+    /// What the client may do in a database, from now on until it logs in anew.
+    fn permit(&self, number: usize) -> Permit {
+        let _ = number;
+        Permit::everything()
+    }
+
+    /// Waits until it is known who may do what.
+    fn ready(&self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
+    /// True if there are users, so that a client is to be one of them.
+    fn has_users(&self) -> bool {
+        false
+    }
+
+    /// The name of the user that the client is; none if it has not logged in.
+    fn user(&self) -> Option<&str> {
+        None
+    }
+
+    /// Logs in.
+    ///
+    /// # Errors
+    /// The user or its password is wrong, or that cannot be found out now. The client stays what it was.
+    fn log_in(&mut self, user: &str, password: Password) -> impl Future<Output = Result<(), LoginError>> {
+        let _ = (user, password);
+        std::future::ready(Err(LoginError::Wrong))
+    }
+
+    /// Is no user any more.
+    fn log_out(&mut self) {}
+
+    /// Counts a command of so many bytes.
+    ///
+    /// # Errors
+    /// The user has given as many as it may for now.
+    fn meter(&self, bytes: usize) -> Result<(), Failure> {
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// A place among the open transactions of the user, if those are counted.
+    ///
+    /// # Errors
+    /// It has as many as it may have.
+    fn open_transaction(&self) -> Result<Option<Place>, Failure> {
+        Ok(None)
+    }
 }
 
 /// The keys of a database, divided into shards.
@@ -133,13 +187,16 @@ pub(crate) struct Cluster {
     runs_scripts: bool,
     /// Those that this client has used.
     opened: RefCell<BTreeMap<usize, ClusterKeys>>,
+    /// What the user may do in those.
+    permits: RefCell<BTreeMap<usize, Permit>>,
     joint: Rc<Joint>,
 }
 
 impl Cluster {
     pub(crate) fn new(session: Session, keyspaces: Arc<[Option<String>]>, runs_scripts: bool) -> Self {
         let joint = session.shared();
-        Cluster { session, keyspaces, runs_scripts, opened: RefCell::default(), joint }
+        let (opened, permits) = (RefCell::default(), RefCell::default());
+        Cluster { session, keyspaces, runs_scripts, opened, permits, joint }
     }
 }
 
@@ -154,12 +211,13 @@ impl Databases for Cluster {
         let Some(Some(name)) = self.keyspaces.get(number) else {
             return Err(Failure::refused("DB index is out of range"));
         };
-        let right = if writes { Right::Write { keyspace: name } } else { Right::Read { keyspace: name } };
-        self.session.require(right).map_err(denied)?;
+        // The keys are asked for where they are known: what a command touches says `permission`.
+        let permit = self.permit(number);
+        permit.require(writes, Scope::Part).map_err(|denied| Failure::denied(&denied, Wanted::Key))?;
         if let Some(opened) = self.opened.borrow().get(&number) {
             return Ok(opened.clone());
         }
-        let keys = ClusterKeys::new(self.session.keyspace(name).await?, self.runs_scripts);
+        let keys = ClusterKeys::new(self.session.keyspace(name).await?, permit, self.runs_scripts);
         self.opened.borrow_mut().insert(number, keys.clone());
         Ok(keys)
     }
@@ -176,23 +234,68 @@ impl Databases for Cluster {
     }
 
     async fn announce(&self, message: Vec<u8>) -> Result<(), Failure> {
-        self.session.require(Right::Publish).map_err(denied)?;
         Ok(self.session.database().await?.announce(TOPIC, message).await?)
     }
 
-    fn may_subscribe(&self) -> Result<(), Failure> {
-        self.session.require(Right::Subscribe).map_err(denied)
+    fn require(&self, right: Right<'_>, wanted: Wanted<'_>) -> Result<(), Failure> {
+        self.session.require(right).map_err(|denied| Failure::denied(&denied, wanted))
+    }
+
+    fn permit(&self, number: usize) -> Permit {
+        let mut permits = self.permits.borrow_mut();
+        let new = || {
+            let name = self.keyspaces.get(number).and_then(Option::as_deref);
+            self.session.permit(name.unwrap_or_default())
+        };
+        permits.entry(number).or_insert_with(new).clone()
+    }
+
+    async fn ready(&self) {
+        self.session.ready().await;
+    }
+
+    fn has_users(&self) -> bool {
+        self.session.is_controlled()
+    }
+
+    fn user(&self) -> Option<&str> {
+        self.session.user()
+    }
+
+    async fn log_in(&mut self, user: &str, password: Password) -> Result<(), LoginError> {
+        let session = self.session.log_in(user, password).await?;
+        self.become_one(session);
+        Ok(())
+    }
+
+    fn log_out(&mut self) {
+        let session = self.session.logged_out();
+        self.become_one(session);
+    }
+
+    fn meter(&self, bytes: usize) -> Result<(), Failure> {
+        Ok(self.session.count(bytes)?)
+    }
+
+    fn open_transaction(&self) -> Result<Option<Place>, Failure> {
+        Ok(self.session.open_transaction()?)
     }
 }
 
-fn denied(denied: Denied) -> Failure {
-    Failure { text: format!("NOPERM {denied}"), is_too_large: false, is_stale: false }
+impl Cluster {
+    /// Goes on as another user: what was found out for the one before does not count.
+    fn become_one(&mut self, session: Session) {
+        self.session = session;
+        self.permits.borrow_mut().clear();
+        self.opened.borrow_mut().clear();
+    }
 }
 
 /// A keyspace.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterKeys {
     keyspace: Keyspace,
+    permit: Permit,
     /// For each shard the first slot that lies there; none if none does.
     homes: Arc<[Option<u16>]>,
     replicas: usize,
@@ -201,7 +304,7 @@ pub(crate) struct ClusterKeys {
 }
 
 impl ClusterKeys {
-    fn new(keyspace: Keyspace, runs_scripts: bool) -> Self {
+    fn new(keyspace: Keyspace, permit: Permit, runs_scripts: bool) -> Self {
         let definition = keyspace.definition();
         let runs_at_shards =
             definition.isolation == Isolation::Serializable && definition.comparison.is_none();
@@ -216,6 +319,7 @@ impl ClusterKeys {
             runs_at_shards,
             runs_scripts,
             keyspace,
+            permit,
         }
     }
 }
@@ -313,6 +417,10 @@ impl Keys for ClusterKeys {
                 match steps.next(found.take()).await {
                     Step::Fetch(needs) => found = Some(fetch_all(&txn, needs).await?),
                     Step::Write(writes, done) => {
+                        // The right may have been taken away while the transaction was open.
+                        if let Err(denied) = self.permit.require(!writes.is_empty(), Scope::Part) {
+                            return Ok(Err(Failure::denied(&denied, Wanted::Key)));
+                        }
                         for (key, value) in writes {
                             match value {
                                 Some(value) => txn.put(key, value)?,

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use quorate_gateway::Scope;
 use quorate_redis_commands::{MORE, Reply, Request};
 
 use crate::databases::{Databases, Keys};
 use crate::failure::Failure;
+use crate::permission;
 use crate::plan::{Asked, Decoded, Indivisible, Plan, Watched, decode};
 use crate::scripts::{Done, Item, Job, Scripts};
 
@@ -45,6 +47,18 @@ impl<D: Databases> Executor<'_, D> {
     ///
     /// Commands that do not fit into one transaction are tried in smaller parts: so replies are never longer than a transaction may read.
     pub(crate) async fn run_some(&mut self, asked: &[Asked]) -> Vec<Reply> {
+        let permit = self.databases.permit(self.number);
+        let mut asked = asked;
+        for (at, one) in asked.iter().enumerate() {
+            if let Err(failure) = permission::check(&permit, &one.command, &one.words) {
+                if at == 0 {
+                    return vec![failure.reply()];
+                }
+                // Those before it are carried out; it is refused in its turn.
+                asked = &asked[..at];
+                break;
+            }
+        }
         let writes = asked.iter().any(|one| one.command.writes());
         let keys = match self.open(writes).await {
             Ok(keys) => keys,
@@ -146,6 +160,13 @@ impl<D: Databases> Executor<'_, D> {
         if asked.is_empty() && watched.is_empty() {
             return Ok(Some(Vec::new()));
         }
+        let permit = self.databases.permit(self.number);
+        for one in asked {
+            permission::check(&permit, &one.command, &one.words)?;
+        }
+        for (key, _) in watched {
+            permission::check_keys(&permit, false, std::slice::from_ref(&key.to_vec()))?;
+        }
         let keys = self.open(asked.iter().any(|one| one.command.writes())).await?;
         let seed = self.next_seed();
         let plan = if keys.runs_at_shards() { Plan::of(asked, &keys).ok() } else { None };
@@ -181,11 +202,20 @@ impl<D: Databases> Executor<'_, D> {
         items: Vec<Item>,
         watched: Vec<Watched>,
     ) -> Result<Done, Failure> {
-        let keys = self.open(items.iter().any(Item::writes)).await?;
-        let job = Job::new(items, watched, self.next_seed(), &keys);
-        let done = scripts.run_at_shard(&job, &keys, self.number).await;
-        if let Some(done) = done.inspect_err(|failure| self.note(failure))? {
-            return Ok(done);
+        let permit = self.databases.permit(self.number);
+        for item in &items {
+            item.check(&permit)?;
+        }
+        let writes = items.iter().any(Item::writes);
+        let keys = self.open(writes).await?;
+        // A shard knows no users: it runs only what may touch whatever it likes.
+        let may_run_at_shard = permit.allows(writes, Scope::Whole);
+        let job = Job::new(items, watched, self.next_seed(), &keys).with_permit(permit);
+        if may_run_at_shard {
+            let done = scripts.run_at_shard(&job, &keys, self.number).await;
+            if let Some(done) = done.inspect_err(|failure| self.note(failure))? {
+                return Ok(done);
+            }
         }
         let _place = scripts.place().await?;
         let done = keys.by_steps(|timestamp| scripts.begin(&job, timestamp)).await;

@@ -1,7 +1,10 @@
 //! Why commands were not carried out, as a Redis client is told.
 
 use quorate::{Error, Refusal};
+use quorate_gateway::{Denied, Limited, LoginError};
 use quorate_redis_commands::Reply;
+
+use crate::permission::Wanted;
 
 const TOO_LARGE: &str = "ERR this is more than one transaction may read and write, and nothing was done";
 
@@ -20,6 +23,28 @@ impl Failure {
     /// Nothing has happened, and trying again would not help.
     pub fn refused(reason: impl std::fmt::Display) -> Self {
         Failure { text: format!("ERR {reason}"), is_too_large: false, is_stale: false }
+    }
+
+    fn told(text: String) -> Self {
+        Failure { text, is_too_large: false, is_stale: false }
+    }
+
+    /// The client may not do it, and nothing has happened: in the words of Redis.
+    pub(crate) fn denied(denied: &Denied, wanted: Wanted<'_>) -> Self {
+        Self::told(match (denied, wanted) {
+            (Denied::NotLoggedIn(_), _) => NOT_LOGGED_IN.to_owned(),
+            (Denied::NotKnown, _) => format!("TRYAGAIN {denied}"),
+            (Denied::NotAllowed(_), Wanted::Command(name)) => {
+                format!("NOPERM this user has no permissions to run the '{name}' command")
+            }
+            (Denied::NotAllowed(_), Wanted::Key) => {
+                "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned()
+            }
+            (Denied::NotAllowed(_), Wanted::Channel) => {
+                "NOPERM this user has no permissions to access one of the channels used as arguments"
+                    .to_owned()
+            }
+        })
     }
 
     /// It is more than a transaction may be, and nothing has happened.
@@ -41,6 +66,27 @@ impl Failure {
     /// The reply of a command.
     pub(crate) fn reply(&self) -> Reply {
         Reply::error(self.text.clone())
+    }
+}
+
+/// The reply to a client that has to log in first.
+pub(crate) const NOT_LOGGED_IN: &str = "NOAUTH Authentication required.";
+
+impl From<LoginError> for Failure {
+    fn from(error: LoginError) -> Self {
+        Failure::told(match error {
+            LoginError::Wrong => "WRONGPASS invalid username-password pair or user is disabled.".to_owned(),
+            LoginError::Unknown => format!("TRYAGAIN {error}"),
+            LoginError::TooMany { .. } | LoginError::Busy { .. } | LoginError::Connections => {
+                format!("OVERLOADED {error}")
+            }
+        })
+    }
+}
+
+impl From<Limited> for Failure {
+    fn from(limited: Limited) -> Self {
+        Failure::told(format!("OVERLOADED nothing was done: {limited}"))
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `sweeper` | has what is expired or dropped collected |
 //! | `scripts` | scripts: kept, run on threads of their own, as transactions |
 //! | `functions` | libraries of functions, kept in the database |
+//! | `permission` | what a client may touch |
 //! | `failure` | what went wrong, in words for a Redis client |
 
 mod blocking;
@@ -35,6 +36,7 @@ mod failure;
 mod functions;
 mod joint;
 mod local;
+mod permission;
 mod plan;
 mod reading;
 mod scripts;
@@ -48,6 +50,7 @@ pub use connection::serve;
 pub use failure::Failure;
 pub use joint::Joint;
 pub use local::Facts;
+pub use permission::Wanted;
 use quorate_gateway::{Connection, Door, Session};
 
 /// The door.

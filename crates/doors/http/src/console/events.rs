@@ -31,7 +31,11 @@ pub(crate) struct Events {
 
 impl Events {
     /// Hands on what a channel holds from now on, until the page is closed. Its place among the listeners is kept for so long.
-    pub(super) fn start(mut latest: watch::Receiver<Option<Bytes>>, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn start(
+        mut latest: watch::Receiver<Option<Bytes>>,
+        place: OwnedSemaphorePermit,
+        may_see: impl Fn() -> bool + 'static,
+    ) -> Self {
         let (sender, waiting) = mpsc::channel(1);
         tokio::task::spawn_local(async move {
             let _place = place;
@@ -40,6 +44,10 @@ impl Events {
                 tokio::select! {
                     changed = latest.changed() => if changed.is_err() { return },
                     () = sender.closed() => return,
+                }
+                // The right may have been taken away since the page was opened.
+                if !may_see() {
+                    return;
                 }
                 let event = latest.borrow_and_update().clone();
                 if let Some(event) = event
@@ -133,7 +141,7 @@ mod tests {
         run(async {
             let (latest, places) = (watch::Sender::new(Some(event("0"))), Arc::new(Semaphore::new(1)));
             let place = Arc::clone(&places).try_acquire_owned().unwrap();
-            let mut content = Content::Events(Events::start(latest.subscribe(), place));
+            let mut content = Content::Events(Events::start(latest.subscribe(), place, || true));
             assert_eq!(next(&mut content).await, RETRY);
             for number in 1..=50 {
                 latest.send_replace(Some(event(&number.to_string())));
@@ -152,7 +160,7 @@ mod tests {
         run(async {
             let (latest, places) = (watch::Sender::new(None), Arc::new(Semaphore::new(1)));
             let place = Arc::clone(&places).try_acquire_owned().unwrap();
-            let events = Events::start(latest.subscribe(), place);
+            let events = Events::start(latest.subscribe(), place, || true);
             sleep(Duration::from_millis(5)).await;
             assert_eq!((places.available_permits(), latest.receiver_count()), (0, 1));
             drop(events);

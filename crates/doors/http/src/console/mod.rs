@@ -86,11 +86,13 @@ impl Console {
     /// The session may not see them, or as many pages as may be listen already.
     pub(crate) fn listen(&self, session: &Session) -> Result<Events, Problem> {
         session.require(Right::Observe)?;
+        let session = session.clone();
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             let detail = format!("{LISTENERS_MAX} pages are open already: close one");
             return Err(Problem::new(Kind::Overloaded, detail).retry_after(Duration::from_secs(1)));
         };
-        let events = Events::start(self.latest.subscribe(), place);
+        let events =
+            Events::start(self.latest.subscribe(), place, move || session.require(Right::Observe).is_ok());
         self.listened.notify_one();
         Ok(events)
     }

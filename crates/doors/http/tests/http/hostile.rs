@@ -15,7 +15,7 @@ const IDLE_BYTES: usize = 16 * 1024;
 
 /// A door to no cluster.
 fn open(limits: Limits) -> (Gateway, SocketAddr) {
-    support::open(vec!["127.0.0.1:1".to_owned()], limits)
+    support::open(Vec::new(), limits)
 }
 
 fn quick() -> Limits {

@@ -1,5 +1,6 @@
 //! The door against a cluster, with the examples of its page, and against clients that mean no good.
 
+mod access;
 mod cluster;
 mod console;
 mod examples;

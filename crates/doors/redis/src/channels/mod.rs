@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_gateway::{Right, Session};
+use quorate_gateway::Session;
 use quorate_redis_commands::{Reply, matches};
 
 use crate::local::is_word;
@@ -232,10 +232,6 @@ fn cut_fullest(subscriptions: &Subscriptions) {
 pub(crate) async fn hear(session: &Session, channels: &Channels) {
     /// How long to wait before the cluster is tried again.
     const PAUSE: Duration = Duration::from_millis(250);
-    if let Err(denied) = session.require(Right::Subscribe) {
-        tracing::warn!(%denied, "the door does not hear what is published at other doors");
-        return;
-    }
     let mut announcements = loop {
         let heard = match session.database().await {
             Ok(database) => database.announcements(TOPIC),

@@ -16,8 +16,8 @@ mod waiting;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_gateway::{Connection, Ended};
-use quorate_redis_commands::{Reply, check, find, unknown_command};
+use quorate_gateway::{Connection, Ended, Password, Right, Scope};
+use quorate_redis_commands::{Command, Reply, check, find, unknown_command};
 use tokio::time::Instant;
 
 use crate::blocking;
@@ -26,8 +26,10 @@ use crate::codec::{Invalid, Limits, Parser, Version, write_reply};
 use crate::databases::Databases;
 use crate::execute::Executor;
 use crate::failure::Failure;
+use crate::local::client::Hello;
 use crate::local::clients::{Named, Peer};
 use crate::local::{self, Facts, Local};
+use crate::permission::{self, Wanted};
 use crate::plan::{Asked, Watched};
 use crate::reading::Reading;
 use crate::scripts::Item;
@@ -36,6 +38,12 @@ use transaction::{Multi, Queued};
 
 /// So many commands are gathered from a pipeline before they are carried out.
 const GATHERED_MAX: usize = 1_024;
+
+/// The user of a client that names none.
+const DEFAULT_USER: &str = "default";
+
+/// The reply to `HELLO` of a client that has to log in first.
+const HELLO_NOT_LOGGED_IN: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
 
 /// Replies are sent once there are so many bytes of them, even if more commands have come.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
@@ -51,6 +59,8 @@ pub(crate) struct State {
     /// Its database.
     pub(crate) number: usize,
     pub(crate) name: Vec<u8>,
+    /// Its user, if it has logged in.
+    pub(crate) user: Option<String>,
     /// The transaction that it has begun with `MULTI`.
     multi: Option<Multi>,
     /// The keys that it watches, each with its database.
@@ -86,6 +96,7 @@ impl State {
         let bytes = connection.input.len() + connection.output.len() + queued.map_or(0, |(_, bytes)| bytes);
         self.peer.tell(|told| {
             told.name.clone_from(&self.name);
+            told.user.clone_from(&self.user);
             (told.number, told.version, told.command) = (self.number, self.version.number(), self.last);
             told.at = Instant::now();
             told.subscriptions = [Kind::Channel, Kind::Pattern, Kind::Shard].map(count);
@@ -105,6 +116,7 @@ pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &F
         version: Version::default(),
         number: 0,
         name: Vec::new(),
+        user: None,
         multi: None,
         watched: Vec::new(),
         subscriber: None,
@@ -115,6 +127,9 @@ pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &F
     if let Err(ended) = client.run().await {
         let words = match &ended {
             Ended::Socket(_) | Ended::Stalled | Ended::Behind | Ended::Killed => None,
+            Ended::Denied => {
+                Some("-NOAUTH the login has ended, or what is subscribed to may not be heard any more\r\n")
+            }
             Ended::TooMuch => Some("-ERR a connection may not hold so much: send less at once\r\n"),
             Ended::NoMemory => Some("-OVERLOADED the door holds as much as it may: try again later\r\n"),
         };
@@ -137,6 +152,7 @@ struct Client<'a, D> {
 
 impl<D: Databases> Client<'_, D> {
     async fn run(&mut self) -> Result<(), Ended> {
+        self.databases.ready().await;
         let mut parser = Parser::new(Limits::default());
         while !self.state.is_over {
             match parser.next(&mut self.connection.input) {
@@ -250,9 +266,13 @@ impl<D: Databases> Client<'_, D> {
         if let Some(reply) = self.state.refusal(&words) {
             return self.refuse(reply).await;
         }
+        if let Err(failure) = self.admit(&words) {
+            return self.refuse(failure.reply()).await;
+        }
         if let Some(command) = find(&words[0]).filter(|command| !command.is_internal()) {
             self.state.last = (command.name, None);
-            match check(&command, &words) {
+            let refused = check(&command, &words).err().or_else(|| self.refusal_of(&command, &words));
+            match refused.map_or(Ok(()), Err) {
                 Ok(()) if self.state.multi.is_none() => {
                     let asked = Asked { command, words };
                     match Reading::find(&asked).transpose() {
@@ -268,11 +288,19 @@ impl<D: Databases> Client<'_, D> {
         if let Some(waits) = blocking::find(&words[0]) {
             self.state.last = (waits.name, None);
             return match waits.check(&words) {
-                Ok(()) if self.state.multi.is_some() => {
-                    self.queue(Queued::Waits(waits.read(&words), words));
-                    Ok(())
+                Ok(()) => {
+                    let wait = waits.read(&words);
+                    let asked = wait.as_ref().ok().map(|wait| &wait.asked);
+                    let refused = asked.and_then(|asked| self.refusal_of(&asked.command, &asked.words));
+                    match refused {
+                        Some(reply) => self.refuse(reply).await,
+                        None if self.state.multi.is_some() => {
+                            self.queue(Queued::Waits(wait, words));
+                            Ok(())
+                        }
+                        None => self.wait_for(wait).await,
+                    }
                 }
-                Ok(()) => self.wait_for(waits.read(&words)).await,
                 Err(reply) => self.refuse(reply).await,
             };
         }
@@ -291,6 +319,9 @@ impl<D: Databases> Client<'_, D> {
             }
             Err(reply) => return self.refuse(reply).await,
         }
+        if let Err(failure) = self.may_run(local, &words) {
+            return self.refuse(failure.reply()).await;
+        }
         self.carry_out().await?;
         self.facts.count(1);
         if let Some(change) = change_of(local.name) {
@@ -306,6 +337,49 @@ impl<D: Databases> Client<'_, D> {
             _ => self.run_local(local, &words).await,
         }
         Ok(())
+    }
+
+    /// Refuses a client that has to log in first, or has given more commands than it may for now.
+    fn admit(&self, words: &[Bytes]) -> Result<(), Failure> {
+        if !self.databases.has_users() {
+            return Ok(());
+        }
+        let logs_in = ["auth", "hello", "quit", "reset"].iter().any(|name| local::is_word(&words[0], name));
+        if logs_in {
+            return Ok(());
+        }
+        // A login that has ended is none.
+        self.databases.require(Right::List, Wanted::Command(""))?;
+        self.databases.meter(words.iter().map(|word| word.len()).sum())
+    }
+
+    /// The reply to a command that the client has no right to, in the database that it has chosen.
+    fn refusal_of(&self, command: &Command, words: &[Bytes]) -> Option<Reply> {
+        let permit = self.databases.permit(self.state.number);
+        permission::check(&permit, command, words).err().map(|failure| failure.reply())
+    }
+
+    /// Refuses a command that touches no key, if the client may not do it: those that concern other clients.
+    fn may_run(&self, local: Local, words: &[Bytes]) -> Result<(), Failure> {
+        let full_name = local.full_name(words);
+        let wanted = Wanted::Command(&full_name);
+        match full_name.as_str() {
+            "client|list" | "client|kill" | "client|unblock" | "client|pause" | "client|unpause"
+            | "script|flush" | "script|kill" | "function|kill" | "function|stats" => {
+                self.databases.require(Right::Observe, wanted)
+            }
+            "pubsub|channels"
+            | "pubsub|numsub"
+            | "pubsub|numpat"
+            | "pubsub|shardchannels"
+            | "pubsub|shardnumsub" => {
+                self.databases.require(Right::Subscribe { channels: Scope::Whole }, wanted)
+            }
+            "publish" | "spublish" => {
+                self.databases.require(Right::Publish { channel: &words[1] }, Wanted::Channel)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Replies what is wrong with a command before it is carried out; a transaction that it would be part of is not carried out.
@@ -335,9 +409,16 @@ impl<D: Databases> Client<'_, D> {
                 self.state.multi = None;
                 self.state.watched.clear();
                 self.state.subscriber = None;
+                self.databases.log_out();
+                self.state.user = None;
                 (self.state.version, self.state.number) = (Version::default(), 0);
                 (self.state.name, self.state.replies) = (Vec::new(), Replies::On);
                 Some(Reply::Simple("RESET".into()))
+            }
+            "auth" if self.databases.has_users() => Some(self.authenticate(words).await),
+            "hello" => Some(self.hello(words).await),
+            "acl" if !local.asks_for_help(words) => {
+                Some(Reply::bulk(self.databases.user().unwrap_or(DEFAULT_USER)))
             }
             "select" => Some(self.select(&words[1])),
             "ping" if self.state.is_restricted() && words.len() <= 2 => {
@@ -391,6 +472,47 @@ impl<D: Databases> Client<'_, D> {
             Ok(replies) => replies.and_then(|mut replies| replies.pop()).unwrap_or(Reply::Null),
             Err(failure) => failure.reply(),
         }
+    }
+
+    /// `AUTH` where there are users. Without a name it is the one that Redis names so.
+    async fn authenticate(&mut self, words: &[Bytes]) -> Reply {
+        match &words[1..] {
+            [password] => {
+                let password = Password::told(password.as_ref());
+                self.log_in(DEFAULT_USER.as_bytes(), password).await
+            }
+            [user, password] => self.log_in(user, Password::told(password.as_ref())).await,
+            _ => Err(Reply::error("ERR syntax error")),
+        }
+        .map_or_else(|error| error, |()| Reply::OK)
+    }
+
+    async fn log_in(&mut self, user: &[u8], password: Password) -> Result<(), Reply> {
+        // A name that is no text is that of nobody.
+        let user = String::from_utf8_lossy(user).into_owned();
+        let result = self.databases.log_in(&user, password).await;
+        self.state.user = self.databases.user().map(str::to_owned);
+        result.map_err(|error| Failure::from(error).reply())
+    }
+
+    /// `HELLO`: the client logs in before anything of it takes effect.
+    async fn hello(&mut self, words: &[Bytes]) -> Reply {
+        let hello = match Hello::read(words, self.state.version) {
+            Ok(hello) => hello,
+            Err(reply) => return reply,
+        };
+        if self.databases.has_users() {
+            if let Some((user, password)) = &hello.login {
+                if let Err(reply) = self.log_in(user, password.clone()).await {
+                    return reply;
+                }
+            } else if self.databases.require(Right::List, Wanted::Command("hello")).is_err() {
+                return Reply::error(HELLO_NOT_LOGGED_IN);
+            }
+        } else if let Some(reply) = hello.fault_without_users() {
+            return reply;
+        }
+        hello.take_effect(&mut self.state)
     }
 
     fn select(&mut self, number: &[u8]) -> Reply {

@@ -3,7 +3,7 @@
 //! In version 2 of the protocol a subscriber may do little else, because its messages look like replies. In version 3 they do not.
 
 use bytes::Bytes;
-use quorate_gateway::Ended;
+use quorate_gateway::{Ended, Right, Scope};
 use quorate_redis_commands::{Reply, check, find, unknown_command};
 
 use super::{Client, OUTPUT_BYTES_MAX, Replies, State};
@@ -13,6 +13,7 @@ use crate::codec::{Part, Version, write_push};
 use crate::databases::Databases;
 use crate::local;
 use crate::local::clients::Peer;
+use crate::permission::{Wanted, literal_head};
 
 /// Subscribing to something, or not any more.
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +148,14 @@ impl<D: Databases> Client<'_, D> {
     }
 
     fn subscribe(&mut self, change: Change, names: &[Bytes]) {
-        if let Err(failure) = self.databases.may_subscribe() {
-            return self.reply(&failure.reply());
+        for name in names {
+            let channels = match change.kind {
+                Kind::Pattern => Scope::Prefix(literal_head(name)),
+                Kind::Channel | Kind::Shard => Scope::Key(name),
+            };
+            if let Err(failure) = self.databases.require(Right::Subscribe { channels }, Wanted::Channel) {
+                return self.reply(&failure.reply());
+            }
         }
         let channels = &self.facts.channels;
         let subscriber = self.state.subscriber.get_or_insert_with(|| Subscriber::new(channels));
@@ -176,6 +183,11 @@ impl<D: Databases> Client<'_, D> {
         while output.len() < OUTPUT_BYTES_MAX {
             let Some(delivery) = subscriber.mailbox().take()? else { return Ok(false) };
             let Message { channel, content, is_shard } = &delivery.kept.message;
+            // The right, or the login, may have been taken away since.
+            let channels = Scope::Key(channel);
+            if self.databases.require(Right::Subscribe { channels }, Wanted::Channel).is_err() {
+                return Err(Ended::Denied);
+            }
             let (channel, content) = (Part::Bytes(channel), Part::Bytes(content));
             match &delivery.pattern {
                 Some(pattern) => {
@@ -222,6 +234,10 @@ impl<D: Databases> Client<'_, D> {
     /// Publishes a message: to the other doors, and to the subscribers of this one, whose number is the reply.
     pub(super) async fn publish(&mut self, message: Message) -> Reply {
         let content = message.encode(self.facts.channels.origin());
+        let right = Right::Publish { channel: &message.channel };
+        if let Err(failure) = self.databases.require(right, Wanted::Channel) {
+            return failure.reply();
+        }
         if let Err(failure) = self.databases.announce(content).await {
             return failure.reply();
         }

@@ -1,6 +1,7 @@
 //! The transaction of a client, from `MULTI` to `EXEC`, and what it watches.
 
 use bytes::Bytes;
+use quorate_gateway::Place;
 use quorate_redis_commands::{MARK, Mark, Reply, find};
 
 use super::Client;
@@ -25,6 +26,8 @@ pub(super) struct Multi {
     pub(super) is_aborted: bool,
     /// The cost of the words of its commands, in bytes.
     pub(super) bytes: usize,
+    /// Its place among the open transactions of its user, as long as it is open.
+    _place: Option<Place>,
 }
 
 impl Multi {
@@ -82,7 +85,10 @@ impl<D: Databases> Client<'_, D> {
         if self.state.multi.is_some() {
             return self.reply(&Reply::error("ERR MULTI calls can not be nested"));
         }
-        self.state.multi = Some(Multi::default());
+        match self.databases.open_transaction() {
+            Ok(place) => self.state.multi = Some(Multi { _place: place, ..Multi::default() }),
+            Err(failure) => return self.reply(&failure.reply()),
+        }
         self.reply(&Reply::OK);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_gateway::Connection;
+use quorate_gateway::{Connection, Password};
 use quorate_redis_commands::Reply;
 
 use super::clients::{Clients, PAUSE_MAX, Peer, Told, Unblocked};
@@ -31,7 +31,7 @@ pub(super) const SUBCOMMANDS: &[(&str, i32)] = &[
     ("HELP", 2),
 ];
 
-/// The fault of a user: there is one, which has no password.
+/// The fault of a user where there are none: there is one, which has no password.
 pub(super) fn authenticate(user: &[u8]) -> Option<Reply> {
     const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
     (user != b"default").then(|| Reply::error(WRONG))
@@ -43,54 +43,78 @@ fn check_name(name: &[u8]) -> Option<Reply> {
     (!is_sound).then(|| Reply::error(INVALID))
 }
 
-pub(super) fn hello(words: &[Bytes], state: &mut State) -> Reply {
-    let mut version = state.version;
-    let mut rest = &words[1..];
-    if let [number, behind @ ..] = rest {
-        version = match super::integer(number) {
-            Ok(2) => Version::Two,
-            Ok(3) => Version::Three,
-            Ok(_) => return Reply::error("NOPROTO unsupported protocol version"),
-            Err(_) => return Reply::error("ERR Protocol version is not an integer or out of range"),
-        };
-        rest = behind;
-    }
-    let mut name = None;
-    while let [word, behind @ ..] = rest {
-        rest = match behind {
-            [user, _, behind @ ..] if is_word(word, "AUTH") => {
-                if let Some(error) = authenticate(user) {
-                    return error;
+/// `HELLO`, as it was told.
+#[derive(Debug)]
+pub(crate) struct Hello {
+    version: Version,
+    /// The user and its password, if the client logs in with it.
+    pub(crate) login: Option<(Bytes, Password)>,
+    name: Option<Vec<u8>>,
+}
+
+impl Hello {
+    /// Reads it, for a client that speaks this version so far.
+    ///
+    /// # Errors
+    /// The reply that says what is wrong.
+    pub(crate) fn read(words: &[Bytes], version: Version) -> Result<Hello, Reply> {
+        let mut hello = Hello { version, login: None, name: None };
+        let mut rest = &words[1..];
+        if let [number, behind @ ..] = rest {
+            hello.version = match super::integer(number) {
+                Ok(2) => Version::Two,
+                Ok(3) => Version::Three,
+                Ok(_) => return Err(Reply::error("NOPROTO unsupported protocol version")),
+                Err(_) => {
+                    return Err(Reply::error("ERR Protocol version is not an integer or out of range"));
                 }
-                behind
-            }
-            [given, behind @ ..] if is_word(word, "SETNAME") => {
-                if let Some(error) = check_name(given) {
-                    return error;
+            };
+            rest = behind;
+        }
+        while let [word, behind @ ..] = rest {
+            rest = match behind {
+                [user, password, behind @ ..] if is_word(word, "AUTH") => {
+                    hello.login = Some((user.clone(), Password::told(password.as_ref())));
+                    behind
                 }
-                name = Some(given.to_vec());
-                behind
-            }
-            _ => {
-                let word = String::from_utf8_lossy(word);
-                return Reply::error(format!("ERR Syntax error in HELLO option '{word}'"));
-            }
-        };
+                [given, behind @ ..] if is_word(word, "SETNAME") => {
+                    if let Some(error) = check_name(given) {
+                        return Err(error);
+                    }
+                    hello.name = Some(given.to_vec());
+                    behind
+                }
+                _ => {
+                    let word = String::from_utf8_lossy(word);
+                    return Err(Reply::error(format!("ERR Syntax error in HELLO option '{word}'")));
+                }
+            };
+        }
+        Ok(hello)
     }
-    state.version = version;
-    if let Some(name) = name {
-        state.name = name;
+
+    /// What is wrong with it where there are no users.
+    pub(crate) fn fault_without_users(&self) -> Option<Reply> {
+        self.login.as_ref().and_then(|(user, _)| authenticate(user))
     }
-    let text = Reply::bulk;
-    Reply::Map(vec![
-        (text("server"), text("redis")),
-        (text("version"), text(REDIS_VERSION)),
-        (text("proto"), Reply::Integer(version.number())),
-        (text("id"), Reply::Integer(state.id() as i64)),
-        (text("mode"), text("standalone")),
-        (text("role"), text("master")),
-        (text("modules"), Reply::Array(Vec::new())),
-    ])
+
+    /// The client goes on as it has said.
+    pub(crate) fn take_effect(self, state: &mut State) -> Reply {
+        state.version = self.version;
+        if let Some(name) = self.name {
+            state.name = name;
+        }
+        let text = Reply::bulk;
+        Reply::Map(vec![
+            (text("server"), text("redis")),
+            (text("version"), text(REDIS_VERSION)),
+            (text("proto"), Reply::Integer(state.version.number())),
+            (text("id"), Reply::Integer(state.id() as i64)),
+            (text("mode"), text("standalone")),
+            (text("role"), text("master")),
+            (text("modules"), Reply::Array(Vec::new())),
+        ])
+    }
 }
 
 /// A line about a client.
@@ -105,7 +129,7 @@ fn describe(peer: &Peer) -> String {
     }
     format!(
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={queued} \
-         watch={} multi-mem={queued_bytes} tot-mem={} events=r cmd={} user=default redir=-1 resp={}\n",
+         watch={} multi-mem={queued_bytes} tot-mem={} events=r cmd={} user={} redir=-1 resp={}\n",
         peer.id,
         peer.peer,
         peer.local,
@@ -116,6 +140,7 @@ fn describe(peer: &Peer) -> String {
         told.watched,
         told.bytes,
         super::full_name(told.command),
+        told.user.as_deref().unwrap_or("default"),
         told.version,
     )
 }

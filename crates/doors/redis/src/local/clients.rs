@@ -39,6 +39,8 @@ pub(crate) type Named = (&'static str, Option<&'static str>);
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) name: Vec<u8>,
+    /// Its user, if it has logged in.
+    pub(crate) user: Option<String>,
     pub(crate) number: usize,
     pub(crate) version: i64,
     /// Its last command, and the subcommand of that,
@@ -59,6 +61,7 @@ impl Default for Told {
     fn default() -> Self {
         Told {
             name: Vec::new(),
+            user: None,
             number: 0,
             version: 2,
             command: ("NULL", None),

@@ -1,6 +1,6 @@
 //! Commands that touch no key: what a client says about itself, and asks about the server.
 
-mod client;
+pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod documentation;
 mod key_specs;
@@ -85,6 +85,9 @@ const FUNCTION_SUBCOMMANDS: &[(&str, i32)] = &[
     ("HELP", 2),
 ];
 
+/// The subcommands of `ACL`: users are those of the cluster, which `quorate user` changes.
+const ACL_SUBCOMMANDS: &[(&str, i32)] = &[("WHOAMI", 2), ("HELP", 2)];
+
 /// The subcommands of `PUBSUB`.
 const PUBSUB_SUBCOMMANDS: &[(&str, i32)] = &[
     ("CHANNELS", -2),
@@ -101,6 +104,7 @@ const LOCALS: &[Local] = &[
     local("echo", 2),
     local("hello", -1),
     local("auth", -2),
+    Local { name: "acl", arity: -2, subcommands: ACL_SUBCOMMANDS },
     local("select", 2),
     Local { name: "client", arity: -2, subcommands: client::SUBCOMMANDS },
     Local { name: "command", arity: -1, subcommands: documentation::SUBCOMMANDS },
@@ -234,7 +238,6 @@ pub(crate) fn run(
             _ => wrong_number("ping"),
         },
         "echo" => Reply::bulk(&words[1]),
-        "hello" => client::hello(words, state),
         "auth" => match words.len() {
             2 => Reply::error(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",

@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use bytes::Bytes;
+use quorate_gateway::{Permit, Right, Scope};
 use quorate_procedure::fetched::{Called, Found, Sequence};
 use quorate_procedure::{Answer, Needs, Procedure, Stop, Store};
 use quorate_redis_commands::{
@@ -21,6 +22,7 @@ use crate::channels::{Channels, Message};
 use crate::databases::{Keys, Step, Steps};
 use crate::failure::Failure;
 use crate::functions::{Asks, Ended, INDEX, Libraries, Records};
+use crate::permission::{self, Wanted};
 use crate::plan::{Decoded, Watched, decode};
 
 /// A script may read and write so many bytes before its transaction, which may do less, refuses that.
@@ -68,6 +70,29 @@ impl Item {
         Some((name.clone(), words.collect()))
     }
 
+    /// Refuses what its client has no right to, as far as it names that.
+    ///
+    /// # Errors
+    /// It names a key, or a channel, that the client may not use so.
+    pub(crate) fn check(&self, permit: &Permit) -> Result<(), Failure> {
+        match self {
+            Item::Command(words) => match words.first().and_then(|name| find(name)) {
+                Some(command) => permission::check(permit, &command, words),
+                None => Ok(()),
+            },
+            Item::Script { keys, is_read_only, .. } | Item::Function { keys, is_read_only, .. } => {
+                permission::check_keys(permit, !is_read_only, keys)
+            }
+            Item::Library(asks, _) => {
+                let right = if asks.writes() { deploy } else { read_all };
+                let denied = |denied| Failure::denied(&denied, Wanted::Command("function"));
+                permit.require_right(right).map_err(denied)
+            }
+            Item::Publish(message) => may_publish(permit, &message.channel),
+            Item::Reply(_) => Ok(()),
+        }
+    }
+
     /// The keys that it names.
     pub(super) fn named_keys(&self) -> Vec<&Vec<u8>> {
         match self {
@@ -97,12 +122,27 @@ impl Item {
     }
 }
 
+fn deploy(keyspace: &str) -> Right<'_> {
+    Right::Deploy { keyspace }
+}
+
+fn read_all(keyspace: &str) -> Right<'_> {
+    Right::Read { keyspace, scope: Scope::Whole }
+}
+
+fn may_publish(permit: &Permit, channel: &[u8]) -> Result<(), Failure> {
+    let denied = |denied| Failure::denied(&denied, Wanted::Channel);
+    permit.require_beside(Right::Publish { channel }).map_err(denied)
+}
+
 /// Parts that are one transaction, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) items: Vec<Item>,
     pub(crate) watched: Vec<Watched>,
     pub(crate) seed: u64,
+    /// What its client may touch.
+    permit: Permit,
     /// The records that it reads before it begins, in parts that may be read each by itself.
     first: Vec<Needs>,
 }
@@ -110,9 +150,15 @@ pub(crate) struct Job {
 impl Job {
     /// A transaction of these parts, with what was watched.
     pub(crate) fn new(items: Vec<Item>, watched: Vec<Watched>, seed: u64, keys: &impl Keys) -> Self {
-        let mut job = Job { items, watched, seed, first: Vec::new() };
+        let permit = Permit::everything();
+        let mut job = Job { items, watched, seed, permit, first: Vec::new() };
         job.first = job.first_needs(keys);
         job
+    }
+
+    /// The same, for a client that may touch so much: each command of a script is judged by itself.
+    pub(crate) fn with_permit(self, permit: Permit) -> Self {
+        Job { permit, ..self }
     }
 
     /// The records that it reads before it begins, all in one round: those at which commands look first, of every key that is named.
@@ -155,6 +201,7 @@ impl Scripts {
                 heard,
                 timestamp,
                 seed: job.seed,
+                permit: job.permit.clone(),
                 failure: None,
                 done: Done::default(),
                 published_bytes: 0,
@@ -327,6 +374,8 @@ struct Attempt {
     heard: mpsc::Receiver<Found>,
     timestamp: u64,
     seed: u64,
+    /// What its client may touch.
+    permit: Permit,
     /// Why it cannot go on.
     failure: Option<Failure>,
     /// The effects of the transaction once it commits.
@@ -352,6 +401,9 @@ impl Attempt {
 
     /// Publishes a message if the transaction commits; replies how many would receive it now.
     fn publish_message(&mut self, message: Message) -> Result<Reply, Over> {
+        if let Err(failure) = may_publish(&self.permit, &message.channel) {
+            return Ok(failure.reply());
+        }
         self.published_bytes += message.cost();
         if self.published_bytes > PUBLISHED_BYTES_MAX {
             let reason = format!(
@@ -403,6 +455,11 @@ impl Attempt {
 
 impl Host for Attempt {
     fn call(&mut self, words: &[Vec<u8>]) -> Result<Reply, Over> {
+        if let Some(Err(failure)) =
+            find(&words[0]).map(|command| permission::check(&self.permit, &command, words))
+        {
+            return Ok(failure.reply());
+        }
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let commands = vec![words.iter().map(Vec::as_slice).collect()];
         let request = Request { seed: self.seed, clock: 0, watched: Vec::new(), commands };
@@ -540,6 +597,7 @@ mod tests {
                 items: (0..count).map(|_| one()).collect(),
                 watched: Vec::new(),
                 seed: 1,
+                permit: Permit::everything(),
                 first: Vec::new(),
             };
             scripts.begin(&job, 1).unwrap().next(None).await

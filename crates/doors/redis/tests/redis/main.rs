@@ -1,5 +1,6 @@
 //! The door against a real Redis, against a cluster, and against clients that mean no good.
 
+mod access;
 mod administration;
 mod blocking;
 mod channels;

@@ -296,10 +296,6 @@ impl Databases for One {
     async fn announce(&self, _: Vec<u8>) -> Result<(), Failure> {
         Ok(())
     }
-
-    fn may_subscribe(&self) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 struct MemoryDoor {

@@ -181,7 +181,13 @@ section! { FileDoors of Doors {
     bytes_max: usize => bytes_max = usize::from;
     deadline_ms: u64 => deadline = Duration::from_millis;
     stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
-} beside { redis: FileRedis, http: FileHttp, tls: Option<Spanned<FileKeyPair>>, user: Option<Spanned<FileKeyPair>> } }
+} beside {
+    audit_log: Option<PathBuf>,
+    redis: FileRedis,
+    http: FileHttp,
+    tls: Option<Spanned<FileKeyPair>>,
+    user: Option<Spanned<FileKeyPair>>,
+} }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -332,12 +338,14 @@ fn doors(text: &str, mut doors: FileDoors) -> Result<Doors, ConfigError> {
     let http = std::mem::take(&mut doors.http).listen;
     let pair = |pair: &mut Option<Spanned<FileKeyPair>>| pair.take().map(|pair| pair.into_inner().into());
     let (tls, user) = (pair(&mut doors.tls), pair(&mut doors.user));
+    let audit_log = doors.audit_log.take();
     let told = doors.apply(text)?;
     Ok(Doors {
         redis: listen.map(Spanned::into_inner),
         http: http.map(Spanned::into_inner),
         tls,
         user,
+        audit_log,
         redis_databases: databases.unwrap_or_else(|| told.redis_databases.clone()),
         redis_scripts_at_shards: scripts_at_shards.unwrap_or(told.redis_scripts_at_shards),
         ..told
