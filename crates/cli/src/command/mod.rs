@@ -1,5 +1,6 @@
 //! The commands, one per file.
 
+mod access;
 mod backup;
 mod bench;
 mod certificates;
@@ -49,6 +50,9 @@ pub(crate) enum Command {
     Restore(backup::RestoreArguments),
     Export(transfer::ExportArguments),
     Import(transfer::ImportArguments),
+    User(access::UserArguments),
+    Role(access::RoleArguments),
+    Token(access::TokenArguments),
     Bench(bench::BenchArguments),
     Sim(sim::SimArguments),
     Check(check::CheckArguments),
@@ -74,6 +78,9 @@ impl Command {
             Command::Restore(arguments) => arguments.run(),
             Command::Export(arguments) => arguments.run(),
             Command::Import(arguments) => arguments.run(),
+            Command::User(arguments) => arguments.run(),
+            Command::Role(arguments) => arguments.run(),
+            Command::Token(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
             Command::Sim(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),

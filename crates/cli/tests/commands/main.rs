@@ -1,5 +1,6 @@
 //! The binary as users run it: exit codes, what goes to which output, and whole clusters.
 
+mod access;
 mod backups;
 mod browser;
 mod certificates;

@@ -39,6 +39,11 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
         && survey.shards.iter().all(|shard| shard.held_up().next().is_none());
     let held_up = held_up(&survey, keyspaces.as_deref().unwrap_or_default(), &db.topology());
     let configuration = configuration(&survey, problem);
+    // What cannot be found out is no problem of its own: the configuration service says what it is.
+    let access_control = match &keyspaces {
+        Some(_) => db.access().await.ok().map(|access| access.is_in_force()),
+        None => None,
+    };
     if json {
         let listed = |known: &Vec<Definition>| {
             known.iter().map(|known| keyspace::to_json(db, known)).collect::<Vec<_>>()
@@ -46,6 +51,7 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
         print_json(&json!({
             "ok": is_ok,
             "configuration": configuration,
+            "access_control": access_control,
             "nodes": survey.nodes,
             "keyspaces": keyspaces.as_ref().map(listed),
             "shards": shards(&survey)?,
@@ -54,8 +60,20 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
         }))?;
     } else {
         println!("{}", text(&survey, &configuration, keyspaces.as_deref(), &held_up));
+        println!("{}", access_line(access_control));
     }
     Ok(Verdict::good_if(is_ok))
+}
+
+/// Whether users are asked for.
+fn access_line(is_in_force: Option<bool>) -> &'static str {
+    match is_in_force {
+        Some(true) => "access control: in force at the doors",
+        Some(false) => {
+            "access control: not in force; any client that reaches a door may do everything (quorate user create NAME --administrator)"
+        }
+        None => "access control: not known, because the configuration service does not answer",
+    }
 }
 
 /// A site that keeps transactions of another one from being visible everywhere.
