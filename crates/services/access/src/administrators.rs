@@ -107,6 +107,7 @@ mod tests {
     use crate::entry::{Role, user_key};
 
     type Map = BTreeMap<Key, Value>;
+    type Writes = Vec<(Key, Option<Value>)>;
 
     fn loses(map: &Map, puts: &[(Key, Option<Value>)]) -> bool {
         loses_administrators(map, puts)
@@ -142,7 +143,7 @@ mod tests {
     fn the_last_administrator_stays() {
         let (root, ada) = (administrator("root"), User { password: Some(password(2)), ..User::new("ada") });
         let one = map(&[put(&root), put(&ada)]);
-        let table: [(&str, Vec<(Key, Option<Value>)>, bool); 10] = [
+        let table: [(&str, Writes, bool); 10] = [
             ("the user is removed", vec![gone("root")], true),
             ("all users are removed", vec![gone("root"), gone("ada")], true),
             ("it is disabled", vec![put(&User { is_disabled: true, ..root.clone() })], true),

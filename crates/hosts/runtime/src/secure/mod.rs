@@ -6,7 +6,10 @@
 //! encrypts a whole turn's frames at once into records of up to 16 KiB and writes them in one call. Both run on the event loop of the transport, so the
 //! lock between them is never waited for.
 
-#![cfg_attr(not(feature = "tls"), allow(dead_code, reason = "nothing is encrypted without it"))]
+#![cfg_attr(
+    not(feature = "tls"),
+    allow(dead_code, private_interfaces, unreachable_code, reason = "nothing is encrypted without it")
+)]
 
 #[cfg(not(feature = "tls"))]
 mod none;
