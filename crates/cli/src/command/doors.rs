@@ -86,8 +86,11 @@ fn listen(language: &str, address: &str, is_secured: bool) -> Result<TcpListener
     })?;
     let address = listener.local_addr().map_err(Failure::failed)?;
     if !address.ip().is_loopback() {
-        let how =
-            if is_secured { "" } else { ", and nothing is encrypted: passwords and data can be read on the way" };
+        let how = if is_secured {
+            ""
+        } else {
+            ", and nothing is encrypted: passwords and data can be read on the way"
+        };
         eprintln!(
             "warning: {address} is no address of this machine alone{how}. Until there is an administrator (`quorate user create NAME --administrator`), \
              any client that reaches it may read and write"

@@ -186,7 +186,7 @@ section! { FileDoors of Doors {
     redis: FileRedis,
     http: FileHttp,
     tls: Option<Spanned<FileKeyPair>>,
-    user: Option<Spanned<FileKeyPair>>,
+    user: Option<Spanned<FileKeyPair>>
 } }
 
 #[derive(Default, Deserialize)]
