@@ -256,7 +256,10 @@ impl Errands for Leases {
 mod tests {
     use super::*;
 
-    fn group(seen: &[(i64, Option<(bool, u64)>, u64)]) -> Group {
+    /// A counter, the lease that was asked for (whether it was granted, and for how long), and the timestamp, in milliseconds.
+    type Row = (i64, Option<(bool, u64)>, u64);
+
+    fn group(seen: &[Row]) -> Group {
         let seen = seen.iter().map(|(count, lease, millis)| Seen {
             count: *count,
             lease: lease.map(|(is_granted, life_ms)| Lease { is_granted, life_ms }),
