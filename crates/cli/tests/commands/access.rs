@@ -81,7 +81,7 @@ fn users_come_and_go_and_an_administrator_stays() {
     let id = token["id"].as_str().unwrap();
     good(&["token", "revoke", id]);
     refused(&["token", "revoke", id], "there is no token");
-    good(&["user", "create", "second", "--administrator", "--certificate", "second.example"]);
+    good(&["user", "create", "second", "--administrator", "--certificate-name", "second.example"]);
     good(&["user", "drop", "root"]);
     refused(&["user", "drop", "second"], "no administrator would be left");
     good(&["user", "drop", "ada"]);

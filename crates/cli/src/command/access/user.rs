@@ -20,7 +20,7 @@ Examples:
   quorate user create root --administrator                      asks for a password; from now on others need a user, too
   quorate user create shop --grant read,write:accounts --grant read:prices:eu/
   quorate user create backup --password-file /run/secrets/backup --role readers
-  quorate user create node-client --certificate client.example.com --grant coordinate:accounts
+  quorate user create node-client --certificate-name client.example.com --grant coordinate:accounts
   quorate user grant shop write:_channels:news.                 publish on channels that begin with news.
   quorate user revoke shop write:accounts
   quorate user limit shop --requests-per-second 500 --connections 20
@@ -129,7 +129,7 @@ struct NewUser {
     role: Vec<String>,
     /// The name of a certificate that it comes with; may be given several times.
     #[arg(long, value_name = "NAME")]
-    certificate: Vec<String>,
+    certificate_name: Vec<String>,
     /// Read its password from the first line of this file, or from standard input with -; by default it is asked for.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
@@ -143,14 +143,14 @@ struct NewUser {
 #[derive(Args, Clone, Debug)]
 struct Change {
     /// What is given or taken away, as in read,write:accounts.
-    #[arg(value_name = "GRANT", value_parser = parse_grant, required_unless_present_any = ["role", "certificate"])]
+    #[arg(value_name = "GRANT", value_parser = parse_grant, required_unless_present_any = ["role", "certificate_name"])]
     grants: Vec<Grant>,
     /// A role; may be given several times.
     #[arg(long, value_name = "ROLE")]
     role: Vec<String>,
     /// The name of a certificate that it comes with; may be given several times.
     #[arg(long, value_name = "NAME")]
-    certificate: Vec<String>,
+    certificate_name: Vec<String>,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -183,7 +183,7 @@ impl LimitArguments {
 impl NewUser {
     fn user(self, name: &str) -> Result<User, Failure> {
         let needs_password =
-            !self.no_password && (self.certificate.is_empty() || self.password_file.is_some());
+            !self.no_password && (self.certificate_name.is_empty() || self.password_file.is_some());
         let password = match needs_password {
             true => Some(password::read(self.password_file.as_deref())?),
             false => None,
@@ -193,7 +193,7 @@ impl NewUser {
         grants.sort_unstable();
         let user = User {
             password,
-            certificates: self.certificate,
+            certificates: self.certificate_name,
             roles: self.role,
             grants,
             limits: self.limits.limits(),
@@ -213,7 +213,7 @@ impl Change {
     ) -> Vec<UserChange> {
         let grants = self.grants.into_iter().map(grant);
         let roles = self.role.into_iter().map(role);
-        grants.chain(roles).chain(self.certificate.into_iter().map(certificate)).collect()
+        grants.chain(roles).chain(self.certificate_name.into_iter().map(certificate)).collect()
     }
 }
 
