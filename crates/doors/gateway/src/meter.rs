@@ -35,13 +35,18 @@ struct Bucket {
 impl Bucket {
     /// Takes an amount, or says how long to wait for it.
     fn take(&mut self, amount: f64, per_second: f64, now: Instant) -> Result<(), Duration> {
+        /// Where nothing is allowed there is room once the limit was changed.
+        const UNTIL_CHANGED: Duration = Duration::from_secs(60);
+        if per_second <= 0.0 {
+            return Err(UNTIL_CHANGED);
+        }
         let since = now.saturating_duration_since(self.at).as_secs_f64();
         self.left = (self.left + since * per_second).min(per_second);
         self.at = now;
         // A request is let in once nothing is owed, so that one that is larger than a second's worth is let in at all.
         if self.left < amount.min(per_second) {
             let missing = amount.min(per_second) - self.left;
-            return Err(Duration::try_from_secs_f64(missing / per_second.max(1e-9)).unwrap_or(Duration::MAX));
+            return Err(Duration::try_from_secs_f64(missing / per_second).unwrap_or(Duration::MAX));
         }
         self.left -= amount;
         Ok(())

@@ -42,6 +42,8 @@ fn the_rules_survive_all_faults() {
         "client was told that a node is busy",
         "coordinated batch",
         "independent batch of several shards",
+        "lease asked for",
+        "lease without a timestamp refused",
         "replicas of a shard compared",
         "session moved",
         "several keys were read at once",

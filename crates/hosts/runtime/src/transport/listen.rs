@@ -100,6 +100,8 @@ pub(super) struct Strangers(Arc<Mutex<Waiting>>);
 #[derive(Default)]
 struct Waiting {
     last: u64,
+    /// How many there are, with those that have to go and are not gone yet.
+    present: usize,
     /// Each hears when its sender is dropped.
     displace: BTreeMap<u64, oneshot::Sender<()>>,
 }
@@ -117,7 +119,7 @@ impl Strangers {
     }
 
     fn len(&self) -> usize {
-        self.lock().displace.len()
+        self.lock().present
     }
 
     fn enter(&self) -> Stranger {
@@ -127,6 +129,7 @@ impl Strangers {
             waiting.displace.pop_first();
         }
         waiting.last += 1;
+        waiting.present += 1;
         let number = waiting.last;
         waiting.displace.insert(number, sender);
         Stranger { number, strangers: self.clone(), displaced }
@@ -143,7 +146,9 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        self.strangers.lock().displace.remove(&self.number);
+        let mut waiting = self.strangers.lock();
+        waiting.present = waiting.present.saturating_sub(1);
+        waiting.displace.remove(&self.number);
     }
 }
 

@@ -140,7 +140,10 @@ impl Member<Tapir> for Replica {
     fn remembers(&self) -> bool {
         let Participant { reads, promised_reads, promises, fading, .. } = &self.participant;
         let reads = reads.remembered() + promised_reads.remembered();
-        !self.ir.record().is_empty() || reads > 0 || !promises.is_empty() || !fading.is_empty()
+        let has_work =
+            !self.ir.record().is_empty() || reads > 0 || !promises.is_empty() || !fading.is_empty();
+        // A reader of all that is held below an instant waits until the floor has passed it, which that of an idle group never would.
+        has_work || self.verification.awaits_reading()
     }
 
     fn on_search(&mut self, from: Cursor) {
