@@ -86,7 +86,7 @@ const PLANTED: [(&str, Plant, &str); 24] = [
     (
         "75_what_asks_for_its_place_runs_late",
         Plant::LateRefused,
-        "1/r0 → c2: REPLY c2.1 committed at 102: refused (it has no timestamp yet)",
+        "  c2.1 COMMITTED at 102: 1 nothing, 2 nothing",
     ),
 ];
 
