@@ -148,7 +148,7 @@ impl BackupArguments {
     pub(crate) fn run(self) -> Outcome {
         match self.action {
             Action::Create { to, keyspace, key_file, megabytes_per_second, patience, common } => {
-                // What is wrong with the call is found before anybody is asked for anything.
+                // A wrong call is refused before a password is asked for.
                 let folder = folder_of(&to).map_err(failure)?;
                 let options = CreateOptions {
                     cipher: cipher(key_file.as_ref())?,
@@ -185,7 +185,7 @@ async fn take(
         )));
     }
     let wanted = known.iter().filter(|known| match keyspaces.is_empty() {
-        // What is there to be compared with holds nothing of value.
+        // A keyspace of a comparison system holds nothing of value.
         true => known.comparison.is_none(),
         false => keyspaces.contains(&known.name),
     });

@@ -27,7 +27,7 @@ enum Format {
 }
 
 impl Format {
-    /// What was said, or what the name of the file says.
+    /// The format that was named, or else that of the name of the file.
     fn of(said: Option<Format>, file: Option<&Path>) -> Rows {
         let is_csv = || file.and_then(Path::extension).is_some_and(|extension| extension == "csv");
         match said {

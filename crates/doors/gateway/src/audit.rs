@@ -140,7 +140,7 @@ fn write(lines: &Receiver<String>, file: File) {
     let mut has_failed = false;
     while let Ok(line) = lines.recv() {
         let mut written = file.write_all(line.as_bytes());
-        // What has come meanwhile is written with it.
+        // Lines that have come meanwhile are written with it.
         while let Ok(line) = lines.try_recv() {
             written = written.and_then(|()| file.write_all(line.as_bytes()));
         }

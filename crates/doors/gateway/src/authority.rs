@@ -92,7 +92,7 @@ pub(crate) enum Actor {
     User(Login, #[expect(dead_code, reason = "it is counted as long as it is here")] Place),
 }
 
-/// What a session may do, as long as its login stands.
+/// The rights of a session, as long as its login stands.
 #[derive(Debug)]
 pub(crate) struct Authority {
     pub(crate) access: Known,
@@ -159,7 +159,7 @@ impl Authority {
     }
 }
 
-/// What a session may do in a keyspace. It may be sent to other threads, and is as current as the session.
+/// The rights of a session in a keyspace. They may be sent to other threads, and are as current as the session.
 #[derive(Clone, Debug)]
 pub struct Permit {
     /// None for the door itself.

@@ -1,4 +1,4 @@
-//! Who a request is from: HTTP basic authentication (RFC 7617), or a bearer token (RFC 6750).
+//! The user that a request is from: HTTP basic authentication (RFC 7617), or a bearer token (RFC 6750).
 //!
 //! Each request says so itself. A password takes its time to be compared, so a connection remembers the last header that was right, as a digest, and for itself alone; the
 //! login that it stands for ends as any other when the password changes.

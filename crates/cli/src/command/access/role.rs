@@ -52,7 +52,7 @@ enum Action {
 struct Changed {
     /// Its name.
     name: String,
-    /// What it gives, as in read,write:accounts.
+    /// A grant of the role, as in read,write:accounts.
     #[arg(value_name = "GRANT", value_parser = parse_grant, required = true)]
     grants: Vec<Grant>,
     #[command(flatten)]

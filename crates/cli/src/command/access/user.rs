@@ -142,7 +142,7 @@ struct NewUser {
 
 #[derive(Args, Clone, Debug)]
 struct Change {
-    /// What is given or taken away, as in read,write:accounts.
+    /// The grants that are given or taken away, as in read,write:accounts.
     #[arg(value_name = "GRANT", value_parser = parse_grant, required_unless_present_any = ["role", "certificate_name"])]
     grants: Vec<Grant>,
     /// A role; may be given several times.
@@ -217,7 +217,7 @@ impl Change {
     }
 }
 
-/// What is asked of the cluster, once files and people have been asked.
+/// The request to the cluster, once files and people have been asked.
 enum Asked {
     Create(User),
     List(Option<String>),

@@ -14,7 +14,7 @@ use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json};
 use crate::runtime::program;
 
-/// What one run has cost for each transaction.
+/// The cost of one run for each transaction.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Cost {
     server_cpu_us_per_txn: f64,

@@ -39,7 +39,7 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
         && survey.shards.iter().all(|shard| shard.held_up().next().is_none());
     let held_up = held_up(&survey, keyspaces.as_deref().unwrap_or_default(), &db.topology());
     let configuration = configuration(&survey, problem);
-    // What cannot be found out is no problem of its own: the configuration service says what it is.
+    // An answer that is missing is no problem of its own: the configuration service says what is wrong.
     let access_control = match &keyspaces {
         Some(_) => db.access().await.ok().map(|access| access.is_in_force()),
         None => None,
