@@ -84,6 +84,7 @@ const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
 const EXPERIMENTS: &str = "quorate-experiments";
+const REPORT: &str = "quorate-report";
 const CLUSTER: &str = "quorate-cluster";
 const LOAD: &str = "quorate-load";
 const CALIBRATE: &str = "quorate-calibrate";
@@ -131,7 +132,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 50] = [
+pub(crate) const CRATES: [Crate; 51] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -525,6 +526,13 @@ pub(crate) const CRATES: [Crate; 50] = [
         kind: Kind::Deterministic,
     },
     Crate {
+        package: REPORT,
+        folder: "crates/proof/report",
+        what: "one page of every figure and table of the papers, with benches and simulations",
+        may_import: &[EXPERIMENTS],
+        kind: Kind::Pure,
+    },
+    Crate {
         package: CLUSTER,
         folder: "crates/proof/cluster",
         what: "clusters on this machine, of threads or of processes; whether the replicas of a cluster hold the same",
@@ -592,6 +600,7 @@ pub(crate) const CRATES: [Crate; 50] = [
             WORKLOADS,
             SIMULATOR,
             EXPERIMENTS,
+            REPORT,
             CLUSTER,
             LOAD,
             CALIBRATE,

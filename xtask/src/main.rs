@@ -17,6 +17,7 @@
 //! | [`examples`] | compares code that pages show with the tests that run it |
 //! | [`build`] | what the stages run that run something |
 //! | [`package`] | packs a release |
+//! | [`reproduce`] | measures everything again |
 //! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
 //! The standard library is its only dependency, so that a cold check does not begin by building the checker.
@@ -33,6 +34,7 @@ mod hash_order;
 mod licences;
 mod package;
 mod picture;
+mod reproduce;
 mod shell;
 mod simulation;
 mod source;
@@ -53,6 +55,7 @@ Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; 
        cargo xtask soak              all seeds, all crash points, all hunts: hours
        cargo xtask stages            list the stages
        cargo xtask package           build the release, and pack it: an archive and a package of Debian
+       cargo xtask reproduce [--quick] [--out DIR]     measure every figure, bench and simulation again: a night, or a quarter of an hour
        cargo xtask mutants --help    changes lines of protocol crates, and counts which changes are noticed
 
 Examples:
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         ["soak"] => simulation::soak(&repository()),
         ["stages"] => check::list(),
         ["package"] => package::run(&repository()),
+        ["reproduce", options @ ..] => reproduce::run(&repository(), options),
         ["mutants", options @ ..] => mutants(&repository(), options),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

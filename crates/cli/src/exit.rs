@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::output;
+
 /// A command that could not do its work, with a message for people: exit code 1, or 2 if it was asked for something that cannot be.
 pub(crate) use quorate_cluster::Failure;
 
@@ -26,7 +28,11 @@ pub(crate) type Outcome = Result<Verdict, Failure>;
 
 /// Prints what went wrong, if anything did, and gives the exit code.
 pub(crate) fn code(outcome: Outcome) -> ExitCode {
-    match outcome {
+    let printed = |verdict| match output::failure() {
+        Some(error) => Err(Failure::failed(format!("cannot write to standard output: {error}"))),
+        None => Ok(verdict),
+    };
+    match outcome.and_then(printed) {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
         Err(Failure::Failed(message)) => {

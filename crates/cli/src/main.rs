@@ -11,9 +11,14 @@
 //!
 //! Commands choose and print. Clusters, loads, torture and calibration are crates below this one.
 
+#![warn(clippy::print_stdout)]
+
+// First, for its macros.
+#[macro_use]
+mod output;
+
 mod command;
 mod exit;
-mod output;
 mod parse;
 mod runtime;
 mod shell;

@@ -202,14 +202,14 @@ async fn take(
             ))),
         };
         if !json {
-            println!("{}", line(&folder, &manifest, began.elapsed()));
+            outln!("{}", line(&folder, &manifest, began.elapsed()));
         }
         taken.push(to_json(&folder, &manifest));
     }
     if json {
         print_json(&json!({ "backups": taken }))?;
     } else if taken.is_empty() {
-        println!("there is no keyspace, so no backup was taken");
+        outln!("there is no keyspace, so no backup was taken");
     }
     Ok(Verdict::Good)
 }
@@ -287,7 +287,7 @@ fn list(folder: &Path, json: bool) -> Outcome {
             }
         }
     }
-    println!("{table}");
+    outln!("{table}");
     Ok(verdict)
 }
 
@@ -322,7 +322,7 @@ fn check(folder: &Path, cipher: Option<&Cipher>, json: bool) -> Outcome {
         };
         is_good &= problem.is_none();
         if !json {
-            println!("{}: {}", folder.display(), problem.as_deref().unwrap_or("as it was written"));
+            outln!("{}: {}", folder.display(), problem.as_deref().unwrap_or("as it was written"));
         }
         all.push(
             json!({ "folder": folder.display().to_string(), "ok": problem.is_none(), "problem": problem }),
@@ -374,7 +374,7 @@ async fn restore(
         object["seconds"] = took.as_secs_f64().into();
         print_json(&object)?;
     } else {
-        println!(
+        outln!(
             "{:?} holds what {:?} held at {}: {} entries, {:.1} MB, {:.1} s{}",
             keyspace.name(),
             manifest.keyspace.name,

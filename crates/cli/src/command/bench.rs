@@ -30,7 +30,7 @@ use serde::Serialize;
 use super::TlsArguments;
 use super::keyspace::{SpeculationArguments, TimestampingArguments};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::output::{Align, Progress, Table, micros, print_json, thousands};
+use crate::output::{Align, Progress, Table, WithCommand, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
 use crate::runtime::{block_on, program, stop_signal};
 use prepared::Prepared;
@@ -404,9 +404,9 @@ impl BenchArguments {
 
     fn print(&self, report: &Outcomes) -> Outcome {
         if self.json {
-            print_json(report)?;
+            print_json(&WithCommand::new(report))?;
         } else {
-            println!("{}", report.table());
+            outln!("{}", report.table());
         }
         Ok(Verdict::good_if(report.is_good()))
     }
@@ -849,12 +849,12 @@ fn list(json: bool) -> Outcome {
         {
             table.row([name.to_owned(), what.to_owned()]);
         }
-        println!("{table}");
+        outln!("{table}");
         let mut table = Table::new(&[("baseline", Align::Left), ("what", Align::Left)]);
         for rival in Rival::ALL {
             table.row([rival.name().to_owned(), rival.what().to_owned()]);
         }
-        println!("{table}");
+        outln!("{table}");
     }
     Ok(Verdict::Good)
 }

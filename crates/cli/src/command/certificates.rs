@@ -148,8 +148,8 @@ impl Common {
             told["key"] = key.display().to_string().into();
             print_json(&told)?;
         } else {
-            println!("{} is valid until {}", certificate.describe(), certificate.not_after);
-            println!("  certificate  {}\n  key          {} (keep it secret)", path.display(), key.display());
+            outln!("{} is valid until {}", certificate.describe(), certificate.not_after);
+            outln!("  certificate  {}\n  key          {} (keep it secret)", path.display(), key.display());
         }
         Ok(Verdict::Good)
     }
@@ -178,7 +178,7 @@ fn show(file: &Path, json: bool) -> Outcome {
         return Ok(Verdict::Good);
     }
     for certificate in &certificates {
-        let row = |name: &str, value: String| println!("  {name:<12} {value}");
+        let row = |name: &str, value: String| outln!("  {name:<12} {value}");
         let identity = certificate.identity.as_ref().map(ToString::to_string);
         row("identity", identity.unwrap_or_else(|| "none".to_owned()));
         row("subject", certificate.subject.clone());

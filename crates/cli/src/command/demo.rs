@@ -129,7 +129,7 @@ impl DemoArguments {
         if self.json {
             print_json(&demo)?;
         } else {
-            println!("{}", text(&demo));
+            outln!("{}", text(&demo));
         }
         Ok(Verdict::good_if(ok))
     }

@@ -100,7 +100,7 @@ impl DevArguments {
         }
         let threads = Threads::start(&layout)?;
         let gateway = self.open_doors(&layout, matrix)?;
-        println!("{}", welcome(&layout, self.http, self.redis));
+        outln!("{}", welcome(&layout, self.http, self.redis));
         block_on(async {
             tokio::select! {
                 signal = stop_signal() => signal,

@@ -104,7 +104,7 @@ impl ForgetArguments {
                 &json!({ "forgotten": name, "id": id, "delete_after_us": micros(*delete_after) }),
             );
         }
-        println!(
+        outln!(
             "forgotten {name} ({id}): what nodes hold of it is deleted after {}; until then `quorate keyspace undrop {name} --id {id}` \
              takes that back",
             parse::to_duration(*delete_after)
@@ -121,10 +121,10 @@ pub(crate) async fn list(db: &Database, json: bool) -> Result<(), Failure> {
         return print_json(&json!({ "dropped": all }));
     }
     if dropped.is_empty() {
-        println!("no keyspace can be brought back");
+        outln!("no keyspace can be brought back");
         return Ok(());
     }
-    println!("{}", table(&dropped, now_micros()));
+    outln!("{}", table(&dropped, now_micros()));
     Ok(())
 }
 

@@ -59,7 +59,7 @@ impl ExperimentArguments {
         if self.json {
             print_json(&report)?;
         } else {
-            println!("{}", text(&report));
+            outln!("{}", text(&report));
         }
         Ok(Verdict::Good)
     }
@@ -74,7 +74,7 @@ fn list(json: bool) -> Outcome {
         for known in Experiment::ALL {
             table.row([known.name, known.what].map(str::to_owned));
         }
-        println!("{table}");
+        outln!("{table}");
     }
     Ok(Verdict::Good)
 }
@@ -116,7 +116,7 @@ fn text(report: &Report) -> String {
             number(row.ours),
             number(row.low),
             number(row.high),
-            row.unit.to_owned(),
+            row.unit.to_string(),
         ]);
     }
     let headline = &report.headline;

@@ -279,7 +279,7 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
                 let all: Vec<_> = definitions.iter().map(|definition| to_json(db, definition)).collect();
                 print_json(&json!({ "keyspaces": all }))?;
             } else {
-                println!("{}", table(&definitions));
+                outln!("{}", table(&definitions));
             }
         }
         Action::Show { name, .. } => {
@@ -298,11 +298,11 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
             if json {
                 print_json(&drop.to_json())?;
             } else {
-                println!("{text}");
+                outln!("{text}");
             }
         }
         Action::Undrop { undrop, .. } if json => undrop.run_json(db).await?,
-        Action::Undrop { undrop, .. } => println!("{}", undrop.run(db).await?),
+        Action::Undrop { undrop, .. } => outln!("{}", undrop.run(db).await?),
         Action::Forget { forget, .. } => forget.run(db, json).await?,
     }
     Ok(Verdict::Good)
@@ -339,7 +339,7 @@ fn show(db: &Database, definition: &Definition, json: bool) -> Result<(), Failur
     if json {
         return print_json(&to_json(db, definition));
     }
-    println!("{}", definition_lines(db, definition));
+    outln!("{}", definition_lines(db, definition));
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod experiment;
 mod keyspace;
 mod manual;
 mod procedure;
+mod report;
 mod server;
 mod shell;
 mod sim;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Check(check::CheckArguments),
     Torture(torture::TortureArguments),
     Experiment(experiment::ExperimentArguments),
+    Report(report::ReportArguments),
     Completions(manual::CompletionsArguments),
     Man(manual::ManArguments),
 }
@@ -86,6 +88,7 @@ impl Command {
             Command::Check(arguments) => arguments.run(),
             Command::Torture(arguments) => arguments.run(),
             Command::Experiment(arguments) => arguments.run(),
+            Command::Report(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),
         }

@@ -154,7 +154,7 @@ impl Prepared {
                 if json {
                     print_json(&to_json(&deployed))?;
                 } else {
-                    println!("deployed {name}, version {}", deployed.version);
+                    outln!("deployed {name}, version {}", deployed.version);
                 }
             }
             Prepared::List { keyspace } => {
@@ -163,7 +163,7 @@ impl Prepared {
                     let all: Vec<_> = versions.iter().map(to_json).collect();
                     print_json(&json!({ "procedures": all }))?;
                 } else {
-                    println!("{}", table(&versions));
+                    outln!("{}", table(&versions));
                 }
             }
             Prepared::Call { keyspace, call } => {
@@ -174,7 +174,7 @@ impl Prepared {
                 if json {
                     print_json(&json!({ "removed": name, "version": version }))?;
                 } else {
-                    println!("removed {name}, version {version}");
+                    outln!("removed {name}, version {version}");
                 }
             }
         }
@@ -215,7 +215,7 @@ async fn run_call(keyspace: &Keyspace, call: Call, json: bool) -> Outcome {
                 "attempts": receipt.attempts,
             }))?;
         }
-        Ok(called) => called.answers.iter().for_each(|answer| println!("{}", answer.escape_ascii())),
+        Ok(called) => called.answers.iter().for_each(|answer| outln!("{}", answer.escape_ascii())),
         Err(Error::Refused { shard, refusal }) if json => {
             print_json(&json!({ "refused": refusal.to_string(), "shard": shard.0 }))?;
             return Ok(Verdict::Bad);

@@ -57,7 +57,7 @@ enum How {
 impl ServerArguments {
     pub(crate) fn run(self) -> Outcome {
         let Some(path) = self.config else {
-            print!("{}", print_config());
+            out!("{}", print_config());
             return Ok(Verdict::Good);
         };
         log_to_stderr();

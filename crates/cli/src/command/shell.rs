@@ -102,7 +102,7 @@ async fn run_text(session: &mut Session, text: &str, form: Form) -> Outcome {
     let statements = split(text).map_err(Failure::failed)?;
     for words in statements {
         match Statement::parse(&words) {
-            Parsed::Help(text) => println!("{text}"),
+            Parsed::Help(text) => outln!("{text}"),
             Parsed::Mistake(mistake) => return Err(Failure::failed(mistake)),
             Parsed::Statement(statement) => {
                 let name = statement.name();
@@ -173,7 +173,7 @@ impl Typed {
 
     /// Runs statements as they are typed; a failure is shown, and the shell goes on.
     async fn run(mut self, session: &mut Session) -> Outcome {
-        println!(
+        outln!(
             "`help` lists the statements, Tab completes, Ctrl-C stops a statement, `exit` or Ctrl-D leaves."
         );
         let mut editor = Some(editor());
@@ -225,7 +225,7 @@ impl Typed {
         for words in &line {
             let statement = match Statement::parse(words) {
                 Parsed::Help(text) => {
-                    println!("{text}");
+                    outln!("{text}");
                     continue;
                 }
                 Parsed::Mistake(mistake) => {
@@ -237,7 +237,7 @@ impl Typed {
             match statement {
                 Statement::Timing { setting } => {
                     self.shows_timing = is_on(setting, self.shows_timing);
-                    println!("timing is {}", if self.shows_timing { "on" } else { "off" });
+                    outln!("timing is {}", if self.shows_timing { "on" } else { "off" });
                 }
                 Statement::Json { setting } => {
                     let json = is_on(setting, self.form == Form::Json);
@@ -297,7 +297,7 @@ impl Typed {
             eprintln!("error: there is no line yet to repeat");
             return Ok(());
         }
-        println!("every {}, Ctrl-C ends it", crate::parse::to_duration(every));
+        outln!("every {}, Ctrl-C ends it", crate::parse::to_duration(every));
         loop {
             for words in &self.last {
                 // Settings change nothing when they are repeated.

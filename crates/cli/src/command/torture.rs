@@ -219,7 +219,7 @@ impl TortureArguments {
             if self.json {
                 print_json(&self.report(&tortured, shards))?;
             } else {
-                println!("{}", self.text(&tortured));
+                outln!("{}", self.text(&tortured));
             }
             Ok(Verdict::good_if(tortured.is_ok()))
         })
@@ -340,7 +340,7 @@ fn list(json: bool) -> Outcome {
         for fault in Fault::ALL {
             table.row([fault.name(), fault.what()].map(str::to_owned));
         }
-        println!("{table}");
+        outln!("{table}");
     }
     Ok(Verdict::Good)
 }

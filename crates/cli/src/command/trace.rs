@@ -117,7 +117,7 @@ impl TraceArguments {
         for answer in &ran.answers {
             super::shell::write(answer)?;
         }
-        println!("\n{}", sequence::draw(sequence, terminal_columns()));
+        outln!("\n{}", sequence::draw(sequence, terminal_columns()));
         Ok(())
     }
 }

@@ -1,12 +1,17 @@
 //! The output that people see: tables and diagrams on standard output, progress on standard error.
 
+#[macro_use]
+mod standard;
+mod command;
 mod patience;
 mod progress;
 pub(crate) mod sequence;
 mod table;
 
+pub(crate) use command::WithCommand;
 pub(crate) use patience::say_if_slow;
 pub(crate) use progress::Progress;
+pub(crate) use standard::{failure, print};
 pub(crate) use table::{Align, Table, terminal_columns};
 
 /// A number with its thousands apart: `1 234 567`.
@@ -34,7 +39,7 @@ pub(crate) fn micros(micros: u64) -> String {
 /// Prints one JSON object, the whole standard output of a command with `--json`.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), crate::exit::Failure> {
     let text = serde_json::to_string(value).map_err(crate::exit::Failure::failed)?;
-    println!("{text}");
+    outln!("{text}");
     Ok(())
 }
 

@@ -109,3 +109,46 @@ fn a_cluster_that_is_not_there_is_told_and_exits_with_1() {
     assert!(run.err.contains("127.0.0.1:1") && run.err.contains("check the address"), "{}", run.err);
     assert!(!run.err.contains("Error {") && !run.err.contains("Os {"), "{}", run.err);
 }
+
+#[test]
+fn a_reader_that_goes_before_the_end_is_no_mistake() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = crate::quorate().args(["sim", "--list-plants", "--json"]).stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_output_that_is_full_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = crate::quorate().args(["sim", "--list-faults"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot write to standard output"), "{said}");
+}
+
+#[test]
+fn a_page_is_made_of_results_and_of_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = directory.path().to_str().unwrap();
+    let nothing = run(&["report", results]);
+    assert_eq!(nothing.code, 2);
+    assert!(nothing.err.contains("no results"), "{}", nothing.err);
+
+    let simulated = run(&["sim", "--seeds", "1..1", "--faults", "none", "--json"]);
+    std::fs::write(directory.path().join("sim.json"), &simulated.out).unwrap();
+    let page = directory.path().join("page.html");
+    let made = run(&["report", results, "--out", page.to_str().unwrap(), "--json"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    assert_eq!((made.json()["simulations"].as_u64(), made.json()["violations"].as_u64()), (Some(1), Some(0)));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("quorate sim --seeds 1..1 --faults none --json"), "{page}");
+    assert_eq!(run(&["report", results]).out, page);
+
+    std::fs::write(directory.path().join("bad.json"), "{").unwrap();
+    let bad = run(&["report", results]);
+    assert_eq!(bad.code, 2);
+    assert!(bad.err.contains("bad.json"), "{}", bad.err);
+}

@@ -106,7 +106,7 @@ impl Experiment {
     /// Runs it. The same settings give the same report.
     pub fn run(&self, settings: &mut Settings<'_>) -> Report {
         let Found { headline, rows, bounds, deviations } = (self.run)(settings);
-        let (name, what, seed) = (self.name, self.what, *settings.seeds().start());
-        Report { name, what, headline, rows, bounds, deviations, seed }
+        let (name, what, seed) = (self.name.into(), self.what.into(), *settings.seeds().start());
+        Report { name, what, headline, rows, bounds, deviations, seed, quick: settings.quick }
     }
 }

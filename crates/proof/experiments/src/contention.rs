@@ -70,7 +70,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: None,
         ours,
-        unit: "×",
+        unit: "×".into(),
     };
     let deviations = vec![
         "No paper has this figure: the paper's Retwis has an exponent of 0.6.".to_owned(),

@@ -122,7 +122,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: None,
         ours,
-        unit: "×",
+        unit: "×".into(),
     };
     Found { headline, rows: found, deviations, bounds: Vec::new() }
 }

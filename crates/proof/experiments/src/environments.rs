@@ -124,7 +124,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: None,
         ours: ratios[Environment::Wide as usize],
-        unit: "×",
+        unit: "×".into(),
     };
     let ratios = Environment::ALL.iter().zip(&ratios);
     let ratios: Vec<String> =

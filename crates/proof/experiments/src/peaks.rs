@@ -158,7 +158,7 @@ fn peaks(bench: &Bench, of: &str, paper: f64, settings: &mut Settings<'_>) -> Fo
         paper: Some(paper),
         paper_range: None,
         ours: lead(&climbs, Batches::Nothing),
-        unit: "×",
+        unit: "×".into(),
     };
     let mut rows: Vec<Row> = climbs.iter().flat_map(Climb::rows).collect();
     rows.extend(store_row(&climbs));
@@ -186,7 +186,7 @@ fn latency(settings: &mut Settings<'_>) -> Found {
         paper: Some(1.0),
         paper_range: None,
         ours: ratio(climbs.iter().map(at_peak), f64::min),
-        unit: "×",
+        unit: "×".into(),
     };
     let rows = climbs.iter().enumerate().map(|(place, climb)| {
         let (in_flight, runs) = climb.peak();

@@ -51,7 +51,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: None,
         ours: ratios[2],
-        unit: "×",
+        unit: "×".into(),
     };
     let ratios: Vec<String> =
         REGIONS.iter().zip(&ratios).map(|(region, ratio)| format!("{ratio:.2} ({region})")).collect();

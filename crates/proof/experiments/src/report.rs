@@ -1,19 +1,20 @@
 //! The findings of an experiment, as JSON and CSV.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::load::Measured;
 
 /// The result of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its subject, in a sentence.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// The one number to remember.
     pub headline: Headline,
     /// Every point of the figure.
@@ -24,10 +25,13 @@ pub struct Report {
     pub deviations: Vec<String>,
     /// The first seed; the others follow it.
     pub seed: u64,
+    /// True for a smaller run of the same shape.
+    #[serde(default)]
+    pub quick: bool,
 }
 
 /// The one number to remember.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
     /// Its subject.
     pub what: String,
@@ -38,11 +42,11 @@ pub struct Headline {
     /// Ours.
     pub ours: f64,
     /// Of both.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
 }
 
 /// A point of the figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The line that it belongs to.
     pub series: String,
@@ -59,11 +63,11 @@ pub struct Row {
     /// The upper end.
     pub high: f64,
     /// Of all four.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
 }
 
 /// A demand on a number.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// The subject of the demand.
     pub what: String,
@@ -74,7 +78,7 @@ pub struct Bound {
     /// Our number.
     pub ours: f64,
     /// Of all of them.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// True if the number keeps to the demand.
     pub met: bool,
 }
@@ -83,13 +87,13 @@ impl Bound {
     /// The number is to be so much at least.
     pub fn at_least(what: impl Into<String>, bound: f64, ours: f64, unit: &'static str) -> Self {
         let met = ours >= bound;
-        Bound { what: what.into(), at_least: Some(bound), at_most: None, ours, unit, met }
+        Bound { what: what.into(), at_least: Some(bound), at_most: None, ours, unit: unit.into(), met }
     }
 
     /// The number is to be so much at most.
     pub fn at_most(what: impl Into<String>, bound: f64, ours: f64, unit: &'static str) -> Self {
         let met = ours <= bound;
-        Bound { what: what.into(), at_least: None, at_most: Some(bound), ours, unit, met }
+        Bound { what: what.into(), at_least: None, at_most: Some(bound), ours, unit: unit.into(), met }
     }
 }
 
@@ -191,7 +195,7 @@ impl Row {
     /// The average over seeds, with its interval.
     pub fn new(series: impl Into<String>, x: f64, unit: &'static str, samples: &[f64]) -> Self {
         let (ours, low, high) = interval(samples);
-        Row { series: series.into(), x, paper: None, paper_range: None, ours, low, high, unit }
+        Row { series: series.into(), x, paper: None, paper_range: None, ours, low, high, unit: unit.into() }
     }
 
     /// The median over seeds. The interval is that of their average.
@@ -285,15 +289,16 @@ mod tests {
             ..Row::new("a, \"b\"", 0.9, "ms", &[1.0, 1.0, 1.0])
         };
         let headline =
-            Headline { what: "a".to_owned(), paper: None, paper_range: None, ours: 1.0, unit: "ms" };
+            Headline { what: "a".to_owned(), paper: None, paper_range: None, ours: 1.0, unit: "ms".into() };
         let report = Report {
-            name: "n",
-            what: "w",
+            name: "n".into(),
+            what: "w".into(),
             headline,
             rows: vec![row],
             bounds: Vec::new(),
             deviations: Vec::new(),
             seed: 1,
+            quick: false,
         };
         assert_eq!(
             report.csv(),

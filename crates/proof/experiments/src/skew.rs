@@ -101,7 +101,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: Some([0.0, 1.0]),
         ours,
-        unit: "%",
+        unit: "%".into(),
     };
     let deviations = vec![
         "The paper says \"well below 1%\" of retries at several milliseconds and high contention, without a figure.".to_owned(),

@@ -75,7 +75,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         paper: None, paper_range: None,
         ours: swept.iter().map(|(_, found)| share(found)).fold(f64::INFINITY, f64::min),
-        unit: "×",
+        unit: "×".into(),
     };
     let shares: Vec<String> =
         swept.iter().map(|(name, found)| format!("{:.2} ({name})", share(found))).collect();

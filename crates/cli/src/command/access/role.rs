@@ -104,7 +104,7 @@ impl Action {
                 } else {
                     let mut table = Table::new(&[("role", Align::Left), ("grants", Align::Left)]);
                     access.roles().for_each(|role| table.row([role.name.clone(), list(&role.grants)]));
-                    println!("{table}");
+                    outln!("{table}");
                 }
                 return Ok(Verdict::Good);
             }
@@ -112,7 +112,7 @@ impl Action {
         if json {
             print_json(&json!({ "role": name, "done": done }))?;
         } else {
-            println!("role {name} {done}");
+            outln!("role {name} {done}");
         }
         Ok(Verdict::Good)
     }

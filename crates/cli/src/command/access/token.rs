@@ -73,7 +73,7 @@ impl Action {
                     let told = json!({ "id": id.to_string(), "user": user, "token": secret.reveal() });
                     print_json(&told)?;
                 } else {
-                    println!("{}", secret.reveal());
+                    outln!("{}", secret.reveal());
                     eprintln!("token {id} of user {user} is shown this one time: keep it, or revoke it");
                 }
             }
@@ -83,7 +83,7 @@ impl Action {
                     let tokens: Vec<Value> = access.tokens().map(|(id, token)| to_json(id, token)).collect();
                     print_json(&json!({ "tokens": tokens }))?;
                 } else {
-                    println!("{}", table(access.tokens()));
+                    outln!("{}", table(access.tokens()));
                 }
             }
             Action::Revoke { id, .. } => {
@@ -91,7 +91,7 @@ impl Action {
                 if json {
                     print_json(&json!({ "token": id.to_string(), "done": "is revoked" }))?;
                 } else {
-                    println!("token {id} is revoked");
+                    outln!("token {id} is revoked");
                 }
             }
         }

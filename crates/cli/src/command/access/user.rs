@@ -285,7 +285,7 @@ impl Asked {
         if json {
             print_json(&json!({ "user": name, "done": done }))?;
         } else {
-            println!("user {name} {done}");
+            outln!("user {name} {done}");
         }
         Ok(Verdict::Good)
     }
@@ -302,7 +302,7 @@ fn show(access: &Access, name: Option<&str>, json: bool) -> Outcome {
         return Ok(Verdict::Good);
     }
     if !access.is_in_force() {
-        println!("There are no users: access control is not in force, and every client may do everything.");
+        outln!("There are no users: access control is not in force, and every client may do everything.");
         return Ok(Verdict::Good);
     }
     let mut table = Table::new(&[
@@ -315,7 +315,7 @@ fn show(access: &Access, name: Option<&str>, json: bool) -> Outcome {
         let name = if user.is_disabled { format!("{} (disabled)", user.name) } else { user.name.clone() };
         table.row([name, credentials(access, user).join(" "), user.roles.join(" "), list(&user.grants)]);
     }
-    println!("{table}");
+    outln!("{table}");
     Ok(Verdict::Good)
 }
 

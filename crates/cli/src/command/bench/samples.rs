@@ -1,5 +1,6 @@
 //! What server processes take of memory and disk while they work, second by second.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -74,7 +75,16 @@ fn report(samples: &[Sample]) -> Report {
         let x = (sample.committed as f64 / 1e5).round() / 10.0;
         let mut row = |series: String, bytes: u64, unit| {
             let ours = (bytes as f64 / f64::from(1 << 20)).round();
-            rows.push(Row { series, x, paper: None, paper_range: None, ours, low: ours, high: ours, unit });
+            rows.push(Row {
+                series,
+                x,
+                paper: None,
+                paper_range: None,
+                ours,
+                low: ours,
+                high: ours,
+                unit: Cow::Borrowed(unit),
+            });
         };
         for (server, bytes) in sample.memory_bytes.iter().enumerate() {
             row(format!("server {}", server + 1), *bytes, "MiB of resident memory");
@@ -83,19 +93,20 @@ fn report(samples: &[Sample]) -> Report {
     }
     let disk = samples.last().map_or(0, |sample| sample.disk_bytes);
     Report {
-        name: "samples",
-        what: "What servers take, over millions of transactions",
+        name: "samples".into(),
+        what: "What servers take, over millions of transactions".into(),
         headline: Headline {
             what: "on disk at the end".to_owned(),
             paper: None,
             paper_range: None,
             ours: disk as f64 / f64::from(1 << 20),
-            unit: "MiB",
+            unit: "MiB".into(),
         },
         rows,
         bounds: Vec::new(),
         deviations: Vec::new(),
         seed: 0,
+        quick: false,
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn run(rounds: u64, json: bool) -> Outcome {
     row("CPU of servers, µs/txn", |cost| cost.server_cpu_us_per_txn);
     row("CPU of the client, µs/txn", |cost| cost.client_cpu_us_per_txn);
     row("committed, txn/s", |cost| cost.committed_tps);
-    println!(
+    outln!(
         "{table}\n\n  TLS takes {extra_cpu_percent:+.1} % of the processor for a transaction, servers and client together"
     );
     Ok(Verdict::Good)

@@ -92,12 +92,12 @@ impl CheckArguments {
         let reports: Vec<Report> = judged.into_iter().map(|(_, report)| report).collect();
         match (self.level, reports.as_slice()) {
             (Levels::One(_), [report]) if self.json => print_json(report)?,
-            (Levels::One(_), [report]) => println!("{report}"),
+            (Levels::One(_), [report]) => outln!("{report}"),
             (_, reports) if self.json => {
                 let levels = reports.iter().map(|report| (report.level, report)).collect();
                 print_json(&AllLevels { levels })?;
             }
-            (_, reports) => println!("{}", table(reports)),
+            (_, reports) => outln!("{}", table(reports)),
         }
         Ok(Verdict::good_if(reports.iter().any(Report::is_valid)))
     }

@@ -84,9 +84,9 @@ pub(super) async fn run(
     if json {
         print_json(&json!({ "ok": is_ok, "accepted": plans }))?;
     } else if is_ok {
-        println!("all replicas serve again");
+        outln!("all replicas serve again");
     } else {
-        println!("not all replicas serve within {PATIENCE:?}: see `quorate cluster status`");
+        outln!("not all replicas serve within {PATIENCE:?}: see `quorate cluster status`");
     }
     Ok(Verdict::good_if(is_ok))
 }

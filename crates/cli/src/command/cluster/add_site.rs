@@ -39,8 +39,8 @@ pub(super) async fn run(db: &Database, site: &str, keyspaces: &[String], json: b
     } else {
         for (name, join) in &joins {
             match join.is_ready() {
-                true => println!("{name} is in {site:?}"),
-                false => println!(
+                true => outln!("{name} is in {site:?}"),
+                false => outln!(
                     "{name}: {site:?} has not got all data within {PATIENCE:?}, and goes on by itself: see `quorate cluster status`; or repeat the command"
                 ),
             }

@@ -57,9 +57,9 @@ pub(super) async fn run(db: &Database, asked: Asked<'_>, json: bool) -> Outcome 
             "ok": unaware.is_empty(), "keyspace": name, "lost": shard, "known_by": told, "not_known_by": unaware,
         }))?;
     } else if unaware.is_empty() {
-        println!("all other shards know that shard {} is lost", asked.shard.0);
+        outln!("all other shards know that shard {} is lost", asked.shard.0);
     } else {
-        println!(
+        outln!(
             "shards {} did not learn of it within {PATIENCE:?}: see `quorate cluster status`, and repeat the command",
             list(unaware.iter().map(|other| other.0).collect::<Vec<_>>().as_slice())
         );

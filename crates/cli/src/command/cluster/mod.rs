@@ -207,7 +207,7 @@ async fn act(action: &Action, db: &Database) -> Outcome {
             if common.json {
                 print_json(&json!({ "ok": true, "forgotten": node }))?;
             } else {
-                println!("node {node} is forgotten: stop it, and remove its data directory");
+                outln!("node {node} is forgotten: stop it, and remove its data directory");
             }
             Ok(Verdict::Good)
         }

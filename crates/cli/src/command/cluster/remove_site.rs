@@ -70,8 +70,8 @@ pub(super) async fn run(db: &Database, asked: Asked<'_>, json: bool) -> Outcome 
     } else {
         for (name, removal) in &removals {
             match removal.is_settled() {
-                true => println!("{name} goes on without {:?}", asked.site),
-                false => println!(
+                true => outln!("{name} goes on without {:?}", asked.site),
+                false => outln!(
                     "{name}: the other sites have not agreed within {PATIENCE:?}; they go on by themselves: see `quorate cluster status`"
                 ),
             }

@@ -43,9 +43,9 @@ pub(crate) async fn run(
         let all: Vec<_> = changed.iter().map(to_json).collect();
         print_json(&json!({ "ok": is_ok, "changed": all }))?;
     } else if changed.is_empty() {
-        println!("nothing to change: there are no replicas");
+        outln!("nothing to change: there are no replicas");
     } else {
-        changed.iter().for_each(|changed| println!("{}", text(changed, &topology)));
+        changed.iter().for_each(|changed| outln!("{}", text(changed, &topology)));
     }
     Ok(Verdict::good_if(is_ok))
 }

@@ -59,8 +59,8 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
             "held_up": held_up,
         }))?;
     } else {
-        println!("{}", text(&survey, &configuration, keyspaces.as_deref(), &held_up));
-        println!("{}", access_line(access_control));
+        outln!("{}", text(&survey, &configuration, keyspaces.as_deref(), &held_up));
+        outln!("{}", access_line(access_control));
     }
     Ok(Verdict::good_if(is_ok))
 }

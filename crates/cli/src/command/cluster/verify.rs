@@ -54,7 +54,7 @@ pub(super) async fn run(db: &Database, arguments: &VerifyArguments, json: bool) 
         let keyspaces: Vec<Value> = verified.iter().map(to_json).collect();
         print_json(&json!({ "ok": is_ok, "keyspaces": keyspaces }))?;
     } else {
-        println!("{}", text(&verified));
+        outln!("{}", text(&verified));
     }
     Ok(Verdict::good_if(is_ok))
 }

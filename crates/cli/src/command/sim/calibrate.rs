@@ -20,7 +20,7 @@ pub(super) fn run(json: bool) -> Outcome {
     if json {
         print_json(&report)?;
     } else {
-        println!("{}", summary(&report));
+        outln!("{}", summary(&report));
     }
     Ok(Verdict::good_if(report.compared.iter().all(|compared| compared.real.throughput_tps > 0.0)))
 }

@@ -101,7 +101,7 @@ fn tell(report: &CrashPointReport, json: bool) -> Outcome {
     if json {
         print_json(report)?;
     } else {
-        println!("{}", summary(report));
+        outln!("{}", summary(report));
     }
     Ok(Verdict::good_if(report.is_ok()))
 }

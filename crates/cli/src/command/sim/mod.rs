@@ -25,7 +25,7 @@ use quorate_simulator::{
 use quorate_workloads::WorkloadKind;
 
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::output::{Align, Progress, Table, print_json, thousands};
+use crate::output::{Align, Progress, Table, WithCommand, print_json, thousands};
 use crate::parse::{Share, inclusive_range};
 use pins::Pins;
 
@@ -201,9 +201,9 @@ impl SimArguments {
             None => run_many(&options),
         };
         if self.json {
-            print_json(&report)?;
+            print_json(&WithCommand::new(&report))?;
         } else {
-            println!("{}", summary(&report));
+            outln!("{}", summary(&report));
         }
         Ok(Verdict::good_if(report.is_ok()))
     }
@@ -385,7 +385,7 @@ fn list_of_systems(json: bool) -> Outcome {
     for system in systems {
         table.row([system.id.to_owned(), system.option, system.what.to_owned()]);
     }
-    println!("{table}");
+    outln!("{table}");
     Ok(Verdict::Good)
 }
 
@@ -398,6 +398,6 @@ fn list(json: bool, title: &str, listed: &[Listed]) -> Outcome {
     for Listed { id, what, section, .. } in listed {
         table.row([*id, *section, *what].map(str::to_owned));
     }
-    println!("{table}");
+    outln!("{table}");
     Ok(Verdict::Good)
 }

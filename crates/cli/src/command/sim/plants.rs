@@ -32,7 +32,7 @@ fn tell(hunts: &[Hunt], json: bool) -> Outcome {
     if json {
         print_json(&hunts)?;
     } else {
-        println!("{}", table(hunts));
+        outln!("{}", table(hunts));
     }
     Ok(Verdict::good_if(hunts.iter().all(|hunt| hunt.caught.is_some())))
 }

@@ -28,7 +28,7 @@ pub(super) fn run(attacks: &Attacks, seed: u64, keep: bool, json: bool) -> Outco
             let all: Vec<Value> = attacked.iter().map(report).collect();
             print_json(&json!({ "ok": is_ok, "seed": seed, "attacks": all }))?;
         } else {
-            println!("{}", text(&attacked));
+            outln!("{}", text(&attacked));
         }
         Ok(Verdict::good_if(is_ok))
     })
@@ -45,7 +45,7 @@ pub(super) fn list(json: bool) -> Outcome {
         for attack in ATTACKS {
             table.row([attack.name, attack.what].map(str::to_owned));
         }
-        println!("{table}");
+        outln!("{table}");
     }
     Ok(Verdict::Good)
 }

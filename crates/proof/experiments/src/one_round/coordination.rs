@@ -154,7 +154,7 @@ fn base(settings: &mut Settings<'_>) -> Found {
         paper: Some(65_000.0),
         paper_range: None,
         ours: peak,
-        unit: "1/s",
+        unit: "1/s".into(),
     };
     let mut deviations = deviations();
     deviations.push(
@@ -204,7 +204,7 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: None,
         ours: last / of_each.get(1).copied().unwrap_or(last),
-        unit: "×",
+        unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(
@@ -238,7 +238,7 @@ fn distributed(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: Some([10.0, 20.0]),
         ours: costs.iter().copied().fold(0.0, f64::max) * 100.0,
-        unit: "%",
+        unit: "%".into(),
     };
     let deviations = deviations();
     Found { headline, rows, deviations, bounds: Vec::new() }
@@ -272,7 +272,7 @@ fn overhead(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: Some([1.25, 1.5]),
         ours: usual[0] / usual[1].max(usual[2]),
-        unit: "×",
+        unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(
@@ -316,7 +316,7 @@ fn conflicts(settings: &mut Settings<'_>) -> Found {
         paper: Some(1.0),
         paper_range: None,
         ours: least / greatest,
-        unit: "×",
+        unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(format!(
@@ -363,7 +363,7 @@ fn beneath(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         paper: None, paper_range: None,
         ours: paper[0] / ahead[0],
-        unit: "×",
+        unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(format!(

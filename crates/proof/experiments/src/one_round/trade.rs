@@ -118,7 +118,7 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         paper: Some(3.0), paper_range: None,
         ours: at_the_clock / dear_locking.max(dear_sinfonia),
-        unit: "×",
+        unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(
@@ -159,7 +159,7 @@ fn new_orders(settings: &mut Settings<'_>) -> Found {
         paper: Some(0.5),
         paper_range: None,
         ours: by_timestamps.last().copied().unwrap_or_default() / by_timestamps[0],
-        unit: "×",
+        unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(format!(

@@ -99,7 +99,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: Some(GAIN),
         paper_range: None,
         ours: climbs.gain_of_str(),
-        unit: "×",
+        unit: "×".into(),
     };
     let Mix { update_percent, remote_percent } = Mix::default();
     let mut deviations = vec![

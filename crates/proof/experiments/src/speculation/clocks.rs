@@ -89,7 +89,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     let what = "throughput at 200 keys, PreciseClock ÷ physical clocks";
     let paper = KEYS[KEYS.len() - 1].1;
     let headline =
-        Headline { what: what.to_owned(), paper: Some(paper), paper_range: None, ours, unit: "×" };
+        Headline { what: what.to_owned(), paper: Some(paper), paper_range: None, ours, unit: "×".into() };
     let bounds = vec![Bound::at_least(what, paper, ours, "×")];
     let deviations = vec![
         parameters(&geography(PRECISE, KEYS[0].0, &plan)),

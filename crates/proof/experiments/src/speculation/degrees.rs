@@ -180,12 +180,17 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     let dip = 100.0 * all.iter().map(|load| greatest_dip(&load.fixed)).fold(0.0, f64::max);
     let what_dips = "one maximum over degrees: how far throughput falls between two that are better";
     let mut headline =
-        Headline { what: what_dips.to_owned(), paper: None, paper_range: None, ours: dip, unit: "%" };
+        Headline { what: what_dips.to_owned(), paper: None, paper_range: None, ours: dip, unit: "%".into() };
     let mut bounds = vec![Bound::at_most(what_dips, 3.0, dip, "%")];
     if let (Some(of_best), Some(of_none)) = (least(|tuned| tuned.of_best), least(|tuned| tuned.of_none)) {
         let what = "throughput of the tuner, settled, ÷ that of the best static degree, of the load for which it is least";
-        headline =
-            Headline { what: what.to_owned(), paper: None, paper_range: None, ours: of_best, unit: "×" };
+        headline = Headline {
+            what: what.to_owned(),
+            paper: None,
+            paper_range: None,
+            ours: of_best,
+            unit: "×".into(),
+        };
         bounds.push(Bound::at_least(what, 0.95, of_best, "×"));
         let what = "throughput of the tuner ÷ that of none, of the seed for which it is least";
         bounds.push(Bound::at_least(what, 0.97, of_none, "×"));

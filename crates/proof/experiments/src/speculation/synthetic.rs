@@ -108,7 +108,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     let most = plan.sessions.last().copied().unwrap_or_default();
     let what = format!("high local contention, {most} clients at each node, STR ÷ the better rival");
     let headline =
-        Headline { what: what.clone(), paper: Some(1.5), paper_range: None, ours: gain, unit: "×" };
+        Headline { what: what.clone(), paper: Some(1.5), paper_range: None, ours: gain, unit: "×".into() };
     let mut deviations = vec![
         parameters(&geography(System::External, FAVOURABLE, most, &plan)),
         format!(

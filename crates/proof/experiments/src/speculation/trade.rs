@@ -177,7 +177,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: Some(GAINS[0]),
         paper_range: None,
         ours: bounds[0].ours,
-        unit: "×",
+        unit: "×".into(),
     };
     let shown = &geography(System::External, &trade(0, SITES * plan.nodes_per_site), FEW, &plan);
     let deviations = deviations(&plan, shown, few, &all);

@@ -57,14 +57,14 @@ pub fn draw(report: &Report) -> String {
     let names =
         panels.iter().flat_map(|panel| panel.series.iter().map(|series| width_of(&series.shown(), 12.0)));
     let width = (LEFT + PLOT_WIDTH + LEADER + names.fold(0.0, f64::max) + 14.0).ceil();
-    let title = lines(report.what, TITLE_SIZE * BOLD, width - 24.0);
+    let title = lines(&report.what, TITLE_SIZE * BOLD, width - 24.0);
     let top = 12.0 + TITLE_LINE * title.len() as f64;
     let has_paper = panels.iter().any(Panel::has_paper);
     let height = top + panels.iter().map(Panel::height).sum::<f64>() + if has_paper { 22.0 } else { 4.0 };
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
          <title>{}</title>\n<style>{}</style>\n<rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n",
-        escaped(report.what),
+        escaped(&report.what),
         style()
     );
     for (number, line) in title.iter().enumerate() {
@@ -87,11 +87,11 @@ pub fn draw(report: &Report) -> String {
 }
 
 /// The units of a report, in the order of its rows.
-fn units(report: &Report) -> Vec<&'static str> {
+fn units(report: &Report) -> Vec<&str> {
     let mut units = Vec::new();
     for row in &report.rows {
-        if !units.contains(&row.unit) {
-            units.push(row.unit);
+        if !units.contains(&&*row.unit) {
+            units.push(&row.unit);
         }
     }
     units
@@ -124,7 +124,7 @@ fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
 
 /// The rows of one unit.
 struct Panel<'a> {
-    unit: &'static str,
+    unit: &'a str,
     series: Vec<Series<'a>>,
     x: Scale,
     y: Scale,
@@ -138,7 +138,7 @@ struct Series<'a> {
 }
 
 impl<'a> Panel<'a> {
-    fn new(report: &'a Report, unit: &'static str) -> Self {
+    fn new(report: &'a Report, unit: &'a str) -> Self {
         let mut series: Vec<Series<'a>> = Vec::new();
         for row in report.rows.iter().filter(|row| row.unit == unit) {
             match series.iter_mut().find(|known| known.name == row.series) {

@@ -4,8 +4,18 @@ use super::*;
 use crate::report::Headline;
 
 fn report(what: &'static str, rows: Vec<Row>) -> Report {
-    let headline = Headline { what: "x".to_owned(), paper: None, paper_range: None, ours: 1.0, unit: "ms" };
-    Report { name: "n", what, headline, rows, bounds: Vec::new(), deviations: Vec::new(), seed: 1 }
+    let headline =
+        Headline { what: "x".to_owned(), paper: None, paper_range: None, ours: 1.0, unit: "ms".into() };
+    Report {
+        name: "n".into(),
+        what: what.into(),
+        headline,
+        rows,
+        bounds: Vec::new(),
+        deviations: Vec::new(),
+        seed: 1,
+        quick: false,
+    }
 }
 
 /// The numbers of an attribute, in the order of the picture.

@@ -157,7 +157,7 @@ fn fast(settings: &mut Settings<'_>) -> Found {
         paper: Some(27.0),
         paper_range: None,
         ours: longest[0],
-        unit: "ms",
+        unit: "ms".into(),
     };
     let bounds = vec![
         Bound::at_most("the 99.9th percentile, write-cached", 27.0, longest[0], "ms"),
@@ -223,7 +223,7 @@ fn sets(settings: &mut Settings<'_>) -> Found {
         paper: Some(26.0),
         paper_range: None,
         ours,
-        unit: "thousands a second",
+        unit: "thousands a second".into(),
     };
     let bounds = vec![
         Bound::at_most("the 99.9th percentile", 27.0, runs.mean(|run| run.commit_latency_ms(0.999)), "ms"),

@@ -173,7 +173,7 @@ fn fast(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: Some([ROUND_TRIP_MAX_MS, 2.0 * ROUND_TRIP_MAX_MS]),
         ours: median,
-        unit: "ms",
+        unit: "ms".into(),
     };
     Found { headline, rows: found, bounds: demanded, deviations: deviations() }
 }
@@ -223,7 +223,7 @@ fn slow(settings: &mut Settings<'_>) -> Found {
         paper: Some(261.0),
         paper_range: None,
         ours: farthest,
-        unit: "ms",
+        unit: "ms".into(),
     };
     Found { headline, rows: found, bounds: demanded, deviations: deviations() }
 }

@@ -146,7 +146,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: None,
         ours: mixed,
-        unit: "×",
+        unit: "×".into(),
     };
     let deviations = vec![
         format!(

@@ -124,7 +124,7 @@ fn throughput(settings: &mut Settings<'_>) -> Found {
         paper: Some(16.5),
         paper_range: None,
         ours: posts,
-        unit: "thousands a second",
+        unit: "thousands a second".into(),
     };
     let deviations = vec![
         "The x axis counts operations in the order of the figure.".to_owned(),
@@ -167,7 +167,7 @@ fn latency(settings: &mut Settings<'_>) -> Found {
         paper: None,
         paper_range: Some([0.0, 50.0]),
         ours: slowest,
-        unit: "ms",
+        unit: "ms".into(),
     };
     let deviations = vec![
         "The paper prints curves, and says that each 99.9th percentile is below 50 ms.".to_owned(),

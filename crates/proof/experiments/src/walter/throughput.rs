@@ -71,7 +71,7 @@ fn base(settings: &mut Settings<'_>) -> Found {
         paper: Some(33.5),
         paper_range: None,
         ours: rows[2].ours,
-        unit: THOUSANDS,
+        unit: THOUSANDS.into(),
     };
     let deviations = vec![
         "The costs are fitted to this figure and to the next: 25 µs a request and 29 µs more for a commit that writes on EC2, and 0.55 of that on \
@@ -175,7 +175,7 @@ fn by_sites(settings: &mut Settings<'_>) -> Found {
         paper: Some(4.0),
         paper_range: None,
         ours,
-        unit: "×",
+        unit: "×".into(),
     };
     let bounds = vec![Bound::at_least("reads, four sites ÷ one", 3.8, ours, "×")];
     let deviations = vec![
