@@ -59,8 +59,8 @@ const STAGES: [Stage; 12] = [
     Stage { name: "tests", what: "all tests of the workspace", budget: 200, run: testing::run },
 ];
 
-/// Stages that run at the same time: real servers wait most of the time while they are tortured, and the simulation only computes.
-const TOGETHER: [&str; 2] = ["simulation", "torture"];
+/// The stage that runs beside all that come after it: it only computes, and yields to servers that are tortured and tests of hosts, which wait most of the time.
+const ASIDE: &str = "simulation";
 
 /// How many seconds all of them may take together on two quiet cores.
 const BUDGET: u32 = 1_200;
@@ -77,12 +77,10 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     let mut failed: Vec<&str> = Vec::new();
     let chosen: Vec<&Stage> =
         STAGES.iter().filter(|stage| names.is_empty() || names.contains(&stage.name)).collect();
-    for together in chosen.chunk_by(|before, next| TOGETHER == [before.name, next.name]) {
-        for (stage, outcome, seconds) in run_together(root, together) {
-            summary.push(line(stage.name, outcome.verdict, seconds, stage.budget, &outcome.note));
-            last_words.extend(outcome.last_words);
-            failed.extend((outcome.verdict == Verdict::Failed).then_some(stage.name));
-        }
+    for (stage, outcome, seconds) in run_all(root, &chosen) {
+        summary.push(line(stage.name, outcome.verdict, seconds, stage.budget, &outcome.note));
+        last_words.extend(outcome.last_words);
+        failed.extend((outcome.verdict == Verdict::Failed).then_some(stage.name));
     }
     println!("\n── summary\n{}", summary.join("\n"));
     if !last_words.is_empty() {
@@ -97,24 +95,32 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs stages at the same time, and gives how each has ended, and after how many seconds.
-fn run_together<'a>(root: &Path, stages: &[&'a Stage]) -> Vec<(&'a Stage, Outcome, f64)> {
-    let run = |stage: &'a Stage| {
-        println!("\n── {}: {}", stage.name, stage.what);
-        let begin = Instant::now();
-        let outcome = (stage.run)(root);
-        let seconds = begin.elapsed().as_secs_f64();
-        println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
-        (stage, outcome, seconds)
-    };
+/// Runs stages one after the other, but for the one that runs aside. Gives, in their order, how each has ended, and after how many seconds.
+fn run_all<'a>(root: &Path, stages: &[&'a Stage]) -> Vec<(&'a Stage, Outcome, f64)> {
     std::thread::scope(|scope| {
-        let running: Vec<_> = stages.iter().map(|stage| scope.spawn(move || run(stage))).collect();
-        let ended = running.into_iter().zip(stages).map(|(running, stage)| {
-            let panicked = |_| (*stage, Outcome::failed("the check itself has panicked"), 0.0);
-            running.join().unwrap_or_else(panicked)
-        });
-        ended.collect()
+        let (mut ended, mut aside) = (Vec::new(), None);
+        for (at, stage) in stages.iter().copied().enumerate() {
+            if stage.name == ASIDE {
+                aside = Some((at, stage, scope.spawn(move || run_one(root, stage))));
+            } else {
+                ended.push(run_one(root, stage));
+            }
+        }
+        if let Some((at, stage, running)) = aside {
+            let panicked = |_| (stage, Outcome::failed("the check itself has panicked"), 0.0);
+            ended.insert(at, running.join().unwrap_or_else(panicked));
+        }
+        ended
     })
+}
+
+fn run_one<'a>(root: &Path, stage: &'a Stage) -> (&'a Stage, Outcome, f64) {
+    println!("\n── {}: {}", stage.name, stage.what);
+    let begin = Instant::now();
+    let outcome = (stage.run)(root);
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
+    (stage, outcome, seconds)
 }
 
 /// A line of the summary. A machine that is busy may take longer than the budget, which fails nothing.

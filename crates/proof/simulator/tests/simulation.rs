@@ -61,35 +61,6 @@ fn the_rules_survive_each_fault() {
     }
 }
 
-/// Plants that few seeds catch are hunted by `cargo xtask check simulation`, which has the time.
-#[test]
-fn plants_are_caught() {
-    let table = [
-        // plant, faults, within so many seeds
-        (Plant::ForgetCommittedReads, "all", 20),
-        (Plant::PrepareAfterOutcome, "all", 20),
-        (Plant::SyncDropsPrepares, "all", 20),
-        (Plant::CollectAlone, "all", 20),
-        (Plant::ReadTimestampTrusted, "all", 60),
-        (Plant::SnapshotTakenAsStrict, "all", 50),
-        (Plant::PendingWriteOverlooked, "all", 20),
-        (Plant::UnvalidatedAbsence, "none", 10),
-        (Plant::AbstainIsSuccess, "none", 10),
-        (Plant::ShardsReadApart, "all", 70),
-        (Plant::CommitReportedAtOnce, "none", 60),
-        (Plant::GatherBeforeRefusing, "late-messages,partitions,clock-skew,buggify", 40),
-        (Plant::CollectNothing, "all", 5),
-    ];
-    for (plant, faults, seeds) in table {
-        let faults = faults.parse().expect("these faults exist");
-        let hunt =
-            hunt(&SystemKind::STRICT.planted(plant), &Options { faults, ..Options::new(1..=seeds) }, |run| {
-                run()
-            });
-        assert!(hunt.caught.is_some(), "{} was not caught within {seeds} seeds", plant.id());
-    }
-}
-
 #[test]
 fn a_seed_names_one_execution() {
     let options = Options::new(7..=7);
