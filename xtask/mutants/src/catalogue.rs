@@ -1,6 +1,6 @@
 //! All mutants of all crates that have some, with their numbers and names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -156,20 +156,31 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
 
 /// The source files below a folder that are more than tests, sorted.
 fn source_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let (mut files, mut tests) = (Vec::new(), BTreeSet::new());
+    sources_below(folder, &mut tests, &mut files)?;
+    Ok(files)
+}
+
+/// Adds the source files below a folder. The modules that are there for tests are known by their paths without an extension: a file declares
+/// those of its own folder, or of one below.
+fn sources_below(
+    folder: &Path,
+    tests: &mut BTreeSet<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), String> {
     let mut entries = Vec::new();
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(failed)? {
         entries.push(entry.map_err(failed)?.path());
     }
     entries.sort_unstable();
-    let mut tests: Vec<PathBuf> = FOR_TESTS.iter().map(|name| folder.join(name)).collect();
+    tests.extend(FOR_TESTS.iter().map(|name| folder.join(name)));
     for path in entries.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let stem = path.file_stem().unwrap_or_default();
         let is_root = ["lib", "mod", "main"].iter().any(|root| stem == *root);
         let below = if is_root { folder.to_owned() } else { folder.join(stem) };
         tests.extend(generator::modules_of_tests(&read(path)?).into_iter().map(|module| below.join(module)));
     }
-    let mut files = Vec::new();
     for path in entries {
         let module = path.with_extension("");
         let is_test = module.file_stem().is_some_and(|stem| stem == "tests") || tests.contains(&module);
@@ -177,10 +188,46 @@ fn source_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
             continue;
         }
         if path.is_dir() {
-            files.extend(source_files(&path)?);
+            sources_below(&path, tests, files)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }
     }
-    Ok(files)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A module that a file beside its folder declares for tests was taken for a source once.
+    #[test]
+    fn modules_for_tests_are_no_sources_wherever_they_are_declared() {
+        let root = std::env::temp_dir().join(format!("quorate-sources-{}", std::process::id()));
+        for (path, text) in [
+            ("lib.rs", "mod part;\nmod other;\n#[cfg(test)]\nmod beside;\n"),
+            ("beside.rs", ""),
+            ("part.rs", "mod real;\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nmod traces;\n"),
+            ("part/real.rs", ""),
+            ("part/tests.rs", ""),
+            ("part/traces.rs", ""),
+            ("part/traces/deeper.rs", ""),
+            ("other/mod.rs", "mod traces;\n#[cfg(test)]\nmod steps;\n"),
+            ("other/steps.rs", ""),
+            ("other/traces.rs", ""),
+        ] {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let files = source_files(&root).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        let expected = ["lib.rs", "other/mod.rs", "other/traces.rs", "part.rs", "part/real.rs"];
+        let expected = expected.map(|path| root.join(path));
+        // Folders and files of one name are neighbours in either order.
+        let (mut files, mut expected) = (files, expected.to_vec());
+        files.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(files, expected);
+    }
 }
