@@ -5,17 +5,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::process::Command;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Arguments;
 use crate::drive::in_parallel;
-use crate::process::{End, bounded, kill, run};
+use crate::process::{End, Lines, NoLine, bounded, run};
 use crate::results::Verdict;
 use crate::tests::stamp;
 use crate::workspace::{Workspace, known};
@@ -23,9 +21,9 @@ use crate::workspace::{Workspace, known};
 /// The faults that are not named where it is said what has noticed a mutant.
 const USUAL: &str = "all";
 
-/// A seed may take this much longer than without a mutant, and this time beside that.
+/// A seed may compute this much longer than it takes without a mutant, and this time beside that.
 const FACTOR: u32 = 20;
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// So long some seeds may take when they are run for the first time.
 const FIRST_MAX: Duration = Duration::from_secs(1_200);
@@ -129,20 +127,12 @@ impl Seeds {
         let numbers: Vec<u64> = reaching.iter().map(|seed| seed.number).collect();
         let mut command = command(&self.program, &self.system, &self.faults, "judge", &numbers);
         command.env("QUORATE_MUTANT", number.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| format!("{}: {error}", self.program.display()))?;
-        let Some(output) = child.stdout.take() else { return Err("no output".to_owned()) };
-        let (sender, lines) = mpsc::channel();
-        let reader = std::thread::spawn(move || {
-            // Nobody listens any more once a seed has taken too long.
-            BufReader::new(output).lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
-        });
+        let mut lines = Lines::of(command)?;
         let mut verdict = Verdict::Survived;
         let mut vacuous = 0;
         for seed in &reaching {
             let at = |what: &str| Verdict::Caught(format!("{} seed {}: {what}", self.system, seed.number));
-            let limit = GRACE + Duration::from_millis(seed.millis) * FACTOR;
-            match lines.recv_timeout(limit) {
+            match lines.next(GRACE + Duration::from_millis(seed.millis) * FACTOR) {
                 Ok(line) => {
                     let said = parsed(&line).map(|(_, said)| said).unwrap_or_default();
                     vacuous += usize::from(said == "vacuous" && !seed.vacuous);
@@ -152,16 +142,14 @@ impl Seeds {
                         verdict = at("too many seeds show too little");
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => verdict = at("hangs"),
-                Err(RecvTimeoutError::Disconnected) => verdict = at("dies"),
+                Err(NoLine::Late) => verdict = at("hangs"),
+                Err(NoLine::Over) => verdict = at("dies"),
             }
             if verdict != Verdict::Survived {
                 break;
             }
         }
-        kill(&mut child);
-        drop(lines);
-        let _ = reader.join();
+        lines.end();
         Ok(verdict)
     }
 }

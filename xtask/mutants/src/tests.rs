@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::in_parallel;
-use crate::process::{End, bounded, run};
+use crate::process::{End, WAIT_FACTOR, bounded, run};
 use crate::results::Verdict;
 use crate::targets::Target;
 use crate::workspace::{Workspace, known};
@@ -24,10 +24,7 @@ const TOGETHER_MS: u64 = 400;
 const FACTOR: u32 = 5;
 const GRACE: Duration = Duration::from_secs(5);
 
-/// So much longer than it may compute it may take, because others use the machine as well.
-const WAIT_FACTOR: u32 = 12;
-
-/// A test that takes longer than this is not asked: each mutant that survives would cost as much.
+/// A test that computes for longer than this is not asked: each mutant that survives would cost as much.
 const FIRST_MAX: Duration = Duration::from_secs(40);
 
 /// A test, and what is known of it.
@@ -98,10 +95,11 @@ impl Tests {
         let noted = in_parallel(&numbered, jobs, |(number, (binary, name))| {
             let notebook = notebooks.join(format!("{}-{number}", target.name));
             let _ = fs::remove_file(&notebook);
-            let mut command = command(binary, &folder, &format!("reached:{}", notebook.display()), None);
+            let chosen = format!("reached:{}", notebook.display());
+            let mut command = command(binary, &folder, &chosen, Some(FIRST_MAX));
             command.args(["--exact", name, "--test-threads", "1"]);
             let begin = Instant::now();
-            let end = run(command, FIRST_MAX);
+            let end = run(command, FIRST_MAX * WAIT_FACTOR);
             let millis = begin.elapsed().as_millis() as u64;
             let text = fs::read_to_string(&notebook).unwrap_or_default();
             let _ = fs::remove_file(&notebook);
