@@ -47,10 +47,11 @@ pub(crate) fn build(
         rendered.push(workspace.render(catalogue, index, &dropped)?);
     }
     let mut built = Built::default();
-    // A check of all crates with mutants is cheaper than a build, and finds nearly all that does not compile.
+    // A check of the crates is cheaper than a build, and finds nearly all that does not compile. The program that runs seeds is built of all of them.
     let mut check = vec!["check", "--profile", "test", "--keep-going"];
     let all: Vec<String> = TARGETS.iter().map(|target| target.package()).collect();
-    check.extend(all.iter().flat_map(|package| ["--package", package]));
+    let checked = if seeds { &all } else { packages };
+    check.extend(checked.iter().flat_map(|package| ["--package", package]));
     let mut steps = vec![check];
     if !packages.is_empty() {
         let mut test = vec!["test", "--no-run"];
