@@ -516,7 +516,8 @@ impl Home {
             }
         }
         if !self.has(Plant::SnapshotIgnored) {
-            timestamp = timestamp.max(after(transaction.snapshot)).max(local);
+            // The local timestamp is above the snapshot.
+            timestamp = timestamp.max(local);
         }
         assert!(
             timestamp > transaction.snapshot || self.has(Plant::SnapshotIgnored),

@@ -16,7 +16,7 @@ use crate::message::Holder;
 /// What an element of a page takes beside its bytes.
 const ENTRY_BYTES: usize = 64;
 
-/// So many keys are collected with one floor.
+/// The versions of so many keys are collected with one floor.
 const COLLECTED_MAX: usize = 100_000;
 
 /// The replicated state of a shard.
@@ -117,13 +117,8 @@ impl State {
         }
         let kept = self.floor;
         self.readers.retain(|_, snapshot| *snapshot >= kept);
-        let mut more = true;
-        for _ in 0..COLLECTED_MAX / 1_000 {
-            if !more {
-                break;
-            }
-            more = self.versions.collect(self.floor_timestamp(), 1_000);
-        }
+        // Further keys are collected with the next floor.
+        self.versions.collect(self.floor_timestamp(), COLLECTED_MAX);
     }
 
     /// Below this timestamp versions may have been collected.

@@ -186,17 +186,22 @@ impl Settled {
         let recent = self.recent();
         let variance = variance([&recent, &probe.sample].into_iter(), config.noise_expected);
         let compared = Comparison::of(&probe.sample, &recent, variance);
-        let (weight, sum) = match 1.0 / (compared.error * compared.error) {
-            weight if weight.is_finite() => (weight, weight * compared.difference),
-            _ => (0.0, 0.0),
-        };
+        let weight = 1.0 / (compared.error * compared.error);
+        assert!(
+            weight.is_finite() && weight > 0.0,
+            "{} windows of {} and {} others say {weight} of it",
+            probe.sample.windows,
+            probe.target,
+            recent.windows
+        );
+        let sum = weight * compared.difference;
         let before = self.evidence[probe.target.index()];
         let now =
             Evidence { weight: before.weight * FORGETTING + weight, sum: before.sum * FORGETTING + sum };
         let least = if probe.target == Degree::NONE { config.loss_allowed } else { config.tolerance };
         let is_enough = probe.sample.windows >= config.probe_windows;
         let doubt = (config.significance + CAUTION) / now.weight.sqrt();
-        if is_enough && now.weight > 0.0 && now.sum / now.weight > least + doubt {
+        if is_enough && now.sum / now.weight > least + doubt {
             return Watch::Better(probe.target);
         }
         // A degree that looks better costs nothing while it does.

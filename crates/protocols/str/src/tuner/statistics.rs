@@ -49,11 +49,12 @@ impl Sample {
 }
 
 /// The square of the relative noise of a window, as all samples together say. Before they say much it is `expected`, or that of events which
-/// come independently of one another if that is more: both weigh as much as four windows. Samples that have collapsed say nothing of the others.
+/// come independently of one another if that is more: both weigh as much as four windows. Samples that have collapsed say nothing of the others, nor does one
+/// without windows, whose mean is zero.
 pub(super) fn variance<'a>(samples: impl Iterator<Item = &'a Sample> + Clone, expected: f64) -> f64 {
     const WEIGHT: f64 = 4.0;
     let greatest = samples.clone().map(|sample| sample.mean).fold(0.0, f64::max);
-    let samples = samples.filter(|sample| sample.windows > 0 && sample.mean > greatest / 2.0);
+    let samples = samples.filter(|sample| sample.mean > greatest / 2.0);
     let independent = samples.clone().map(Sample::independent_variance).fold(0.0, f64::max);
     let (mut squares, mut weight) = (WEIGHT * independent.max(expected * expected), WEIGHT);
     for sample in samples {
