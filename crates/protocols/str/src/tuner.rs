@@ -54,6 +54,8 @@ mod statistics;
 mod tests;
 #[cfg(test)]
 mod traces;
+#[cfg(test)]
+mod windows;
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -298,3 +298,6 @@ impl Search {
         compared.difference.abs() > config.load_shift / 2.0 + config.significance * compared.error
     }
 }
+
+#[cfg(test)]
+mod tests;

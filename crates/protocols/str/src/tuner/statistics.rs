@@ -176,3 +176,100 @@ impl Cusum {
         has_changed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Windows of so many events each that their noise is the least that is expected.
+    fn sample(rates: &[f64]) -> Sample {
+        let mut sample = Sample::default();
+        rates.iter().for_each(|&rate| sample.add(rate, 1_000_000));
+        sample
+    }
+
+    #[test]
+    fn nothing_is_the_same_as_nothing() {
+        let nothing = Sample::default();
+        let both = nothing.with(&nothing);
+        assert_eq!((both.windows, both.mean, both.events), (0, 0.0, 0));
+        let idle = sample(&[0.0, 0.0]);
+        let compared = Comparison::of(&idle, &idle, 0.01);
+        assert_eq!((compared.difference, compared.error), (0.0, 0.1));
+        let (one, other) = (sample(&[90.0, 110.0]), Sample::default());
+        for both in [one.with(&other), other.with(&one)] {
+            assert_eq!((both.windows, both.mean, both.squares, both.events), (2, 100.0, 200.0, 2_000_000));
+        }
+        // A sample without windows has no say, not even beside one in which nothing happens.
+        let alone = variance([&nothing, &idle].into_iter(), 0.1);
+        assert!((alone - 0.01).abs() < 1e-12, "{alone}");
+        let beside = variance([&nothing, &sample(&[100.0; 5])].into_iter(), 0.1);
+        assert!((beside - 0.04 / 8.0).abs() < 1e-12, "{beside}");
+    }
+
+    /// Of four windows at 100 the noise is taken for 0.76 %, and twice the standard error of their mean for as much. A tenth is allowed beside that, and a fifth
+    /// is the threshold.
+    #[test]
+    fn a_shift_gives_the_alarm_beyond_the_threshold() {
+        for (rate, has_changed) in [(130.0, false), (131.0, true), (70.0, false), (69.0, true)] {
+            let mut cusum = Cusum::new(0.2, sample(&[100.0; 4]));
+            assert_eq!(cusum.observe(rate, 1_000_000), has_changed, "{rate}");
+        }
+    }
+
+    /// Of 256 windows the mean is known well.
+    #[test]
+    fn shifts_beyond_the_allowance_add_up() {
+        for (rates, alarm) in [
+            (vec![125.0, 125.0], Some(1)),
+            (vec![75.0, 75.0], Some(1)),
+            // A lesser shift is taken off.
+            (vec![125.0, 100.0, 125.0], None),
+            (vec![75.0, 100.0, 75.0], None),
+            // Neither sum falls below zero, nor counts for the other one.
+            (vec![95.0, 95.0, 95.0, 131.0], Some(3)),
+            (vec![105.0, 105.0, 105.0, 69.0], Some(3)),
+            (vec![125.0, 75.0], None),
+        ] {
+            let mut cusum = Cusum::new(0.2, sample(&[100.0; 256]));
+            let told = rates.iter().position(|rate| cusum.observe(*rate, 1_000_000));
+            assert_eq!(told, alarm, "{rates:?}");
+        }
+    }
+
+    /// Half the noise is allowed where that is more than half of the shift, and the threshold grows with it.
+    #[test]
+    fn noise_is_no_shift() {
+        let noisy = [50.0, 150.0, 50.0, 150.0, 50.0, 150.0, 50.0, 150.0];
+        // The variance is (4 * 0.0001 + 2) / 11: the noise is 42.6 %, 21.3 % and twice 15.1 % are allowed, and 853 % is the threshold.
+        for (rate, has_changed) in [(1_004.0, false), (1_005.0, true)] {
+            let mut cusum = Cusum::new(0.2, sample(&noisy));
+            assert_eq!(cusum.observe(rate, 1_000_000), has_changed, "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_mean_is_learned_from_four_windows_to_256() {
+        for known in 0..=4 {
+            let mut cusum = Cusum::new(0.2, Sample::default());
+            (0..known).for_each(|_| assert!(!cusum.observe(100.0, 1_000_000)));
+            assert_eq!(cusum.observe(1_000.0, 1_000_000), known == 4, "{known}");
+        }
+        let mut cusum = Cusum::new(0.2, sample(&[100.0; 255]));
+        cusum.observe(100.0, 1_000_000);
+        assert_eq!(cusum.baseline.windows, 256);
+        // A slow change is a change all the same.
+        let noticed = (0..200).position(|step| cusum.observe(100.0 + f64::from(step), 1_000_000));
+        assert_eq!((cusum.baseline.windows, cusum.baseline.mean), (256, 100.0));
+        assert!(noticed.is_some_and(|step| step < 20), "{noticed:?}");
+    }
+
+    #[test]
+    fn a_rate_that_was_zero_and_is_not_has_changed() {
+        let mut cusum = Cusum::new(0.2, sample(&[0.0; 256]));
+        assert!((0..10).all(|_| !cusum.observe(0.0, 0)));
+        assert!(cusum.observe(5.0, 5));
+        assert!(cusum.observe(0.0, 0), "the sum does not come down at once");
+        assert!((0..10).any(|_| !cusum.observe(0.0, 0)), "but it does");
+    }
+}
