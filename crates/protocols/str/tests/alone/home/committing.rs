@@ -199,6 +199,12 @@ fn a_client_drops_a_transaction_only_while_it_reads() {
 
 #[test]
 fn a_transaction_whose_client_is_silent_for_long_is_forgotten() {
+    // A minute, unless another time is configured.
+    let mut home = Home::new();
+    home.reads(1, 1, vec![key("oak")]);
+    home.is_told("1/r0", 1, vec![version("oak", "", 0)]);
+    assert_eq!(only(home.alone.waits(59_999), "DOOMED"), NOTHING);
+    assert_eq!(only(home.alone.waits(1), "DOOMED").len(), 1);
     let mut home = Home::with(|config| config.idle_timeout = Duration::from_secs(3));
     home.reads(1, 1, vec![key("oak")]);
     home.is_told("1/r0", 1, vec![version("oak", "", 0)]);
@@ -223,10 +229,11 @@ fn what_no_client_sends_is_not_committed() {
     assert_eq!(home.commits(1, 1, "oak=x oak=y"), malformed);
     let many = |count: usize| (0..count).map(|at| format!("{{oak}}{at:08}=x")).collect::<Vec<_>>().join(" ");
     assert_eq!(home.commits(1, 1, &many(TRANSACTION_ENTRIES_MAX + 1)), malformed);
-    assert_eq!(home.commits(1, 1, &many(TRANSACTION_ENTRIES_MAX)).len(), 1);
+    let prepares = |told: Vec<String>| only(told, "PREPARE here").len();
+    assert_eq!(prepares(home.commits(1, 1, &many(TRANSACTION_ENTRIES_MAX))), 1);
     let long = "x".repeat(quorate_core::transaction::TRANSACTION_BYTES_MAX - 3);
     assert_eq!(home.commits(1, 2, &format!("oak={long}x")), malformed);
-    assert_eq!(home.commits(1, 2, &format!("oak={long}")).len(), 1);
+    assert_eq!(prepares(home.commits(1, 2, &format!("oak={long}"))), 1);
     for from in ["c1", "2/r0", "3/r1", "4/r0"] {
         let told = home
             .hears(from, Message::Shown { transaction: txn(1, 1), snapshot: at(1), local: at(2), chain: 1 });
@@ -285,4 +292,145 @@ fn decisions_of_a_transaction_that_has_aborted_here_are_told_to_the_shard() {
     home.hears("2/r0", Message::Refused { transaction: txn(1, 1), refusal: Refusal::Conflict });
     let told = home.is_prepared("2/r1", 1, 1, 1_500, vec![]);
     assert_eq!(told, ["2/r1 ← DECIDE c1.1 aborted"]);
+}
+
+/// A transaction that has become final is in a snapshot, or is not: then it has overwritten what the snapshot holds.
+#[test]
+fn a_final_commit_of_the_node_is_in_the_way_of_snapshots_below() {
+    for (timestamp, expected) in
+        [(2_001, "1/r0 ← PREPARE here c2.1 oak=y in @2001"), (2_002, "c2 ← c2.1 aborted: a conflict")]
+    {
+        let mut home = Home::new();
+        home.commits_locally(1, 1, "oak=x", 2_000);
+        home.reads(2, 1, vec![key("elm")]);
+        home.is_told("1/r0", 1, vec![version("elm", "", 0)]);
+        home.is_prepared("1/r0", 1, 1, timestamp, vec![]);
+        home.is_recorded(1, 1, timestamp);
+        assert_eq!(home.commits(2, 1, "oak=y"), [expected], "{timestamp}");
+    }
+}
+
+/// A commit whose client's clock is far ahead, at every stage of its transaction.
+#[test]
+fn a_client_whose_clock_is_far_ahead_commits_nothing() {
+    let far = |home: &Home, sequence| match home.commit(1, sequence, Session::default(), "elm=x") {
+        Message::Commit { transaction, session, snapshot, period, writes, shows, .. } => {
+            Message::Commit { transaction, session, snapshot, period, begun: at(40_001_000), writes, shows }
+        }
+        other => panic!("it is one: {other:?}"),
+    };
+    let mut home = Home::new();
+    let refused = |sequence| format!("c1 ← c1.{sequence} aborted: the client's clock is ahead by 40000000");
+    let message = far(&home, 1);
+    assert_eq!(home.hears("c1", message), [refused(1)]);
+    assert_eq!(home.reads(1, 1, vec![key("oak")]).len(), 1, "nothing has begun, so nothing is remembered");
+    let message = far(&home, 1);
+    assert_eq!(home.hears("c1", message), ["c1 ← c1.1 DOOMED: the client's clock is ahead by 40000000"]);
+    home.commits(1, 2, "oak=x");
+    let message = far(&home, 2);
+    assert_eq!(home.hears("c1", message), ["✗ under way already"], "it was asked to commit before");
+}
+
+/// The leader that was asked has answered, or does not name another.
+#[test]
+fn a_late_word_that_another_leads_changes_nothing() {
+    let mut home = Home::new();
+    home.commits(1, 1, "apple=x pear=x");
+    let named = |leader| Message::NotLeading { transaction: Some(txn(1, 1)), leader: ReplicaIndex(leader) };
+    assert_eq!(home.is_prepared("2/r0", 1, 1, 2_000, vec![holder(1, 8_000)]), NOTHING);
+    assert_eq!(home.hears("2/r0", named(1)), ["✗ this is known"], "it has let it in");
+    assert_eq!(home.hears("1/r0", named(1)), ["✗ this is known"], "its shard has no part in this");
+    let refused = Message::Refused { transaction: txn(1, 1), refusal: Refusal::Conflict };
+    assert_eq!(home.hears("1/r0", refused), ["✗ nothing waits under this name"]);
+    assert_eq!(home.alone.machine.load(None), 1);
+}
+
+/// It has the greatest of the timestamps that were proposed, and is above its snapshot and no earlier than it was shown.
+#[test]
+fn a_commit_is_final_no_earlier_than_it_has_committed_locally() {
+    for (proposal, timestamp) in [(1_002, 2_000), (2_000, 2_000), (2_001, 2_001)] {
+        let mut home = Home::new();
+        home.commits_locally(1, 1, "oak=x", 2_000);
+        let told = home.is_prepared("1/r0", 1, 1, proposal, vec![]);
+        assert_eq!(told, [format!("3/r1 ← RECORD c1.1 committed @{timestamp}")]);
+    }
+}
+
+/// Section 6.3: local timestamps follow the clock, too, where those of shards do.
+#[test]
+fn a_local_commit_is_no_earlier_than_the_clock_where_timestamps_are_physical() {
+    for (variant, local) in [(Variant::CLOCK_SI, 501_000), (Variant::INTERNAL, 1_700)] {
+        let mut home = Home::with(|config| (config.variant, config.journals) = (variant, true));
+        home.commits(1, 1, "oak=x");
+        home.alone.waits(500);
+        let told = home.is_voted_here(1, 1, 1_700);
+        assert_eq!(told, [format!("has committed c1.1 locally @{local}")]);
+    }
+}
+
+/// It is under way until the shards have answered, or nobody has heard of it for so long.
+#[test]
+fn a_commit_is_given_up_so_long_after_it_was_asked_for() {
+    let mut home = Home::new();
+    home.reads(1, 1, vec![key("oak")]);
+    home.is_told("1/r0", 1, vec![version("oak", "", 0)]);
+    home.alone.waits(5_000);
+    home.commits(1, 1, "oak=x");
+    let ends = |told| only(told, "aborted:");
+    assert_eq!(ends(home.alone.waits(9_999)), NOTHING);
+    assert_eq!(ends(home.alone.waits(1)), ["1 ms: c1 ← c1.1 aborted: shard 1 is silent"]);
+}
+
+#[test]
+fn a_commit_that_waits_for_reads_is_under_way() {
+    let mut home = Home::new();
+    home.reads(1, 1, vec![key("oak")]);
+    assert_eq!(home.commits(1, 1, "oak=x"), NOTHING);
+    assert_eq!(home.commits(1, 1, "oak=x"), ["c1 ← c1.1 UNDER-WAY"]);
+    // Its client waits for the answer to that, whatever becomes of the reads.
+    let (life, why) = (home.life, Unreadable::TooOld(at(5_000)));
+    let cannot = Message::CannotRead { life, request: 1, why };
+    assert_eq!(home.hears("1/r0", cannot), ["c1 ← c1.1 aborted: older than @5000"]);
+}
+
+/// Its log may be without a leader for a while.
+#[test]
+fn a_decision_is_sent_again_until_it_is_recorded() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
+    let records = only(home.alone.waits(3_000), "RECORD");
+    let record = |after: u64| format!("{after} ms: 3/r1 ← RECORD c1.1 committed @2000");
+    assert_eq!(records, [record(1_000), record(2_000), record(3_000)]);
+    // It takes itself for the leader, and does not lead yet.
+    home.alone.log.leader = ReplicaIndex(0);
+    assert_eq!(only(home.alone.waits(1_000), "not lead"), ["1000 ms: ✗ this replica does not lead"]);
+    home.is_recorded(1, 1, 2_000);
+    assert_eq!(only(home.alone.waits(5_000), "RECORD"), NOTHING);
+}
+
+/// A transaction of the node may stand on one whose decision is on its way.
+#[test]
+fn a_commit_that_is_being_decided_may_be_overwritten_in_a_later_snapshot() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.reads(3, 1, vec![key("elm")]);
+    home.is_prepared("1/r0", 1, 1, 2_500, vec![]);
+    let told = home.commits(2, 1, "oak=y");
+    assert_eq!(told, ["1/r0 ← PREPARE here c2.1 oak=y in @2001 on top of c1.1"]);
+    let told = home.is_recorded(1, 1, 2_500);
+    let misses = "c2 ← c2.1 aborted: what it depends on has failed it";
+    assert!(told.contains(&misses.to_owned()), "it is final above that: {told:?}");
+}
+
+/// A clock that was compared with none may be far ahead. All keys count as read for as long as they are remembered: no further than what was final here.
+#[test]
+fn a_clock_that_was_compared_with_none_leads_no_commits() {
+    let mut home = Home::uncompared(|_| {});
+    home.alone.clock = 900_000_000;
+    home.alone.waits(500);
+    let life = home.life;
+    home.hears("2/r0", Message::Time { life, clock: at(1_000) });
+    let told = home.commits(1, 1, "apple=x");
+    assert_eq!(told[0], "c1 ← c1.1 SHOWN @1001002, 1 in its chain", "half a grant ahead: {told:?}");
 }

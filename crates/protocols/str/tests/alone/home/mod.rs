@@ -3,8 +3,11 @@
 mod committing;
 mod depending;
 mod ending;
+mod leading;
 mod reading;
 mod trusting;
+mod tuning;
+mod versions;
 
 use quorate_core::topology::Grants;
 use quorate_core::transaction::{KeyVersion, TRANSACTION_ENTRIES_MAX};

@@ -226,6 +226,17 @@ fn a_range_is_read_of_all_shards_and_of_what_the_node_has() {
     );
 }
 
+#[test]
+fn an_empty_range_has_nothing_of_the_node() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "elm=e", 2_000);
+    let told = home.reads(2, 1, vec![range("z", "a", 3)]);
+    assert_eq!(told.len(), 2, "as any other: {told:?}");
+    let nothing = || vec![Found::Range { keys: Vec::new(), next: None }];
+    assert_eq!(home.is_told("1/r0", 1, nothing()), NOTHING);
+    assert_eq!(home.is_told("2/r0", 2, nothing()), ["c2 ← c2.1 reads [] in @2001"]);
+}
+
 /// Section 6.2: an unsafe local commit may conflict with what became final above its snapshot.
 #[test]
 fn a_reader_of_an_unsafe_local_commit_waits_with_what_is_final_above_that() {
