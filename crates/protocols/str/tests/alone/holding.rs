@@ -389,3 +389,74 @@ fn a_replica_that_is_read_from_grants_itself_snapshots_as_soon_as_it_leads() {
         assert_eq!(shard.leads(1), expected);
     }
 }
+
+/// Of a transaction that stands on top of another the log may have the end first.
+#[test]
+fn an_earlier_commit_that_is_heard_of_later_does_not_hide_a_later_one() {
+    let mut shard = backup(|_| {});
+    let life = introduce(&mut shard);
+    shard.follows(&granted(0, vec![holder(1, life, 9_000)]));
+    shard.follows(&prepared(1, 500, "oak=x"));
+    shard.follows(&prepared(2, 600, "oak=y"));
+    shard.follows(&decided(2, committed(900), &[]));
+    shard.hears("4/r0", decide(1, committed(700)));
+    for (request, snapshot, expected) in [(1, 699, "nothing"), (2, 800, "x@700"), (3, 1_000, "y@900")] {
+        let told = shard.hears("4/r0", read_at(request, snapshot, vec![key("oak")]));
+        assert_eq!(told, [format!("4/r0 ← holds oak={expected}, number {request}")]);
+    }
+}
+
+/// A key may still be written in a snapshot above the floor, whatever the clock says.
+#[test]
+fn readers_are_forgotten_with_the_floor_and_no_earlier() {
+    let mut shard = leader(|config| config.floor_lag = Duration::from_secs(4));
+    shard.log.leads = None;
+    shard.waits(20_000);
+    shard.log.leads = Some(View(0));
+    let told = shard.hears("4/r0", prepare(1, 500, "oak=x", false));
+    assert_eq!(told, ["appends PREPARED c1.1 oak=x in @500, @501"], "there is no floor");
+    shard.logs();
+    shard.waits(500);
+    shard.logs();
+    assert_eq!(shard.machine.floor().micros, 16_501_000);
+    shard.waits(500);
+    let told = shard.hears("4/r0", prepare(2, 16_501_000, "elm=x", false));
+    assert_eq!(told, ["appends PREPARED c1.2 elm=x in @16501000, @16501001"]);
+}
+
+/// A transaction is not appended once more that the leader before has appended, or of which a home has told the end.
+#[test]
+fn a_transaction_that_has_ended_or_is_on_its_way_is_not_let_in_again() {
+    let mut shard = leader(|_| {});
+    shard.hears("4/r0", prepare(1, 500, "oak=x", false));
+    shard.is_deposed();
+    shard.hears("4/r0", decide(1, committed(900)));
+    shard.leads(1);
+    let told = shard.hears("4/r0", prepare(1, 500, "oak=x", false));
+    assert_eq!(told, ["✗ under way already"], "it has ended, and the log has to say what it was");
+    // The node notes only what is not in the log.
+    let mut shard = leader(|_| {});
+    introduce(&mut shard);
+    shard.logs();
+    shard.hears("3/r0", prepare(2, 500, "elm=x", true));
+    shard.logs();
+    assert_eq!(shard.hears("3/r0", prepare(2, 500, "elm=x", true)), ["✗ under way already"]);
+    assert_eq!(
+        shard.hears("3/r0", prepare(2, 500, "elm=x", false)),
+        ["3/r0 ← PREPARED c1.2 @501 under v0, nobody else votes"]
+    );
+}
+
+/// However many there are.
+#[test]
+fn a_floor_collects_what_lies_below_it() {
+    let mut shard = backup(|_| {});
+    let words: String = (0..2_500).map(|number| format!("key{number:04}=x ")).collect();
+    for (sequence, micros) in [(1, 900), (2, 1_000)] {
+        shard.follows(&prepared(sequence, 500, &words));
+        shard.follows(&decided(sequence, committed(micros), &[]));
+    }
+    assert_eq!((shard.machine.version_count(), shard.machine.left()), (5_000, vec![]));
+    shard.follows(&Entry::Floor(at(1_001)));
+    assert_eq!((shard.machine.version_count(), shard.machine.left()), (2_500, vec![]));
+}

@@ -301,3 +301,154 @@ fn what_a_deposed_leader_has_appended_holds_its_keys_until_a_grant_of_a_later_vi
     assert_eq!(shard.machine.load(None), 0);
     assert_eq!(shard.is_deposed(), ["✗ this replica does not lead"]);
 }
+
+/// Another replica serves snapshots of that time, and so does this one once it is granted as much.
+#[test]
+fn a_snapshot_that_any_replica_was_granted_is_not_too_far_ahead() {
+    let mut shard = leader(|_| {});
+    assert_eq!(shard.hears("1/r2", ask(Life(5), 900_000_000)), ["appends GRANTED r2 up to @32001000"]);
+    let told = shard.hears("4/r0", read_at(1, 32_001_001, vec![key("oak")]));
+    assert_eq!(told, ["4/r0 ← CANNOT-READ: ahead of @1000, number 1"]);
+    let told = shard.hears("4/r0", read_at(2, 32_001_000, vec![key("oak")]));
+    assert_eq!(told, ["appends GRANTED r0 up to @32001000"], "as far as a grant may reach");
+    let told = only(shard.hears("4/r0", prepare(1, 32_001_000, "elm=x")), "appends");
+    assert_eq!(told, ["appends PREPARED c1.1 elm=x in @32001000, @32001001"]);
+}
+
+/// By the clock of the leader that has granted one.
+#[test]
+fn a_reader_that_waits_for_a_grant_is_refused_beyond_the_greatest_that_may_come() {
+    let mut backup = machine("1/r0", |_| {});
+    backup.starts();
+    backup.hears("4/r0", read_at(1, 31_000_000, vec![key("oak")]));
+    let life = life_of(&backup);
+    backup.hears("4/r0", read_at(2, 31_000_001, vec![key("oak")]));
+    let holders = vec![Holder { replica: ReplicaIndex(0), life, until: at(3_000_000) }];
+    let granted = quorate_str::entry::Granted { view: View(0), clock: at(1_000_000), holders };
+    let told = backup.follows(&quorate_str::Entry::Granted(granted));
+    assert_eq!(told, ["4/r0 ← CANNOT-READ: ahead of @1000000, number 2"]);
+    assert_eq!(backup.machine.waiting(), 1);
+    // Its bound may be above that.
+    backup.hears("4/r0", read_at(3, 35_000_000, vec![key("oak")]));
+    let holders = vec![Holder { replica: ReplicaIndex(0), life, until: at(35_000_000) }];
+    let granted = quorate_str::entry::Granted { view: View(0), clock: at(1_000_000), holders };
+    assert_eq!(only(backup.follows(&quorate_str::Entry::Granted(granted)), "holds").len(), 2);
+}
+
+/// A grant has served all others that had read there.
+#[test]
+fn a_replica_that_leads_grants_itself_what_its_readers_wait_for() {
+    for waits in [false, true] {
+        let mut backup = machine("1/r0", |_| {});
+        backup.starts();
+        backup.hears("4/r0", read_at(1, 700, vec![key("oak")]));
+        let life = life_of(&backup);
+        if waits {
+            backup.hears("4/r0", read_at(2, 20_000_000, vec![key("oak")]));
+        }
+        let holders = vec![Holder { replica: ReplicaIndex(0), life, until: at(3_000_000) }];
+        let granted = quorate_str::entry::Granted { view: View(0), clock: at(1_000_000), holders };
+        assert_eq!(only(backup.follows(&quorate_str::Entry::Granted(granted)), "holds").len(), 1);
+        let expected = match waits {
+            true => vec!["appends GRANTED r0 up to @22000000", "leads v1"],
+            false => vec!["leads v1"],
+        };
+        assert_eq!(backup.leads(1), expected);
+    }
+}
+
+/// A note of a life that is over is nobody's; what the log has is the shard's all the same.
+#[test]
+fn the_next_life_of_a_home_waits_for_what_the_one_before_has_prepared() {
+    let mut shard = leader(|_| {});
+    shard.does(ReplicaCommand::Meet(vec![replica("3/r0")]));
+    shard.hears("3/r0", Message::Hello { life: LIFE, wants: false });
+    shard.logs();
+    let here = Message::Prepare {
+        transaction: txn(1, 1),
+        life: LIFE,
+        snapshot: at(500),
+        writes: writes("oak=x"),
+        after: Vec::new(),
+        is_local: true,
+    };
+    shard.hears("3/r0", here);
+    shard.logs();
+    assert_eq!(
+        shard.hears("3/r0", read_at(1, 900, vec![key("oak")])),
+        ["3/r0 ← holds oak=nothing, number 1"]
+    );
+    shard.hears("3/r0", Message::Hello { life: Life(8), wants: false });
+    assert_eq!(shard.machine.load(None), 1);
+    let read = Message::ReadAt { life: Life(8), request: 2, snapshot: at(900), wanted: vec![key("oak")] };
+    assert_eq!(shard.hears("3/r0", read), NOTHING);
+    let told = shard.hears("3/r0", decide(1, committed(800)));
+    assert_eq!(told, ["appends DECIDED c1.1 committed @800", "3/r0 ← holds oak=x@800, number 2"]);
+}
+
+/// An operator reads what may no more change: whatever may commit below is waited for, and what is above is not.
+#[test]
+fn an_operator_waits_for_what_may_commit_below_a_snapshot() {
+    use quorate_core::log::FrozenAt;
+    let may_read = |shard: &mut Alone, micros: u64| {
+        let below = Timestamp { micros, client: ClientId(0) };
+        match shard.machine.freeze_at(below) {
+            FrozenAt::Frozen(_) => Some(true),
+            FrozenAt::NotYet => Some(false),
+            FrozenAt::Passed => None,
+        }
+    };
+    let mut shard = leader(|config| config.floor_lag = Duration::from_secs(4));
+    assert_eq!(may_read(&mut shard, 1_000), Some(false), "nobody has been granted that");
+    // It is a reader, and a grant is asked for while somebody reads.
+    assert_eq!(only(shard.waits(500), "GRANTED"), ["500 ms: appends GRANTED r0 up to @2501000"]);
+    shard.logs();
+    assert_eq!((may_read(&mut shard, 2_501_001), may_read(&mut shard, 2_501_002)), (Some(true), Some(false)));
+    let mut backup = machine("1/r0", |_| {});
+    backup.starts();
+    backup.hears("4/r0", read_at(1, 700, vec![key("oak")]));
+    let holders = vec![Holder { replica: ReplicaIndex(0), life: life_of(&backup), until: at(9_000) }];
+    let granted = quorate_str::entry::Granted { view: View(0), clock: at(1_000), holders };
+    backup.follows(&quorate_str::Entry::Granted(granted));
+    let prepared = quorate_str::entry::Prepared {
+        transaction: txn(1, 1),
+        home: replica("4/r0"),
+        life: LIFE,
+        snapshot: at(500),
+        proposal: at(501),
+        writes: writes("oak=x"),
+        view: View(0),
+        holders: Vec::new(),
+    };
+    backup.follows(&quorate_str::Entry::Prepared(std::sync::Arc::new(prepared)));
+    assert_eq!(may_read(&mut backup, 501), Some(true), "it commits above its own snapshot");
+    assert_eq!(may_read(&mut backup, 502), Some(false));
+    // The home has told of its end, and the log does not say so yet: then the version is not there.
+    backup.hears("4/r0", decide(1, committed(700)));
+    assert_eq!((may_read(&mut backup, 700), may_read(&mut backup, 701)), (Some(true), Some(false)));
+    let decided =
+        quorate_str::entry::Decided { transaction: txn(1, 1), outcome: committed(700), readers: Vec::new() };
+    backup.follows(&quorate_str::Entry::Decided(std::sync::Arc::new(decided)));
+    assert_eq!(may_read(&mut backup, 701), Some(true));
+    backup.follows(&quorate_str::Entry::Floor(at(600)));
+    assert_eq!(
+        (may_read(&mut backup, 600), may_read(&mut backup, 601)),
+        (None, Some(true)),
+        "it is collected"
+    );
+}
+
+/// It is nothing that may commit.
+#[test]
+fn an_operator_does_not_wait_for_what_has_aborted() {
+    use quorate_core::log::FrozenAt;
+    let mut shard = leader(|_| {});
+    shard.hears("4/r0", read_at(1, 900, vec![key("oak")]));
+    shard.logs();
+    shard.hears("4/r0", prepare(1, 500, "oak=x"));
+    shard.logs();
+    let below = Timestamp { micros: 900, client: ClientId(0) };
+    assert!(matches!(shard.machine.freeze_at(below), FrozenAt::NotYet));
+    shard.hears("4/r0", decide(1, Outcome::Aborted));
+    assert!(matches!(shard.machine.freeze_at(below), FrozenAt::Frozen(_)), "the log does not say so yet");
+}

@@ -9,6 +9,7 @@ mod holding;
 mod home;
 mod hosting;
 mod lenders;
+mod replacing;
 mod shard;
 
 use std::time::Duration;
