@@ -1,6 +1,7 @@
 //! A client: which node it speaks to, when it asks again, and what it makes of the answers.
 
 mod nodes;
+mod waiting;
 
 use std::sync::Arc;
 

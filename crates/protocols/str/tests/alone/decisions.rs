@@ -250,3 +250,71 @@ fn a_deposed_machine_records_again_what_it_had_decided() {
     let told = home.follows(&Entry::Recorded(std::sync::Arc::new(aborted)));
     assert_eq!(told, ["c1 ← c1.1 aborted: it was lost", "2/r0 ← DECIDE c1.1 aborted"]);
 }
+
+/// The one that answers its client knows it, whether or not it has the log.
+#[test]
+fn a_machine_that_has_committed_a_transaction_says_so_and_one_that_has_aborted_it_does_not_know() {
+    let mut home = home(|_| {});
+    let life = life_of_home(&mut home);
+    for sequence in 1..=2 {
+        let commit = Message::Commit {
+            transaction: txn(1, sequence),
+            session: Session::default(),
+            snapshot: None,
+            period: Period { life, number: 1 },
+            begun: at(900),
+            writes: writes(if sequence == 1 { "apple=x" } else { "pear=x" }),
+            shows: false,
+        };
+        home.hears("c1", commit);
+    }
+    let transaction = txn(1, 1);
+    home.hears(
+        "2/r0",
+        Message::Prepared { transaction, view: View(0), proposal: at(1_500), holders: vec![] },
+    );
+    home.hears("3/r1", Message::Recorded { transaction, outcome: committed(1_500) });
+    assert_eq!(home.hears("c1", inquire(1, 900)), ["c1 ← c1.1 committed @1500"]);
+    assert_eq!(home.hears("2/r0", inquire(1, 900)), ["2/r0 ← DECIDE c1.1 committed @1500"]);
+    home.hears(
+        "2/r0",
+        Message::Refused { transaction: txn(1, 2), refusal: quorate_str::message::Refusal::Conflict },
+    );
+    assert_eq!(
+        home.hears("c1", inquire(2, 900)),
+        ["c1 ← c1.2 NOT-LEADING, r1 does"],
+        "its client may have gone on with it at another one"
+    );
+}
+
+/// For as long as a commit of it may still be on its way.
+#[test]
+fn an_abort_by_an_inquiry_is_remembered_from_the_time_that_it_came() {
+    let mut home = leader();
+    for (sequence, snapshot) in [(1, 500), (2, 1_000), (3, 5_000)] {
+        home.hears("c5", inquire(sequence, snapshot));
+    }
+    // By a clock that has leapt ahead, as far as a node follows it.
+    home.clock = 900_000_000;
+    home.hears("c5", inquire(4, 500));
+    home.logs();
+    let mut snapshots = Vec::new();
+    for page in home.pages() {
+        let quorate_str::Page::Decisions(decisions) = page else { continue };
+        snapshots.extend(decisions.iter().map(|known| known.decision.snapshot.as_micros()));
+    }
+    assert_eq!(snapshots, [1_000, 1_000, 5_000, 1_001_000]);
+}
+
+/// Another machine has seen to it.
+#[test]
+fn a_commit_that_is_settled_is_told_to_no_shard_any_more() {
+    let mut home = leader();
+    home.hears("3/r1", record(1, 1));
+    home.hears("3/r1", record(2, 1));
+    home.logs();
+    assert_eq!(only(home.waits(1_000), "DECIDE").len(), 4);
+    home.hears("3/r1", Message::Settled { transactions: vec![txn(1, 1)] });
+    let told = only(home.waits(1_000), "DECIDE");
+    assert!(told.len() == 2 && told.iter().all(|line| line.contains("c1.2")), "{told:?}");
+}

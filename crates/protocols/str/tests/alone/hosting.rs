@@ -380,3 +380,47 @@ fn an_operator_reads_a_shard_at_a_snapshot_once_nothing_may_commit_below_it() {
     }
     assert_eq!(read_below(&mut shard, 0), Err(()), "there is nothing below");
 }
+
+/// By these a host follows a transaction.
+#[test]
+fn a_host_hears_of_a_transaction_from_its_first_message_to_its_last() {
+    use quorate_core::landmark::{End, Landmark};
+    use quorate_str::message::{Ending, Refusal};
+    let transaction = txn(2, 1);
+    let commit = |words: &str| Message::Commit {
+        transaction,
+        session: Session::default(),
+        snapshot: None,
+        period: Period::default(),
+        begun: at(900),
+        writes: writes(words),
+        shows: false,
+    };
+    let received = |message: &Message| Replica::landmark_received(message, ShardId(3));
+    assert_eq!(received(&commit("oak=x")), Some(Landmark::Asked(transaction)));
+    assert_eq!(received(&commit("")), None, "it has only read");
+    assert_eq!(received(&Message::Abort { transaction }), None);
+    let timestamp = Timestamp { micros: 900, client: ClientId(2) };
+    let ends = |ending| Replica::landmark_sent(&Message::CommitReply { transaction, ending });
+    let ended = |end| Some(Landmark::Ended(transaction, end));
+    assert_eq!(ends(Ending::Committed { timestamp, snapshot: at(5) }), ended(End::Committed));
+    assert_eq!(ends(Ending::Aborted(Refusal::Lost)), ended(End::Aborted));
+    let doomed = Message::Doomed { transaction, refusal: Refusal::Lost };
+    assert_eq!(Replica::landmark_sent(&doomed), ended(End::Aborted));
+    let leader = ReplicaIndex(1);
+    for (message, landmark) in [
+        (Message::NotLeading { transaction: Some(transaction), leader }, Some(Landmark::Passed(transaction))),
+        (Message::NotLeading { transaction: None, leader }, None),
+        (
+            Message::OtherPeriod { transaction, period: Period::default() },
+            Some(Landmark::Passed(transaction)),
+        ),
+        (Message::UnderWay { transaction }, None),
+    ] {
+        assert_eq!(Replica::landmark_sent(&message), landmark, "{message:?}");
+    }
+    let keys =
+        |message: &Message| Replica::keys_written(message).iter().flatten().cloned().collect::<Vec<Key>>();
+    assert_eq!(keys(&commit("elm=x oak=x")), [Key::from("elm"), Key::from("oak")]);
+    assert_eq!(keys(&Message::Abort { transaction }), Vec::<Key>::new());
+}
