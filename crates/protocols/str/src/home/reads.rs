@@ -213,9 +213,7 @@ impl Home {
                 tries: 0,
                 asked: Asked::new(self.reader(shard, 0), context.now),
             };
-            self.send_sub(self.requests, &sub, outbox);
-            let known = self.subs.insert(self.requests, sub);
-            assert!(known.is_none(), "two questions have the number {}", self.requests);
+            self.send_sub(self.requests, sub, outbox);
         }
         is_complete
     }
@@ -238,7 +236,9 @@ impl Home {
         if is_missing { &[] } else { self.cache.of_key(key) }
     }
 
-    fn send_sub(&self, number: u64, sub: &Sub, outbox: &mut Out) {
+    /// Sends a question, and remembers it. One whose transaction is over is forgotten: another one may have begun under its name, which wants something
+    /// else.
+    fn send_sub(&mut self, number: u64, sub: Sub, outbox: &mut Out) {
         let transaction = self.transactions.get(&sub.transaction).filter(|one| one.began == sub.began);
         let Some(transaction) = transaction else { return };
         let Some(gathering) = transaction.reads.get(&sub.request) else { return };
@@ -246,6 +246,8 @@ impl Home {
         let message =
             Message::ReadAt { life: self.life(), request: number, snapshot: transaction.snapshot, wanted };
         outbox.send_unordered(sub.asked.replica, message);
+        let known = self.subs.insert(number, sub);
+        assert!(known.is_none(), "two questions have the number {number}");
     }
 
     /// The replica that reads of a shard are sent to: that on this node, or the leader where leaders alone serve; else any, in turn.
@@ -277,14 +279,9 @@ impl Home {
     fn ask_again(&mut self, numbers: &[u64], context: &Context<'_>, outbox: &mut Out) {
         for number in numbers {
             let Some(mut sub) = self.subs.remove(number) else { continue };
-            // Its transaction may be over, and another one may have begun under its name, which wants something else.
-            if self.transactions.get(&sub.transaction).is_none_or(|one| one.began != sub.began) {
-                continue;
-            }
             sub.tries = sub.tries.saturating_add(1);
             sub.asked = Asked::new(self.reader(sub.shard, sub.tries), context.now);
-            self.send_sub(*number, &sub, outbox);
-            self.subs.insert(*number, sub);
+            self.send_sub(*number, sub, outbox);
         }
     }
 
@@ -372,9 +369,7 @@ impl Home {
         let named = asked.and_then(|asked| asked.named(from, leader, context.now));
         let Some(asked) = named else { return outbox.ignored(reasons::KNOWN) };
         let Some(sub) = self.subs.remove(&number) else { return };
-        let sub = Sub { asked, ..sub };
-        self.send_sub(number, &sub, outbox);
-        self.subs.insert(number, sub);
+        self.send_sub(number, Sub { asked, ..sub }, outbox);
     }
 
     /// Reads that waited are looked at once more.
