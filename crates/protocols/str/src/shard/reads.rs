@@ -272,12 +272,11 @@ impl Shard {
     /// A transaction has aborted: it must not be let in, and hold keys for ever, once what it waits for has ended.
     pub(super) fn forget_candidate(&mut self, id: TransactionId) {
         let mut forgotten = 0;
-        self.waiting.retain(|_, waiting| {
+        for waiting in self.waiting.values_mut() {
             let before = waiting.len();
             waiting.retain(|waiter| !matches!(waiter, Waiter::Candidate(one) if one.transaction == id));
             forgotten += before - waiting.len();
-            !waiting.is_empty()
-        });
+        }
         self.fewer_wait(forgotten);
     }
 
@@ -302,14 +301,14 @@ impl Shard {
     pub(super) fn attend_waiting(&mut self, context: &Context<'_>) {
         let is_fresh = |read: &Read| context.now - read.since < self.config.certify_timeout;
         let mut left = 0;
-        self.waiting.retain(|_, waiting| {
+        // An entry goes with the transaction that is waited for, whether or not anything waits any more.
+        for waiting in self.waiting.values_mut() {
             waiting.retain(|waiter| match waiter {
                 Waiter::Read(read) => is_fresh(read),
                 Waiter::Candidate(_) => true,
             });
             left += waiting.len();
-            !waiting.is_empty()
-        });
+        }
         self.ungranted.retain(is_fresh);
         let left = left + self.ungranted.len();
         self.fewer_wait(self.waiters.saturating_sub(left));
