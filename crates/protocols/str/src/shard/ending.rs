@@ -210,7 +210,7 @@ impl Shard {
             return outbox.ignored(reasons::OTHER_NODE);
         };
         if known != Some(life) {
-            self.drop_notes(|noted| noted != life, context, log, outbox);
+            self.drop_notes(context, log, outbox);
             self.home = Some((home, Some(life)));
             // A grant tells the home what time it is at the leader.
             self.is_read = true;
@@ -222,21 +222,16 @@ impl Shard {
         self.tell_bound(outbox);
     }
 
-    /// Drops the notes of lives of the home that are over: what it had committed locally is gone with them.
+    /// Drops all notes, which are of a life of the home that is over: what it had committed locally is gone with it.
     pub(super) fn drop_notes(
         &mut self,
-        is_over: impl Fn(Life) -> bool,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let over: Vec<TransactionId> = self
-            .pendings
-            .iter()
-            .filter(|(_, pending)| pending.note.is_some() && is_over(pending.life))
-            .map(|(id, _)| id)
-            .collect();
-        for id in over {
+        let noted: Vec<TransactionId> =
+            self.pendings.iter().filter(|(_, pending)| pending.note.is_some()).map(|(id, _)| id).collect();
+        for id in noted {
             let Some(pending) = self.pendings.get_mut(id) else { continue };
             pending.note = None;
             if pending.is_let_in() {

@@ -25,8 +25,12 @@ impl Shard {
             assert!(is_held, "STR1: {id} is prepared and holds nothing");
         }
         for (id, pending) in self.pendings.iter() {
-            let is_said = pending.is_let_in() || pending.note.is_some() || pending.outcome.is_some();
+            let is_said = pending.is_let_in() || pending.note.is_some();
             assert!(is_said, "STR1: {id} holds keys, and nobody says so");
+            assert!(
+                pending.note.is_none() || self.is_own_home(pending.home.into(), pending.life),
+                "STR1: {id} is noted for another life than that of the home on this node"
+            );
             assert!(
                 pending.prepared.is_none() || self.state.prepared.contains_key(&id),
                 "STR1: {id} is taken for prepared"
@@ -95,8 +99,17 @@ mod tests {
         let mut sound = shard();
         announce(&mut sound);
         sound.assert_invariants();
-        let broken: [(&str, Break); 6] = [
+        let broken: [(&str, Break); 9] = [
             ("STR1", |shard| announce(shard).announced = None),
+            ("STR1", |shard| {
+                let pending = announce(shard);
+                (pending.announced, pending.outcome) = (None, Some(quorate_core::command::Outcome::Aborted));
+            }),
+            ("STR1", |shard| announce(shard).note = Some(Vec::new())),
+            ("STR1", |shard| {
+                announce(shard).note = Some(Vec::new());
+                shard.home = Some((ReplicaId::default(), Some(Life(2))));
+            }),
             ("STR1", |shard| {
                 let pending = announce(shard);
                 let prepared = crate::entry::Prepared {
@@ -119,6 +132,7 @@ mod tests {
         for (property, breaks) in broken {
             let mut shard = shard();
             breaks(&mut shard);
+            let shard = crate::Replica::Shard(Box::new(shard));
             let panic = catch_unwind(AssertUnwindSafe(|| shard.assert_invariants())).expect_err(property);
             let told = panic.downcast_ref::<String>().expect("it says why");
             assert!(told.starts_with(property), "{property}: {told}");

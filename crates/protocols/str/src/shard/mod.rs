@@ -142,7 +142,7 @@ impl Shard {
         let homes = neighbours.iter().copied().filter(|replica| !self.config.shards.contains(replica.shard));
         let home = homes.max_by_key(|home| (is_member(home), *home));
         if home != self.home.map(|(home, _)| home) {
-            self.drop_notes(|_| true, context, log, outbox);
+            self.drop_notes(context, log, outbox);
             self.home = home.map(|home| (home, None));
         }
         self.greet(outbox);
@@ -283,8 +283,10 @@ impl Shard {
         // Outcomes that were heard of and are not in the log: the leader before may not have appended them.
         let known: Vec<TransactionId> = self.pendings.iter().map(|(id, _)| id).collect();
         for id in known {
-            let is_appended = self.pendings.get(id).is_some_and(|pending| pending.is_appended);
-            assert!(!is_appended, "{id} was appended before {view} was led");
+            assert!(
+                self.pendings.get(id).is_none_or(|pending| !pending.is_appended),
+                "{id} was appended before {view} was led"
+            );
             self.append_outcome(id, None, log, outbox);
         }
     }
