@@ -139,6 +139,14 @@ mod tests {
         home.transactions.entry(id).or_insert_with(|| Box::new(transaction))
     }
 
+    /// The first one has come so far by itself, and by what the cache has of it.
+    fn commits(home: &mut Home, stage: Stage, phase: Phase) {
+        let writes = [Write { key: Key::from("k"), value: None }];
+        home.cache.insert(ONE, AT(10), &writes);
+        home.cache.set_stage(ONE, stage, &writes);
+        home.transactions.get_mut(&ONE).expect("it reads").phase = phase;
+    }
+
     /// A thing to do to a machine at which two transactions read.
     type Break = fn(&mut Home);
 
@@ -151,10 +159,17 @@ mod tests {
             home
         };
         two().assert_invariants();
-        let broken: [(&str, Break); 8] = [
+        let broken: [(&str, Break); 11] = [
             ("STR4", |home| {
                 let write = Write { key: Key::from("k"), value: None };
                 home.cache.insert(ONE, AT(10), &[write]);
+            }),
+            ("STR4", |home| commits(home, Stage::Local(AT(12)), Phase::Local(AT(11)))),
+            ("STR4", |home| commits(home, Stage::Deciding(AT(12)), Phase::Deciding(AT(11), AT(13)))),
+            ("STR5", |home| {
+                commits(home, Stage::Deciding(AT(12)), Phase::Deciding(AT(12), AT(13)));
+                home.transactions.get_mut(&ONE).expect("it commits").depends_on.insert(TWO);
+                home.transactions.get_mut(&TWO).expect("it reads").dependents.insert(ONE);
             }),
             ("STR5", |home| {
                 let one = home.transactions.get_mut(&ONE).expect("it reads");
@@ -174,6 +189,7 @@ mod tests {
         for (property, breaks) in broken {
             let mut home = two();
             breaks(&mut home);
+            let home = crate::Replica::Home(Box::new(home));
             let panic = catch_unwind(AssertUnwindSafe(|| home.assert_invariants())).expect_err(property);
             let told = panic.downcast_ref::<String>().cloned();
             let told = told.or_else(|| panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));

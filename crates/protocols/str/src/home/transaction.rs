@@ -218,6 +218,8 @@ mod tests {
             (1, 5, 2, noted(1, 5), Some(30)),
             (1, 5, 1, noted(1, 4), None),
             (1, 5, 1, noted(0, 5), None),
+            (1, 5, 1, noted(1, 6), None),
+            (1, 5, 1, noted(2, 5), None),
             (1, 5, 2, noted(0, 5), Some(20)),
         ] {
             let part = Part {
@@ -254,6 +256,9 @@ mod tests {
         let asked = Asked::new(replica(0), begin);
         assert!(asked.named(replica(1), ReplicaIndex(2), later).is_none(), "it was not asked");
         assert!(asked.named(replica(0), ReplicaIndex(0), later).is_none(), "it knows no other");
+        let second = Asked::new(replica(1), begin);
+        assert!(second.named(replica(0), ReplicaIndex(2), later).is_none(), "it was not asked");
+        assert_eq!(second.named(replica(1), ReplicaIndex(0), later).unwrap().replica, replica(0));
         let named = asked.named(replica(0), ReplicaIndex(1), later).unwrap();
         assert_eq!((named.replica, named.at), (replica(1), later));
         assert!(named.named(replica(1), ReplicaIndex(0), later).is_none(), "they name each other");

@@ -495,7 +495,9 @@ mod tests {
     /// S4: a grant that is on its way to a replica says nothing of the readers of its earlier lives, whose grants stand before it in the log.
     #[test]
     fn a_holder_votes_above_its_grant_until_it_has_applied_one_of_this_life() {
-        for (life, bound, proposal) in [(2, 500, 101), (2, 0, 501), (1, 500, 501), (1, 0, 501)] {
+        for (life, bound, proposal) in
+            [(2, 500, 101), (2, 0, 501), (1, 500, 501), (1, 0, 501), (3, 500, 501), (3, 0, 501)]
+        {
             let mut shard = shard(Variant::EXTERNAL);
             (shard.life, shard.bound) = (Life(2), AT(bound));
             let holder = Holder { replica: ReplicaIndex(0), life: Life(life), until: AT(500) };
@@ -524,6 +526,10 @@ mod tests {
             (2, own, 50, None, true, Verdict::Clear),
             // The same of an earlier life: that is gone, and what is left of it may still commit.
             (2, old, 50, None, true, Verdict::Blocked),
+            (2, (replica(2, 0), Life(0)), 50, None, true, Verdict::Blocked),
+            // Another home that has chosen the same name.
+            (2, (replica(1, 0), Life(1)), 50, None, false, Verdict::Blocked),
+            (2, (replica(3, 0), Life(1)), 50, None, false, Verdict::Blocked),
             // Of the same home, and not beneath it.
             (3, own, 50, None, true, Verdict::Blocked),
             (3, own, 100, None, true, Verdict::Refused(Refusal::Conflict)),

@@ -162,3 +162,44 @@ impl Pendings {
         bounds.into_iter().flat_map(|bounds| self.by_key.range::<Key, _>(bounds)).map(|(key, _)| key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ClientId;
+
+    use super::*;
+
+    const KEYS: [&str; 2] = ["a", "b"];
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    #[test]
+    fn holders_of_a_key_are_known_in_the_order_in_which_they_came() {
+        let mut pendings = Pendings::default();
+        let new = || {
+            let keys = KEYS.map(Key::from).to_vec();
+            Pending::new(ReplicaId::default(), Life(1), ClockTime::default(), keys, Instant::START)
+        };
+        for sequence in [3, 1, 2] {
+            pendings.enter(id(sequence), new);
+        }
+        let holders =
+            |pendings: &Pendings| pendings.of_key(b"b").map(|(id, _)| id.sequence).collect::<Vec<_>>();
+        assert_eq!((holders(&pendings), pendings.len()), (vec![3, 1, 2], 3));
+        assert!(pendings.remove(id(1)).is_some() && pendings.remove(id(1)).is_none());
+        assert_eq!(holders(&pendings), [3, 2]);
+        let keys = |pendings: &Pendings, from: &str, to: Option<&str>| {
+            let range = KeyRange { from: Key::from(from), to: to.map(Key::from) };
+            pendings.keys_in(&range).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&pendings, "a", None), KEYS.map(Key::from));
+        assert_eq!(keys(&pendings, "a", Some("b")), [Key::from("a")]);
+        assert_eq!(keys(&pendings, "aa", Some("bb")), [Key::from("b")]);
+        assert!(keys(&pendings, "b", Some("a")).is_empty(), "it ends before it begins");
+        pendings.remove(id(2));
+        pendings.remove(id(3));
+        assert!(keys(&pendings, "a", None).is_empty() && pendings.len() == 0);
+    }
+}

@@ -285,6 +285,7 @@ mod tests {
         assert_eq!(window(&mut settled, 1_010), Watch::Stay(READS));
         assert_eq!(known(&settled, READS), (1, 1_010.0));
         assert_eq!(known(&settled, NONE), (8, 500.0));
+        assert_eq!(known(&settled, chains(1)), (8, 900.0));
     }
 
     #[test]

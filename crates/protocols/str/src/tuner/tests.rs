@@ -558,7 +558,9 @@ fn settings_out_of_bounds_are_refused() {
         ("window_min", TunerConfig { window_max: Duration::from_millis(1), ..fill() }),
         ("latencies_per_window", TunerConfig { latencies_per_window: 0, ..fill() }),
         ("windows_min", TunerConfig { windows_min: 0, ..fill() }),
+        ("windows_min", TunerConfig { windows_min: 33, ..fill() }),
         ("windows_max", TunerConfig { windows_max: u32::MAX, ..fill() }),
+        ("windows_max", TunerConfig { windows_max: (1 << 20) + 1, ..fill() }),
         ("significance", TunerConfig { significance: f64::NAN, ..fill() }),
         ("tolerance", TunerConfig { tolerance: 0.0, ..fill() }),
         ("resolution", TunerConfig { resolution: 0.0, ..fill() }),
@@ -566,6 +568,7 @@ fn settings_out_of_bounds_are_refused() {
         ("loss_allowed", TunerConfig { loss_allowed: -0.1, ..fill() }),
         ("probe_share", TunerConfig { probe_share: 1.0, ..fill() }),
         ("probe_windows", TunerConfig { probe_windows: 33, ..fill() }),
+        ("probe_windows", TunerConfig { probe_windows: 0, ..fill() }),
         ("load_shift", TunerConfig { load_shift: 0.0, ..fill() }),
     ];
     for (name, config) in broken {

@@ -172,3 +172,15 @@ fn metrics_have_the_latest_decisions_in_their_order() {
     assert_eq!((told.degree, told.settled), (9, state.settled.map(Degree::rung)));
     assert_eq!((told.windows, told.searches, told.probes), (state.windows, state.searches, state.probes));
 }
+
+/// A host that has many timers may be woken for another one.
+#[test]
+fn a_window_does_not_end_early() {
+    let mut host = Host::new(TunerConfig::new(INTERNAL));
+    let ends = host.tuner.next_tick();
+    host.tells(500, 500, millis(1));
+    assert_eq!(host.tuner.on_tick(Instant::from_nanos(ends.as_nanos() - 1)), None);
+    assert_eq!((host.tuner.next_tick(), host.tuner.has_load()), (ends, false));
+    host.tuner.on_tick(ends);
+    assert!(host.tuner.next_tick() > ends && host.tuner.has_load());
+}

@@ -299,3 +299,34 @@ fn the_lowest_of_equal_degrees_is_the_best() {
     assert_eq!(best(&[(2, 100.0), (2, 120.0), (2, 121.0)]), chains(1));
     assert_eq!(best(&[(2, 0.0), (0, 0.0)]), NONE);
 }
+
+/// With much noise no difference is beyond doubt, however great.
+#[test]
+fn a_degree_is_hopeless_beyond_doubt_alone() {
+    let noisy = TunerConfig { noise_expected: 0.9, ..config() };
+    let search = search(NONE, Stage::Up(READS), &[(8, 100.0), (1, 10.0)]);
+    assert!(search.is_enough(&config()) && !search.is_enough(&noisy));
+}
+
+/// On the way downward the best other lies above.
+#[test]
+fn the_rival_of_a_degree_may_be_a_greater_one() {
+    let search = |best| search(chains(1), Stage::Down(READS), &[(8, 100.0), (2, 100.0), (8, best)]);
+    assert!(search(200.0).is_enough(&config()) && !search(100.0).is_enough(&config()));
+}
+
+/// The doubt is 3.8 % here, and what is less than one percent is alike.
+#[test]
+fn a_degree_may_be_the_best_unless_it_is_clearly_worse() {
+    for (windows, rate, may_be) in [(3, 115.8, true), (3, 114.0, false), (1, 119.0, true)] {
+        let search = search(NONE, Stage::Up(READS), &[(8, 100.0), (3, 120.0), (windows, rate)]);
+        assert_eq!(search.doubtful(&config()), may_be.then_some(chains(1)), "{rate}");
+    }
+}
+
+#[test]
+fn a_trial_says_nothing_of_other_degrees() {
+    let search = trial(READS, &[(8, 100.0), (8, 200.0), (8, 150.0)], [(8, 100.0), (8, 190.0)]);
+    let known = |degree| search.measured(degree).mean;
+    assert_eq!((known(NONE), known(READS), known(chains(1))), (100.0, 190.0, 150.0));
+}
