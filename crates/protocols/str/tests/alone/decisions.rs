@@ -44,6 +44,7 @@ fn inquire(sequence: u64, snapshot: u64) -> Message {
 fn the_leader_records_decisions_for_all_machines() {
     let mut home = leader();
     assert_eq!(home.hears("3/r2", record(1, 1)), ["✗ the sender has no say in this"], "each decides its own");
+    assert_eq!(home.hears("3/r1", record(1, 2)), ["✗ the sender has no say in this"]);
     let none = Decision { participants: Vec::new(), ..decision(1, 1, committed(900)) };
     assert_eq!(home.hears("3/r1", Message::Record { decision: none }), ["✗ no coordinator sends this"]);
     let aborts = decision(1, 1, Outcome::Aborted);

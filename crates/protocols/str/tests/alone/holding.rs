@@ -1,5 +1,7 @@
 //! A replica of the first shard: what holds keys, for whom and for how long, and what its state is as pages.
 
+mod lives;
+
 use std::sync::Arc;
 
 use quorate_core::log::Position;

@@ -76,7 +76,7 @@ fn a_judge_sees_what_a_home_holds() {
         wanted: vec![key("apple")],
     };
     home.hears("c2", read);
-    assert_eq!(home.machine.left(), [("transactions", 1)]);
+    assert_eq!((home.machine.left(), home.machine.is_idle()), (vec![("transactions", 1)], false));
     assert_eq!((home.machine.prepared(), home.machine.is_committing(txn(2, 1))), (0, false), "it reads");
     let commit = Message::Commit {
         transaction: txn(1, 1),

@@ -258,3 +258,11 @@ fn an_empty_range_has_no_keys() {
         assert_eq!(told, ["3/r0 ← holds [], number 1"], "{from}..{to}");
     }
 }
+
+/// A replica may have been told of the machines beside it before its life began.
+#[test]
+fn a_replica_greets_the_home_beside_it_when_its_life_begins() {
+    let mut shard = machine("1/r1", |_| {});
+    shard.does(ReplicaCommand::Meet(vec![replica("3/r0")]));
+    assert_eq!(shard.starts(), ["3/r0 ← HELLO, and who are you?"]);
+}

@@ -126,3 +126,20 @@ fn a_client_is_as_patient_as_the_number_of_nodes_that_it_has_left() {
         assert!(told.last().is_some_and(|line| line.ends_with("CONFLICT")), "{told:?}");
     }
 }
+
+/// Nearness is the place among the machines of homes, and not a number.
+#[test]
+fn a_node_that_comes_back_is_as_near_as_it_was() {
+    let mut client = Client::new();
+    client.does(routes_to(1, &["3/r2"]));
+    client.does(routes_to(2, &["3/r2", "3/r0", "3/r1"]));
+    assert_eq!(begins_at(&mut client), "3/r2");
+    client.alone.waits(20_000);
+    assert_eq!(begins_at(&mut client), "3/r0");
+    client.alone.waits(20_000);
+    assert_eq!(begins_at(&mut client), "3/r1", "both were silent");
+    for (index, reachable) in [(0, false), (0, true)] {
+        client.does(Command::Reachable { replica: replica(&format!("3/r{index}")), reachable });
+    }
+    assert_eq!(begins_at(&mut client), "3/r0");
+}

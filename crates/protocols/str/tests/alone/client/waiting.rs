@@ -200,20 +200,23 @@ fn a_session_has_seen_timestamps_and_snapshots() {
 /// A home of one keyspace knows nothing of the transactions of another.
 #[test]
 fn a_transaction_follows_another_one_of_its_keyspace() {
-    for same in [true, false] {
+    for (earlier, later) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         let mut client = Client::new();
         let known = routes(Epoch::FIRST);
         let keyspace = Keyspace { id: KeyspaceId(2), ..known.keyspace.clone() };
         let members = vec![(0..3).map(ReplicaIndex).collect(); 3];
         client.does(Command::Route(Arc::new(Routes::new(keyspace, members))));
-        client.begins();
+        let begins = |client: &mut Client, keyspace| {
+            client.sequence += 1;
+            let (transaction, keyspace) = (client.id(), KeyspaceId(keyspace));
+            client.does(Command::Begin { transaction, keyspace, patience: PATIENCE });
+        };
+        begins(&mut client, earlier);
         client.puts("oak", "x");
         client.commits();
-        client.sequence += 1;
-        let (transaction, keyspace) = (client.id(), if same { KEYSPACE } else { KeyspaceId(2) });
-        client.does(Command::Begin { transaction, keyspace, patience: PATIENCE });
-        client.does(Command::After { transaction, earlier: txn(1, 1) });
-        let after = if same { " after c1.1" } else { "" };
+        begins(&mut client, later);
+        client.does(Command::After { transaction: client.id(), earlier: txn(1, 1) });
+        let after = if earlier == later { " after c1.1" } else { "" };
         assert_eq!(client.gets(&["oak"]), [format!("3/r0 ← READ c1.2 oak above @0{after}")]);
     }
 }
@@ -240,4 +243,80 @@ fn a_shown_commit_of_which_its_home_says_that_it_is_aborted_is_apologised_for() 
     let earlier = client.id();
     client.begins();
     assert_eq!(client.does(Command::After { transaction: client.id(), earlier }), NOTHING);
+}
+
+/// An outcome that is asked for is asked for again.
+#[test]
+fn an_outcome_is_asked_for_at_one_machine_after_another() {
+    let mut client = Client::new();
+    let resolve = Command::Resolve {
+        transaction: txn(1, 9),
+        participants: vec![ShardId(3)],
+        timestamp: Timestamp { micros: 400, client: ClientId(1) },
+        patience: PATIENCE,
+    };
+    client.does(resolve);
+    let asks = |index: u8| [format!("500 ms: 3/r{index} ← INQUIRE c1.9 of @400")];
+    assert_eq!(client.alone.waits(500), asks(1));
+    let named = Message::NotLeading { transaction: Some(txn(1, 9)), leader: ReplicaIndex(2) };
+    assert_eq!(client.hears("3/r0", named.clone()), ["✗ this is known"], "it was not asked last");
+    assert_eq!(client.hears("3/r1", named), ["3/r2 ← INQUIRE c1.9 of @400"]);
+    assert_eq!(client.alone.waits(500), asks(0));
+}
+
+/// Whichever of the two has the greater number.
+#[test]
+fn a_transaction_has_one_snapshot_and_a_commit_one_period() {
+    for second in [600, 800] {
+        let mut client = Client::new();
+        client.begins();
+        client.gets(&["oak"]);
+        client.gets(&["elm"]);
+        client.is_told("3/r0", 1, 700, vec![version("oak", "", 0)]);
+        assert_eq!(client.is_told("1/r0", 2, 700, vec![]), ["✗ nothing waits under this name"]);
+        assert_eq!(client.is_told("3/r0", 2, second, vec![version("elm", "", 0)]), ["c1.1 CONFLICT"]);
+    }
+    for period in [3, 5] {
+        let mut client = Client::new();
+        client.begins();
+        client.puts("oak", "x");
+        client.commits();
+        assert_eq!(client.is_other_period(4), ["3/r0 ← COMMIT c1.1 oak=x"]);
+        assert_eq!(client.is_other_period(period), ["3/r0 ← INQUIRE c1.1 of @1000"]);
+    }
+    // A later life may have the lesser number.
+    let mut client = Client::new();
+    let named = |client: &mut Client, life, number| {
+        let (transaction, period) = (client.id(), Period { life: Life(life), number });
+        client.hears("3/r0", Message::OtherPeriod { transaction, period })
+    };
+    for (life, number, known) in [(7, 4, (7, 4)), (7, 3, (7, 4)), (3, 9, (3, 9)), (8, 1, (8, 1))] {
+        client.begins();
+        named(&mut client, life, number);
+        client.puts("oak", "x");
+        client.commits();
+        assert_eq!(named(&mut client, known.0, known.1), ["✗ this is known"], "{life} {number}");
+        client.ends("3/r0", commits_at(900));
+    }
+}
+
+/// A doomed transaction is told so by its node.
+#[test]
+fn a_transaction_that_reads_is_doomed_by_its_node_alone() {
+    let mut client = Client::new();
+    client.alone.waits(1);
+    client.does(Command::Reachable { replica: replica("3/r0"), reachable: false });
+    client.begins();
+    assert_eq!(client.gets(&["oak"]), ["3/r1 ← READ c1.1 oak above @0"]);
+    let doomed = Message::Doomed { transaction: txn(1, 1), refusal: Refusal::Conflict };
+    for from in ["1/r0", "3/r0", "3/r2"] {
+        assert_eq!(client.hears(from, doomed.clone()), ["✗ answered already"], "{from}");
+    }
+    assert_eq!(client.hears("3/r1", doomed), ["c1.1 CONFLICT"]);
+    let scan = Command::Scan {
+        transaction: txn(1, 1),
+        range: KeyRange { from: Key::from("a"), to: Some(Key::from("z")) },
+        limit: 5,
+    };
+    assert_eq!(client.does(scan), [not_open(1)], "it is over");
 }

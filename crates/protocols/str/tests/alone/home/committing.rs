@@ -434,3 +434,44 @@ fn a_clock_that_was_compared_with_none_leads_no_commits() {
     let told = home.commits(1, 1, "apple=x");
     assert_eq!(told[0], "c1 ← c1.1 SHOWN @1001002, 1 in its chain", "half a grant ahead: {told:?}");
 }
+
+/// It has committed locally after the snapshot was taken.
+#[test]
+fn a_local_commit_above_a_snapshot_is_in_the_way() {
+    let mut home = Home::new();
+    home.reads(2, 1, vec![key("elm")]);
+    home.is_told("1/r0", 1, vec![version("elm", "", 0)]);
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    assert_eq!(home.commits(2, 1, "oak=y"), ["c2 ← c2.1 aborted: a conflict"]);
+    // Also once it is being decided.
+    home.reads_after(3, 1, seen(0), vec![key("iris")]);
+    home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
+    assert!(home.commits(4, 1, "oak=z")[0].contains("on top of c1.1"));
+}
+
+/// The leaders that were told of a commit are silent: others are told.
+#[test]
+fn a_commit_is_told_to_another_replica_if_the_one_that_was_told_is_silent() {
+    let mut home = Home::new();
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
+    assert_eq!(only(home.is_recorded(1, 1, 2_000), "DECIDE"), ["1/r0 ← DECIDE c1.1 committed @2000"]);
+    for index in [1, 2, 0] {
+        let told = only(home.alone.waits(1_000), "DECIDE");
+        assert_eq!(told, [format!("1000 ms: 1/r{index} ← DECIDE c1.1 committed @2000")]);
+    }
+}
+
+/// Numbers of clients say nothing.
+#[test]
+fn a_client_speaks_for_itself() {
+    let mut home = Home::new();
+    home.reads(2, 1, vec![key("oak")]);
+    let foreign = ["✗ asked in the name of another client"];
+    for from in ["c1", "c3"] {
+        assert_eq!(home.hears(from, Message::Abort { transaction: txn(2, 1) }), foreign);
+        let commit = home.commit(2, 1, Session::default(), "oak=x");
+        assert_eq!(home.hears(from, commit), foreign);
+    }
+    assert_eq!(home.hears("c2", Message::Abort { transaction: txn(2, 1) }).len(), 1);
+}

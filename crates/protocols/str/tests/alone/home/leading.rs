@@ -117,3 +117,53 @@ fn where_leaders_alone_serve_all_readers_of_the_node_go_along_with_a_decision() 
         );
     }
 }
+
+/// In any of the places of a group.
+#[test]
+fn a_node_listens_to_the_replica_beside_it() {
+    let mut home = beside_the_second(|_| {});
+    home.hears("1/r1", BOUND);
+    home.commits(1, 1, "oak=x");
+    let other = ["✗ the sender is on another node"];
+    for from in ["1/r0", "1/r2"] {
+        assert_eq!(home.hears(from, BOUND), other, "{from}");
+        assert_eq!(home.hears(from, Message::Hello { life: Life(9), wants: true }), other, "{from}");
+        assert_eq!(home.hears(from, Message::GiveWay { transaction: txn(1, 1) }), other, "{from}");
+        assert_eq!(home.hears(from, local_vote(1, 2_000, false)), ["✗ said in another life"], "{from}");
+    }
+    for life in [Life(4), Life(6)] {
+        let vote = Message::LocalVote { transaction: txn(1, 1), life, proposal: at(2_000), leads: false };
+        assert_eq!(home.hears("1/r1", vote), ["✗ said in another life"]);
+    }
+    assert_eq!(home.alone.machine.load(None), 1);
+    // It has begun another life, whichever number that has.
+    for life in [Life(4), Life(6)] {
+        let mut home = beside_the_second(|_| {});
+        home.hears("1/r1", BOUND);
+        home.commits(1, 1, "oak=x");
+        let told = home.hears("1/r1", Message::Hello { life, wants: false });
+        assert_eq!(told, ["c1 ← c1.1 aborted: a conflict", "1/r1 ← DECIDE c1.1 aborted"]);
+    }
+}
+
+/// Machines of other homes run on the node as well.
+#[test]
+fn a_node_greets_the_replicas_of_shards_that_are_beside_it() {
+    let mut home = Home::new();
+    let told = home.alone.does(ReplicaCommand::Meet(vec![replica("1/r0"), replica("4/r1"), replica("2/r7")]));
+    assert_eq!(told, ["1/r0 ← HELLO"], "the last one is no member");
+    // It may have been told of them before its life began.
+    let mut home = machine("3/r0", |_| {});
+    home.does(ReplicaCommand::Meet(vec![replica("1/r0")]));
+    assert_eq!(only(home.starts(), "HELLO"), ["1/r0 ← HELLO, and who are you?"]);
+}
+
+/// The replica of the node was asked before it led, or did not.
+#[test]
+fn a_silent_leader_is_not_left_for_the_replica_of_the_node_where_leaders_alone_serve() {
+    let mut home = beside_the_second(|config| config.grants = Grants::Leader);
+    home.hears("1/r1", BOUND);
+    assert_eq!(home.reads(1, 1, vec![key("oak")]), ["1/r1 ← READ-AT @1001 oak, number 1"]);
+    let told = only(home.alone.waits(1_000), "READ-AT");
+    assert_eq!(told, ["1000 ms: 1/r2 ← READ-AT @1001 oak, number 1"]);
+}

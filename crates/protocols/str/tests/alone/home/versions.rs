@@ -156,3 +156,79 @@ fn a_transaction_that_follows_a_commit_of_another_machine_has_it_in_its_snapshot
     assert_eq!(told, ["1/r0 ← READ-AT @700001 oak, number 2"]);
     assert_eq!(home.commits(1, 1, "oak=x"), ["c1 ← c1.1 committed @700000, snapshot @500"], "it is over");
 }
+
+/// The replica on the node serves snapshots only since the key was read of the cache alone, and the readers of its commit are counted by now.
+#[test]
+fn a_reader_of_a_commit_that_is_being_decided_asks_a_replica_that_has_come_meanwhile() {
+    let mut home = Home::uncompared(|_| {});
+    let life = home.life;
+    home.hears("2/r0", Message::Time { life, clock: at(1_000) });
+    assert!(home.commits(1, 1, "oak=x")[0].contains("SHOWN"), "no replica certifies it here");
+    let told = home.reads_after(2, 1, seen(3_000), vec![key("oak"), key("apple")]);
+    assert_eq!(told, ["2/r0 ← READ-AT @3001 apple, number 1"]);
+    home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
+    home.hears("1/r0", Message::Bound { until: at(9_000_000), clock: at(1_000) });
+    let told = home.is_told("2/r0", 1, vec![version("apple", "", 0)]);
+    assert_eq!(told, ["1/r0 ← READ-AT @3001 oak, number 2", "2/r0 ← READ-AT @3001 apple, number 3"]);
+    home.is_told("1/r0", 2, vec![version("oak", "", 0)]);
+    let told = home.is_told("2/r0", 3, vec![version("apple", "", 0)]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("c2 ← c2.1 reads oak=x@"), "{told:?}");
+}
+
+/// The ending of a transaction may be forgotten before a question of it is answered, and another one begin under its name.
+#[test]
+fn an_answer_to_a_transaction_that_is_over_is_not_for_the_next_one_of_its_name() {
+    let mut home = Home::with(|config| {
+        (config.floor_lag, config.resend_timeout) = (Duration::from_secs(1), Duration::from_secs(20));
+    });
+    home.reads(1, 1, vec![key("oak"), key("elm")]);
+    home.hears("c1", Message::Abort { transaction: txn(1, 1) });
+    home.alone.waits(3_000);
+    let told = only(home.reads(1, 1, vec![key("oak")]), "READ-AT");
+    assert!(told.len() == 1 && told[0].ends_with("oak, number 2"), "{told:?}");
+    let open = ["✗ nothing waits under this name"];
+    let cannot = |home: &Home, request| {
+        let (life, why) = (home.life, Unreadable::TooOld(at(5)));
+        Message::CannotRead { life, request, why }
+    };
+    // Both questions are of the same shard.
+    let message = cannot(&home, 2);
+    assert_eq!(home.hears("2/r0", message), open, "of another shard");
+    assert_eq!(home.is_told("1/r0", 1, vec![version("oak", "x", 5), version("elm", "y", 5)]), open);
+    home.reads(3, 1, vec![key("oak"), key("elm")]);
+    home.hears("c3", Message::Abort { transaction: txn(3, 1) });
+    home.alone.waits(3_000);
+    assert_eq!(only(home.reads(3, 1, vec![key("oak")]), "READ-AT").len(), 1);
+    let message = cannot(&home, 3);
+    assert_eq!(home.hears("1/r0", message), open, "it has not asked that");
+    // Nor is it asked again.
+    let told = only(home.alone.waits(20_000), "READ-AT");
+    let told: Vec<&str> = told.iter().filter_map(|line| line.split(", number ").nth(1)).collect();
+    assert_eq!(told, ["2", "4"]);
+}
+
+/// A question names its shard, and an answer comes from there.
+#[test]
+fn a_replica_answers_for_its_own_shard() {
+    let mut home = Home::new();
+    home.reads(1, 1, vec![key("oak"), key("apple")]);
+    let open = ["✗ nothing waits under this name"];
+    assert_eq!(home.is_told("1/r0", 2, vec![version("apple", "x", 5)]), open);
+    assert_eq!(home.is_told("2/r0", 1, vec![version("oak", "x", 5)]), open);
+    let life = home.life;
+    let why = Unreadable::TooOld(at(5));
+    for (from, request) in [("1/r0", 2), ("2/r0", 1)] {
+        assert_eq!(home.hears(from, Message::CannotRead { life, request, why }), open, "{from}");
+    }
+    // In the life that has asked.
+    for life in [Life(1), Life(u64::MAX)] {
+        let other = ["✗ said in another life"];
+        assert_eq!(home.hears("1/r0", Message::CannotRead { life, request: 1, why }), other);
+        let found = vec![version("oak", "x", 5)];
+        assert_eq!(home.hears("1/r0", Message::ReadAtReply { life, request: 1, found }), other);
+        assert_eq!(home.hears("1/r0", Message::Time { life, clock: at(9) }), other);
+    }
+    assert_eq!(home.is_told("1/r1", 1, vec![version("oak", "x", 5)]), NOTHING);
+    assert_eq!(home.is_told("2/r2", 2, vec![version("apple", "", 0)]).len(), 1);
+}
