@@ -295,8 +295,8 @@ impl Coordinator {
 
     /// Commits a read-only transaction that has read everything.
     fn commit_if_read(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
-        let is_read = |execution: &mut Execution| execution.commits_when_read && !execution.is_reading();
-        if self.execution(id).is_some_and(is_read) {
+        let Some(execution) = self.execution(id) else { return };
+        if execution.commits_when_read && !execution.is_reading() {
             self.on_commit(id, false, context, outbox);
         }
     }

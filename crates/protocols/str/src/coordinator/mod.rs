@@ -372,9 +372,10 @@ impl Coordinator {
 
     fn note_period(&mut self, from: ReplicaId, period: Period) {
         let known = self.periods.entry(from).or_default();
-        if known.life != period.life || known.number < period.number {
-            *known = period;
-        }
+        *known = match known.life == period.life {
+            true => (*known).max(period),
+            false => period,
+        };
     }
 
     /// A node, or its home, does not answer.

@@ -309,7 +309,7 @@ impl Home {
         self.try_decide(id, context, log, outbox);
     }
 
-    /// Handles what came for transactions that follow one which has a local timestamp now.
+    /// Handles what came for transactions that follow one which may have a local timestamp now; if it has none, they wait once more.
     fn let_follow(
         &mut self,
         id: TransactionId,
@@ -318,9 +318,6 @@ impl Home {
         outbox: &mut Out,
     ) {
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
-        if matches!(transaction.phase, Phase::Executing | Phase::Certifying) {
-            return;
-        }
         for (from, message) in std::mem::take(&mut transaction.queued) {
             self.on_message(from, message, context, log, outbox);
         }
