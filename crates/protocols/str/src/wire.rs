@@ -238,3 +238,45 @@ alternatives!(Page, "str.Page",
         5 Decisions: RememberedList,
     }
 );
+
+#[cfg(test)]
+mod tests {
+    use quorate_codec::{decode, encode};
+    use quorate_core::{ClientId, ReplicaIndex};
+
+    use super::*;
+
+    #[test]
+    fn messages_come_out_as_they_went_in() {
+        let (transaction, at) =
+            (TransactionId { client: ClientId(1), sequence: 2, attempt: 3 }, ClockTime::from_micros(4));
+        let range = KeyRange { from: Key::from("a"), to: Some(Key::from("z")) };
+        let wanted = vec![Wanted::Key(Key::from("oak")), Wanted::Range { range, limit: 5 }];
+        let (life, request) = (Life(u64::MAX), 7);
+        let holder = Holder { replica: ReplicaIndex(1), life: Life(8), until: at };
+        for message in [
+            Message::ReadAt { life, request, snapshot: at, wanted },
+            Message::ReadAtReply {
+                life,
+                request,
+                found: vec![Found::Range { keys: Vec::new(), next: None }],
+            },
+            Message::CannotRead { life, request, why: Unreadable::NotLeading(ReplicaIndex(2)) },
+            Message::Doomed { transaction, refusal: Refusal::Overwritten(at) },
+            Message::Prepared {
+                transaction,
+                view: quorate_core::View(9),
+                proposal: at,
+                holders: vec![holder],
+            },
+            Message::OtherPeriod { transaction, period: Period { life, number: 10 } },
+            Message::Decide {
+                transaction,
+                outcome: quorate_core::command::Outcome::Aborted,
+                readers: vec![(Key::from("k"), at)],
+            },
+        ] {
+            assert_eq!(decode::<Message>(&encode(&message)).as_ref(), Ok(&message));
+        }
+    }
+}

@@ -162,6 +162,7 @@ mod tests {
         assert_eq!(state.outcome(one.transaction), None);
         assert_eq!(state.outcome(other.transaction), Some(committed(9)), "a shard may not have applied it");
         assert_eq!(state.record(&decision(3, 5, committed(9))), Outcome::Aborted, "it may have been aborted");
+        assert_eq!(state.record(&decision(4, 6, committed(9))), committed(9), "that would be remembered");
     }
 
     #[test]

@@ -688,6 +688,8 @@ fn degrees_are_a_ladder() {
     assert_eq!(Degree::chains(0), Some(Degree::READS));
     assert_eq!(Degree::chains(8), Some(Degree::HIGHEST));
     assert_eq!(Degree::chains(9), None);
+    assert_eq!((Degree::HIGHEST.higher(), Degree::NONE.lower()), (None, None));
+    assert!(degrees().zip(degrees().skip(1)).all(|(one, next)| one.higher() == Some(next)));
     assert_eq!(Degree::chains(5).map(Degree::chain_max), Some(5));
     assert_eq!((Degree::NONE.chain_max(), Degree::READS.chain_max()), (0, 0));
     assert!(!Degree::NONE.reads_speculatively() && Degree::READS.reads_speculatively());

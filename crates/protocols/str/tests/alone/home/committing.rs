@@ -77,8 +77,9 @@ fn a_replica_that_does_not_vote_in_time_is_passed_above_its_grant() {
     home.is_voted_here(1, 1, 2_000);
     assert_eq!(home.is_prepared("1/r0", 1, 1, 2_000, vec![holder(1, 8_000), holder(2, 9_000)]), NOTHING);
     let vote = Message::Vote { transaction: txn(1, 1), life: Life(3), view: View(0), proposal: at(3_000) };
-    assert_eq!(home.hears("1/r2", vote), NOTHING);
+    assert_eq!(home.hears("1/r2", vote.clone()), NOTHING);
     assert_eq!(home.alone.waits(499), NOTHING);
+    assert_eq!(home.hears("1/r2", vote), NOTHING, "half a second is not over");
     assert_eq!(home.alone.waits(1), ["1 ms: 3/r1 ← RECORD c1.1 committed @8001"]);
     assert_eq!(home.alone.machine.counts().unwrap().passed, 1);
     // The vote of the replica on this node stands as its note does, under every view.
@@ -271,6 +272,8 @@ fn what_a_neighbour_has_forgotten_aborts() {
     home.commits(2, 1, "apple=a");
     let told = home.hears("1/r0", Message::Hello { life: NEIGHBOUR, wants: false });
     assert_eq!(told, NOTHING, "it is the same life");
+    assert_eq!(home.commits(5, 1, "iris=x"), ["1/r0 ← PREPARE here c5.1 iris=x in @2003"]);
+    home.hears("1/r0", Message::GiveWay { transaction: txn(5, 1) });
     let told = home.hears("1/r0", Message::Hello { life: Life(6), wants: false });
     assert_eq!(told[0], "c1 ← c1.1 aborted: a conflict", "{told:?}");
     assert_eq!(home.alone.machine.load(None), 1, "the other one was noted nowhere");

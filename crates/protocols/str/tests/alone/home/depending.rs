@@ -183,3 +183,17 @@ fn a_session_in_order_aborts_what_follows_a_commit_above_its_snapshot() {
         assert_eq!(only(told, "DOOMED").len(), usize::from(orders_sessions));
     }
 }
+
+/// A later transaction of its name need not follow.
+#[test]
+fn a_transaction_that_was_dropped_follows_nothing_any_more() {
+    let mut home = Home::with(|config| config.floor_lag = Duration::from_secs(1));
+    home.commits_locally(1, 1, "oak=x", 2_000);
+    home.reads_after(1, 2, after(1), vec![key("elm")]);
+    home.hears("c1", Message::Abort { transaction: txn(1, 2) });
+    home.alone.waits(3_000);
+    assert_eq!(only(home.reads(1, 2, vec![key("elm")]), "READ-AT").len(), 1, "it is forgotten");
+    home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
+    assert_eq!(home.is_recorded(1, 1, 2_000)[0], "c1 ← c1.1 committed @2000, snapshot @1001");
+    assert_eq!(home.alone.machine.left(), [("transactions", 1)], "the other one still reads");
+}

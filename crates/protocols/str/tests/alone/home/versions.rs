@@ -202,10 +202,14 @@ fn an_answer_to_a_transaction_that_is_over_is_not_for_the_next_one_of_its_name()
     assert_eq!(only(home.reads(3, 1, vec![key("oak")]), "READ-AT").len(), 1);
     let message = cannot(&home, 3);
     assert_eq!(home.hears("1/r0", message), open, "it has not asked that");
-    // Nor is it asked again.
+    // Nor is one asked again that nobody has answered.
+    home.reads(5, 1, vec![key("oak"), key("elm")]);
+    home.hears("c5", Message::Abort { transaction: txn(5, 1) });
+    home.alone.waits(3_000);
+    assert_eq!(only(home.reads(5, 1, vec![key("oak")]), "READ-AT").len(), 1);
     let told = only(home.alone.waits(20_000), "READ-AT");
     let told: Vec<&str> = told.iter().filter_map(|line| line.split(", number ").nth(1)).collect();
-    assert_eq!(told, ["2", "4"]);
+    assert_eq!(told, ["2", "4", "6"]);
 }
 
 /// A question names its shard, and an answer comes from there.
