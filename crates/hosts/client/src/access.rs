@@ -12,12 +12,14 @@ use quorate_access::{
 };
 use quorate_core::{Key, Value};
 use quorate_credentials::{CredentialError, Secret};
+use quorate_wire::ProtocolVersion;
 use quorate_wire::catalogue::{NEXT_ACCESS_KEY, decode_counter, encode_counter};
 
 use crate::catalogue::{Found, PAGE, damaged};
 use crate::database::Database;
 use crate::error::{Invalid, Result};
 use crate::transaction::{Transaction, clock_now};
+use crate::versions;
 
 /// Why users, roles or tokens were not changed. Nothing was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +66,15 @@ pub enum InvalidAccess {
         "the first user is an administrator, with a password or a certificate, and nothing was changed: `quorate user create NAME --administrator`"
     )]
     FirstUser,
+    /// A gateway of an earlier program would let everybody in.
+    #[error(
+        "protocol version {in_force} is in force, in which a node of an earlier program may take part, and such a node asks for no user; nothing was changed: \
+         upgrade all nodes, and finish the upgrade first (`quorate cluster upgrade-check`)"
+    )]
+    UnfinishedUpgrade {
+        /// The protocol version in force.
+        in_force: ProtocolVersion,
+    },
     /// A user, role or token makes no sense.
     #[error(transparent)]
     Entry(#[from] InvalidEntry),
@@ -178,6 +189,13 @@ async fn write(txn: &Transaction, known: &Known, puts: &[(Key, Option<Value>)]) 
         let is_first = known.users().next().is_none();
         let why = if is_first { InvalidAccess::FirstUser } else { InvalidAccess::LastAdministrator };
         return Ok(Err(why.into()));
+    }
+    let is_of_user = |(key, _): &(Key, Option<Value>)| key.as_slice().starts_with(USER_RANGE.0.as_bytes());
+    if known.users().next().is_none() && puts.iter().any(is_of_user) {
+        let in_force = versions::in_force(txn).await?;
+        if in_force < ProtocolVersion::ACCESS_CONTROL {
+            return Ok(Err(InvalidAccess::UnfinishedUpgrade { in_force }.into()));
+        }
     }
     for (key, value) in puts {
         match value {

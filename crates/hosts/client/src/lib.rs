@@ -91,6 +91,7 @@ mod token;
 mod trace;
 mod transaction;
 mod verify;
+mod versions;
 mod waiters;
 mod window;
 
@@ -126,6 +127,7 @@ pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;
 pub use quorate_serializable_shard::StepFault;
+pub use quorate_wire::ProtocolVersion;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use quorate_wire::packet::ANNOUNCEMENT_BYTES_MAX;
 pub use receipt::Receipt;

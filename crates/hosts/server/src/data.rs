@@ -1,7 +1,7 @@
 //! The data directory of a node: whose it is, and which replicas it holds.
 //!
 //! ```text
-//!   identity.toml                   cluster, node, a random incarnation; written once, by explicit initialisation
+//!   identity.toml                   cluster, node, a random incarnation, by explicit initialisation; the journal, the protocol version in force
 //!   lives.toml                      how often the node was started on it, and a tag of each start
 //!   peers.toml                      the latest lives of the other nodes, as far as they were heard of
 //!   fenced.toml                     why the directory must not be used any more; absent unless peers have said so
@@ -27,6 +27,7 @@
 //! | `replicas` | marks, the inventory, how replicas are made ready |
 //! | `lives` | the lives of this node and of its peers |
 //! | `memberships` | who the replicas of keyspaces are |
+//! | `version` | the protocol version in force |
 
 mod journal;
 mod lives;
@@ -34,6 +35,7 @@ mod memberships;
 mod replicas;
 #[cfg(target_os = "linux")]
 mod staging;
+mod version;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -49,6 +51,7 @@ use quorate_core::topology::{
 };
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ShardId, SiteId};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
+use quorate_wire::{ProtocolVersion, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
@@ -61,9 +64,13 @@ use replicas::Prepared;
 /// keyspace of TAPIR.
 const FORMAT: u32 = 2;
 
-/// The format of the identity of a directory with a journal, and the greatest that this program reads. Programs that know nothing of journals
-/// would take what only the journal holds for never written, and refuse such a directory.
+/// The format of the identity of a directory with a journal. Programs that know nothing of journals would take what only the journal holds for
+/// never written, and refuse such a directory.
 const FORMAT_WITH_JOURNAL: u32 = 3;
+
+/// The format of an identity that names a protocol version, and the greatest that this program reads. From there on the version says which programs
+/// can use the directory.
+const FORMAT_WITH_VERSION: u32 = 4;
 
 /// How a server deals with a data directory that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +127,7 @@ pub enum DataError {
     },
     /// It was written by a later version.
     #[error(
-        "{path} is in format {found}, and this program knows format {FORMAT_WITH_JOURNAL}: it was written by a later version, \
+        "{path} is in format {found}, and this program knows format {FORMAT_WITH_VERSION}: it was written by a later version, \
          which has to be used",
         path = path.display()
     )]
@@ -141,6 +148,34 @@ pub enum DataError {
         path: PathBuf,
         /// Its format.
         found: u32,
+    },
+    /// A protocol version is in force that this program does not know yet.
+    #[error(
+        "{path} belongs to a cluster in which protocol version {found} is in force, and this program knows {known}: start a later program; \
+         an upgrade that was finished cannot be taken back",
+        path = path.display()
+    )]
+    NewerProtocol {
+        /// The directory.
+        path: PathBuf,
+        /// The version in force.
+        found: ProtocolVersion,
+        /// The versions that this program knows.
+        known: Window,
+    },
+    /// A protocol version is in force that this program knows no longer.
+    #[error(
+        "{path} belongs to a cluster in which protocol version {found} is in force, and this program knows {known}: start an earlier program, \
+         finish the upgrade to a later version (`quorate cluster upgrade-finish`), and start this one then",
+        path = path.display()
+    )]
+    OlderProtocol {
+        /// The directory.
+        path: PathBuf,
+        /// The version in force.
+        found: ProtocolVersion,
+        /// The versions that this program knows.
+        known: Window,
     },
     /// Another server uses it.
     #[error("another server uses the data directory {path}", path = path.display())]
@@ -255,6 +290,9 @@ struct IdentityFile {
     /// True once the inventory names every replica. Directories of earlier versions have none.
     #[serde(default)]
     inventory: bool,
+    /// The protocol version in force, once there was one after the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    protocol_version: Option<u32>,
     /// Which journal belongs here. Directories of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     journal: Option<JournalText>,
@@ -469,6 +507,7 @@ impl DataDirectory {
                 incarnation,
                 replaced,
                 inventory: true,
+                protocol_version: None,
                 journal: None,
             };
             write_durably(&identity, &file)?;
@@ -493,6 +532,7 @@ impl DataDirectory {
             _lock: lock,
         };
         data.refuse_if_fenced()?;
+        data.refuse_unknown_version(&found)?;
         // A directory without it is one of which all replicas are missing, which is told of each.
         create_all(&path.join("replicas"))?;
         if !found.inventory {
@@ -591,7 +631,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, DataError> {
     let FormatOnly { format } = toml::from_str(&text).map_err(damaged)?;
     match format {
         ..FORMAT => return Err(DataError::Older { path: path.to_owned(), found: format }),
-        FORMAT..=FORMAT_WITH_JOURNAL => {}
+        FORMAT..=FORMAT_WITH_VERSION => {}
         _ => return Err(DataError::Newer { path: path.to_owned(), found: format }),
     }
     toml::from_str(&text).map_err(damaged)

@@ -38,7 +38,7 @@ pub use join::JoinError;
 pub use node::{
     DecidedStatus, DecisionStatus, DiskStatus, HandedOverStatus, HotKeyStatus, LagStatus, LogStatus,
     PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus, Status, TrafficStatus,
-    TransportStatus, TunerStatus,
+    TransportStatus, TunerStatus, VersionsStatus,
 };
 pub use process::{raise_descriptors_max, use_small_pages};
 pub use quorate_serializable_library::{Application, LinkError, link};

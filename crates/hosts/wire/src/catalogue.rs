@@ -13,6 +13,7 @@
 //! | `container/<keyspace>/<id>` | the node that holds a container, as a counter; bound to its lease |
 //! | `user/<name>`, `role/<name>`, `token/<id>` | the entries of access control, encoded ([`quorate_access`]) |
 //! | `next/access` | how often these were changed, as a counter |
+//! | `version/protocol` | the [`ProtocolVersion`] in force, as a counter; absent: the first |
 //! | `procedure/<keyspace>/<name>`, a byte zero, `<version>` | the [`Deployment`] of a procedure, encoded |
 //!
 //! Numbers in keys are decimal and as long as the greatest one, so that keys are in their order.
@@ -30,6 +31,8 @@ use quorate_core::{GroupSize, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId
 
 use quorate_codec::decode;
 use quorate_codec::{DecodeError, Fault};
+
+use crate::version::{ProtocolVersion, Window};
 
 pub use deployment::{Deployment, Stage, deployment_key, deployment_of, deployments_range, versions_range};
 pub use dropped::{
@@ -57,6 +60,28 @@ pub const NEXT_SHARD_KEY: &[u8] = b"next/shard";
 
 /// The key of the counter of changes of users, roles and tokens: a reader that knows the counter knows them all.
 pub const NEXT_ACCESS_KEY: &[u8] = b"next/access";
+
+/// The key of the protocol version in force.
+pub const PROTOCOL_VERSION_KEY: &[u8] = b"version/protocol";
+
+/// The range of that key alone.
+pub fn protocol_version_range() -> KeyRange {
+    KeyRange { from: Key::from("version/"), to: Some(Key::from("version0")) }
+}
+
+/// The protocol version in force, by the value of its key.
+///
+/// # Errors
+/// The value is no counter, or zero.
+pub fn decode_protocol_version(value: Option<&[u8]>) -> Result<ProtocolVersion, DecodeError> {
+    match value.map(decode_counter).transpose()? {
+        None => Ok(ProtocolVersion::FIRST),
+        Some(0) => {
+            Err(DecodeError::new("protocol version", "", Fault::Meaningless("versions count from one")))
+        }
+        Some(version) => Ok(ProtocolVersion(version)),
+    }
+}
 
 /// The key under which a keyspace is stored.
 pub fn keyspace_key(name: &str) -> Key {
@@ -123,6 +148,17 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
         return match value {
             Some(value) => decode_counter(value).map(drop),
             None => fault("a counter cannot be deleted"),
+        };
+    }
+    if key.as_slice() == PROTOCOL_VERSION_KEY {
+        return match value {
+            None => fault("no version comes before the one in force"),
+            Some(value) => match decode_protocol_version(Some(value))? {
+                version if version > Window::OWN.newest => {
+                    fault("this node does not know the protocol version that is to be in force")
+                }
+                _ => Ok(()),
+            },
         };
     }
     if quorate_access::Entry::is_key(key) {
@@ -277,7 +313,14 @@ mod tests {
             encode(&record)
         };
         let user = encode(&quorate_access::User::new("ada"));
-        let table: [(Key, Option<&Value>, bool); 43] = [
+        let [newest, unknown, zero] = [Window::OWN.newest.0, Window::OWN.newest.0 + 1, 0].map(encode_counter);
+        let table: [(Key, Option<&Value>, bool); 49] = [
+            (Key::from(PROTOCOL_VERSION_KEY), Some(&newest), true),
+            (Key::from(PROTOCOL_VERSION_KEY), Some(&unknown), false),
+            (Key::from(PROTOCOL_VERSION_KEY), Some(&zero), false),
+            (Key::from(PROTOCOL_VERSION_KEY), Some(&node), false),
+            (Key::from(PROTOCOL_VERSION_KEY), None, false),
+            (Key::from("version/other"), Some(&newest), false),
             (quorate_access::user_key("ada"), Some(&user), true),
             (quorate_access::user_key("ada"), None, true),
             (quorate_access::user_key("bob"), Some(&user), false),
@@ -325,6 +368,15 @@ mod tests {
         for (key, value, is_valid) in table {
             assert_eq!(validate_put(&key, value).is_ok(), is_valid, "{key:?} {value:?}");
         }
+    }
+
+    #[test]
+    fn the_first_version_is_in_force_until_another_is_written() {
+        assert_eq!(decode_protocol_version(None), Ok(ProtocolVersion::FIRST));
+        assert_eq!(decode_protocol_version(Some(&encode_counter(7))), Ok(ProtocolVersion(7)));
+        assert!(decode_protocol_version(Some(&encode_counter(0))).is_err());
+        let range = protocol_version_range();
+        assert!(range.contains(PROTOCOL_VERSION_KEY) && !range.contains(NEXT_ACCESS_KEY));
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | [`packet`] | what one end of a connection says to the other |
 //! | [`record`] | what a replica writes to its log |
 //! | [`catalogue`] | what the configuration service keeps, which clients see as the built-in keyspace `_system` |
+//! | [`version`] | protocol versions: which nodes may work together |
 //! | `schema` | all messages as data, from which `docs/wire-format.proto` is written |
 
 pub mod catalogue;
@@ -26,6 +27,7 @@ pub mod packet;
 mod protocols;
 pub mod record;
 mod schema;
+pub mod version;
 
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
 pub use packet::{Directory, Envelope, Hello, KnownLife, Packet, Peer, ReplicaReport, Setting, Welcome};
@@ -33,3 +35,4 @@ pub use protocols::{EachProtocol, ProtocolMessage, Serializable, each_protocol};
 pub use quorate_codec::{DecodeError, Fault, Malformed, Wire, decode, encode};
 pub use record::{decode_record, encode_record};
 pub use schema::schema;
+pub use version::{ProtocolVersion, Window};

@@ -7,6 +7,7 @@ mod remove_site;
 pub(crate) mod replicas;
 mod status;
 mod survey;
+mod upgrade;
 pub(super) mod verify;
 
 use clap::{Args, Subcommand};
@@ -35,6 +36,8 @@ Examples:
   quorate cluster remove-site mars --abandon       says what would be lost, and does nothing
   quorate cluster verify                           do all replicas of each shard hold the same?
   quorate cluster verify accounts --json
+  quorate cluster upgrade-check                    which program has each node, and can the upgrade be finished?
+  quorate cluster upgrade-finish --confirm         no node goes back to its earlier program
 
 Exit codes: 0 if every shard is served by all its replicas, or all replicas hold the same, or what was asked for is done; 1 if
 not; 2 if it was asked for something that cannot be.")]
@@ -170,6 +173,25 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
+    /// Show which protocol versions the nodes know and which one is in force, and whether the upgrade can be finished.
+    ///
+    /// Until it is finished nodes write and say nothing that their earlier programs do not know, so each can be started again with its earlier program.
+    /// Exit code 1 if nodes with different programs are left, or a node does not answer.
+    UpgradeCheck {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Finish an upgrade: put the newest protocol version in force that all nodes know.
+    ///
+    /// All nodes have to answer. From then on programs that do not know the version cannot be nodes of the cluster, and data directories are refused by
+    /// them: there is no way back.
+    UpgradeFinish {
+        /// Do it.
+        #[arg(long)]
+        confirm: bool,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 impl ClusterArguments {
@@ -183,7 +205,9 @@ impl ClusterArguments {
             | Action::AcceptLoss { common, .. }
             | Action::DeclareLost { common, .. }
             | Action::RemoveSite { common, .. }
-            | Action::AddSite { common, .. }) = &self.action;
+            | Action::AddSite { common, .. }
+            | Action::UpgradeCheck { common }
+            | Action::UpgradeFinish { common, .. }) = &self.action;
             common.connected(async |db| act(&self.action, db).await).await
         })
     }
@@ -226,5 +250,7 @@ async fn act(action: &Action, db: &Database) -> Outcome {
             remove_site::run(db, asked, common.json).await
         }
         Action::AddSite { site, keyspaces, common } => add_site::run(db, site, keyspaces, common.json).await,
+        Action::UpgradeCheck { common } => upgrade::check(db, common.json).await,
+        Action::UpgradeFinish { confirm, common } => upgrade::finish(db, *confirm, common.json).await,
     }
 }

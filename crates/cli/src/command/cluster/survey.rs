@@ -32,6 +32,46 @@ pub(super) struct NodeView {
     pub(super) problems: Vec<String>,
     /// How its connections are secured; none of a node of an earlier version.
     pub(super) security: Option<Security>,
+    /// The version of its program.
+    pub(super) version: Option<String>,
+    /// The protocol versions that its program knows, and the one in force; none if it does not answer.
+    pub(super) protocol_versions: Option<Versions>,
+}
+
+impl NodeView {
+    /// A node that has not answered.
+    pub(super) fn silent(node: u16, site: &str, address: &str) -> Self {
+        NodeView {
+            node,
+            site: site.to_owned(),
+            address: address.to_owned(),
+            unreachable: None,
+            data_directory: None,
+            up_seconds: None,
+            catalogue_revision: None,
+            peers: Vec::new(),
+            problems: Vec::new(),
+            security: None,
+            version: None,
+            protocol_versions: None,
+        }
+    }
+}
+
+/// The protocol versions that a node knows, and the one that is in force as far as it has heard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Versions {
+    pub(super) oldest: u32,
+    pub(super) newest: u32,
+    pub(super) in_force: u32,
+}
+
+impl Default for Versions {
+    /// Those of a program from before versions were counted.
+    fn default() -> Self {
+        let first = quorate::ProtocolVersion::FIRST.0;
+        Versions { oldest: first, newest: first, in_force: first }
+    }
 }
 
 /// How the connections of a node are secured.
@@ -101,6 +141,9 @@ pub(super) struct ReplicaView {
 
 #[derive(Deserialize)]
 struct NodeStatus {
+    version: String,
+    #[serde(default)]
+    protocol_versions: Versions,
     data_directory: String,
     uptime_seconds: f64,
     catalogue_revision: Option<u64>,
@@ -178,18 +221,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
     let mut said: BTreeMap<u16, Vec<ReplicaStatus>> = BTreeMap::new();
     for node in topology.live_nodes() {
         let site = topology.sites.get(usize::from(node.site.0)).cloned().unwrap_or_default();
-        let mut view = NodeView {
-            node: node.id.0,
-            site,
-            address: node.address.clone(),
-            unreachable: None,
-            data_directory: None,
-            up_seconds: None,
-            catalogue_revision: None,
-            peers: Vec::new(),
-            problems: Vec::new(),
-            security: None,
-        };
+        let mut view = NodeView::silent(node.id.0, &site, &node.address);
         match status(db, node.id).await? {
             Ok(status) => {
                 view.data_directory = Some(status.data_directory);
@@ -198,6 +230,8 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
                 view.peers = status.peers;
                 view.problems = status.problems;
                 view.security = status.security;
+                view.version = Some(status.version);
+                view.protocol_versions = Some(status.protocol_versions);
                 said.insert(node.id.0, status.replicas);
             }
             Err(reason) => view.unreachable = Some(reason),

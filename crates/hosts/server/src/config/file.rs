@@ -11,6 +11,7 @@ use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topol
 use quorate_core::{GroupSize, NodeId, SiteId};
 use quorate_runtime::wan::{Matrix, MatrixError};
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
+use quorate_wire::{ProtocolVersion, Window};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -116,6 +117,7 @@ struct FileNode {
 struct FileSystem {
     replicas: Option<Spanned<Vec<u16>>>,
     durability: Option<Spanned<String>>,
+    protocol_version: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -277,6 +279,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         node,
         join,
         system: system(text, &file.system, &topology)?,
+        first_version: first_version(text, &file.system)?,
         data_directory: file.data_directory,
         listen: file.listen.map(Spanned::into_inner),
         http: file.http.map(Spanned::into_inner),
@@ -408,6 +411,14 @@ fn system(text: &str, system: &FileSystem, topology: &Topology) -> Result<Keyspa
             .map_err(|error| mistake(text, name.span(), error.to_string()))?,
     };
     Ok(system_keyspace(replicas, durability))
+}
+
+/// The protocol version with which the cluster begins: the newest one unless the file names another.
+fn first_version(text: &str, system: &FileSystem) -> Result<ProtocolVersion, ConfigError> {
+    let Some(version) = &system.protocol_version else { return Ok(Window::OWN.newest) };
+    let (given, known) = (ProtocolVersion(*version.get_ref()), Window::OWN);
+    let advice = || format!("this program knows protocol {known}, and not {given}");
+    known.contains(given).then_some(given).ok_or_else(|| mistake(text, version.span(), advice()))
 }
 
 /// The nodes that a file names.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use quorate_core::NodeId;
 use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_runtime::wan::Matrix;
+use quorate_wire::ProtocolVersion;
 
 pub use containers::ContainerOptions;
 pub use doors::Doors;
@@ -38,6 +39,8 @@ pub struct Config {
     pub topology: Topology,
     /// The built-in keyspace that holds the catalogue, and where it is.
     pub system: Keyspace,
+    /// The protocol version with which the cluster begins. Counts once, as the place of the catalogue does.
+    pub first_version: ProtocolVersion,
     /// Where this node keeps what must survive it.
     pub data_directory: PathBuf,
     /// Where this node listens, as `host:port`, if that is not the address by which the others find it.

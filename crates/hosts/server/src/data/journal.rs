@@ -68,7 +68,8 @@ impl DataDirectory {
             .map_err(|source: LogError| DataError::Journal { path: self.path().to_owned(), source })?;
         let text = Some(JournalText::of(journal.id()));
         if known.journal != text {
-            write_durably(&identity, &IdentityFile { format: FORMAT_WITH_JOURNAL, journal: text, ..known })?;
+            let format = known.format.max(FORMAT_WITH_JOURNAL);
+            write_durably(&identity, &IdentityFile { format, journal: text, ..known })?;
         }
         Ok(journal)
     }

@@ -106,8 +106,8 @@ fn a_newer_or_damaged_identity_is_refused() {
         matches!(error, DataError::Older { found: 1, .. }) && error.to_string().contains("anew"),
         "{error}"
     );
-    fs::write(&identity, "format = 4\nshape = \"unknown\"\n").unwrap();
-    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 4, .. })));
+    fs::write(&identity, "format = 5\nshape = \"unknown\"\n").unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 5, .. })));
     fs::write(&identity, "form").unwrap();
     assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Damaged { .. })));
 }

@@ -26,9 +26,11 @@ use quorate_core::{
 use quorate_log::Guest;
 use quorate_log::member::MessageOf;
 use quorate_runtime::{Carrier, Driver, Kept, LinkId, Time, log_ignored};
+use quorate_wire::ProtocolVersion;
 use quorate_wire::catalogue::{
-    Dropped, SYSTEM_SHARD, group_key, group_range, is_dropped_key, is_keyspace_key,
-    keyspaces_and_dropped_range, node_range, site_range,
+    Dropped, PROTOCOL_VERSION_KEY, SYSTEM_SHARD, decode_protocol_version, group_key, group_range,
+    is_dropped_key, is_keyspace_key, keyspaces_and_dropped_range, node_range, protocol_version_range,
+    site_range,
 };
 
 use super::registry::{Joining, Registry};
@@ -40,6 +42,7 @@ const KEYSPACES: u64 = 0;
 const SITES: u64 = 1;
 const NODES: u64 = 2;
 const GROUPS: u64 = 3;
+const VERSION: u64 = 4;
 
 /// How often somebody who wants to join is given a number that somebody else is given first.
 const JOIN_ATTEMPTS_MAX: u32 = 8;
@@ -174,6 +177,8 @@ pub(crate) struct Catalogue {
     nodes_have_changed: bool,
     /// That of the group of the configuration service itself has.
     group_has_changed: bool,
+    /// That of the protocol version in force has.
+    version_has_changed: bool,
     applicants: VecDeque<Applicant>,
     joined: Vec<Joined>,
     /// The questions of replicas, one of each.
@@ -205,6 +210,7 @@ impl Catalogue {
             has_changed: false,
             nodes_have_changed: false,
             group_has_changed: false,
+            version_has_changed: false,
             applicants: VecDeque::new(),
             joined: Vec::new(),
             questions: BTreeMap::new(),
@@ -217,8 +223,14 @@ impl Catalogue {
     /// Begins to watch.
     pub(crate) fn start(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
         self.step(time, Input::Start, outgoing);
-        let ranges = [keyspaces_and_dropped_range(), site_range(), node_range(), group_range()];
-        for (watch, range) in [KEYSPACES, SITES, NODES, GROUPS].into_iter().zip(ranges) {
+        let ranges = [
+            (KEYSPACES, keyspaces_and_dropped_range()),
+            (SITES, site_range()),
+            (NODES, node_range()),
+            (GROUPS, group_range()),
+            (VERSION, protocol_version_range()),
+        ];
+        for (watch, range) in ranges {
             self.step(time, Input::Command(SubscriberCommand::Watch { watch, range }), outgoing);
         }
     }
@@ -330,8 +342,8 @@ impl Catalogue {
             return Some(write);
         }
         let registry = self.registry()?;
-        let Config { topology, node, system, .. } = &*self.config;
-        if let Some(write) = registry.registration(topology, *node, system) {
+        let Config { topology, node, system, first_version, .. } = &*self.config;
+        if let Some(write) = registry.registration(topology, *node, system, *first_version) {
             return Some((Purpose::Register, write));
         }
         while let Some(applicant) = self.applicants.pop_front() {
@@ -395,6 +407,21 @@ impl Catalogue {
         }
     }
 
+    /// The protocol version in force, if that has changed since this was asked last.
+    pub(crate) fn take_version(&mut self) -> Option<ProtocolVersion> {
+        if !std::mem::take(&mut self.version_has_changed) {
+            return None;
+        }
+        let stored = self.keys(VERSION)?.get(PROTOCOL_VERSION_KEY);
+        match decode_protocol_version(stored.map(|stored| &*stored.value)) {
+            Ok(version) => Some(version),
+            Err(error) => {
+                tracing::error!(%error, "the protocol version in force cannot be read");
+                None
+            }
+        }
+    }
+
     /// The replicas of the configuration service are these from now on.
     pub(crate) fn route(&mut self, time: Time, members: Members, outgoing: &mut Outgoing<'_, '_>) {
         self.step(time, Input::Command(SubscriberCommand::Route(members)), outgoing);
@@ -429,6 +456,7 @@ impl Catalogue {
                     let has_changed = match watch {
                         KEYSPACES => &mut self.has_changed,
                         GROUPS => &mut self.group_has_changed,
+                        VERSION => &mut self.version_has_changed,
                         _ => &mut self.nodes_have_changed,
                     };
                     *has_changed = true;

@@ -23,6 +23,7 @@
 //! | `routes` | where messages go |
 //! | `admission` | which messages of clients are refused whatever the load |
 //! | `agreement` | what has to be set alike at all nodes |
+//! | `versions` | which protocol version is in force, and which nodes know it |
 //! | `announcements` | what clients tell each other through this node |
 //! | `disagreements` | what clients say of shards that have decided differently |
 //! | `speakers` | which peer may say what |
@@ -57,6 +58,7 @@ mod speakers;
 mod speculating;
 mod status;
 mod traffic;
+mod versions;
 mod workers;
 
 use std::cmp::Reverse;
@@ -105,6 +107,8 @@ pub use status::{
     TransportStatus,
 };
 pub use traffic::{HotKeyStatus, SlowStatus, TrafficStatus};
+use versions::Versions;
+pub use versions::VersionsStatus;
 
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;
@@ -127,6 +131,8 @@ pub(crate) struct Node {
     round_trips: RoundTrips,
     /// Who goes by other times than this node.
     agreement: Agreement,
+    /// Which protocol version is in force, and which nodes know it.
+    versions: Versions,
     /// The clients that listen to others.
     announcements: Announcements,
     /// The reports of clients on shards that have decided differently.
@@ -214,6 +220,7 @@ impl Node {
         let catalogue = Catalogue::new(client, Arc::clone(&config), &system.shards[0], seeds.next_u64());
         let addresses = Addresses::new(config.node, config.topology.clone());
         let agreement = Agreement::new(&config.log);
+        let versions = Versions::new(data.protocol_version()?);
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
         let peers = Peers::new(Arc::clone(&data), config.node, tag)?;
@@ -232,6 +239,7 @@ impl Node {
             addresses,
             round_trips: RoundTrips::default(),
             agreement,
+            versions,
             announcements: Announcements::default(),
             disagreements: Disagreements::default(),
             topology,
@@ -482,7 +490,7 @@ impl Node {
             (Peer::Client(client), sender) => {
                 return Err(Violation(format!("{client} sends in the name of {sender}").into()));
             }
-            (Peer::Node(_), _) if !self.peers.believes(link) => return Ok(()),
+            (Peer::Node(_), _) if !self.peers.believes(link) || !self.versions.admits(link) => return Ok(()),
             (Peer::Node(node), sender) if !self.may_send(node, link, sender, turn) => return Ok(()),
             (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
             (Peer::Node(_), Address::Replica(_)) => {}
@@ -726,7 +734,8 @@ impl Host for Node {
                 self.routes.set_node(node, link, remote.dial.is_some());
                 self.round_trips.on_asked(node, turn.time.now);
                 turn.send(link, &Packet::DirectoryRequest);
-                turn.send(link, &Packet::Settings { settings: self.agreement.own().to_vec() });
+                let settings = [self.agreement.own(), &self.versions.settings()].concat();
+                turn.send(link, &Packet::Settings { settings });
                 self.tell_space_to(link, turn);
                 if !was_connected {
                     tracing::info!(%node, "connected");
@@ -744,6 +753,7 @@ impl Host for Node {
     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, _: &mut Turn<'_>) {
         self.routes.forget_link(link);
         self.peers.forget_link(link);
+        self.versions.forget_link(link);
         self.announcements.forget_link(link);
         if let Peer::Node(node) = remote.identity
             && !self.routes.is_connected(node)
@@ -808,10 +818,13 @@ impl Host for Node {
                 }
             }
             Packet::Settings { settings } => {
-                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity)
-                    && let Some(problem) = self.agreement.compare(node, &settings)
-                {
-                    tracing::error!("{problem}");
+                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
+                    if let Some(problem) = self.agreement.compare(node, &settings) {
+                        tracing::error!("{problem}");
+                    }
+                    if let Some(reason) = self.versions.hear(link, node, &settings) {
+                        turn.close(link, reason);
+                    }
                 }
             }
             Packet::Space { problem } => {
@@ -869,6 +882,9 @@ impl Host for Node {
             let epoch = group.succession().present.since;
             let system = Keyspace { epoch, shards: vec![group], ..self.system.clone() };
             self.set_system(system, turn);
+        }
+        if let Some(version) = self.catalogue.take_version() {
+            self.enter_version(version, turn);
         }
         if let Some(reading) = self.catalogue.take_reading() {
             self.apply(reading, turn);

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use quorate_configuration::{Compare, ConditionalWrite, Put, Revision, Stored};
 use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_core::{Key, NodeId, SiteId, Value};
-use quorate_wire::catalogue::{group_key, node_key, node_range, site_key};
-use quorate_wire::encode;
+use quorate_wire::catalogue::{
+    PROTOCOL_VERSION_KEY, encode_counter, group_key, node_key, node_range, site_key,
+};
+use quorate_wire::{ProtocolVersion, encode};
 
 /// Copies of the two ranges.
 #[derive(Clone, Copy)]
@@ -49,10 +51,11 @@ impl Registry<'_> {
         told: &Topology,
         me: NodeId,
         system: &Keyspace,
+        first_version: ProtocolVersion,
     ) -> Option<ConditionalWrite> {
         let own = told.nodes.get(usize::from(me.0))?;
         if self.nodes.is_empty() {
-            return Some(bootstrap(told, system));
+            return Some(bootstrap(told, system, first_version));
         }
         let stored = self.nodes.get(&node_key(me))?;
         let registered: Node = quorate_wire::decode(&stored.value).ok()?;
@@ -121,10 +124,16 @@ fn named(node: NodeId, certified: Option<NodeId>) -> Result<NodeId, String> {
     }
 }
 
-/// All that a file says, if nobody is registered.
-fn bootstrap(told: &Topology, system: &Keyspace) -> ConditionalWrite {
+/// All that a file says, if nobody is registered, and the protocol version with which the cluster begins.
+fn bootstrap(told: &Topology, system: &Keyspace, first_version: ProtocolVersion) -> ConditionalWrite {
     let shard = &system.shards[0];
     let mut puts = vec![Put { key: group_key(shard.id), value: Some(encode(shard)), lease: None }];
+    // The first version is in force where none is written, as earlier programs leave it.
+    puts.extend((first_version > ProtocolVersion::FIRST).then(|| Put {
+        key: Key::from(PROTOCOL_VERSION_KEY),
+        value: Some(encode_counter(first_version.0)),
+        lease: None,
+    }));
     puts.extend(told.nodes.iter().map(put_node));
     puts.extend(told.sites.iter().zip(0..).map(|(site, id)| put_site(SiteId(id), site)));
     // As the numbers in them are of one length, keys are in the order of their kinds.
@@ -144,7 +153,8 @@ fn put_site(id: SiteId, name: &str) -> Put {
 #[cfg(test)]
 mod tests {
     use quorate_core::topology::Durability;
-    use quorate_wire::catalogue::validate_put;
+    use quorate_wire::Window;
+    use quorate_wire::catalogue::{decode_protocol_version, validate_put};
 
     use super::*;
     use crate::config::system_keyspace;
@@ -185,8 +195,17 @@ mod tests {
     }
 
     fn registration(map: &Map, told: &Topology, me: u16) -> Option<ConditionalWrite> {
+        registration_at(map, told, me, Window::OWN.newest)
+    }
+
+    fn registration_at(
+        map: &Map,
+        told: &Topology,
+        me: u16,
+        first: ProtocolVersion,
+    ) -> Option<ConditionalWrite> {
         let system = system_keyspace((0..3).map(NodeId).collect(), Durability::Sync);
-        map.registry().registration(told, NodeId(me), &system)
+        map.registry().registration(told, NodeId(me), &system, first)
     }
 
     fn registered() -> Map {
@@ -205,6 +224,18 @@ mod tests {
         other.sites[0] = "moon".into();
         other.nodes[1].address = "elsewhere:1".into();
         assert_eq!(registration(&map, &other, 0), None, "what is said of others does not count");
+    }
+
+    #[test]
+    fn a_cluster_begins_with_the_protocol_version_of_its_file() {
+        let version = |first: ProtocolVersion| {
+            let write = registration_at(&Map::default(), &told(), 0, first).unwrap();
+            let mut puts = write.puts.into_iter();
+            let put = puts.find(|put| put.key.as_slice() == PROTOCOL_VERSION_KEY)?;
+            Some(decode_protocol_version(put.value.as_deref()).unwrap())
+        };
+        assert_eq!(version(Window::OWN.newest), Some(Window::OWN.newest));
+        assert_eq!(version(ProtocolVersion::FIRST), None, "an earlier program would not have written it");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::hosted::{Facts, State};
 use super::round_trips::PeerStatus;
 use super::speculating::SpeculatingStatus;
 use super::traffic::TrafficStatus;
+use super::versions::VersionsStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
 use crate::process;
 
@@ -30,6 +31,8 @@ pub struct Status {
     pub data_directory: String,
     /// The version of the program.
     pub version: &'static str,
+    /// The protocol versions that it knows, and the one in force.
+    pub protocol_versions: VersionsStatus,
     /// True if every replica serves.
     pub healthy: bool,
     /// Why not, one entry for each reason.
@@ -294,6 +297,7 @@ impl Node {
         let mut problems = self.own_hindrances();
         problems.extend(self.foreign.iter().cloned());
         problems.extend(self.agreement.problems().cloned());
+        problems.extend(self.versions.problems(&self.topology.borrow()));
         problems.extend(self.unknown_keyspaces());
         problems.extend(self.space_problem());
         problems.extend(self.certificate_problem());
@@ -307,6 +311,7 @@ impl Node {
             site: self.config.own_site().to_owned(),
             data_directory,
             version: env!("CARGO_PKG_VERSION"),
+            protocol_versions: self.versions.status(),
             healthy: problems.is_empty(),
             problems,
             clock_error_seconds,

@@ -31,11 +31,15 @@ impl Cluster {
     }
 
     pub(crate) fn start_with(system: Durability, limits: Limits) -> Cluster {
+        Cluster::start_configured(|base| (base.system.durability, base.limits) = (system, limits))
+    }
+
+    /// Starts a new cluster of nodes whose files have these changes.
+    pub(crate) fn start_configured(change: impl FnOnce(&mut Config)) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let listeners = free_listeners(3).unwrap();
         let mut base = Config::parse(print_config()).unwrap();
-        base.system.durability = system;
-        base.limits = limits;
+        change(&mut base);
         for (node, listener) in base.topology.nodes.iter_mut().zip(&listeners) {
             node.address = listener.local_addr().unwrap().to_string();
         }

@@ -14,4 +14,5 @@ mod raw;
 mod restart;
 mod shortage;
 mod snapshot;
+mod versions;
 mod waiting;

@@ -53,6 +53,11 @@ impl Raw {
         raw
     }
 
+    /// A connection that says it is that of another node.
+    pub(crate) fn node(address: SocketAddr, cluster: u64, node: NodeId) -> Raw {
+        Raw::connect(address, cluster, Peer::Node(node))
+    }
+
     pub(crate) fn client(address: SocketAddr) -> Raw {
         Raw::of(CLIENT, address)
     }
