@@ -144,6 +144,16 @@ impl Quorate {
     }
 }
 
+/// Builds the binary of another work tree, in a target directory of its own; gives where it is.
+pub(crate) fn binary_of(tree: &Path, target: &Path) -> Result<PathBuf, String> {
+    let arguments = ["build", "--locked", "--package", "quorate-cli"];
+    let format = ["--message-format", "json-render-diagnostics"];
+    let mut command = shell::cargo_command(tree, &[&arguments[..], &format].concat());
+    command.env("CARGO_TARGET_DIR", target);
+    let (messages, success) = shell::output(command)?;
+    binary(&messages).filter(|_| success).ok_or_else(|| format!("cargo {} failed", arguments.join(" ")))
+}
+
 /// Where the binary is, by what cargo says of what it has built.
 fn binary(messages: &str) -> Option<PathBuf> {
     let mut executables = messages.lines().filter_map(|line| path(line, "executable"));

@@ -18,6 +18,7 @@
 //! | [`build`] | what the stages run that run something |
 //! | [`package`] | packs a release |
 //! | [`reproduce`] | measures everything again |
+//! | [`upgrade`] | upgrades clusters from an earlier commit |
 //! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
 //! The standard library is its only dependency, so that a cold check does not begin by building the checker.
@@ -43,6 +44,7 @@ mod streams;
 mod testing;
 mod tidy;
 mod torture;
+mod upgrade;
 mod wasm;
 
 use std::path::PathBuf;
@@ -52,7 +54,8 @@ const HELP: &str = "\
 Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; changes no file of the repository
        cargo xtask fix               format, draw the picture of the crates, copy examples into pages, and apply what clippy can repair
        cargo xtask pin               hunt every planted bug anew, and write the seeds that catch them
-       cargo xtask soak              all seeds, all crash points, all hunts: hours
+       cargo xtask soak              all seeds, all crash points, all hunts, and an upgrade: hours
+       cargo xtask upgrade [COMMIT]  build an earlier commit, and upgrade clusters from it under load, and back; the commit before this one if none is named
        cargo xtask stages            list the stages
        cargo xtask package           build the release, and pack it: an archive and a package of Debian
        cargo xtask reproduce [--quick] [--out DIR]     measure every figure, bench and simulation again: a night, or a quarter of an hour
@@ -71,7 +74,9 @@ fn main() -> ExitCode {
         ["check", names @ ..] => check::run(&repository(), names),
         ["fix"] => fix(&repository()),
         ["pin"] => simulation::pin(&repository()),
-        ["soak"] => simulation::soak(&repository()),
+        ["soak"] => soak(&repository()),
+        ["upgrade"] => upgrade::run(&repository(), None),
+        ["upgrade", commit] => upgrade::run(&repository(), Some(commit)),
         ["stages"] => check::list(),
         ["package"] => package::run(&repository()),
         ["reproduce", options @ ..] => reproduce::run(&repository(), options),
@@ -85,6 +90,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Everything that takes hours.
+fn soak(root: &std::path::Path) -> ExitCode {
+    let ends = [simulation::soak(root), upgrade::run(root, None)];
+    if ends.iter().all(|end| *end == ExitCode::SUCCESS) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The root of the repository: cargo tells where this package is, one folder below it.

@@ -93,6 +93,7 @@ impl DemoArguments {
             limits: BTreeMap::new(),
             redis: None,
             tls: None,
+            protocol_version: None,
         };
         let threads = Threads::start_anywhere(&mut layout)?;
         let progress = Progress::spinner();

@@ -94,6 +94,7 @@ impl DevArguments {
             limits: BTreeMap::new(),
             redis: None,
             tls: self.tls.clone(),
+            protocol_version: None,
         };
         if let Some(certificates) = &self.tls {
             make_certificates(certificates, layout.nodes.len())?;

@@ -30,6 +30,7 @@ Examples:
   quorate torture --faults node-crashes --in-flight 64 --shards 1    how long a restart under load is without commits
   quorate torture --faults power-loss --fill 5000000 --shards 1      how long a restart of all nodes takes that hold five million keys
   quorate torture --rolling 5 --in-flight 16       rolling restarts, of which no client may notice anything
+  quorate torture --upgrade-from old/quorate       rolling upgrades and a downgrade, between two programs
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --namespaces --tls               the same with certificates
   quorate torture --isolation serializable --seconds 30
@@ -57,6 +58,10 @@ pub(crate) struct TortureArguments {
     /// So many rolling restarts instead of faults: one node after the other is stopped and started again, and no transaction may be refused.
     #[arg(long, value_name = "ROUNDS", value_parser = positive, conflicts_with_all = ["faults", "seconds"])]
     rolling: Option<u64>,
+    /// Start the cluster with this program, an earlier `quorate`: upgrade one node after the other to this one, go back, upgrade again, and finish the upgrade.
+    /// No transaction may be refused.
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["faults", "seconds", "rolling"])]
+    upgrade_from: Option<PathBuf>,
     /// What decides which faults strike, whom and for how long.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -109,7 +114,7 @@ pub(crate) struct TortureArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Play these scripted attacks instead: `all`, or names with commas between them.
-    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "seconds", "workload", "in_flight", "fill", "nodes", "sites", "shards", "durability", "isolation",
+    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "rolling", "upgrade_from", "seconds", "workload", "in_flight", "fill", "nodes", "sites", "shards", "durability", "isolation",
         "baseline", "door", "namespaces", "tls", "history"])]
     attack: Option<Attacks>,
     /// Keep logs and data of attacks also if nothing is wrong.
@@ -180,6 +185,7 @@ impl TortureArguments {
             time: Duration::from_secs(self.seconds),
             faults: self.faults.clone(),
             rolling: self.rolling,
+            upgrade_from: self.upgrade_from.clone(),
             workload: self.workload,
             nodes,
             shards: shards as usize,
@@ -226,7 +232,7 @@ impl TortureArguments {
     }
 
     fn report(&self, tortured: &Tortured, shards: u64) -> Value {
-        let Tortured { strikes, recoveries, tally, report, troubles, evidence } = tortured;
+        let Tortured { strikes, recoveries, tally, report, troubles, evidence, upgraded } = tortured;
         let of_fault = |fault: Fault, strikes: u64| json!({ "strikes": strikes, "gap": recoveries.gap(fault), "restart": recoveries.restart(fault) });
         let faults: Map<String, Value> = strikes
             .iter()
@@ -235,8 +241,14 @@ impl TortureArguments {
         json!({
             "ok": tortured.is_ok(),
             "seed": self.seed,
-            "seconds": self.rolling.is_none().then_some(self.seconds),
+            "seconds": (self.rolling.is_none() && self.upgrade_from.is_none()).then_some(self.seconds),
             "rolling": self.rolling,
+            "upgraded": upgraded.map(|upgraded| json!({
+                "from": self.upgrade_from,
+                "protocol_version_before": upgraded.before.0,
+                "protocol_version": upgraded.after.0,
+                "earlier_program_refused": upgraded.is_refused,
+            })),
             "nodes": self.nodes,
             "sites": self.sites,
             "shards": shards,
@@ -261,7 +273,7 @@ impl TortureArguments {
     }
 
     fn text(&self, tortured: &Tortured) -> String {
-        let Tortured { strikes, recoveries, tally, report, troubles, evidence } = tortured;
+        let Tortured { strikes, recoveries, tally, report, troubles, evidence, upgraded } = tortured;
         let mut table = Table::new(&[
             ("fault", Align::Left),
             ("strikes", Align::Right),
@@ -295,6 +307,17 @@ impl TortureArguments {
         if !report.is_valid() {
             text.push_str(&format!("\n{report}"));
         }
+        if let Some(upgraded) = upgraded {
+            let refused = if upgraded.is_refused {
+                ", and the earlier program has refused a data directory"
+            } else {
+                ""
+            };
+            text.push_str(&format!(
+                "\nupgraded, downgraded and upgraded again; protocol version {} was in force, and {} is now{refused}",
+                upgraded.before, upgraded.after
+            ));
+        }
         for trouble in troubles {
             text.push_str(&format!("\ntrouble: {trouble}"));
         }
@@ -320,6 +343,9 @@ fn say(moment: Moment<'_>, progress: &Progress) {
         }
         Moment::Rolls { node, round, rounds } => {
             progress.now(format!("round {round} of {rounds}: node {node} restarts"));
+        }
+        Moment::Finishes { version } => {
+            progress.now(format!("the upgrade is finished: protocol version {version} is put in force"));
         }
         Moment::Heals => progress.now("every fault ends"),
         Moment::Compares => progress.now("comparing what replicas hold"),

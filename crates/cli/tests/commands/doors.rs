@@ -48,6 +48,7 @@ fn layout(directory: &Path, keyspace: &str) -> Layout {
             deadline: DOOR_DEADLINE,
         }),
         tls: None,
+        protocol_version: None,
     }
 }
 

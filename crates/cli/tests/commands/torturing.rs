@@ -268,3 +268,22 @@ fn nobody_notices_a_rolling_restart() {
     assert_eq!(json["faults"]["restarts"]["strikes"], 3, "each node once");
     assert!(json["faults"].as_object().is_some_and(|faults| faults.len() == 1), "{json}");
 }
+
+#[test]
+fn nobody_notices_an_upgrade_and_a_downgrade_and_the_end_of_the_upgrade() {
+    // The same program: what differs between programs takes another build, and `cargo xtask upgrade`.
+    let earlier = env!("CARGO_BIN_EXE_quorate");
+    let upgraded = run(&["torture", "--upgrade-from", earlier, "--shards", "1", "--json"]);
+    let json = upgraded.json();
+    assert_eq!(upgraded.code, 0, "{json}");
+    assert_eq!(
+        (&json["refused"], &json["unknown"], &json["verdict"]),
+        (&0.into(), &0.into(), &"valid".into())
+    );
+    assert_eq!(json["faults"]["restarts"]["strikes"], 9, "each node three times");
+    let (before, after) =
+        (&json["upgraded"]["protocol_version_before"], &json["upgraded"]["protocol_version"]);
+    assert!(before.as_u64().unwrap() < after.as_u64().unwrap(), "{json}");
+    assert_eq!(run(&["torture", "--upgrade-from", earlier, "--rolling", "1"]).code, 2);
+    assert_eq!(run(&["torture", "--upgrade-from", "/nowhere/quorate"]).code, 2);
+}

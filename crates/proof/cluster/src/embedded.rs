@@ -87,6 +87,7 @@ impl Embedded {
             limits: BTreeMap::new(),
             redis: None,
             tls: tls.then(|| directory.path().join("certificates")),
+            protocol_version: None,
         };
         if let Some(certificates) = &layout.tls {
             make_certificates(certificates, layout.nodes.len())?;

@@ -41,6 +41,8 @@ pub struct Layout {
     pub redis: Option<RedisDoors>,
     /// The directory of the certificates of the cluster, as [`make_certificates`](crate::make_certificates) makes them; none for plain text.
     pub tls: Option<PathBuf>,
+    /// The protocol version with which the cluster begins; none for the newest that the program knows.
+    pub protocol_version: Option<u32>,
 }
 
 /// A door for Redis at each node.
@@ -119,6 +121,8 @@ struct FileNode<'a> {
 #[derive(Serialize)]
 struct FileSystem<'a> {
     durability: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_version: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -160,7 +164,10 @@ impl Layout {
             sites: &self.sites,
             cluster: FileCluster { name: CLUSTER_NAME, id: self.cluster },
             nodes,
-            system: FileSystem { durability: self.durability.name() },
+            system: FileSystem {
+                durability: self.durability.name(),
+                protocol_version: self.protocol_version,
+            },
             wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
             log: &self.log,
             limits: &self.limits,
@@ -224,6 +231,7 @@ mod tests {
                 deadline: Duration::from_millis(1_500),
             }),
             tls: None,
+            protocol_version: None,
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");

@@ -57,6 +57,7 @@ pub enum Begin {
 /// One of the servers, running or not.
 #[derive(Debug)]
 struct Server {
+    program: PathBuf,
     config: PathBuf,
     wrapper: Vec<OsString>,
     log: Option<PathBuf>,
@@ -94,7 +95,8 @@ impl Processes {
                 .map_err(|error| Failure::failed(format!("cannot write {}: {error}", config.display())))?;
             let log = launch.log_to_files.then(|| layout.directory.join(format!("node-{node}.log")));
             let wrapper = launch.wrappers.get(node).cloned().unwrap_or_default();
-            servers.push(Server { config, wrapper, log, child: None, is_stopping: false });
+            let program = launch.program.clone();
+            servers.push(Server { program, config, wrapper, log, child: None, is_stopping: false });
         }
         Ok(Processes { program: launch.program, servers })
     }
@@ -114,7 +116,7 @@ impl Processes {
     pub fn start_node(&mut self, node: usize, begin: Begin) -> Result<(), Failure> {
         let server = &mut self.servers[node];
         assert!(server.child.is_none(), "a node runs once at a time");
-        let mut words = server.wrapper.iter().cloned().chain([self.program.clone().into_os_string()]);
+        let mut words = server.wrapper.iter().cloned().chain([server.program.clone().into_os_string()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).arg("server").arg("--config").arg(&server.config);
         command.args(["--stop-with-input", "--die-with-parent"]);
@@ -133,10 +135,26 @@ impl Processes {
             let failed = |error| Failure::failed(format!("cannot write {}: {error}", log.display()));
             command.stderr(open.map_err(failed)?);
         }
-        let failed = |error| Failure::failed(format!("cannot start {}: {error}", self.program.display()));
-        server.child = Some(command.spawn().map_err(failed)?);
+        let failed = |error| Failure::failed(format!("cannot start {}: {error}", server.program.display()));
+        let spawned = command.spawn().map_err(failed)?;
+        server.child = Some(spawned);
         server.is_stopping = false;
         Ok(())
+    }
+
+    /// From its next start on, a node runs this program.
+    pub fn set_program(&mut self, node: usize, program: &Path) {
+        self.servers[node].program = program.to_owned();
+    }
+
+    /// The text that a node has logged so far; empty if it does not log to a file.
+    ///
+    /// # Errors
+    /// If its log cannot be read.
+    pub fn logged(&self, node: usize) -> Result<String, Failure> {
+        let Some(log) = &self.servers[node].log else { return Ok(String::new()) };
+        let read = std::fs::read_to_string(log);
+        read.map_err(|error| Failure::failed(format!("cannot read {}: {error}", log.display())))
     }
 
     /// From its next start on, a node is run by this command, as its last arguments.

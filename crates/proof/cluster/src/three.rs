@@ -49,6 +49,7 @@ impl ThreeNodes {
             limits: Default::default(),
             redis: None,
             tls: None,
+            protocol_version: None,
         };
         let servers = Threads::start_anywhere(&mut layout)?.into_servers().into_iter().map(Some).collect();
         Ok(ThreeNodes { servers, layout, _directory: directory })

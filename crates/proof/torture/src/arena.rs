@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use quorate::Durability;
@@ -12,7 +13,7 @@ use super::fault::Fault;
 use super::network::{Network, Place};
 use super::operator::Wish;
 use super::schedule::{Blow, Strike, Wipe};
-use super::status::{NodeStatus, ask};
+use super::status::{NodeStatus, Versions, ask};
 
 /// How long a node that was asked to stop may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(12);
@@ -331,6 +332,63 @@ impl Arena {
             }
         }
         (leaders >= self.layout.sites.len()).then_some(uncommitted)
+    }
+
+    /// The protocol versions of each node, in order.
+    pub(crate) async fn versions(&self) -> Result<Vec<Versions>, Failure> {
+        let mut versions = Vec::with_capacity(self.nodes.len());
+        for (node, address) in self.layout.http.iter().enumerate() {
+            let status = ask(address).await;
+            let silent = || Failure::failed(format!("node {node} does not say which versions it knows"));
+            versions.push(status.ok_or_else(silent)?.protocol_versions);
+        }
+        Ok(versions)
+    }
+
+    /// From its next start on, a node runs this program.
+    pub(crate) fn set_program(&mut self, node: usize, program: &Path) {
+        self.processes.set_program(node, program);
+    }
+
+    /// Stops a node, and starts it with a program that has to refuse its data directory and to say that a later one is needed. Then starts it with the later one.
+    pub(crate) async fn has_refused(
+        &mut self,
+        node: usize,
+        earlier: &Path,
+        later: &Path,
+    ) -> Result<(), Failure> {
+        self.processes.ask_node_to_stop(node)?;
+        let stopped = self.ended(node).await?;
+        if !stopped.success() {
+            return Err(Failure::failed(format!("server {node} has stopped with {stopped}")));
+        }
+        let told_before = self.processes.logged(node)?.len();
+        self.set_program(node, earlier);
+        self.processes.start_node(node, Begin::Again)?;
+        let refused = self.ended(node).await?;
+        let told = self.processes.logged(node)?;
+        let told = told.get(told_before..).unwrap_or_default();
+        if refused.success() || !told.contains("later") {
+            return Err(Failure::failed(format!(
+                "the earlier program has to refuse the data directory of node {node} and to name a later one, and ends with {refused}: {told}"
+            )));
+        }
+        self.set_program(node, later);
+        self.processes.start_node(node, Begin::Again)
+    }
+
+    /// How the process of a node ends, which it has to do in time.
+    async fn ended(&mut self, node: usize) -> Result<ExitStatus, Failure> {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        loop {
+            if let Some(status) = self.processes.take_ended(node)? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::failed(format!("server {node} does not end within {STOP_TIMEOUT:?}")));
+            }
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     fn has_recovered(&self, node: usize, status: Option<&NodeStatus>) -> bool {

@@ -23,6 +23,7 @@
 //! | `operator` | who changes where replicas are |
 //! | `recovery` | how long there was no service |
 //! | `status` | what nodes say of themselves |
+//! | `upgrade` | rolling upgrades and downgrades between two programs |
 //! | `attacks` | scripted attacks, each with servers of its own |
 
 mod arena;
@@ -36,6 +37,7 @@ mod operator;
 mod recovery;
 mod schedule;
 mod status;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,6 +61,7 @@ use network::{Namespaces, Network, Proxies, site_name};
 use operator::{Operator, SPARE_NODES};
 pub use recovery::{Recoveries, Spread};
 use schedule::{Schedule, Strike};
+pub use upgrade::Upgraded;
 
 /// The name of the keyspace.
 const KEYSPACE: &str = "torture";
@@ -123,6 +126,9 @@ pub struct Options {
     /// Instead of faults, so many rolling restarts: in each, one node after the other is stopped in good order and started again, the next once
     /// all serve. Then no transaction may be refused, nor its outcome unknown.
     pub rolling: Option<u64>,
+    /// Instead of faults, rolling upgrades from this program to the other one, a downgrade between them, and the end of the upgrade. Then no transaction may be
+    /// refused either.
+    pub upgrade_from: Option<PathBuf>,
     /// The workload of the clients.
     pub workload: WorkloadKind,
     /// How many transactions the clients of each site have in flight.
@@ -191,6 +197,11 @@ pub enum Moment<'a> {
         /// How many rounds there are.
         rounds: u64,
     },
+    /// An upgrade is finished: this protocol version is put in force.
+    Finishes {
+        /// The version.
+        version: u32,
+    },
     /// Every fault ends.
     Heals,
     /// The replicas of each shard are compared.
@@ -221,6 +232,8 @@ pub struct Tortured {
     pub troubles: Vec<String>,
     /// The directory of logs and data, if something is wrong.
     pub evidence: Option<PathBuf>,
+    /// The outcome of the upgrade, if there was one.
+    pub upgraded: Option<Upgraded>,
 }
 
 impl Tortured {
@@ -277,13 +290,18 @@ impl Options {
             Fault::PowerLoss => self.durability == Durability::Sync,
             fault => self.is_possible(*fault),
         };
-        if self.rolling.is_some() {
+        if self.is_orderly() {
             return vec![Fault::Restarts];
         }
         match &self.faults {
             Faults::All => Fault::ALL.into_iter().filter(is_survived_and_possible).collect(),
             Faults::These(faults) => faults.clone(),
         }
+    }
+
+    /// True if nodes are only stopped in good order, so that clients notice nothing.
+    fn is_orderly(&self) -> bool {
+        self.rolling.is_some() || self.upgrade_from.is_some()
     }
 
     /// How many server processes there are: if replicas are to move, some that have none at first.
@@ -316,6 +334,7 @@ impl Options {
                 Ok(addresses.iter().map(|address| format!("{}:{port}", host(&address.listen))).collect())
             }
         };
+        let first_version = self.upgrade_from.as_deref().map(upgrade::first_version).transpose()?.flatten();
         let (http, redis) = (own(HTTP_PORT)?, self.door.map(|Door::Redis| own(REDIS_PORT)).transpose()?);
         Ok(Layout {
             cluster: u64::from(std::process::id()),
@@ -338,6 +357,7 @@ impl Options {
                 keyspace: KEYSPACE.to_owned(),
                 deadline: DOOR_DEADLINE,
             }),
+            protocol_version: first_version.map(|version| version.0),
         })
     }
 }
@@ -361,8 +381,8 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let client = layout.client()?;
     let doors =
         layout.redis.as_ref().map(|redis| Doors { listen: redis.listen.clone(), ledger: Ledger::default() });
-    let launch =
-        Launch { program: options.program.clone(), wrappers: network.wrappers(), log_to_files: true };
+    let program = options.upgrade_from.as_ref().unwrap_or(&options.program).clone();
+    let launch = Launch { program, wrappers: network.wrappers(), log_to_files: true };
     let processes = Processes::prepare(&layout, launch)?;
     let addresses = layout.addresses();
     let mut arena = Arena::start(layout, processes, network, options.nodes)?;
@@ -406,9 +426,13 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let mut torture = Torture { arena, clients, operator, schedule, recoveries, is_local, tell };
 
     let (began, mut troubles) = (Instant::now(), Vec::new());
-    let struck = match options.rolling {
-        Some(rounds) => torture.roll(rounds).await,
-        None => torture.strike_all(options.time).await,
+    let mut upgraded = None;
+    let struck = match (&options.upgrade_from, options.rolling) {
+        (Some(earlier), _) => {
+            torture.upgrade(&db, earlier, &options.program).await.map(|done| upgraded = Some(done))
+        }
+        (None, Some(rounds)) => torture.roll(rounds).await,
+        (None, None) => torture.strike_all(options.time).await,
     };
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = struck {
         troubles.push(reason);
@@ -427,7 +451,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
 
     troubles.extend(doors.map(|doors| doors.ledger.breaches()).unwrap_or_default());
     let tally = clients.tally().clone();
-    troubles.extend(options.rolling.and_then(|_| noticed(&tally)));
+    troubles.extend(options.is_orderly().then(|| noticed(&tally)).flatten());
     tell(Moment::Judges { committed: tally.committed });
     let order = options.timestamping.unwrap_or_default().order;
     let level = quorate_workloads::level_in(options.isolation, order);
@@ -438,7 +462,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     if let Some(path) = &options.history {
         write_history(path, &history)?;
     }
-    let mut tortured = Tortured { strikes, recoveries, tally, report, troubles, evidence: None };
+    let mut tortured = Tortured { strikes, recoveries, tally, report, troubles, evidence: None, upgraded };
     if !tortured.is_ok() {
         write_history(&directory.path().join("history.jsonl"), &history)?;
         tortured.evidence = Some(directory.keep());

@@ -18,6 +18,24 @@ pub(crate) struct NodeStatus {
     pub(crate) problems: Vec<String>,
     /// Its replicas.
     pub(crate) replicas: Vec<ReplicaStatus>,
+    /// The protocol versions that its program knows. A program from before versions were counted does not say.
+    #[serde(default)]
+    pub(crate) protocol_versions: Versions,
+}
+
+/// The protocol versions that a node knows, and the one that is in force as far as it has heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Versions {
+    /// The newest that its program knows.
+    pub(crate) newest: u32,
+    /// The one in force.
+    pub(crate) in_force: u32,
+}
+
+impl Default for Versions {
+    fn default() -> Self {
+        Versions { newest: 1, in_force: 1 }
+    }
 }
 
 /// How a replica is.

@@ -135,6 +135,7 @@ impl Cluster {
             limits: BTreeMap::from([("free_bytes_low".to_owned(), FREE_BYTES_LOW)]),
             redis: None,
             tls: None,
+            protocol_version: None,
         };
         let launch = Launch { log_to_files: true, ..Launch::directly(program) };
         Ok(Cluster {
