@@ -4,7 +4,9 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use quorate_server::{Config, Initialise, Server, print_config, raise_descriptors_max, use_small_pages};
+use quorate_server::{
+    Config, Initialise, Server, print_config, probe, raise_descriptors_max, use_small_pages,
+};
 use tokio::sync::oneshot;
 
 use super::doors;
@@ -21,6 +23,7 @@ Examples:
   quorate server --config node-0.toml --initialise=replace
                                                    this node had been part of the cluster and has lost its disk
   quorate server --config node-0.toml --rejoin     replicas whose directories are lost learn everything from others
+  quorate server --config node-0.toml --probe      is the node ready that runs by this configuration?
 
 SIGTERM and Ctrl-C drain the node within 10 seconds, sync it and end it with exit code 0. Logs go to standard error;
 RUST_LOG chooses how much, for example RUST_LOG=debug.")]
@@ -34,6 +37,9 @@ pub(crate) struct ServerArguments {
     /// Replicas whose directories are lost for good learn everything from their groups: at most f of 2f + 1 at a time.
     #[arg(long, conflicts_with = "initialise")]
     rejoin: bool,
+    /// Ask the node of this configuration, which runs on this machine, whether it is ready: exit code 0 if it is, and 1 with the reason if not.
+    #[arg(long, requires = "config", conflicts_with_all = ["initialise", "rejoin", "print_config"])]
+    probe: bool,
     /// Print a commented example of a configuration.
     #[arg(long, conflicts_with_all = ["config", "initialise", "rejoin"])]
     print_config: bool,
@@ -60,7 +66,6 @@ impl ServerArguments {
             out!("{}", print_config());
             return Ok(Verdict::Good);
         };
-        log_to_stderr();
         use_small_pages();
         raise_descriptors_max();
         if self.die_with_parent {
@@ -68,6 +73,14 @@ impl ServerArguments {
         }
         let config =
             Config::load(&path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        if self.probe {
+            return block_on(async {
+                probe(&config).await.map_err(Failure::failed)?;
+                println!("ok");
+                Ok(Verdict::Good)
+            });
+        }
+        log_to_stderr();
         let initialise = match self.initialise {
             None if self.rejoin => Initialise::Rejoin,
             None => Initialise::No,

@@ -20,6 +20,7 @@
 //! | `node` | the replicas, the catalogue, admission, status |
 //! | `server` | the node's thread, from start to drain |
 //! | `http`, `metrics` | what operators read |
+//! | `probe` | asks a node of this machine whether it is ready |
 
 mod config;
 mod data;
@@ -27,6 +28,7 @@ mod http;
 mod join;
 mod metrics;
 mod node;
+mod probe;
 mod process;
 mod server;
 
@@ -40,6 +42,7 @@ pub use node::{
     PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus, Status, TrafficStatus,
     TransportStatus, TunerStatus, VersionsStatus,
 };
+pub use probe::{Unready, probe};
 pub use process::{raise_descriptors_max, use_small_pages};
 pub use quorate_serializable_library::{Application, LinkError, link};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;

@@ -344,7 +344,7 @@ async fn drain(transport: &Transport<Node>, timeout: Duration) {
 }
 
 /// What the certificate of a node is for.
-fn purpose(config: &Config, node: Option<NodeId>) -> Purpose {
+pub(crate) fn purpose(config: &Config, node: Option<NodeId>) -> Purpose {
     Purpose::Node { cluster: config.cluster_name.clone(), node }
 }
 
