@@ -1,17 +1,18 @@
 //! `quorate server`: one node of a cluster.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use quorate_server::{
-    Config, Initialise, Server, print_config, probe, raise_descriptors_max, use_small_pages,
+    Config, Initialise, LogFormat, Reloaded, Server, print_config, probe, raise_descriptors_max,
+    use_small_pages,
 };
 use tokio::sync::oneshot;
 
 use super::doors;
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::runtime::{block_on, listen_for_stop, log_to_stderr};
+use crate::runtime::{ServerLog, block_on, listen_for_hangups, listen_for_stop};
 
 /// Run one node of a cluster.
 #[derive(Debug, Args)]
@@ -25,8 +26,9 @@ Examples:
   quorate server --config node-0.toml --rejoin     replicas whose directories are lost learn everything from others
   quorate server --config node-0.toml --probe      is the node ready that runs by this configuration?
 
-SIGTERM and Ctrl-C drain the node within 10 seconds, sync it and end it with exit code 0. Logs go to standard error;
-RUST_LOG chooses how much, for example RUST_LOG=debug.")]
+SIGTERM and Ctrl-C drain the node within 10 seconds, sync it and end it with exit code 0. SIGHUP has the configuration read again: the level of the
+log and most limits are taken over, and the log names what waits for a restart. Logs go to standard error, as [logging] of the
+configuration has it; RUST_LOG comes first where it is set, for example RUST_LOG=debug.")]
 pub(crate) struct ServerArguments {
     /// The configuration of this node.
     #[arg(long, value_name = "FILE", required_unless_present = "print_config")]
@@ -40,6 +42,9 @@ pub(crate) struct ServerArguments {
     /// Ask the node of this configuration, which runs on this machine, whether it is ready: exit code 0 if it is, and 1 with the reason if not.
     #[arg(long, requires = "config", conflicts_with_all = ["initialise", "rejoin", "print_config"])]
     probe: bool,
+    /// The form of the lines of the log, whatever the configuration says.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<Format>,
     /// Print a commented example of a configuration.
     #[arg(long, conflicts_with_all = ["config", "initialise", "rejoin"])]
     print_config: bool,
@@ -49,6 +54,24 @@ pub(crate) struct ServerArguments {
     /// Be killed when whoever started this server ends, also while this process stands still.
     #[arg(long, hide = true)]
     die_with_parent: bool,
+}
+
+/// The form of the lines of a log.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Text for people.
+    Text,
+    /// One JSON object in each line.
+    Json,
+}
+
+impl From<Format> for LogFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => LogFormat::Text,
+            Format::Json => LogFormat::Json,
+        }
+    }
 }
 
 /// How a data directory is created.
@@ -71,8 +94,7 @@ impl ServerArguments {
         if self.die_with_parent {
             die_with_parent().map_err(Failure::failed)?;
         }
-        let config =
-            Config::load(&path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        let mut config = read(&path).map_err(Failure::usage)?;
         if self.probe {
             return block_on(async {
                 probe(&config).await.map_err(Failure::failed)?;
@@ -80,16 +102,20 @@ impl ServerArguments {
                 Ok(Verdict::Good)
             });
         }
-        log_to_stderr();
+        config.logging.format = self.log_format.map_or(config.logging.format, LogFormat::from);
+        let log = ServerLog::begin(&config.logging)?;
         let initialise = match self.initialise {
             None if self.rejoin => Initialise::Rejoin,
             None => Initialise::No,
             Some(How::New) => Initialise::New,
             Some(How::Replace) => Initialise::Replace,
         };
+        let log_format = config.logging.format;
         block_on(async {
             // First, because replaying the logs takes time, and a node that is stopped meanwhile stops as any other.
             let stop = listen_for_stop()?;
+            let mut hangups = listen_for_hangups()?;
+            let mut in_force = config.clone();
             let (told, others) = (config.doors.clone(), config.topology.nodes.clone());
             let (access, certificates) = doors::certificates(&config)?;
             let client = quorate::Options {
@@ -103,10 +129,21 @@ impl ServerArguments {
             let addresses = std::iter::once(server.address().to_string()).chain(others).collect();
             let gateway = doors::open(&told, addresses, client, access, None)?;
             let input_ended = input_end(self.stop_with_input);
-            tokio::select! {
-                () = stop => {}
-                () = input_ended => {}
-                () = server.stopped() => {}
+            tokio::pin!(stop, input_ended);
+            loop {
+                tokio::select! {
+                    () = &mut stop => break,
+                    () = &mut input_ended => break,
+                    () = server.stopped() => break,
+                    Some(()) = hangups.recv() => {
+                        let file = read(&path).map(|mut file| {
+                            // The command line comes before the file.
+                            file.logging.format = self.log_format.map_or(file.logging.format, |_| log_format);
+                            file
+                        });
+                        reload(file, &mut in_force, &server, &log);
+                    }
+                }
             }
             // First, because doors are clients: nobody is to come in while the node drains.
             drop(gateway);
@@ -114,6 +151,31 @@ impl ServerArguments {
             Ok(Verdict::Good)
         })
     }
+}
+
+/// Reads a configuration; gives what is wrong with it, for people.
+fn read(path: &Path) -> Result<Config, String> {
+    Config::load(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Takes over what may change while the node runs, from a file that was read again. One that cannot be used changes nothing.
+fn reload(file: Result<Config, String>, in_force: &mut Config, server: &Server, log: &ServerLog) {
+    let usable = file.and_then(|file| log.set_level(&file.logging.level).map(|()| file));
+    let problem = match usable {
+        Ok(file) => {
+            let Reloaded { taken_over, after_restart } = in_force.take_over(&file);
+            server.set_limits(&in_force.limits);
+            tracing::info!(?taken_over, ?after_restart, "the configuration was read again");
+            None
+        }
+        Err(reason) => {
+            let problem =
+                format!("the configuration cannot be used, and the one before stays in force: {reason}");
+            tracing::error!("{problem}");
+            Some(problem)
+        }
+    };
+    server.set_configuration_problem(problem);
 }
 
 /// Ends when standard input does; never if it is not looked at.

@@ -11,6 +11,7 @@ mod declaring;
 mod doors;
 mod membership;
 mod procedures;
+mod reloading;
 mod removing;
 mod servers;
 mod sites;

@@ -33,7 +33,8 @@ mod process;
 mod server;
 
 pub use config::{
-    Config, ConfigError, ContainerOptions, Doors, KeyPair, Limits, LogOptions, TlsOptions, print_config,
+    Config, ConfigError, ContainerOptions, Doors, KeyPair, Limits, LogFormat, LogOptions, Logging, Reloaded,
+    TlsOptions, print_config,
 };
 pub use data::{DataError, Initialise};
 pub use join::JoinError;

@@ -20,7 +20,7 @@ use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status, make_room};
 use crate::process::BackgroundRuntime;
-use crate::{Config, TlsOptions};
+use crate::{Config, Limits, TlsOptions};
 
 /// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
 /// was initialised anew, is told so meanwhile by any peer that can be reached.
@@ -184,6 +184,16 @@ impl Server {
         self.transport.with(|node, turn| node.status(turn))
     }
 
+    /// Goes by these limits from now on, as far as [`Config::take_over`] takes limits over.
+    pub fn set_limits(&self, limits: &Limits) {
+        self.transport.with(|node, turn| node.set_limits(limits, turn));
+    }
+
+    /// Tells operators why the configuration that was read again cannot be used; none if it can be.
+    pub fn set_configuration_problem(&self, problem: Option<String>) {
+        self.transport.with(|node, _| node.set_configuration_problem(problem));
+    }
+
     /// Waits until the node has stopped by itself, which it does only when something is very wrong.
     pub async fn stopped(&self) {
         let mut stopped = self.stopped.clone();
@@ -258,7 +268,8 @@ fn run(
             // An error means that the handle is gone: as good as a crash.
             stop = stop => {
                 if let Ok(Stop::Drain) = stop {
-                    drain(&transport, config.limits.drain_timeout).await;
+                    let timeout = transport.with(|node, _| node.drain_timeout());
+                    drain(&transport, timeout).await;
                 }
                 Ok(())
             }

@@ -15,7 +15,7 @@ use quorate_wire::{ProtocolVersion, Window};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, ContainerOptions, Doors, KeyPair, Limits, LogOptions, TlsOptions, is_loopback};
+use super::{Config, ContainerOptions, Doors, KeyPair, Limits, LogOptions, Logging, TlsOptions, is_loopback};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,16 @@ struct File {
     #[serde(default)]
     log: FileLog,
     #[serde(default)]
+    logging: FileLogging,
+    #[serde(default)]
     doors: FileDoors,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLogging {
+    format: Option<Spanned<String>>,
+    level: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -287,6 +296,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         limits: file.limits.apply(text)?,
         containers: file.containers.apply(text)?,
         log: file.log.apply(text)?,
+        logging: logging(text, file.logging)?,
         doors: doors(text, file.doors)?,
         tls: tls.map(|FileTls { ca, certificate, key, revoked }| TlsOptions {
             ca,
@@ -334,6 +344,15 @@ fn validate_secrecy(text: &str, file: &File, node: NodeId) -> Result<(), ConfigE
         }
         _ => Ok(()),
     }
+}
+
+fn logging(text: &str, file: FileLogging) -> Result<Logging, ConfigError> {
+    let told = Logging::default();
+    let format = match &file.format {
+        None => told.format,
+        Some(name) => name.get_ref().parse().map_err(|error: String| mistake(text, name.span(), error))?,
+    };
+    Ok(Logging { format, level: file.level.unwrap_or(told.level) })
 }
 
 fn doors(text: &str, mut doors: FileDoors) -> Result<Doors, ConfigError> {

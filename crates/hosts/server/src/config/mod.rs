@@ -7,6 +7,8 @@ mod doors;
 mod file;
 mod limits;
 mod log;
+mod logging;
+mod reload;
 mod tls;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +25,8 @@ pub use file::ConfigError;
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
 pub use log::LogOptions;
+pub use logging::{LogFormat, Logging};
+pub use reload::Reloaded;
 pub(crate) use tls::is_loopback;
 pub use tls::{KeyPair, TlsOptions};
 
@@ -58,6 +62,8 @@ pub struct Config {
     pub containers: ContainerOptions,
     /// How replicated logs go by.
     pub log: LogOptions,
+    /// How much the program of the node logs, and in which form. The node itself only logs: its process reads this.
+    pub logging: Logging,
     /// The certificates of the node; none if its connections are plain text.
     pub tls: Option<TlsOptions>,
     /// True if plain text is meant also where other machines reach it.

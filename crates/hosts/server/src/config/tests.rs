@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use quorate_core::topology::Durability;
 use quorate_core::{NodeId, SiteId};
+use quorate_wire::Window;
 
-use super::{Config, ContainerOptions, Doors, Limits, LogOptions, print_config};
+use super::{Config, ContainerOptions, Doors, Limits, LogFormat, LogOptions, Logging, print_config};
 
 #[test]
 fn the_example_parses_back() {
@@ -74,6 +75,32 @@ fn the_options_of_logs_in_the_example_are_the_defaults_and_may_be_left_out() {
     assert_eq!(times.map(|time| time.as_millis()), [1, 2, 3, 8, 10]);
     assert_eq!((limits.message_bytes, limits.in_flight, limits.in_flight_bytes), (4, 5, 9));
     assert_eq!((limits.kept, snapshot_bytes), (6, 7));
+}
+
+#[test]
+fn the_log_of_the_example_is_as_usual_and_may_be_left_out() {
+    assert_eq!(Config::parse(print_config()).unwrap().logging, Logging::default());
+    let (without, _) = print_config().split_once("[logging]").unwrap();
+    assert_eq!(Config::parse(without).unwrap().logging, Logging::default());
+    let told = |text: &str| Config::parse(&format!("{without}[logging]\n{text}\n"));
+    let logging = told("format = \"json\"\nlevel = \"warn\"").unwrap().logging;
+    assert_eq!((logging.format, logging.level.as_str()), (LogFormat::Json, "warn"));
+    let wrong = told("format = \"xml\"").unwrap_err().to_string();
+    assert!(wrong.starts_with("line ") && wrong.contains("\"text\" or \"json\""), "{wrong}");
+}
+
+#[test]
+fn a_cluster_begins_with_a_protocol_version_that_the_program_knows() {
+    let begins = |version: u32| {
+        let line = format!("protocol_version = {version}");
+        Config::parse(&print_config().replace("# protocol_version = 1", &line))
+    };
+    assert_eq!(Config::parse(print_config()).unwrap().first_version, Window::OWN.newest);
+    assert_eq!(begins(1).unwrap().first_version, Window::OWN.oldest);
+    for unknown in [0, Window::OWN.newest.0 + 1] {
+        let error = begins(unknown).unwrap_err().to_string();
+        assert!(error.starts_with("line ") && error.contains("this program knows protocol"), "{error}");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
 //! | `neighbours` | which machines of a keyspace run on this node together |
 //! | `lives` | which peers are believed, and whether this node is |
+//! | `reloading` | what the node takes over from a configuration that was read again |
 //! | `registry` | how sites and nodes are registered |
 //! | `addresses` | where nodes are found, of which what is registered may be old |
 //! | `routes` | where messages go |
@@ -49,6 +50,7 @@ mod log;
 mod memberships;
 mod neighbours;
 mod registry;
+mod reloading;
 mod resources;
 mod round_trips;
 mod routes;
@@ -190,6 +192,8 @@ pub(crate) struct Node {
     misattributed: Misattributed,
     /// The certificates of this node; none if its connections are plain text.
     trust: Option<Arc<Trust>>,
+    /// Why the configuration that was read again cannot be used, if it cannot.
+    configuration_problem: Option<String>,
     /// Directories of replicas that belong to other data directories, with what to do about them.
     foreign: Vec<String>,
     seeds: Random,
@@ -273,6 +277,7 @@ impl Node {
             is_forgotten: false,
             misattributed: Misattributed::default(),
             trust,
+            configuration_problem: None,
             foreign: Vec::new(),
             seeds,
         };

@@ -301,6 +301,7 @@ impl Node {
         problems.extend(self.unknown_keyspaces());
         problems.extend(self.space_problem());
         problems.extend(self.certificate_problem());
+        problems.extend(self.configuration_problem.clone());
         let clock_error_seconds = self.clock_error_micros().map(|error| error as f64 / 1e6);
         problems.extend(clock_error_seconds.map(clock_problem));
         problems.extend(replicas.iter().filter_map(not_serving));
