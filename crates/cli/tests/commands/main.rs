@@ -10,6 +10,7 @@ mod console;
 mod declaring;
 mod doors;
 mod membership;
+mod packaging;
 mod procedures;
 mod reloading;
 mod removing;
