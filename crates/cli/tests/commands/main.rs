@@ -9,6 +9,7 @@ mod clusters;
 mod console;
 mod declaring;
 mod doors;
+mod exposition;
 mod membership;
 mod packaging;
 mod procedures;

@@ -191,7 +191,7 @@ pub(crate) fn render(status: &Status) -> String {
     );
     page.each_at_site(
         status,
-        "counter_shares_given_total",
+        "shares_given_total",
         "Shares of counters that the replica has given to other sites.",
         |handed_over| handed_over.shares,
     );
