@@ -98,7 +98,7 @@ impl ServerArguments {
         if self.probe {
             return block_on(async {
                 probe(&config).await.map_err(Failure::failed)?;
-                println!("ok");
+                outln!("ok");
                 Ok(Verdict::Good)
             });
         }

@@ -85,9 +85,9 @@ pub(super) async fn check(db: &Database, json: bool) -> Outcome {
             "nodes": listed.collect::<Vec<_>>(),
         }))?;
     } else {
-        println!("{}\n", table(&nodes));
-        finding.hindrances.iter().for_each(|hindrance| println!("{hindrance}"));
-        println!("{}", finding.verdict());
+        outln!("{}\n", table(&nodes));
+        finding.hindrances.iter().for_each(|hindrance| outln!("{hindrance}"));
+        outln!("{}", finding.verdict());
     }
     Ok(Verdict::good_if(finding.hindrances.is_empty()))
 }
@@ -117,9 +117,9 @@ pub(super) async fn finish(db: &Database, confirm: bool, json: bool) -> Outcome 
             &json!({ "ok": waits_for.is_empty(), "in_force": version, "is_new": finding.next().is_some(), "waits_for": waits_for }),
         )?;
     } else if waits_for.is_empty() {
-        println!("protocol version {version} is in force at all nodes");
+        outln!("protocol version {version} is in force at all nodes");
     } else {
-        println!(
+        outln!(
             "protocol version {version} is in force; nodes that have not said so within {PATIENCE:?}: {waits_for:?}; see `quorate cluster status`"
         );
     }
