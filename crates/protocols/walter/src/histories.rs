@@ -600,6 +600,19 @@ impl Histories {
             !kept.object.is_empty()
         });
         self.count_limited();
+        self.forget_gone();
+    }
+
+    /// Objects that are gone do not wait to be folded: they would wait twice once they are there again.
+    fn forget_gone(&mut self) {
+        let Histories { registers, sets, containers, foldable, unfolded, .. } = self;
+        let is_there = |(kind, key): &(Kind, Key)| match kind {
+            Kind::Register => registers.contains_key(key.as_slice()),
+            Kind::Set => sets.contains_key(key),
+            Kind::Container => containers.contains_key(key),
+        };
+        *unfolded = foldable.iter().take(*unfolded).filter(|queued| is_there(queued)).count();
+        foldable.retain(is_there);
     }
 
     fn register(&self, key: &[u8]) -> Option<&Register> {

@@ -9,7 +9,7 @@
 //! asked first, and never again: what it says later may lack changes that have reached all sites since, and an earlier answer of another site lacks
 //! these, too (W4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_coordinator::finish;
 use quorate_core::command::{End, Failure, Invalid, ReplicasError};
@@ -188,18 +188,19 @@ impl Coordinator {
         let merges_stale = self.config.rules.has(Plant::StaleCopyMerged);
         let leaders = &mut self.leaders;
         let Phase::Executing(execution) = &mut self.transactions.get_mut(&id)?.phase else { return None };
-        let mut is_late = false;
+        // Each question is looked at before a leader is suspected: several may be on their way to one replica, which is suspected once.
+        let mut silent = BTreeSet::new();
         for (_, asked) in execution.asked_mut() {
             let is_silent = context.now - asked.sent_at >= timeout;
             if is_silent || !leaders.is_reachable(leaders.leader(asked.site())) {
-                leaders.suspect(asked.site());
+                silent.insert(asked.site());
                 asked.at += 1;
                 // It is late by now, and is sent below.
                 asked.sent_at = Instant::START;
-                is_late = true;
             }
         }
-        if is_late {
+        silent.iter().for_each(|site| leaders.suspect(*site));
+        if !silent.is_empty() {
             self.send_copies(id, |asked| asked.sent_at == Instant::START, context.now, outbox);
             if merges_stale {
                 self.forget_sent(id);

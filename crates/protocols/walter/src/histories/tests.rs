@@ -120,6 +120,22 @@ fn abandoned_transactions_leave_nothing_behind() {
 }
 
 #[test]
+fn an_object_that_was_abandoned_waits_once_to_be_folded_when_it_is_there_again() {
+    let mut histories = Histories::default();
+    histories.apply(version(1, 1), &[add("t", "y", 1)]);
+    histories.apply(version(0, 1), &[add("s", "x", 1)]);
+    histories.raise_floor(&vector(&[1]));
+    assert_eq!((histories.foldable.len(), histories.superfluous()), (2, 2));
+    histories.abandon_above(version(1, 0));
+    assert_eq!((histories.foldable.len(), histories.superfluous()), (1, 1));
+    histories.apply(version(1, 1), &[add("t", "y", 1), write("a", ""), write("b", "")]);
+    assert_eq!((histories.foldable.len(), histories.superfluous()), (4, 1));
+    assert!(!histories.fold(9));
+    histories.abandon_above(version(1, 0));
+    assert!(histories.foldable.is_empty(), "{:?}", histories.foldable);
+}
+
+#[test]
 #[should_panic(expected = "has committed everywhere")]
 fn what_has_committed_everywhere_is_not_abandoned() {
     let mut histories = Histories::default();

@@ -318,3 +318,36 @@ fn what_is_digested_goes_in_small_pages() {
     assert_eq!(sizes, [2, 1, 1]);
     assert_eq!(site.pages().len(), 3, "the bounds, and two pages");
 }
+
+/// The objects of a frozen state, and of sets their elements.
+fn objects(mut frozen: <Replica as LogMachine>::Frozen) -> Vec<String> {
+    let pages = std::iter::from_fn(|| Replica::next_page(&mut frozen));
+    let text = |key: &Key| String::from_utf8_lossy(key).into_owned();
+    pages
+        .flat_map(|page| match page {
+            Page::Registers(registers) => registers.iter().map(|read| text(&read.key)).collect::<Vec<_>>(),
+            Page::Counts(counts) => {
+                counts.iter().map(|count| format!("{}[{}]", text(&count.set), text(&count.element))).collect()
+            }
+            other => panic!("{other:?} is no object"),
+        })
+        .collect()
+}
+
+/// A transaction that begins there now would read the same.
+#[test]
+fn an_operator_reads_what_has_committed_at_a_site_whether_or_not_the_floor_includes_it() {
+    let mut site = site();
+    let read = |site: &Site| site.machine.freeze_to_read().map(objects);
+    assert_eq!(read(&site), Some(vec![]));
+    site.commits(1, vec![write("oak", "x"), add("oak", "a", 2)]);
+    assert_eq!(read(&site), Some(vec!["oak".to_owned(), "oak[a]".to_owned()]));
+    assert_eq!(objects(site.machine.freeze_data()), NOTHING, "the floor includes nothing");
+    site.is_sent("2/r0", vec![foreign(1, 1, &[1], vec![write("apple", "y")])], 0);
+    site.logs();
+    assert_eq!(read(&site).map(|objects| objects.len()), Some(2), "it has come, and is not durable yet");
+    site.takes("2/r0", foreign(1, 2, &[1, 1], vec![write("plum", "y")]));
+    assert_eq!(read(&site).map(|objects| objects.len()), Some(4));
+    let (joining, _) = super::removal::joining();
+    assert_eq!(read(&joining), None, "it has no state of its own yet");
+}

@@ -470,7 +470,27 @@ impl Walk {
         Vector::new((0..SITES).map(number).collect())
     }
 
+    /// Objects that are marked to be folded are there, and stand in the queue once.
+    fn check_queue(&self) {
+        let Histories { registers, sets, containers, foldable, .. } = &self.histories;
+        let is_marked = |(kind, key): &(Kind, Key)| match kind {
+            Kind::Register => registers.get(key.as_slice()).is_some_and(|kept| kept.is_queued),
+            Kind::Set => sets.get(key).is_some_and(|kept| kept.is_queued),
+            Kind::Container => containers.get(key).is_some_and(|kept| kept.is_queued),
+        };
+        for (place, queued) in foldable.iter().enumerate() {
+            assert!(is_marked(queued), "{queued:?} is gone, or is not marked");
+            assert!(!foldable.range(place + 1..).any(|other| other == queued), "{queued:?} waits twice");
+        }
+        // Any order: they are counted.
+        let marked = registers.values().filter(|kept| kept.is_queued).count()
+            + sets.values().filter(|kept| kept.is_queued).count()
+            + containers.values().filter(|kept| kept.is_queued).count();
+        assert_eq!(marked, foldable.len());
+    }
+
     fn check(&mut self) {
+        self.check_queue();
         let (model, histories) = (&self.model, &self.histories);
         assert_eq!((histories.received(), histories.floor()), (&model.received, &model.floor));
         assert_eq!(histories.size(), model.size());

@@ -234,6 +234,30 @@ fn each_question_to_another_site_has_its_own_time() {
     assert_eq!(told, [format!("0 ms: {}", copy("2/r0", "pear"))], "no answer can come from there");
 }
 
+#[test]
+fn all_questions_to_a_replica_that_is_gone_or_silent_go_to_the_next_one() {
+    let asks_twice = || {
+        let mut client = Client::new();
+        client.begins();
+        client.gets(&["pear"]);
+        assert_eq!(client.is_told(1, &[3], vec![elsewhere(&[1])]), [copy("2/r0", "pear")]);
+        client
+    };
+    let mut client = asks_twice();
+    client.alone.waits(200);
+    client.gets(&["plum"]);
+    assert_eq!(client.is_told(3, &[3], vec![elsewhere(&[1])]), [copy("2/r0", "plum")]);
+    let unreachable = Command::Reachable { replica: replica("2/r0"), reachable: false };
+    assert_eq!(client.does(unreachable), NOTHING);
+    let both = ["pear", "plum"].map(|key| format!("0 ms: {}", copy("2/r1", key)));
+    assert_eq!(client.alone.waits(0), both, "no answer can come from there");
+    let mut client = asks_twice();
+    client.gets(&["plum"]);
+    assert_eq!(client.is_told(3, &[3], vec![elsewhere(&[1, 2])]), [copy("2/r0", "plum")]);
+    let expected = [copy("2/r1", "pear"), copy("3/r0", "plum")].map(|copy| format!("500 ms: {copy}"));
+    assert_eq!(client.alone.waits(500), expected, "none is passed over");
+}
+
 /// It has answered for others as well, so it knows what it says.
 #[test]
 fn a_site_that_is_asked_for_a_copy_may_say_that_the_snapshot_is_no_good() {
