@@ -118,4 +118,22 @@ mod tests {
             assert!(!postponed.push(from(), message, BYTES_MAX / 2, now));
         }
     }
+
+    #[test]
+    fn what_is_dropped_makes_room_for_as_many_bytes_as_it_had() {
+        let (mut postponed, now) = (Postponed::default(), Instant::START);
+        let half = BYTES_MAX / 2;
+        for (message, bytes, drops) in [
+            (1, half, false),
+            (2, half, false),
+            (3, half - 1, true),
+            (4, 1, false),
+            (5, 1, true),
+            (6, 1, false),
+        ] {
+            assert_eq!(postponed.push(from(), message, bytes, now), drops, "{message}");
+        }
+        assert!(postponed.push(from(), 7, BYTES_MAX, now), "all before it go");
+        assert_eq!(taken(&mut postponed, now), [7]);
+    }
 }

@@ -296,6 +296,7 @@ mod tests {
             ("vbvbpe", "bpe"),
             ("vbpevbvp", "bpevv"),
             ("pvevbpe", "bpe"),
+            ("bpv", "v"),
             ("i1b2p3", "i13"),
             ("i1b2p3e4", "b2p3e"),
         ];

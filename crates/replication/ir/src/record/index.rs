@@ -311,16 +311,16 @@ mod tests {
         index.update(id(3), &mut marks[3], at(4), None);
         assert_eq!((index.older(), index.older_open()), (3, 2));
         index.update(id(0), &mut marks[0], at(9), ended);
-        index.update(id(3), &mut marks[3], at(4), ended);
+        index.update(id(3), &mut marks[3], at(4), Some((Origin::FIRST, 5)));
         assert_eq!((index.older(), index.older_open()), (3, 1));
         assert!(index.is_older(marks[0].as_ref()) && !index.is_older(marks[3].as_ref()));
-        assert_eq!((index.older_bytes(), index.bytes()), (2, 3), "of the first and the third");
+        assert_eq!((index.older_bytes(), index.bytes()), (2, 7), "of the first and the third");
         index.remove(id(1), &mut marks[1]);
         index.remove(id(2), &mut marks[2]);
         assert_eq!((index.older(), index.older_open(), index.older_bytes()), (1, 0, 1));
         assert_eq!(index.by_timestamp.len(), 2);
         index.start_generation();
-        assert_eq!((index.older(), index.older_open(), index.older_bytes()), (2, 0, 2));
+        assert_eq!((index.older(), index.older_open(), index.older_bytes()), (2, 0, 6));
     }
 
     #[test]

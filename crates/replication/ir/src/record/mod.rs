@@ -11,6 +11,8 @@ mod index;
 mod origins;
 mod pages;
 mod stretches;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -346,6 +346,9 @@ mod tests {
         let mut witness = Witness::<Words>::new(ShardId(1));
         let mut found = Vec::new();
         witness.keep(ONE, &fact('y'), &mut found);
+        witness.hear(ONE, Word::Refuses(at(0)), &mut found);
+        witness.keep(ONE, &fact('y'), &mut found);
+        assert!(found.is_empty(), "it lies no lower: {found:?}");
         witness.hear(ONE, Word::Refuses(at(1)), &mut found);
         witness.keep(TWO, &fact('y'), &mut found);
         witness.keep(ONE, &fact('n'), &mut found);

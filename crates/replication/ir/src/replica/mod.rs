@@ -417,16 +417,12 @@ impl<O: Operations> Replica<O> {
         others.into_iter().filter(move |index| *index != me)
     }
 
-    /// Takes back, while the machine is rebuilt, one fact that had been persisted, with the effects of its operation.
+    /// Takes back, while the machine is rebuilt, one fact that had been persisted, with the effects of its operation. What the replica did then does not
+    /// matter: see [`Replica::finish_restore`].
     pub fn restore<P: Upcalls<O>>(&mut self, fact: Fact<O>, protocol: &mut P) {
         match fact {
             Fact::Initialised => {}
-            Fact::ViewEntered(view) => {
-                self.view = view;
-                if self.status == Status::Normal {
-                    self.status = Status::ViewChanging;
-                }
-            }
+            Fact::ViewEntered(view) => self.view = view,
             Fact::LifeNoted { replica, life } => drop(self.lives.insert(replica, life)),
             Fact::ConsensusRecorded { id, operation, verdict } => {
                 protocol.restore_consensus(id, &operation, &verdict);
@@ -470,7 +466,6 @@ impl<O: Operations> Replica<O> {
                 self.lives = lives;
                 self.record.restore_lineage(lineage);
                 self.view = view;
-                self.status = Status::Normal;
                 self.complete = self.complete.max(complete);
                 self.set_floor(floor, protocol);
             }
@@ -485,7 +480,6 @@ impl<O: Operations> Replica<O> {
                 let states = std::mem::take(&mut received.states);
                 self.adopt(view, since, floor.map(|floor| (floor, states)), &received, protocol);
                 self.view = view;
-                self.status = Status::Normal;
             }
         }
     }

@@ -216,3 +216,14 @@ fn answers_to_what_was_asked_before_a_change_do_not_count_after_it() {
     }
     assert_eq!(asked(&member), Some(after));
 }
+
+/// What was agreed on before the change may be with those before alone.
+#[test]
+fn a_replica_without_its_record_asks_those_before_the_change_too() {
+    let group = followed_by(&[2, 3, 4]);
+    let replica = Replica::lost(group, ReplicaIndex(2), Duration::from_secs(1), 1 << 20);
+    let mut member = Member { replica, desk: Desk::default() };
+    member.replica.start(&mut member.desk);
+    assert!(!member.replica.has_arrived());
+    assert_eq!(told(&member, |message| matches!(message, Message::ViewQuery { .. })), [0, 1, 3, 4]);
+}

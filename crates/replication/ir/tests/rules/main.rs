@@ -2,6 +2,7 @@
 //! if the rule is left out. The protocol on top is the smallest that can tell: votes hold something, decisions leave
 //! something behind, and a promise travels beside the record.
 
+mod bare;
 mod changes;
 mod coming_back;
 mod desk;
@@ -38,6 +39,9 @@ struct Decided {
 
 /// A decision at this time leaves nothing behind.
 const NOTHING: u64 = 9;
+
+/// A decision at this time runs where it arrives.
+const AT_ONCE: u64 = 77;
 
 fn at(micros: u64) -> Timestamp {
     Timestamp { micros, client: ClientId(0) }
@@ -84,6 +88,10 @@ impl Operations for Times {
 
     fn state_bytes(stored: &BTreeSet<u64>) -> usize {
         stored.len()
+    }
+
+    fn runs_on_arrival(decided: &Decided) -> bool {
+        decided.at == AT_ONCE
     }
 
     fn is_favourable(verdict: &bool) -> bool {
@@ -496,6 +504,9 @@ fn with_five_replicas_a_decision_lets_go_of_a_vote_only_once_a_majority_has_reco
     assert_eq!(member.runs(2), 1, "without a vote there is nothing to let go of, and nobody may ask again");
     member.decides(3, 50);
     assert_eq!(member.runs(3), 0, "a decision that leaves something behind waits in any case");
+    member.proposes(4, 1, AT_ONCE);
+    member.decides(4, AT_ONCE);
+    assert_eq!(member.runs(4), 1, "but for one that the protocol lets run at once");
 }
 
 #[test]

@@ -269,3 +269,28 @@ fn a_view_begins_without_a_word_to_a_replica_whose_first_part_is_on_its_way() {
     assert_eq!(hears(2, 8, 0, 1), [2], "two suffice");
     assert_eq!(hears(0, 7, 0, 2), [0]);
 }
+
+#[test]
+fn more_state_is_asked_for_once_when_the_first_page_has_come() {
+    let mut member = Member::new(2);
+    let mut arrives = |index: u32| {
+        let part = Part { series: 7, index, count: 3 };
+        let state = (index == 0).then(|| (BTreeSet::from([1]), Some(Key::from("k"))));
+        let (view, page, outline) = (View(1), RecordPage::default(), Outline::default());
+        member.desk.sent.clear();
+        member.replica.on_start_view(
+            view,
+            None,
+            part,
+            page,
+            outline,
+            0,
+            Some(at(5)),
+            state,
+            &mut member.desk,
+        );
+        let asked = member.desk.sent.iter().filter(|(_, said)| matches!(said, Message::StateWanted { .. }));
+        asked.count()
+    };
+    assert_eq!([1, 0, 0, 2].map(&mut arrives), [0, 1, 0, 0]);
+}

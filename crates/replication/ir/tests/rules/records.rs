@@ -115,3 +115,16 @@ fn a_transaction_is_settled_only_if_none_of_its_proposals_can_take_effect_below_
             && member.replica.is_settled(transaction(2), at(9))
     );
 }
+
+#[test]
+fn a_replica_says_whether_more_is_left_to_be_collected() {
+    let mut member = Member::new(0);
+    assert!(!member.replica.collect(9), "there is no floor");
+    for sequence in 1..=3 {
+        member.decides(sequence, sequence);
+    }
+    member.replica.complete_below(at(10), &mut member.desk);
+    member.replica.raise_floor(at(10), &mut member.desk);
+    assert_eq!([2, 2, 2].map(|max| member.replica.collect(max)), [true, false, false]);
+    assert_eq!(member.replica.record().len(), 0);
+}

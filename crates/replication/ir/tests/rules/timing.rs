@@ -395,6 +395,62 @@ fn a_leader_that_asks_for_parts_is_given_its_time() {
     }
 }
 
+/// The number of a series names one message of one view.
+#[test]
+fn parts_are_sent_again_in_the_view_in_which_they_were_handed_over() {
+    let mut member = Member::with_small_parts(0);
+    for sequence in 1..=3 {
+        member.proposes(sequence, 1, 50);
+    }
+    member.joins(1, 1);
+    let series = member.desk.sent.iter().find_map(|(_, message)| match message {
+        Message::DoViewChange { part, .. } => Some(part.series),
+        _ => None,
+    });
+    for (view, sent) in [(4, 0), (1, 1)] {
+        member.desk.sent.clear();
+        let missing = [PartRange { first: 1, last: 1 }];
+        let Member { replica, desk } = &mut member;
+        replica.on_parts_missing(ReplicaIndex(1), View(view), series.unwrap(), &missing, desk);
+        assert_eq!(member.desk.sent.len(), sent, "in view {view}");
+    }
+}
+
+/// A record in two parts is on its way, one in a single part has arrived.
+#[test]
+fn a_leader_gives_a_record_in_parts_its_time() {
+    for (count, waits) in [(1, 1), (2, 4), (3, 4)] {
+        let mut leader = Member::of(1, 5);
+        leader.joins(0, 1);
+        for _ in 0..3 {
+            leader.waits_in_vain();
+        }
+        let part = Part { series: u64::from(count > 1), index: 0, count };
+        let (page, outline, lives) = (RecordPage::default(), Outline::default(), BTreeMap::new());
+        let (from, view, zero) = (ReplicaIndex(2), View(1), at(0));
+        let Member { replica, desk } = &mut leader;
+        replica.on_do_view_change(
+            from,
+            view,
+            Some(View(0)),
+            vec![View(0)],
+            part,
+            page,
+            outline,
+            0,
+            zero,
+            zero,
+            &lives,
+            desk,
+        );
+        let waited = (1..100).find(|_| {
+            leader.waits_in_vain();
+            leader.replica.view() > View(1)
+        });
+        assert_eq!(waited, Some(waits), "of {count} parts");
+    }
+}
+
 /// What others say of it may be late, and would make it let nothing count that it says itself.
 #[test]
 fn a_replica_is_told_of_the_lives_of_others_and_not_of_its_own() {
