@@ -109,3 +109,26 @@ fn a_coordinator_counts_no_answer_of_another_membership() {
     let answered = step(&mut coordinator, reply(Epoch(2)));
     assert!(answered.effects().iter().any(|effect| matches!(effect, Effect::Emit(Event::Got { .. }))));
 }
+
+/// Others need not wait for those before a change once members have taken part.
+#[test]
+fn a_member_has_arrived_with_the_record_of_a_view_of_its_epoch() {
+    let group = GroupSize::new(3).unwrap();
+    let first = Groups::new(group);
+    let at = |index| ReplicaId { index: ReplicaIndex(index), ..REPLICA };
+    let started = |index: u8, groups: Groups| {
+        let config = ReplicaConfig { groups, ..ReplicaConfig::new(at(index), group, Boot::Initialise) };
+        let mut replica = Replica::restore(config, []);
+        step(&mut replica, Input::Start);
+        replica
+    };
+    assert_eq!(started(0, first.clone()).arrived_since(), Some(Epoch::FIRST));
+    let members = quorate_core::Members::new([1, 2, 3].map(ReplicaIndex).to_vec()).unwrap();
+    let next = first.next([(REPLICA.shard, members)]);
+    assert_eq!(started(3, next.clone()).arrived_since(), None, "it has no record yet");
+    for index in [0, 1] {
+        let mut replica = started(index, first.clone());
+        step(&mut replica, Input::Command(quorate_tapir::ReplicaCommand::ChangeGroups(next.clone())));
+        assert_eq!(replica.arrived_since(), None, "{index} is no member, or waits for the others");
+    }
+}

@@ -419,9 +419,11 @@ fn an_idle_leader_searches_until_every_member_is_complete_and_then_no_more() {
         leader.now = leader.now + Duration::from_secs(2);
         asked_at_sweep(leader)
     };
+    let below = Timestamp { micros: BELOW.micros - 1, ..BELOW };
+    leader.hears(member(1, 2), Message::CompleteReply { view: View(0), below });
     let sought = later(&mut leader);
     assert!(sought.is_empty() || sought.len() == 2, "{sought:?}");
-    assert_eq!(later(&mut leader).len(), 2, "replica 2 may be behind");
+    assert_eq!(later(&mut leader).len(), 2, "replica 2 may be behind, whatever it was complete below before");
 
     let mut leader = Leader::new(3);
     leader.looks();
@@ -536,4 +538,35 @@ fn a_replica_that_holds_what_everybody_has_forgotten_is_behind() {
         said.iter().any(|(_, message)| matches!(message, Message::Ir(Ir::StartViewChange { .. })))
     };
     assert_eq!([true, false].map(leaves), [true, false]);
+}
+
+/// A shard that forgets a commit asks whether the others have it recorded, or have forgotten it, too.
+#[test]
+fn other_participants_are_told_which_commits_are_missing() {
+    let mut replica = Leader::new(3);
+    let asks = |replica: &mut Leader, from: Address, sequences: &[u64]| {
+        let transactions = sequences.iter().copied().map(cursor).collect();
+        replica.hears(from, Message::AreDecided { nonce: 7, transactions })
+    };
+    let missing = |said: Vec<(Address, Message)>| match &said[..] {
+        [(to, Message::AreDecidedReply { nonce: 7, view: View(0), missing })] => {
+            assert_eq!(*to, Address::from(member(2, 1)));
+            missing.iter().map(|id| id.sequence).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let other = Address::from(member(2, 1));
+    replica.commits(5, &[1, 2]);
+    replica.prepares(6);
+    assert_eq!(missing(asks(&mut replica, other, &[5, 6, 7])), [6, 7], "a vote is no outcome");
+    assert!(asks(&mut replica, CLIENT.into(), &[5]).is_empty(), "only replicas ask");
+    let floor = Timestamp { micros: 7, client: ClientId(0) };
+    replica.commits(6, &[1]);
+    replica.hears(member(1, 1), Message::Complete { view: View(0), below: floor });
+    replica.hears(member(1, 1), Message::RaiseFloor { floor });
+    replica.step(Input::Timer(ReplicaTimer::Sweep));
+    assert_eq!(replica.replica.outcome(id(5)), None, "it is collected");
+    assert_eq!(missing(asks(&mut replica, other, &[4, 5, 6, 7])), [7], "the floor has passed the others");
+    replica.hears(member(1, 1), Message::Ir(Ir::StartViewChange { view: View(1) }));
+    assert!(asks(&mut replica, other, &[5]).is_empty(), "it is silent");
 }

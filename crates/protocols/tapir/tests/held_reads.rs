@@ -143,6 +143,23 @@ fn what_less_than_a_majority_found_is_not_told() {
     }
 }
 
+#[test]
+fn versions_of_more_keys_than_were_asked_for_are_none() {
+    let mut reader = Reader::new(3);
+    reader.second_shard_agrees();
+    let version = |micros| FoundVersion {
+        version: Timestamp { micros, client: CLIENT },
+        value: Some(Bytes::from(micros.to_string())),
+        absent_below: None,
+    };
+    let id = OperationId { transaction: TRANSACTION, number: reader.number };
+    let (view, vote, found) = (View(0), Vote::Ok, vec![version(50), version(60)]);
+    reader.hears(1, 0, Message::HeldReads { id, view, vote, finalized: false, found });
+    reader.votes(1, 1, 0, Vote::Ok, Some(5));
+    reader.votes(1, 2, 0, Vote::Ok, Some(5));
+    assert_eq!(reader.got(), Ok(vec![&b"5"[..], b"1"]));
+}
+
 /// A view change may have let something in since.
 #[test]
 fn what_was_found_in_an_earlier_view_does_not_count() {

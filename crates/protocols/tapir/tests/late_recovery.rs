@@ -425,3 +425,23 @@ fn a_client_is_believed_about_its_own_transactions_and_not_about_the_future() {
         assert_eq!(!answer.is_empty(), expected, "{from:?}");
     }
 }
+
+/// No ballot could overrule it any more.
+#[test]
+fn a_vote_is_made_final_under_no_ballot_that_lies_too_far_ahead() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let finalized = |ballot| {
+        let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+        let id = OperationId { transaction: TRANSACTION, number: 1 };
+        let transaction = Arc::new(Transaction { participants: vec![ShardId(1)], ..Transaction::default() });
+        let operation = Prepare { transaction, timestamp: TIMESTAMP, first: None };
+        says(&mut replica, Message::Ir(Ir::ProposeConsensus { id, operation }), 1_000);
+        let (verdict, view) = (Vote::Abort, View(0));
+        let finalize = Ir::FinalizeConsensus { id, verdict, view, ballot: Ballot(ballot) };
+        let told = hears(&mut replica, 1, Message::Ir(finalize));
+        told.effects().iter().any(|effect| {
+            matches!(effect, Effect::Send { message: Message::Ir(Ir::Confirm { finalized: true, .. }), .. })
+        })
+    };
+    assert_eq!([1, 2, u32::MAX].map(finalized), [true, true, false]);
+}

@@ -270,3 +270,45 @@ fn a_replica_reads_only_keys_of_its_own_shard() {
         }
     }
 }
+
+#[test]
+fn a_reader_below_the_floor_is_told_where_that_is() {
+    let mut replica = replica();
+    let floor = Timestamp { micros: 500, client: CLIENT };
+    let other = Address::Replica(ReplicaId { shard: ShardId(1), index: ReplicaIndex(1) });
+    for message in [Message::Complete { view: View(0), below: floor }, Message::RaiseFloor { floor }] {
+        step(&mut replica, Input::Message { from: other, epoch: Epoch::FIRST, message });
+    }
+    let told = hears(&mut replica, quorum_read(499));
+    let [Effect::SendUnordered { message: Message::SnapshotTooOld { oldest, .. }, .. }] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(*oldest, floor);
+    let told = hears(&mut replica, quorum_read(500));
+    assert!(matches!(told[..], [Effect::Persist { .. }, Effect::Send { .. }]), "{told:?}");
+}
+
+/// Of several keys those alone wait that are about to be written, and only if the reader joins their lines.
+#[test]
+fn of_keys_that_are_read_together_those_wait_that_are_about_to_be_written() {
+    let mut replica = replica();
+    let write = Write { key: Key::from("a"), value: None };
+    let (participants, writes) = (vec![ShardId(1)], vec![write]);
+    let transaction = Arc::new(Transaction { participants, writes, ..Transaction::default() });
+    let timestamp = Timestamp { micros: 900, client: CLIENT };
+    let id = OperationId { transaction: TransactionId { sequence: 9, ..TRANSACTION }, number: 1 };
+    let operation = quorate_tapir::message::Prepare { transaction, timestamp, first: None };
+    hears(&mut replica, Message::Ir(Ir::ProposeConsensus { id, operation }));
+    for (in_turn, expected) in [(false, (2, 0)), (true, (1, 1))] {
+        let keys = vec![Key::from("a"), Key::from("b")];
+        let told =
+            hears(&mut replica, Message::ReadMany { transaction: TRANSACTION, request: 1, keys, in_turn });
+        let answer = told.iter().find_map(|effect| match effect {
+            Effect::SendUnordered { message: Message::ReadManyReply { found, waiting, .. }, .. } => {
+                Some((found.len(), waiting.len()))
+            }
+            _ => None,
+        });
+        assert_eq!(answer, Some(expected), "in turn: {in_turn}");
+    }
+}

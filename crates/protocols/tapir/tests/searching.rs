@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::verify::{Point, Request};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine, Outbox,
     Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{Cursor, Message as Ir, OperationId};
 use quorate_tapir::message::{Decision, Prepare};
-use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig, ReplicaTimer};
+use quorate_tapir::{Boot, Message, Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaTimer};
 
 const CLIENT: ClientId = ClientId(7);
 const NOTHING: [&str; 0] = [];
@@ -243,6 +245,45 @@ fn a_replica_searches_the_later_the_further_it_stands_behind_the_leader() {
     assert_eq!(idle.sweeps_after(1).len(), 2);
 }
 
+/// A backup reads all that is held below an instant once the floor has passed it. Digests are compared at floors that replicas have.
+#[test]
+fn an_idle_group_raises_its_floor_for_a_reader_that_waits_for_it_and_for_no_digest() {
+    for (index, page, wait) in [(0, Some(0), Some(1_000)), (1, Some(0), Some(2_000)), (0, None, None)] {
+        let mut replica = Searcher::new(index, 3, |_| {});
+        replica.sweeps_after(0);
+        if index == 0 {
+            assert_eq!(replica.sweeps_after(1_000).len(), 2);
+            for other in [1, 2] {
+                replica.is_told(other, start(0), &[], &[], None);
+            }
+            for other in [1, 2] {
+                replica.is_complete(other, 900);
+            }
+        }
+        replica.clock = 5_000;
+        assert_eq!(replica.sweeps_after(60_000), NOTHING, "it has nothing to forget");
+        let point = Some(Point::Below(at(2_000)));
+        let request = Request { operator: 1, point, path: Bytes::new(), page };
+        replica.step(Input::Command(ReplicaCommand::Verify(request)));
+        let Some(wait) = wait else {
+            assert_eq!(replica.sweeps_after(60_000), NOTHING);
+            continue;
+        };
+        assert_eq!(replica.sweeps_after(wait - 1), NOTHING, "its time begins when somebody waits");
+        let asked = replica.sweeps_after(1);
+        assert!(asked.len() == 2 && asked[0].contains("gather in v0 below 4900"), "{asked:?}");
+    }
+}
+
+#[test]
+fn the_leader_alone_searches_at_once_where_more_has_ended_than_is_to_be_remembered() {
+    for (index, expected) in [(0, 2), (1, 0), (2, 0)] {
+        let mut replica = Searcher::new(index, 3, |config| config.checkpoint_bytes_max = 1);
+        replica.commits([5]);
+        assert_eq!(replica.sweeps_after(0).len(), expected, "{index}");
+    }
+}
+
 #[test]
 fn records_are_compared_page_by_page() {
     let mut leader = Searcher::new(0, 3, |config| config.checkpoint_page_max = 2);
@@ -469,7 +510,7 @@ fn a_search_ends_with_the_epoch_in_which_it_was_begun() {
     let groups = quorate_core::Groups::new(GroupSize::new(3).unwrap());
     let others = quorate_core::Members::new([0, 1, 3].map(ReplicaIndex).to_vec()).unwrap();
     let next = groups.next([(ShardId(2), others)]);
-    leader.step(Input::Command(quorate_tapir::ReplicaCommand::ChangeGroups(next)));
+    leader.step(Input::Command(ReplicaCommand::ChangeGroups(next)));
     assert_eq!(leader.sweeps_after(1).len(), 2, "it is begun anew");
 }
 

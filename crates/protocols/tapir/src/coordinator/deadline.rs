@@ -224,6 +224,16 @@ mod tests {
         deadlines
     }
 
+    #[test]
+    fn of_the_clocks_that_are_known_the_earlier_half_is_right_at_least() {
+        let ms = Duration::from_millis;
+        let known = [(1, ms(10)), (2, ms(30)), (100, ms(20)), (200, ms(10))];
+        let expected = [1 + 10_000, 1 + 30_000, 2 + 30_000, 2 + 30_000];
+        for (count, expected) in (1..).zip(expected) {
+            assert_eq!(plausible_ahead(&known[..count]), expected, "{count}");
+        }
+    }
+
     /// How far ahead of our clock a timestamp is chosen if these replicas are silent.
     fn ahead(deadlines: &Deadlines, group: GroupSize, silent: &[u8]) -> i64 {
         ahead_for(deadlines, group, silent, GroupSize::fast_quorum)

@@ -467,6 +467,24 @@ mod tests {
         }
     }
 
+    /// Some of its replicas have collected the commit, and others hold the prepare still.
+    #[test]
+    fn a_shard_is_told_of_a_commit_unless_it_has_collected_it() {
+        for (first, told) in [("sO.", vec![0, 1]), ("ss.", vec![1]), ("OO.", vec![0, 1])] {
+            let replies: BTreeMap<ShardId, ShardReplies> = [first, "C-."]
+                .iter()
+                .zip(PARTICIPANTS)
+                .map(|(text, id)| (id, shard(text, &PARTICIPANTS)))
+                .collect();
+            let case =
+                Case { participants: &PARTICIPANTS, backup: ShardId(0), trusted: true, persists: false };
+            let Finding::Follow { contents, .. } = decide_recovery(&case, &replies) else {
+                panic!("{first}")
+            };
+            assert_eq!(contents.keys().map(|shard| shard.0).collect::<Vec<_>>(), told, "{first}");
+        }
+    }
+
     fn case<'a>(participants: &'a [ShardId], trusted: bool, persists: bool) -> Case<'a> {
         Case { participants, backup: ShardId(0), trusted, persists }
     }

@@ -97,7 +97,7 @@ impl Replica {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::Write;
+    use quorate_core::{ReadVersion, Write};
 
     use super::*;
 
@@ -136,6 +136,10 @@ mod tests {
             };
             let homes = [7, 8].map(|shard| is_part(Some(shards), ShardId(shard), &transaction));
             assert_ne!(homes[0], homes[1], "{key:?} belongs to one shard");
+            let read = ReadVersion { key: key.clone(), version: Timestamp::ZERO, deleted: false };
+            let reads = Transaction { reads: vec![read], writes: Vec::new(), ..transaction };
+            let read_at = [7, 8].map(|shard| is_part(Some(shards), ShardId(shard), &reads));
+            assert_eq!(read_at, homes, "{key:?} is read where it is written");
         }
     }
 }

@@ -252,3 +252,24 @@ impl Replica {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, Timestamp};
+
+    use super::*;
+
+    fn place(micros: u64) -> Cursor {
+        (Timestamp { micros, client: ClientId(1) }, TransactionId::default())
+    }
+
+    #[test]
+    fn a_commit_that_comes_late_takes_back_what_was_confirmed_above_it_and_confirms_nothing() {
+        for (confirmed, late, expected) in [(9, 5, 5), (5, 5, 5), (5, 9, 5), (0, 9, 0)] {
+            let mut confirmation = Confirmation::default();
+            confirmation.begin(place(confirmed));
+            confirmation.step_back(place(late));
+            assert_eq!(confirmation.confirmed, place(expected), "{confirmed} and {late}");
+        }
+    }
+}

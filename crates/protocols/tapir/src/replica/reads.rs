@@ -153,3 +153,28 @@ fn is_about_to_be_written(key: &Key, prepared: &PreparedSet, waiting: &PreparedS
     prepared.other_writers(key, nobody).next().is_some()
         || waiting.other_writers(key, nobody).next().is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{ClientId, Timestamp, Transaction, Write};
+    use quorate_store::Prepared;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_about_to_be_written_whether_the_writer_is_prepared_or_waits_to_be() {
+        let mut writes = PreparedSet::default();
+        let transaction = Arc::new(Transaction {
+            writes: vec![Write { key: Key::from("a"), value: None }],
+            ..Transaction::default()
+        });
+        let id = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
+        writes.insert(id, Prepared { transaction, timestamp: Timestamp::ZERO, since: Instant::START });
+        let none = PreparedSet::default();
+        let (a, b) = (Key::from("a"), Key::from("b"));
+        assert!(is_about_to_be_written(&a, &writes, &none) && is_about_to_be_written(&a, &none, &writes));
+        assert!(!is_about_to_be_written(&a, &none, &none) && !is_about_to_be_written(&b, &writes, &writes));
+    }
+}

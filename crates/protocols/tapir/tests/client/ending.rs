@@ -86,6 +86,59 @@ fn an_outcome_is_carried_out_once_enough_hold_it() {
     assert_eq!(client.waits(60_000), NOTHING);
 }
 
+/// Another shard may have been asked before, under the same name, by a client that has since restarted.
+#[test]
+fn the_answers_of_a_shard_count_for_that_shard_alone() {
+    let id =
+        |client: &Client| OperationId { transaction: client.transaction, number: OperationId::INCONSISTENT };
+    let mut client = Client::new(3);
+    client.writes(&["x"]);
+    for replica in ["2/r0", "2/r1", "2/r2"] {
+        client.hears_vote(replica, Vote::Ok);
+    }
+    for replica in ["1/r0", "1/r1", "1/r2"] {
+        assert_eq!(client.hears_told(replica), NOTHING);
+    }
+    assert_eq!(client.waits(1_000), ["1000 ms: 2/r0 2/r1 2/r2 ← commit all at 1000"]);
+
+    let mut client = Client::new(5);
+    client.writes(&["a", "x"]);
+    let all = |shard: u32| (0..5).map(move |index| format!("{shard}/r{index}"));
+    for replica in all(1).chain(all(2)) {
+        client.hears_vote(&replica, Vote::Ok);
+    }
+    for replica in all(1).chain(all(2)) {
+        client.hears_told(&replica);
+    }
+    for replica in all(1).chain(all(2)) {
+        let (id, view, verdict, finalized) = (id(&client), View(0), None, true);
+        assert_eq!(
+            client.hears(&replica, Message::Ir(Ir::Confirm { id, view, verdict, finalized })),
+            NOTHING
+        );
+    }
+    assert_eq!(client.waits(60_000), NOTHING, "both have carried it out");
+}
+
+/// A keyspace whose second shard has five replicas, and the first three.
+#[test]
+fn an_outcome_is_carried_out_everywhere_if_one_shard_needs_that() {
+    let shard = |id, replicas: u16| Shard::new(ShardId(id), (0..replicas).map(NodeId).collect());
+    let shards = vec![shard(1, 3), shard(2, 5)];
+    let keyspace = Keyspace::new(KEYSPACE, "k", Isolation::Strict, Durability::Sync, shards);
+    let nearest = [3, 5].map(|replicas| (0..replicas).map(ReplicaIndex).collect()).to_vec();
+    let mut client = Client::new(3);
+    client.epoch = Epoch(2);
+    client.does(Command::Route(Arc::new(Routes::new(Keyspace { epoch: Epoch(2), ..keyspace }, nearest))));
+    client.writes(&["a", "x"]);
+    let all = ["1/r0", "1/r1", "1/r2", "2/r0", "2/r1", "2/r2", "2/r3", "2/r4"];
+    for replica in all {
+        client.hears_vote(replica, Vote::Ok);
+    }
+    let told: Vec<String> = all.iter().flat_map(|replica| client.hears_told(replica)).collect();
+    assert_eq!(told, [format!("{} ← carry it out", all.join(" "))]);
+}
+
 #[test]
 fn others_are_told_once_they_are_the_replicas() {
     let mut client = Client::new(3);
@@ -128,6 +181,12 @@ fn an_outcome_is_asked_of_one_backup_coordinator_after_the_other() {
         let told = client.hears_outcome(outcome);
         assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
         assert_eq!(client.hears_outcome(outcome), NOTHING);
+        let again = client.resolves(5_000);
+        assert!(
+            again.len() == 1 && again[0].ends_with("recover what was at 700"),
+            "it is asked anew: {again:?}"
+        );
+        assert_eq!(client.hears_outcome(outcome), told);
         assert_eq!(client.waits(60_000), NOTHING);
     }
     client.transaction.sequence += 1;

@@ -66,6 +66,12 @@ fn replicas_that_are_known_to_be_down_are_passed_over() {
     client.waits(0);
     client.begins();
     assert_eq!(client.gets("a"), ["1/r0 ← read a"], "one of them may be there all the same");
+
+    let mut client = Client::new(3);
+    client.begins();
+    client.gets("a");
+    client.knows("1/r2", false);
+    assert_eq!(client.waits(0), NOTHING, "it was not asked");
 }
 
 /// One that waits in a line would lose its place.

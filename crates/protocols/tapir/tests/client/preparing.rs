@@ -289,4 +289,15 @@ fn others_vote_where_nothing_is_final_once_they_are_the_replicas() {
     }
     let told = client.hears_vote("2/r4", Vote::Ok);
     assert_eq!(told[0], "committed at 1000, 0 retries");
+
+    // Those before the change count no more, whichever they were.
+    let mut client = Client::new(3);
+    client.learns_of(Epoch(2), &[2, 3, 4]);
+    client.writes(&["a"]);
+    client.hears_vote("1/r2", Vote::Ok);
+    client.hears_vote("1/r3", Vote::Ok);
+    assert_eq!(client.learns_of(Epoch(3), &[0, 1, 2]), [format!("{ALL} ← prepare 1 of  at 1000")]);
+    client.hears_vote("1/r0", Vote::Ok);
+    assert_eq!(client.hears_vote("1/r1", Vote::Ok), NOTHING);
+    assert_eq!(client.hears_vote("1/r2", Vote::Ok)[0], "committed at 1000, 0 retries");
 }

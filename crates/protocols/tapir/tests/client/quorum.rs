@@ -200,6 +200,17 @@ fn a_read_that_fails_names_those_that_were_asked_and_are_silent() {
     assert_eq!(told.last().unwrap(), "60000 ms: unavailable: 1/r0 1/r1 1/r2 1/r3 1/r4");
 }
 
+#[test]
+fn a_replica_of_a_shard_that_was_not_asked_lets_no_read_wait() {
+    let mut client = Client::new(3);
+    client.reads(&["x"], IN_THE_PAST);
+    client.waits(400);
+    assert_eq!(client.waits_for_its_turn("1/r1"), NOTHING);
+    assert_eq!(client.waits(100).len(), 1, "it is asked again in its time");
+    let told = client.waits(60_000);
+    assert_eq!(told.last().unwrap(), "59500 ms: unavailable: 2/r0 2/r1 2/r2", "no write was in the way");
+}
+
 /// There is nothing to wait for but those writes.
 #[test]
 fn a_read_in_the_past_asks_after_writes_in_its_way_at_longer_and_longer_intervals() {

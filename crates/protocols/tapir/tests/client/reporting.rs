@@ -51,6 +51,20 @@ fn a_commit_is_reported_once_its_timestamp_has_passed_on_every_clock() {
 }
 
 #[test]
+fn a_commit_whose_timestamp_has_passed_when_it_is_decided_is_reported_at_once() {
+    for (clock, expected) in [(8_000, None), (8_001, Some("committed at 1000, 0 retries"))] {
+        let mut client = client();
+        client.writes(&["a"]);
+        client.clock = clock;
+        for replica in ["1/r0", "1/r1"] {
+            assert_eq!(reports(client.hears_vote(replica, Vote::Ok)), NOTHING);
+        }
+        let told = reports(client.hears_vote("1/r2", Vote::Ok));
+        assert_eq!(told.first().map(String::as_str), expected, "at {clock}");
+    }
+}
+
+#[test]
 fn commits_are_reported_each_in_its_time() {
     let mut client = client();
     decides(&mut client, "a");

@@ -225,6 +225,7 @@ fn a_read_waits_for_its_time() {
     let mut replica = Fixture::new(500, 1_000);
     assert!(replica.arrives(0, read(1, &["a"], 50)));
     assert!(!replica.agenda.waits_for_another(read(1, &[], 50).id.transaction, &replica.prepared));
+    assert!(!replica.agenda.waits_for_another(read(9, &[], 50).id.transaction, &replica.prepared));
     assert!(!replica.arrives(10, prepare(2, "a", 0)), "a write of an earlier time goes first");
     assert!(replica.served(50).is_empty());
     replica.ends(2);

@@ -368,3 +368,26 @@ fn what_a_committed_transaction_has_read_keeps_later_writers_above() {
         assert_eq!(participant.execute_consensus(operation(2), &prepare(&writer, 20)), vote, "{key}");
     }
 }
+
+/// Parts of a message and pages of a log are cut by these.
+#[test]
+fn entries_have_the_bytes_of_what_they_hold_and_some_for_each() {
+    let transaction = update("a", 0);
+    let bytes = transaction.bytes();
+    let decided = |operation| OperationEntries {
+        inconsistent: Some(InconsistentEntry { operation, executed: true }),
+        consensus: Vec::new(),
+    };
+    let (_, entry) = tentative(1, prepare(&transaction, 10));
+    let mut both = decided(commit(&transaction, 10));
+    both.consensus = vec![entry.clone(), entry];
+    let table = [
+        (OperationEntries::default(), 96),
+        (decided(Decision::Abort { last: at(1) }), 2 * 96),
+        (decided(commit(&transaction, 10)), 2 * 96 + bytes),
+        (both, 4 * 96 + 3 * bytes),
+    ];
+    for (entries, expected) in table {
+        assert_eq!(Participant::entry_bytes(&entries), expected, "{entries:?}");
+    }
+}
