@@ -126,6 +126,7 @@ fn functions_give_something_else() {
     let expected =
         ["gives-true: fn f() -> bool { return true; a }", "gives-false: fn f() -> bool { return false; a }"];
     assert_eq!(mutants("fn f() -> bool { a }"), expected);
+    assert_eq!(mutants("fn f() -> bool { true }"), ["gives-false: fn f() -> bool { return false; true }"]);
     let text = "fn f() -> Option<u8> {\n    match a {\n        b => Some(c),\n        _ => return Some(d),\n    }\n}";
     assert_eq!(mutants(text), ["gives-none: b => None,", "gives-none: _ => return None,"]);
     assert_eq!(mutants("fn f() { a() }"), ["call-deleted: fn f() { () }"]);

@@ -61,9 +61,12 @@ impl<'a> Walk<'a> {
         let outer = self.function.replace(function);
         if gives("bool") {
             let begin = block.brace_token.span.open().byte_range().end;
-            let mutants = [("gives-true", "true"), ("gives-false", "false")];
-            let mutants = mutants.map(|(kind, text)| Mutant { kind, text: text.to_owned() });
-            self.add(begin..begin, Form::Begin, mutants.into());
+            // What a function gives in any case is no change.
+            let only = if let [only] = &block.stmts[..] { self.text_of(only) } else { "" };
+            let mutants = [("gives-true", "true"), ("gives-false", "false")].into_iter();
+            let mutants = mutants.filter(|(_, given)| *given != only);
+            let mutants = mutants.map(|(kind, text)| Mutant { kind, text: text.to_owned() }).collect();
+            self.add(begin..begin, Form::Begin, mutants);
         }
         if gives("Option") {
             self.given(block);
