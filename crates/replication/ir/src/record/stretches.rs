@@ -594,6 +594,8 @@ mod tests {
         assert!(holds(&record, 300, 400, &[]));
         assert!(!holds(&record, 0, 3_000_000, &times[1..]), "it has more");
         assert!(!holds(&record_of(&times[1..]), 0, 3_000_000, &times), "it has less");
+        let crowded = record_of(&[100, 140_000, 200_000]);
+        assert!(holds(&crowded, 0, 150_000, &[100, 140_000]), "what lies behind it in a slice is none of it");
         let mut open = record_of(&times[1..]);
         open.record_inconsistent(id(100), 100, false);
         assert!(!holds(&open, 0, 3_000_000, &times), "one has not run here");

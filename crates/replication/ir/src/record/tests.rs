@@ -120,5 +120,11 @@ fn whoever_walks_through_a_record_is_told_when_nothing_is_left() {
     assert_eq!(ended(Some((Timestamp::ZERO, transaction(2))), 2), (vec![3], None));
     assert_eq!(ended(Some(last), 2), (vec![], None));
     assert_eq!(record.collect(None, at(1), 2).map(|(_, id)| id.sequence), Some(2));
+    assert_eq!((record.overdue(at(1)), record.overdue(Timestamp::ZERO)), (1, 0));
     assert_eq!((record.collect(None, at(1), 2), record.len()), (None, 0));
+    assert_eq!(
+        record.collect(Some((at(2), transaction(1))), at(1), 2),
+        None,
+        "the floor does not reach that far"
+    );
 }

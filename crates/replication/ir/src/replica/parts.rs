@@ -566,7 +566,8 @@ mod tests {
         assert!(!arrives(2, 3), "it was repeated");
         assert!(!arrives(3, 3), "there is no such part");
         assert!(!parts.is_complete() && parts.parts.len() == 2);
-        assert!(!parts.belongs(part(8, 1, 3)) && !parts.belongs(part(7, 1, 4)));
+        assert!(!parts.belongs(part(8, 1, 3)) && !parts.belongs(part(6, 1, 3)));
+        assert!(!parts.belongs(part(7, 1, 4)) && !parts.belongs(part(7, 1, 2)));
         assert!(parts.add(part(7, 1, 3), RecordPage::default(), None, &Outline::default(), |_| false));
         assert!(parts.is_complete());
     }

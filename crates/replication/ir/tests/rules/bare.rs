@@ -478,3 +478,34 @@ fn a_member_is_complete_in_the_view_in_which_it_was_asked() {
     };
     assert_eq!([0, 2, 1].map(&mut floor_after), [at(0), at(0), at(9_900)]);
 }
+
+/// Its record was replaced by that of another view, and what the pages so far were written from may be no more.
+#[test]
+fn a_snapshot_ends_with_the_view_in_which_it_was_begun() {
+    let mut leader = Leader::<Transactional>::new();
+    leader.proposes(1, 500);
+    for sequence in 2..=10 {
+        leader.decides(sequence, 10 * sequence);
+    }
+    leader.searches_after(1);
+    assert!(
+        leader.log.iter().any(|fact| matches!(fact, Fact::SnapshotBegun { .. })),
+        "it waits for what is open"
+    );
+    leader.enters(View(1));
+    for _ in 0..10 {
+        leader.searches_after(1);
+    }
+    assert_eq!(leader.truncations, 0);
+}
+
+#[test]
+fn a_member_searches_when_its_floor_has_stood_still_for_the_interval() {
+    let mut leader = Leader::<Transactional>::new();
+    leader.searches_after(0);
+    leader.searches_after(900);
+    leader.raises_floor(5_000);
+    assert_eq!(leader.searches_after(100), none(), "it has just moved");
+    assert_eq!(leader.searches_after(999), none());
+    assert_eq!(leader.searches_after(1), BTreeSet::from([9_900]));
+}

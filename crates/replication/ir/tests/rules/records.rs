@@ -128,3 +128,18 @@ fn a_replica_says_whether_more_is_left_to_be_collected() {
     assert_eq!([2, 2, 2].map(|max| member.replica.collect(max)), [true, false, false]);
     assert_eq!(member.replica.record().len(), 0);
 }
+
+#[test]
+fn a_snapshot_is_ready_once_nothing_from_before_is_open_and_little_is_remembered() {
+    let mut member = Member::new(0);
+    member.decides(1, 10);
+    member.decides(2, 20);
+    member.proposes(3, 1, 30);
+    member.replica.begin_snapshot(&mut member.desk);
+    assert!(!member.replica.is_snapshot_ready(9, usize::MAX), "a vote is open");
+    member.decides(3, 30);
+    let bytes = member.replica.record().older_bytes();
+    member.decides(4, 40);
+    let is_ready = |count, bytes| member.replica.is_snapshot_ready(count, bytes);
+    assert!(is_ready(3, bytes) && !is_ready(2, bytes) && !is_ready(3, bytes - 1));
+}
