@@ -114,7 +114,7 @@ impl Database {
             }
             let survey = self.ask_replicas(&definition).await;
             let serves = |shard: &&quorate_core::topology::Shard| {
-                survey.arrived(shard) >= shard.group_size().majority()
+                survey.replicas.arrived(shard) >= shard.group_size().majority()
             };
             let serving = definition.groups().filter(serves).count();
             progress(ServingProgress { serving, shards: count });

@@ -139,7 +139,7 @@ impl Database {
             .collect();
         loop {
             let survey = self.ask_nodes(there.clone()).await;
-            if !survey.answering.is_empty() && survey.waiting.is_empty() {
+            if !survey.replicas.answering().is_empty() && survey.waiting.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
