@@ -1,23 +1,17 @@
 //! `quorate cluster accept-loss`: lets a shard go on without what only replicas knew that have lost their records.
 //!
-//! Replicas that have lost their records count for nothing, so of the 2f + 1 replicas of a shard fewer than f + 1 are left
-//! that do. As many of the others as are missing go on as members that have slept since the group was created: with the
-//! survivors they make a majority, exactly, so that nothing is decided without every survivor. The rest learns everything
-//! from them, as after any loss.
+//! `quorate_core::acceptance` says which replicas go on, and how; here operators are told what that means.
 
 use std::time::{Duration, Instant};
 
 use quorate::{Database, NodeId, ReplicaId, ReplicaIndex, ShardId, View};
+use quorate_core::acceptance::{self, Told};
 use serde::Serialize;
 use serde_json::json;
 
 use super::survey::{ReplicaView, ShardView, survey};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::print_json;
-
-/// How far the group goes on above every view that is known: replicas that have lost their records may have been in later
-/// ones, but not by so much.
-const VIEWS_SKIPPED: u64 = 1_000_000;
 
 /// How long the shard may take to serve again: whole records may have to be transferred.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,28 +89,15 @@ pub(super) async fn run(
 fn plan(shard: &ShardView) -> Result<Option<Plan>, String> {
     let ShardView { keyspace, shard: number, replicas, .. } = shard;
     let name = format!("shard {number} of {keyspace}");
-    let of_states = |states: &[&str]| shard.in_state(states).cloned().collect::<Vec<ReplicaView>>();
-    let lost = of_states(&["lost", "recovering"]);
-    if lost.len() <= shard.survives() {
-        return Ok(None);
-    }
-    if let Some(absent) = of_states(&["unreachable"]).first() {
-        return Err(format!(
-            "node {} does not answer, and its replica may know what others have lost: start it first; if its disk is \
-             gone as well, with --initialise=replace ({name})",
-            absent.node
-        ));
-    }
-    if let Some(refused) = of_states(&["refused", "missing"]).first() {
-        return Err(format!(
-            "the replica on node {} is {}, and may know what others have lost: see to it first ({name}){}",
-            refused.node,
-            refused.state,
-            refused.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default()
-        ));
-    }
-    let survivors: Vec<u8> =
-        of_states(&["normal", "view-changing"]).iter().map(|replica| replica.index).collect();
+    let members: Vec<_> = replicas
+        .iter()
+        .map(|replica| (ReplicaIndex(replica.index), told(replica), View(replica.view)))
+        .collect();
+    let planned = acceptance::plan(&members).map_err(|unheard| {
+        let replica = replicas.iter().find(|replica| replica.index == unheard.replica.0);
+        replica.map_or_else(|| name.clone(), |replica| see_to(replica, unheard.is_refused, &name))
+    })?;
+    let Some(acceptance::Plan { survivors, lost, sleepers, view }) = planned else { return Ok(None) };
     if survivors.is_empty() && *number == 0 {
         return Err(
             "no replica of the catalogue is left: if it began again empty, all keyspaces would be dropped; \
@@ -124,15 +105,42 @@ fn plan(shard: &ShardView) -> Result<Option<Plan>, String> {
                 .to_owned(),
         );
     }
-    let missing = shard.survives() + 1 - survivors.len();
+    let indices = |of: Vec<ReplicaIndex>| of.into_iter().map(|index| index.0).collect();
+    let place = |replica: &&ReplicaView| sleepers.contains(&ReplicaIndex(replica.index));
     Ok(Some(Plan {
         keyspace: keyspace.clone(),
         shard: *number,
-        survivors,
-        sleepers: lost.iter().take(missing).map(|replica| (replica.index, replica.node)).collect(),
-        lost: lost.iter().map(|replica| replica.index).collect(),
-        view: replicas.iter().map(|replica| replica.view).max().unwrap_or_default() + VIEWS_SKIPPED,
+        sleepers: replicas.iter().filter(place).map(|replica| (replica.index, replica.node)).collect(),
+        survivors: indices(survivors),
+        lost: indices(lost),
+        view: view.0,
     }))
+}
+
+/// The state of a replica, as the plan takes it.
+fn told(replica: &ReplicaView) -> Told {
+    match replica.state.as_str() {
+        "lost" | "recovering" => Told::Lost,
+        "unreachable" => Told::Silent,
+        "refused" | "missing" => Told::Refused,
+        "normal" | "view-changing" => Told::Survives,
+        _ => Told::Leaves,
+    }
+}
+
+/// The advice of an operator before anything is given up, as a replica may know what others have lost.
+fn see_to(replica: &ReplicaView, is_refused: bool, name: &str) -> String {
+    let ReplicaView { node, state, problem, .. } = replica;
+    if !is_refused {
+        return format!(
+            "node {node} does not answer, and its replica may know what others have lost: start it first; if its disk is \
+             gone as well, with --initialise=replace ({name})"
+        );
+    }
+    let problem = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+    format!(
+        "the replica on node {node} is {state}, and may know what others have lost: see to it first ({name}){problem}"
+    )
 }
 
 /// What a plan means, for whoever has to decide.
@@ -227,7 +235,10 @@ mod tests {
         for (states, expected) in table {
             assert_eq!(outcome(states), Ok(expected), "{states:?}");
         }
-        assert_eq!(plan(&shard(1, &["normal", "lost", "lost"])).unwrap().unwrap().view, 7 + VIEWS_SKIPPED);
+        assert_eq!(
+            plan(&shard(1, &["normal", "lost", "lost"])).unwrap().unwrap().view,
+            7 + acceptance::VIEWS_SKIPPED
+        );
     }
 
     #[test]
