@@ -70,6 +70,19 @@ pub struct RecordedFacts {
     pub site_seq: Option<u64>,
 }
 
+impl MicroOp {
+    /// The key.
+    pub fn key(&self) -> &Key {
+        match self {
+            MicroOp::Append(key, _)
+            | MicroOp::Write(key, _)
+            | MicroOp::Add(key, _)
+            | MicroOp::Remove(key, _)
+            | MicroOp::Read(key, _) => key,
+        }
+    }
+}
+
 impl RecordedFacts {
     fn draft(&self, content: &mut Content) -> Facts {
         let vts = self.vts.as_ref().map(|vts| {
@@ -241,6 +254,38 @@ impl Recorder {
     pub fn without(&self, is_left_out: impl Fn(RecordedTxn) -> bool) -> Recorder {
         let events = self.events.iter().filter(|(_, txn, _)| !is_left_out(*txn)).cloned().collect();
         Recorder { txns: self.txns.clone(), events, elements: self.elements.clone() }
+    }
+
+    /// What this recorder held at `time`: whatever was open then has no outcome.
+    #[must_use]
+    pub fn until(&self, time: i64) -> Recorder {
+        let events = self.events.iter().filter(|(_, _, at)| *at <= time).cloned().collect();
+        Recorder { txns: self.txns.clone(), events, elements: self.elements.clone() }
+    }
+
+    /// What this recorder would hold if nothing had been done with other keys than these, and if the outcomes of some acknowledged transactions were not
+    /// known. Such a transaction belongs to no session.
+    #[must_use]
+    pub fn about(
+        &self,
+        is_meant: impl Fn(&Key) -> bool,
+        is_unknown: impl Fn(RecordedTxn) -> bool,
+    ) -> Recorder {
+        let mut txns = self.txns.clone();
+        let free = txns.iter().map(|recording| recording.process).max().map_or(0, |last| last + 1);
+        for (number, recording) in (0..).zip(&mut txns) {
+            let ops = [Some(&mut recording.ops), recording.speculated.as_mut()];
+            ops.into_iter().flatten().for_each(|ops| ops.retain(|op| is_meant(op.key())));
+            if is_unknown(RecordedTxn(number)) {
+                // A process ends with a transaction of which it does not know the outcome.
+                (recording.process, recording.session) = (free + number as u64, None);
+            }
+        }
+        let event = |(event, txn, time): &(EventType, RecordedTxn, i64)| match event {
+            EventType::Ok if is_unknown(*txn) => (EventType::Info, *txn, *time),
+            other => (*other, *txn, *time),
+        };
+        Recorder { txns, events: self.events.iter().map(event).collect(), elements: self.elements.clone() }
     }
 
     /// The history so far; the recorder can go on.

@@ -9,6 +9,7 @@ mod hostile;
 mod levels;
 mod mutants;
 mod output;
+mod parts;
 mod reader;
 mod registers;
 mod sets;
