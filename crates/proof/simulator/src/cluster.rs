@@ -17,6 +17,7 @@ use quorate_core::{
 use quorate_storage::LogError;
 
 use crate::amnesia::Amnesia;
+use crate::definers::Definers;
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::membership::MembershipStep;
@@ -80,12 +81,16 @@ pub struct Cluster<S: System> {
     founded: Vec<bool>,
     /// Per server: since when the members of its group were as they were when it took part last, durably.
     arrived: Vec<Option<Epoch>>,
+    /// Per server: the same, as its node knows it since it has started: what it tells operators.
+    served: Vec<Option<Epoch>>,
     /// Per server: true once it was deleted, because it is no member any more.
     deleted: Vec<bool>,
     /// What nodes have forgotten, or are made to forget.
     pub(crate) amnesia: Amnesia,
     /// Who the replicas are, by the latest definition.
     definition: Groups,
+    /// The operators that define epochs.
+    pub(crate) definers: Definers,
     /// The sites that are lost for good.
     pub(crate) losses: SiteLosses,
     /// The clients that are alive, as the world numbers them.
@@ -123,6 +128,7 @@ impl<S: System> Cluster<S> {
         let keyspace = keyspace(&scenario, &groups);
         groups.extend(keyspace.homes.iter().cloned());
         world.network().keep_order_within_nodes(S::ISOLATION.has_homes());
+        let definers = Definers::new(scenario.seed, keyspace.clone());
         let mut cluster = Cluster {
             world,
             keyspace,
@@ -133,9 +139,11 @@ impl<S: System> Cluster<S> {
             journals: BTreeMap::new(),
             founded: Vec::new(),
             arrived: Vec::new(),
+            served: Vec::new(),
             deleted: Vec::new(),
             amnesia: Amnesia::default(),
             definition: Groups::new(scenario.group),
+            definers,
             losses: SiteLosses::default(),
             live_clients: Vec::new(),
             random,
@@ -174,6 +182,7 @@ impl<S: System> Cluster<S> {
         self.decayed.push(false);
         self.founded.push(false);
         self.arrived.push(None);
+        self.served.push(None);
         self.deleted.push(false);
         self.amnesia.add_server();
         self.boot_server(server);
@@ -258,6 +267,8 @@ impl<S: System> Cluster<S> {
         let (_, joins) = self.losses.changes().clone().into_lists();
         self.keyspace.joins = joins;
         self.keyspace.shards.push(shard.clone());
+        self.definers.defined_mut().shards.push(shard.clone());
+        self.note_site_changes();
         self.groups.push(shard.clone());
         for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
             self.create_replica(replica, usize::from(node.0));
@@ -324,10 +335,12 @@ impl<S: System> Cluster<S> {
     pub(crate) fn routes(&self, site: usize) -> Routes {
         let delays = &self.scenario.site_delays[site];
         let by_delay = |shard: &Shard| {
-            let members = self.members().filter(|server| self.replicas[*server].shard == shard.id);
-            let delay = |server: usize| delays[self.site_of(self.world.node_of_server(server))];
+            // The definition names a member whether or not its node has created it.
+            let group = self.definers.defined().groups().find(|group| group.id == shard.id);
+            let members = group.into_iter().flat_map(Shard::members);
+            let delay = |node: NodeId| delays[self.site_of(usize::from(node.0))];
             let mut order: Vec<(Duration, ReplicaIndex)> =
-                members.map(|server| (delay(server), self.replicas[server].index)).collect();
+                members.map(|(index, node)| (delay(node), index)).collect();
             order.sort_unstable();
             order
         };
@@ -373,6 +386,7 @@ impl<S: System> Cluster<S> {
         let config = S::Server::seated(self.scenario.settings.replica.clone(), &seat);
         let machine = S::Server::restore(config, records);
         self.note_begun(server);
+        self.served[server] = None;
         self.world.boot_server(server, machine);
         self.introduce(self.world.node_of_server(server));
         self.hint(replica, true);
@@ -601,6 +615,7 @@ impl<S: System> Cluster<S> {
         self.lost[server] = false;
         self.founded[server] = true;
         self.arrived[server] = self.arrived[server].max(Some(since));
+        self.served[server] = Some(since);
     }
 
     /// Ends every fault: from here on the network carries everything and all nodes run.
@@ -609,6 +624,7 @@ impl<S: System> Cluster<S> {
         self.world.network().heal();
         self.world.resume_all();
         self.end_losses();
+        self.end_changes();
         for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
             self.world.clock(node).thaw();
             self.world.set_sync_time(node, self.scenario.sync_time);
@@ -651,7 +667,9 @@ impl<S: System> Cluster<S> {
     pub fn unquiet_on(&self, looks_at: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
         let servers =
             (0..self.world.servers()).filter(move |server| looks_at(self.world.node_of_server(*server)));
-        servers.filter_map(|server| {
+        let missing =
+            self.to_be_created().into_iter().map(|(replica, _)| format!("{replica} was not created"));
+        let unquiet = servers.filter_map(|server| {
             let name = self.replicas[server];
             if self.deleted[server] {
                 return None;
@@ -669,7 +687,8 @@ impl<S: System> Cluster<S> {
                 return Some(format!("{name} lets {waiting} requests wait"));
             }
             (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
-        })
+        });
+        missing.chain(unquiet)
     }
 
     /// Who the replicas are, by the latest definition.
@@ -684,6 +703,11 @@ impl<S: System> Cluster<S> {
     /// Since when the members of its group were as they were when a server took part last, durably.
     pub(crate) fn arrived_since(&self, server: usize) -> Option<Epoch> {
         self.arrived[server]
+    }
+
+    /// Since when the members of its group were as they were when a server took part last since it has started.
+    pub(crate) fn served_since(&self, server: usize) -> Option<Epoch> {
+        self.served[server]
     }
 
     /// True if a server has lost its records, or may have.

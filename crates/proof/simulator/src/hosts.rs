@@ -32,6 +32,10 @@ mod plants {
             "a node does not connect again after a connection was lost because too much waited for it";
         UnknownRefused = "D6", "", Hunt::under(&["mixed-versions"]).of("strict"),
             "a node refuses a message in which there is something that it does not know";
+        EpochsOverwritten = "D7", "", Hunt::under(&["membership"]).of("strict"),
+            "an operator defines the next epoch although another one has defined it since the last was read";
+        EpochsDefinedEarly = "D8", "", Hunt::under(&["membership", "partitions", "node-crashes"]).of("strict"),
+            "an operator defines the next epoch before the groups have arrived in the present one";
     }
 }
 

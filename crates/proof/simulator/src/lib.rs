@@ -15,7 +15,7 @@
 //! | [`system`] | which protocols can be simulated, and what has to be known of each |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
-//! | `membership` | who the replicas are while it runs, and who learns of that |
+//! | `membership`, `definers` | who the replicas are while it runs, who learns of that, and the operators that define it |
 //! | [`hosts`] | what nodes do beside their machines: what they refuse, how much waits for links, which version they run |
 //! | [`amnesia`] | nodes that forget, and what is made of that |
 //! | `operator` | compares what replicas hold, while it runs |
@@ -36,6 +36,7 @@ pub mod clients;
 mod clock_watch;
 pub mod cluster;
 pub mod crash_points;
+mod definers;
 pub mod fault;
 mod healthy_core;
 pub mod hosts;

@@ -1,9 +1,8 @@
 //! Who the replicas are while a cluster runs: definitions of epochs, and who learns of them.
 //!
-//! The cluster plays the configuration service (which is not simulated beside other systems, and whose own replicas are told in the
-//! same way) and the hosts that watch it. A definition is made in one place and at once; each
-//! host learns of it after a while of its own, or because its machine has heard of the epoch from others. A host gives a replica
-//! that is new, or has lost its records, the latest definition; one that comes back with its records it knows nothing of at first.
+//! Operators define epochs, see [`definers`](crate::definers). Each host learns of a definition after a while of its own, or because its machine
+//! has heard of the epoch from others. A host creates the replicas that the definition places on its node, if it runs. It gives a replica that is new, or has lost
+//! its records, the latest definition; one that comes back with its records it knows nothing of at first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +10,10 @@ use std::time::Duration;
 use quorate_core::command::Command;
 use quorate_core::hosted::HostedReplica;
 use quorate_core::topology::Durability;
-use quorate_core::{Epoch, Members, Random, ReplicaId, ReplicaIndex, ShardId};
+use quorate_core::{Epoch, Members, NodeId, Random, ReplicaId, ShardId};
 
 use crate::cluster::{Alarm, Cluster};
+use crate::definers::DefinerStep;
 use crate::fault::Fault;
 use crate::system::System;
 use crate::world::disk::Crash;
@@ -25,8 +25,12 @@ const WATCH_MAX: Duration = Duration::from_millis(1_500);
 const DELETION_MAX: Duration = Duration::from_secs(3);
 
 /// What becomes of a definition, one host after the other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum MembershipStep {
+    /// Something happens to the operator of this number, who changes who the replicas are.
+    Definer(u64, DefinerStep),
+    /// The host of a node learns that this replica is to be there, and creates it.
+    Create(ReplicaId, NodeId),
     /// The host of a server learns who the replicas are.
     TellServer(usize),
     /// That of a client does.
@@ -36,13 +40,16 @@ pub enum MembershipStep {
 }
 
 impl<S: System> Cluster<S> {
-    /// Goes on with a change of membership.
-    pub(crate) fn go_on_with(&mut self, step: MembershipStep) {
+    /// Goes on with a change of membership. True if an epoch was defined.
+    pub(crate) fn go_on_with(&mut self, step: MembershipStep) -> bool {
         match step {
+            MembershipStep::Definer(number, step) => return self.go_on_defining(number, step),
+            MembershipStep::Create(replica, node) => self.create_member(replica, node),
             MembershipStep::TellServer(server) => self.tell_server(server),
             MembershipStep::TellClient(client) => self.tell_client(client),
             MembershipStep::Delete(server) => self.delete(server),
         }
+        false
     }
 
     /// True if the replicas have ever changed.
@@ -61,12 +68,12 @@ impl<S: System> Cluster<S> {
         self.definition().members(shard).contains(index)
     }
 
-    /// The groups whose majorities a shard needs: its own, and the one before as long as the change is not over.
+    /// The groups whose majorities a shard needs: its own, the one before as long as the change is not over, and those that operators want next.
     pub(crate) fn groups_in_charge(&self, shard: ShardId) -> Vec<Members> {
         let succession = self.definition().succession(shard);
         let previous = succession.previous.filter(|_| !self.has_arrived(shard));
         let previous = previous.map(|tenure| tenure.members);
-        previous.into_iter().chain([succession.present.members]).collect()
+        previous.into_iter().chain([succession.present.members]).chain(self.definers.wanted(shard)).collect()
     }
 
     /// True if a majority of a group has taken part in it, durably, since its members are as they are.
@@ -78,55 +85,13 @@ impl<S: System> Cluster<S> {
         self.members().filter(has_arrived).count() >= present.members.majority()
     }
 
-    /// True if the next epoch may be defined: every group has arrived in this one.
-    fn may_define(&self) -> bool {
-        S::defines_epochs_early(&self.scenario.settings)
-            || self.groups().into_iter().all(|shard| self.has_arrived(shard))
-    }
-
-    /// Replaces replicas of a group by new ones, or adds two, or takes two away; false if that cannot be now.
-    pub(crate) fn change_membership(&mut self, random: &mut Random) -> bool {
-        let groups = self.groups();
-        let shard = groups[random.index(groups.len())];
-        if !S::CHANGES_GROUPS || !self.may_define() {
-            return false;
-        }
-        let mut members: Vec<usize> =
-            self.members().filter(|server| self.replica(*server).shard == shard).collect();
-        let failures = self.definition().members(shard).failures();
-        let is_home = self.keyspace().is_home(shard);
-        let (leave, join) = match random.below(4) {
-            _ if is_home => (1, 1),
-            0 if failures < 2 => (0, 2),
-            0 | 1 if failures > 1 => (2, 0),
-            2 if failures > 1 => (2, 2),
-            _ => (1, 1),
-        };
-        // A group that stands in a site stays there.
-        let stands_in = |server: &usize| self.site_of(self.world.node_of_server(*server));
-        let stays = S::ISOLATION.stands_in_sites() || is_home;
-        let site = members.first().map(stands_in).filter(|_| stays);
-        // Who has lost its records counts for nobody, and the smaller group must be able to do without.
-        let failures_after = failures + join / 2 - leave / 2;
-        let left: Vec<usize> = (0..leave).map(|_| members.swap_remove(random.index(members.len()))).collect();
-        let lost = members.iter().chain(&left).filter(|server| self.has_lost(**server)).count();
-        if lost > failures.min(failures_after) {
-            return false;
-        }
-        let first = self.replicas_ever(shard);
-        let joining: Vec<ReplicaIndex> =
-            (first..first + join).map(|index| ReplicaIndex(index as u8)).collect();
-        let indices = members.iter().map(|server| self.replica(*server).index).chain(joining.iter().copied());
-        let Ok(changed) = Members::on_log(indices) else { return false };
-        // No node has the machines of two homes.
-        let has_machine = |server: &usize| self.keyspace().is_home(self.replica(*server).shard);
-        let hosting = if is_home { self.members().filter(has_machine).collect() } else { members };
-        let Some(nodes) = self.nodes_to_join(&hosting, join, site, random) else { return false };
-        let definition = self.definition().next([(shard, changed)]);
-        self.world.note(|| format!("{}: {shard} has the replicas {changed:?}", definition.epoch));
+    /// The catalogue has the next epoch, and everybody learns of it after a while.
+    pub(crate) fn enter_definition(&mut self) {
+        let definition = self.definers.defined().memberships();
+        self.world.note(|| format!("{} is defined: {:?}", definition.epoch, definition.changed));
         self.set_definition(definition);
-        for (index, node) in joining.into_iter().zip(nodes) {
-            self.create_replica(ReplicaId { shard, index }, node);
+        for (replica, node) in self.to_be_created() {
+            self.tell_later(MembershipStep::Create(replica, node));
         }
         for server in 0..self.world.servers() {
             self.tell_later(MembershipStep::TellServer(server));
@@ -134,25 +99,55 @@ impl<S: System> Cluster<S> {
         for client in self.live_clients().to_vec() {
             self.tell_later(MembershipStep::TellClient(client));
         }
-        true
     }
 
-    /// How many replicas a shard has ever had: none is named twice.
-    fn replicas_ever(&self, shard: ShardId) -> usize {
-        (0..self.world.servers()).filter(|server| self.replica(*server).shard == shard).count()
+    /// True if a replica has ever been there.
+    fn is_created(&self, replica: ReplicaId) -> bool {
+        (0..self.world.servers()).any(|server| self.replica(server) == replica)
     }
 
-    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, such as host none of these servers. Two of a
+    /// The members that no host has created yet, and their nodes.
+    pub(crate) fn to_be_created(&self) -> Vec<(ReplicaId, NodeId)> {
+        let groups = self.definers.defined().groups().filter(|group| !self.losses.has_lost(group.id));
+        let seats = groups.flat_map(|group| {
+            group.members().map(|(index, node)| (ReplicaId { shard: group.id, index }, node))
+        });
+        seats.filter(|(replica, _)| !self.is_created(*replica)).collect()
+    }
+
+    /// The host of a node creates a replica, if it is a member still. A host that is down creates it when it is back.
+    fn create_member(&mut self, replica: ReplicaId, node: NodeId) {
+        if !self.to_be_created().contains(&(replica, node)) {
+            return;
+        }
+        let node = usize::from(node.0);
+        let is_up = self.servers_of(node).iter().any(|server| self.world.server(*server).is_some())
+            || self.servers_of(node).is_empty();
+        if !is_up || self.is_to_be_fenced(node) {
+            return self.tell_later(MembershipStep::Create(replica, NodeId(node as u16)));
+        }
+        self.create_replica(replica, node);
+    }
+
+    /// All faults have ended: nobody changes anything any more, and every host has created its replicas.
+    pub(crate) fn end_changes(&mut self) {
+        self.definers.end();
+        for (replica, node) in self.to_be_created() {
+            self.create_replica(replica, usize::from(node.0));
+        }
+    }
+
+    /// Nodes for new replicas, in a site if it has to be one: as far as there are enough, none of those that host others. Two of a
     /// group on one node would lose their records together where these are kept in memory, two clocks of a group would leap together, and
     /// a home speaks to one replica of each shard.
-    fn nodes_to_join(
+    pub(crate) fn nodes_to_join(
         &self,
         hosting: &[usize],
         count: usize,
         site: Option<usize>,
         random: &mut Random,
     ) -> Option<Vec<usize>> {
-        let hosted = |node: &usize| hosting.iter().any(|server| self.world.node_of_server(*server) == *node);
+        let hosted = |node: &usize| hosting.contains(node);
         // A change is not begun before the nodes of new replicas answer, and one that is to be fenced never does.
         let is_place = |node: &usize| site.is_none_or(|site| self.site_of(*node) == site);
         let (taken, mut free): (Vec<usize>, Vec<usize>) = (0..self.scenario.server_nodes)

@@ -238,7 +238,8 @@ impl<S: System> Simulation<S> {
         let compared =
             self.operator.as_ref().map(|operator| ("replicas of a shard compared", operator.compared()));
         self.report.happened.extend(compared);
-        self.report.happened.extend(self.clients.happened.iter().map(|(what, times)| (*what, *times)));
+        let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
+        self.report.happened.extend(happened.map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
             let mut random = self.injector.fork();
             self.live_in_core(&mut random);
@@ -291,7 +292,12 @@ impl<S: System> Simulation<S> {
                     self.clients.wake_for_errand(of, slot, &mut self.cluster);
                 }
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
-                Happening::Alarm(Alarm::Membership(step)) => self.cluster.go_on_with(step),
+                Happening::Alarm(Alarm::Membership(step)) => {
+                    if self.cluster.go_on_with(step) {
+                        let open = self.clients.has_open();
+                        self.injector.note(Fault::Membership, open);
+                    }
+                }
                 Happening::Alarm(Alarm::Site(step)) => self.cluster.go_on_with_site(step),
                 Happening::Alarm(Alarm::Poll) => {
                     self.on_poll();

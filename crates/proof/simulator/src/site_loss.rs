@@ -195,11 +195,19 @@ impl<S: System> Cluster<S> {
         if let Err(error) = changes.remove(shard, &shards) {
             unreachable!("a site is left: {error}");
         }
+        self.note_site_changes();
         self.world.note(|| format!("{shard} is removed"));
         self.tell_clients();
         if self.random_chance(JOIN) {
             self.go_on_later(JOIN_MAX, SiteStep::Join(shard));
         }
+    }
+
+    /// The catalogue has the changes of the sites in the definition of the keyspace, beside who its replicas are.
+    pub(crate) fn note_site_changes(&mut self) {
+        let (removals, joins) = self.losses.changes.as_ref().clone().into_lists();
+        let defined = self.definers.defined_mut();
+        (defined.removals, defined.joins) = (removals, joins);
     }
 
     fn tell_clients(&mut self) {
@@ -262,6 +270,7 @@ impl<S: System> Cluster<S> {
         if let Some(settlement) = settlement
             && Arc::make_mut(&mut self.losses.changes).settle(settlement)
         {
+            self.note_site_changes();
             self.world.note(|| format!("it is settled that {settlement:?}"));
             if settlement.ready.is_some() {
                 self.tell_clients();
@@ -276,12 +285,17 @@ impl<S: System> Cluster<S> {
 
     /// True if a message between a server and the configuration service arrives.
     fn reaches_service(&mut self, server: usize) -> bool {
-        let service = self.scenario.seed as usize % self.scenario.server_nodes;
+        let service = self.catalogue_node();
         let node = self.world.node_of_server(server);
         let is_lost = self.random_chance(LOSS);
         let network = self.world.network();
         let is_open = network.is_open(node, service) && network.is_open(service, node);
         self.losses.is_steady || (is_open && !is_lost)
+    }
+
+    /// The node of the configuration service.
+    pub(crate) fn catalogue_node(&self) -> usize {
+        self.scenario.seed as usize % self.scenario.server_nodes
     }
 
     fn service_delay(&mut self) -> Duration {

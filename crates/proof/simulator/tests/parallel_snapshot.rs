@@ -46,6 +46,13 @@ fn the_rules_survive_all_faults() {
     // Few seeds have these.
     let rare = [
         "acknowledged transactions were lost with their site",
+        "an operator found its epoch defined",
+        "an operator that changed replicas vanished",
+        "an operator vanished after it had sent the next epoch",
+        "an operator was overtaken by another",
+        "epochs were defined",
+        "operators changed replicas at the same time",
+        "the next epoch, or its members, had to be waited for",
         "token could not be had in time",
         "token named abandoned transactions",
     ];

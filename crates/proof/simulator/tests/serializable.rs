@@ -51,6 +51,17 @@ fn the_rules_survive_all_faults() {
         "shard went back to timestamps",
         "transaction of TPC-C",
     ];
-    assert_eq!(report.happened.keys().collect::<Vec<_>>(), expected);
+    // Few seeds have these.
+    let rare = [
+        "an operator found its epoch defined",
+        "an operator that changed replicas vanished",
+        "an operator vanished after it had sent the next epoch",
+        "an operator was overtaken by another",
+        "epochs were defined",
+        "operators changed replicas at the same time",
+        "the next epoch, or its members, had to be waited for",
+    ];
+    let common = report.happened.keys().filter(|name| !rare.contains(&name.as_str()));
+    assert_eq!(common.collect::<Vec<_>>(), expected);
     assert!(report.happened.values().all(|happened| happened.times > 0), "{:?}", report.happened);
 }

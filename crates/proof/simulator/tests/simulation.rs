@@ -48,6 +48,25 @@ fn the_order_of_timestamps_is_serializable_and_not_strict() {
     assert!(seeds().all(|seed| is_strict(SerialOrder::RealTime, seed)));
 }
 
+/// Operators that change replicas vanish, meet each other, and are not told what they have done.
+#[test]
+fn epochs_are_defined_by_operators_that_err() {
+    let faults = Faults::Named(vec![Fault::Membership, Fault::Partitions]);
+    let report = run(&Options { faults, repeat_every: 0, ..Options::new(1..=24) }, |_| true);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let expected = [
+        "an operator found its epoch defined",
+        "an operator that changed replicas vanished",
+        "an operator vanished after it had sent the next epoch",
+        "an operator was overtaken by another",
+        "epochs were defined",
+        "operators changed replicas at the same time",
+        "the next epoch, or its members, had to be waited for",
+    ];
+    let has_happened = |what: &&str| report.happened.get(*what).is_some_and(|happened| happened.times > 0);
+    assert!(expected.iter().all(has_happened), "{:?}", report.happened);
+}
+
 /// Each fault alone, so that none hides behind another. Some find nothing to break in the first seeds: a write is torn only if
 /// power fails while it is under way.
 #[test]

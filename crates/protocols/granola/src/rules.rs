@@ -7,7 +7,8 @@ quorate_core::plants! {
         "up to where was read and executed is forgotten by the next leader";
     LatestExecuted = "G2", "4.4", Hunt::ALL_FAULTS,
         "proposals lie above what was executed last, not above everything that was executed";
-    ProposedFirst = "G3", "4.4", Hunt::ALL_FAULTS,
+    ProposedFirst = "G3", "4.4",
+        Hunt::under(&["clock-skew", "client-crashes", "node-crashes", "delay-spikes", "late-messages"]),
         "a transaction gets its proposal before it is prepared, and before what its preparation lets go";
     RefusalsNotLogged = "G4", "4.4", Hunt::ALL_FAULTS,
         "a vote against a transaction is told before it is durable";

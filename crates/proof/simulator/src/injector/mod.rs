@@ -340,7 +340,11 @@ impl<S: System> Injector<S> {
             }
             Fault::ViewChanges | Fault::Buggify => self.change_view(cluster, server, Far::Next),
             Fault::ForgedViews => self.forge_view(cluster, server),
-            Fault::Membership => cluster.change_membership(&mut self.random),
+            // Counted when an epoch is defined.
+            Fault::Membership => {
+                cluster.begin_change();
+                false
+            }
             Fault::SiteLoss => cluster.lose_site(&mut self.random),
             Fault::FullLinks => self.stall(cluster, node),
             Fault::MixedVersions => return self.upgrade_next(cluster),

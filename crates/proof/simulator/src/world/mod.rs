@@ -519,6 +519,11 @@ impl<P: Protocol, A> World<P, A> {
         self.note(|| format!("node {node} pauses until {until}"));
     }
 
+    /// True if the node does nothing now.
+    pub fn is_paused(&self, node: usize) -> bool {
+        self.paused_until[node] > self.fabric.now
+    }
+
     /// Ends every pause.
     pub fn resume_all(&mut self) {
         self.paused_until.fill(Instant::START);
