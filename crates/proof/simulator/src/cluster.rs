@@ -23,6 +23,7 @@ use crate::injector::{Ending, Strike};
 use crate::membership::MembershipStep;
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, Scenario};
+use crate::shard_loss::{ShardLosses, ShardStep};
 use crate::site_loss::{SiteLosses, SiteStep};
 use crate::system::System;
 use crate::world::World;
@@ -50,6 +51,8 @@ pub enum Alarm {
     Membership(MembershipStep),
     /// The aftermath of the loss of a site goes on.
     Site(SiteStep),
+    /// The aftermath of the loss of a shard goes on.
+    Shard(ShardStep),
     /// Time to look whether a phase is over.
     Poll,
 }
@@ -93,6 +96,8 @@ pub struct Cluster<S: System> {
     pub(crate) definers: Definers,
     /// The sites that are lost for good.
     pub(crate) losses: SiteLosses,
+    /// The shard that is lost for good.
+    pub(crate) shard_losses: ShardLosses,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
     random: Random,
@@ -145,6 +150,7 @@ impl<S: System> Cluster<S> {
             definition: Groups::new(scenario.group),
             definers,
             losses: SiteLosses::default(),
+            shard_losses: ShardLosses::new(scenario.seed),
             live_clients: Vec::new(),
             random,
             scenario,
@@ -624,6 +630,7 @@ impl<S: System> Cluster<S> {
         self.world.network().heal();
         self.world.resume_all();
         self.end_losses();
+        self.end_shard_losses();
         self.end_changes();
         for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
             self.world.clock(node).thaw();

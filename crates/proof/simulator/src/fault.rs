@@ -137,6 +137,9 @@ faults! {
     SiteLoss = "site-loss", ALL,
         "all replicas of a site are lost with their disks, or its operator has it removed while it runs: the others go on without it, and \
          what it alone has acknowledged is lost";
+    ShardLoss = "shard-loss", ALL,
+        "all replicas of a shard are lost with their disks, and its operator declares that to the others, or does so while it runs: what waits for \
+         its votes is executed nowhere, and what it has told its clients alone may be lost";
 }
 
 impl Fault {
@@ -145,6 +148,9 @@ impl Fault {
 
     /// The faults that change what nodes do beside the machines that they run. A seed has them beside its others.
     pub const HOSTS: [Fault; 3] = [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions];
+
+    /// The faults after which an operator says that something is lost for good. A seed has them beside its others.
+    pub const LOSSES: [Fault; 1] = [Fault::ShardLoss];
 
     /// True if it is about disks: there is none where records are kept in memory.
     pub const fn needs_disks(self) -> bool {

@@ -36,6 +36,8 @@ mod plants {
             "an operator defines the next epoch although another one has defined it since the last was read";
         EpochsDefinedEarly = "D8", "", Hunt::under(&["membership", "partitions", "node-crashes"]).of("strict"),
             "an operator defines the next epoch before the groups have arrived in the present one";
+        LossDeclaredToOne = "D9", "", Hunt::under(&["shard-loss", "partitions", "node-crashes"]).of("serializable"),
+            "an operator takes a shard for declared lost once one of the others knows that";
     }
 }
 

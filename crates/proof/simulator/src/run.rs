@@ -239,6 +239,7 @@ impl<S: System> Simulation<S> {
             self.operator.as_ref().map(|operator| ("replicas of a shard compared", operator.compared()));
         self.report.happened.extend(compared);
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
+        let happened = happened.chain(&self.cluster.shard_losses.happened);
         self.report.happened.extend(happened.map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
             let mut random = self.injector.fork();
@@ -299,6 +300,7 @@ impl<S: System> Simulation<S> {
                     }
                 }
                 Happening::Alarm(Alarm::Site(step)) => self.cluster.go_on_with_site(step),
+                Happening::Alarm(Alarm::Shard(step)) => self.cluster.go_on_with_shard(step),
                 Happening::Alarm(Alarm::Poll) => {
                     self.on_poll();
                     if enough(self) {
@@ -560,8 +562,11 @@ impl<S: System> Simulation<S> {
             .collect();
         self.rest();
         self.clients.count_all_alarms(&self.cluster);
-        let baseless = self.clients.promises.nonsense();
-        self.clients.nonsense.extend(baseless);
+        self.clients.forget_lost_shard(&self.cluster);
+        if self.cluster.shard_losses.lost().is_none() {
+            let baseless = self.clients.promises.nonsense();
+            self.clients.nonsense.extend(baseless);
+        }
         let unanswered = self.clients.unanswered_milestones(self.cluster.world.now());
         self.clients.nonsense.extend(unanswered);
         let report = &mut self.report;
@@ -593,7 +598,10 @@ impl<S: System> Simulation<S> {
         self.clients.record_late_facts::<S>(&self.cluster);
         let strict = self.clients.strict_recorder();
         match level {
-            Some(level) => judge_history(report, level, &strict, self.clients.recorder()),
+            Some(level) => match self.clients.promised(&strict, &self.cluster) {
+                None => judge_history(report, level, &strict, self.clients.recorder()),
+                Some(parts) => parts.iter().for_each(|part| judge_history(report, level, part, part)),
+            },
             None => note_what_is_permitted(report, self.clients.recorder()),
         }
         match (S::FACTS, level) {

@@ -145,6 +145,9 @@ const SITE_LOSS_PROBABILITY: f64 = 0.25;
 /// So often each of the faults of hosts is there beside whatever else strikes.
 const HOSTS_PROBABILITY: f64 = 0.1;
 
+/// So many seeds have each of the faults after which an operator says that something is lost for good.
+const LOSSES_PROBABILITY: f64 = 0.1;
+
 /// So often nodes forget beside whatever else strikes.
 const AMNESIA_PROBABILITY: f64 = 0.15;
 
@@ -462,6 +465,8 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
         let loses_sites = S::LOSES_SITES && strikes("site-loss", SITE_LOSS_PROBABILITY);
         faults.extend(loses_sites.then_some(Fault::SiteLoss));
         faults.extend(Fault::HOSTS.into_iter().filter(|fault| strikes(fault.name(), HOSTS_PROBABILITY)));
+        let losses = Fault::LOSSES.into_iter().filter(|fault| can_strike::<S>(*fault));
+        faults.extend(losses.filter(|fault| strikes(fault.name(), LOSSES_PROBABILITY)));
         faults.sort_unstable();
     }
     faults
@@ -471,6 +476,7 @@ fn draw_strikes<S: System>(choice: &Faults, random: &mut Random) -> Vec<Fault> {
     let is_drawn = |fault: &Fault| {
         let is_drawn_apart = Fault::MODES.contains(fault)
             || Fault::HOSTS.contains(fault)
+            || Fault::LOSSES.contains(fault)
             || matches!(fault, Fault::Membership | Fault::Amnesia | Fault::SiteLoss);
         !is_drawn_apart && can_strike::<S>(*fault)
     };

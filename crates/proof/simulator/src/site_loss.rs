@@ -98,7 +98,12 @@ impl SiteLosses {
         self.homes.insert(node, shard);
     }
 
-    /// True if a site is lost, or was taken out.
+    /// A group of replicas is lost, or will be.
+    pub(crate) fn note_lost(&mut self, shard: ShardId) {
+        self.lost.push(shard);
+    }
+
+    /// True if a site is lost, or was taken out; or if a shard is that nobody takes out.
     pub(crate) fn has_lost(&self, shard: ShardId) -> bool {
         self.lost.contains(&shard)
     }
@@ -153,7 +158,7 @@ impl<S: System> Cluster<S> {
     /// A site is lost, and an operator will hear of it.
     fn on_lost(&mut self, shard: ShardId, links: Vec<(usize, usize)>) {
         self.world.note(|| format!("{shard} is lost for good"));
-        self.erase_site(shard);
+        self.erase_group(shard);
         for (from, to) in links {
             self.world.network().mend(from, to);
         }
@@ -170,7 +175,7 @@ impl<S: System> Cluster<S> {
         match step {
             SiteStep::Lost { shard, links } => self.on_lost(shard, links),
             SiteStep::Remove(shard) => self.remove_site(shard),
-            SiteStep::Gone(shard) => self.erase_site(shard),
+            SiteStep::Gone(shard) => self.erase_group(shard),
             SiteStep::Join(replaced) => self.join_site(replaced),
             SiteStep::Asked { server, asked, settlement } => {
                 self.answer(server, asked, settlement.as_deref())
@@ -235,8 +240,8 @@ impl<S: System> Cluster<S> {
         self.tell_clients();
     }
 
-    /// The replicas of a site, and what is on their disks, are gone.
-    fn erase_site(&mut self, shard: ShardId) {
+    /// The replicas of a group, and what is on their disks, are gone.
+    pub(crate) fn erase_group(&mut self, shard: ShardId) {
         for server in 0..self.world.servers() {
             if self.replica(server).shard == shard {
                 if self.world.server(server).is_some() {
@@ -250,9 +255,12 @@ impl<S: System> Cluster<S> {
     /// All faults have ended: what is lost is taken out by now, and gone.
     pub(crate) fn end_losses(&mut self) {
         self.losses.is_steady = true;
+        if !S::LOSES_SITES {
+            return;
+        }
         for shard in self.losses.lost.clone() {
             self.remove_site(shard);
-            self.erase_site(shard);
+            self.erase_group(shard);
         }
     }
 

@@ -148,6 +148,9 @@ const MODE_PROBABILITY: f64 = 0.05;
 /// One in so many seeds has each of the faults of hosts.
 const HOSTS_PROBABILITY: f64 = 0.08;
 
+/// One in so many seeds has each of the faults after which an operator says that something is lost for good.
+const LOSSES_PROBABILITY: f64 = 0.05;
+
 /// No fault is more frequent than this beyond the usual that changes who the members are, or takes a site.
 const SELDOM_MAX: f64 = 2.0;
 
@@ -163,6 +166,9 @@ impl Swarm {
         faults.extend(
             Fault::HOSTS.into_iter().filter(|_| hosts.chance(HOSTS_PROBABILITY)).map(|fault| (fault, 1.0)),
         );
+        let mut losses = stream("swarm losses");
+        let possible = Fault::LOSSES.into_iter().filter(|fault| can_strike::<S>(*fault));
+        faults.extend(possible.filter(|_| losses.chance(LOSSES_PROBABILITY)).map(|fault| (fault, 1.0)));
         faults.sort_unstable_by_key(|(fault, _)| *fault);
         Swarm {
             faults,
@@ -258,7 +264,9 @@ fn draw_faults<S: System>(random: &mut Random) -> Vec<(Fault, f64)> {
     let mut modes: Vec<Fault> =
         Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY)).collect();
     let possible = |fault: &Fault| {
-        !Fault::MODES.contains(fault) && !Fault::HOSTS.contains(fault) && can_strike::<S>(*fault)
+        let is_drawn_apart =
+            Fault::MODES.contains(fault) || Fault::HOSTS.contains(fault) || Fault::LOSSES.contains(fault);
+        !is_drawn_apart && can_strike::<S>(*fault)
     };
     let all: Vec<Fault> = Fault::ALL.into_iter().filter(possible).collect();
     let likely: Vec<Fault> = LIKELY.into_iter().filter(possible).collect();

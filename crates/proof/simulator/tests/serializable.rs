@@ -28,6 +28,23 @@ fn shards_that_refuse_new_work_end_what_they_have_begun() {
     assert_eq!(violations(&options), [""; 0]);
 }
 
+/// The others go on without a shard that is lost for good: everything ends, and what one of them had agreed on is kept.
+#[test]
+fn a_shard_that_is_lost_is_declared_so_and_the_others_go_on() {
+    let faults = "shard-loss,node-crashes,partitions".parse().expect("there are such faults");
+    let options =
+        Options { system: SystemKind::SERIALIZABLE, faults, repeat_every: 0, ..Options::new(1..=24) };
+    let report = run(&options, |_| true);
+    assert_eq!(told(&report), [""; 0]);
+    let expected = [
+        "all other shards knew that one is lost",
+        "an operator that declared a loss vanished",
+        "shards were declared lost while they ran",
+    ];
+    let has_happened = |what: &&str| report.happened.get(*what).is_some_and(|happened| happened.times > 0);
+    assert!(expected.iter().all(has_happened), "{:?}", report.happened.keys());
+}
+
 #[test]
 fn the_rules_survive_all_faults() {
     let options = Options { system: SystemKind::SERIALIZABLE, ..Options::new(14..=43) };
@@ -53,6 +70,7 @@ fn the_rules_survive_all_faults() {
     ];
     // Few seeds have these.
     let rare = [
+        "all other shards knew that one is lost",
         "an operator found its epoch defined",
         "an operator that changed replicas vanished",
         "an operator vanished after it had sent the next epoch",
@@ -60,6 +78,8 @@ fn the_rules_survive_all_faults() {
         "epochs were defined",
         "operators changed replicas at the same time",
         "the next epoch, or its members, had to be waited for",
+        "an operator that declared a loss vanished",
+        "shards were declared lost while they ran",
     ];
     let common = report.happened.keys().filter(|name| !rare.contains(&name.as_str()));
     assert_eq!(common.collect::<Vec<_>>(), expected);

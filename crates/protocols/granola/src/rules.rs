@@ -48,7 +48,7 @@ quorate_core::plants! {
         "a client does not say which timestamps it has seen";
     NothingLocked = "G22", "4.4", Hunt::Scripted,
         "a leader that takes over coordinated transactions locks nothing for them";
-    LostVotesCount = "G23", "4.4", Hunt::Scripted,
+    LostVotesCount = "G23", "4.4", Hunt::under(&["shard-loss", "late-messages", "loss"]),
         "a shard that has declared another lost still takes its votes";
     SeenAdopted = "G24", "4.4", Hunt::under(&["hostile-clients"]),
         "what a client says that it has seen is believed, however far it is ahead";

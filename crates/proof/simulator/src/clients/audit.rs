@@ -29,7 +29,9 @@ impl Clients {
         let generations = self.slots.iter().map(|slot| slot.workload.generations()).max().unwrap_or(1);
         let workload = &self.slots[0].workload;
         let keys = (0..generations).flat_map(|generation| workload.universe(generation));
-        let keys: Vec<_> = keys.chain(self.promises.keys().iter().cloned()).collect();
+        let lost = cluster.shard_losses.lost().map(|lost| lost.shard);
+        let is_left = |key: &Key| Some(cluster.shard_of(key)) != lost;
+        let keys: Vec<_> = keys.chain(self.promises.keys().iter().cloned()).filter(is_left).collect();
         let plans = keys.chunks(KEYS_AT_ONCE).map(|keys| {
             let operations = keys.iter().cloned().map(Operation::Get).collect();
             Arc::new(Plan { kind: "audit", operations })
@@ -65,6 +67,10 @@ impl Clients {
         let client = self.slots[self.sessions[auditor].slot].client;
         for at in 0..self.undecided.len() {
             let transaction = self.undecided[at].attempt.id;
+            if self.undecided[at].attempt.touches_lost(cluster) {
+                // That shard will never answer.
+                self.undecided[at].participants = None;
+            }
             match self.undecided[at].participants.clone() {
                 Some(participants) if self.undecided[at].attempt.one_round.is_some() => {
                     let patience = Duration::from_secs(20);

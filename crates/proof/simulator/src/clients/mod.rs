@@ -9,6 +9,7 @@ mod facts;
 mod homes;
 mod leases;
 mod losses;
+mod lost_shard;
 mod milestones;
 mod moves;
 mod one_round;
@@ -44,6 +45,7 @@ use busy::Busy;
 use doom::Doom;
 use homes::parameters_at;
 use losses::Acknowledged;
+use lost_shard::LostShard;
 use milestones::Milestones;
 pub use milestones::Told;
 use moves::Moves;
@@ -134,6 +136,7 @@ pub struct Clients {
     undecided: Vec<Undecided>,
     placing: Placing,
     may_be_lost: Acknowledged,
+    lost_shard: LostShard,
     recorder: Recorder,
     /// Attempts that may have committed, and whose place among those of local sites their clients were not told.
     unplaced: Vec<(TransactionId, RecordedTxn)>,
@@ -190,6 +193,7 @@ impl Clients {
             undecided: Vec::new(),
             placing: Placing::new(&cluster.scenario),
             may_be_lost: Acknowledged::default(),
+            lost_shard: LostShard::new(cluster.scenario.seed),
             recorder: Recorder::new(),
             unplaced: Vec::new(),
             past: Vec::new(),
@@ -464,10 +468,10 @@ impl Clients {
         match &mut self.sessions[session].work {
             Work::Audit(queue) => queue.pop_front().map(plain),
             Work::Script(queue) => queue.pop_front().map(|scripted| (scripted.plan, scripted.manner)),
-            Work::Drawn if wants_more => Some(
-                self.draw_broken_promise(cluster)
-                    .unwrap_or_else(|| plain(Arc::new(self.slots[slot].workload.draw(&mut self.random)))),
-            ),
+            Work::Drawn if wants_more => Some(self.draw_broken_promise(cluster).unwrap_or_else(|| {
+                let plan = self.slots[slot].workload.draw(&mut self.random);
+                plain(Arc::new(self.draw_what_is_left(slot, plan, cluster)))
+            })),
             Work::Drawn => None,
         }
     }
@@ -666,7 +670,11 @@ impl Clients {
             }
             Event::Executed { transaction, result } => self.on_executed(transaction, result, cluster),
             Event::Disagreement { transaction, decided } => {
-                self.nonsense.extend(self.promises.contradict(transaction, &decided));
+                // A shard that was declared lost while it ran may go on to decide by itself.
+                let lost = cluster.shard_losses.lost().map(|lost| lost.shard);
+                if decided.iter().all(|decided| Some(decided.shard) != lost) {
+                    self.nonsense.extend(self.promises.contradict(transaction, &decided));
+                }
             }
             Event::Outdated { keyspace } => {
                 self.nonsense
@@ -804,6 +812,9 @@ impl Clients {
         }
         self.record_aborted(&attempt, cluster);
         let audits = self.sessions[session].audits();
+        if self.is_in_vain(session, cluster) {
+            self.sessions[session].current = None;
+        }
         if let Some((_, _, attempts)) = &mut self.sessions[session].current {
             *attempts += 1;
             if audits || *attempts < cluster.scenario.attempts_max {
@@ -891,6 +902,7 @@ impl Clients {
             self.told.push((attempt.id, Outcome::Committed(timestamp)));
         }
         self.acknowledge_appends(&ops);
+        self.note_acknowledged(attempt, &ops, cluster);
         for op in &ops {
             if let MicroOp::Read(key, observed) = op
                 && audits

@@ -60,6 +60,11 @@ impl OneRound {
         Some(OneRound { refusing, ..one_round })
     }
 
+    /// The shards that take part.
+    pub(super) fn participants(&self) -> impl Iterator<Item = ShardId> {
+        self.division.parts.keys().copied()
+    }
+
     /// What kind of a transaction it is, in a few words.
     fn kind(&self) -> &'static str {
         if self.refusing.is_some() {
@@ -383,7 +388,9 @@ impl Clients {
         }
         self.recorder.timestamp(attempt.recorded, in_history::<S>(attempt.id, timestamp));
         self.told.push((attempt.id, Outcome::Committed(timestamp)));
-        self.acknowledge_appends(&attempt.execution.announced());
+        let ops = attempt.execution.announced();
+        self.acknowledge_appends(&ops);
+        self.note_acknowledged(attempt, &ops, cluster);
     }
 }
 

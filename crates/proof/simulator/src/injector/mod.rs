@@ -346,6 +346,7 @@ impl<S: System> Injector<S> {
                 false
             }
             Fault::SiteLoss => cluster.lose_site(&mut self.random),
+            Fault::ShardLoss => cluster.lose_shard(),
             Fault::FullLinks => self.stall(cluster, node),
             Fault::MixedVersions => return self.upgrade_next(cluster),
             Fault::Loss

@@ -240,6 +240,7 @@ pub struct Planted {
 pub(crate) fn can_strike<S: System>(fault: Fault) -> bool {
     (S::CHANGES_GROUPS || fault != Fault::Membership)
         && (S::LOSES_SITES || fault != Fault::SiteLoss)
+        && (S::LOSES_SHARDS || fault != Fault::ShardLoss)
         && !S::CANNOT_STRIKE.contains(&fault)
 }
 
@@ -483,6 +484,9 @@ pub trait System:
 
     /// True if its groups stand in sites, and it goes on without one that is lost for good.
     const LOSES_SITES: bool = false;
+
+    /// True if an operator can declare to its shards that another one is lost for good, and they go on without it.
+    const LOSES_SHARDS: bool = false;
 
     /// True if clients can place containers.
     const PLACES_CONTAINERS: bool = false;

@@ -231,6 +231,13 @@ impl Witness {
 
     fn ends(&mut self, shard: ShardId, Final { transaction, ending }: &Final, found: &mut Vec<Violation>) {
         let id = *transaction;
+        // A shard that is lost has ended, or goes on to end, what the others drop.
+        if self.lost.contains(&shard) {
+            return;
+        }
+        if self.endings.get(&id).is_some_and(|(_, first)| self.lost.contains(first)) {
+            self.endings.remove(&id);
+        }
         let first = self.endings.entry(id).or_insert_with(|| (ending.clone(), shard));
         if first.0 != *ending {
             let explain = format!("{id} ends as {ending:?} in {shard}, and as {:?} in {}", first.0, first.1);

@@ -107,6 +107,7 @@ impl System for Serializable {
     const CHANGES_GROUPS: bool = true;
     const ORDERS_BY_NAME: bool = true;
     const RUNS_ONE_ROUND: bool = true;
+    const LOSES_SHARDS: bool = true;
     const ISOLATION: Isolation = Isolation::Serializable;
 
     const STANDS_ON_LOG: bool = true;
