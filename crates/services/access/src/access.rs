@@ -304,7 +304,7 @@ impl Access {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use quorate_codec::encode;
 
@@ -323,7 +323,7 @@ mod tests {
         Access::read(entries.iter().map(|(key, value)| (key, value))).unwrap()
     }
 
-    fn user(name: &str, grants: &[&str]) -> User {
+    pub(crate) fn user(name: &str, grants: &[&str]) -> User {
         let grants = grants.iter().map(|text| text.parse().unwrap()).collect();
         User { password: Some(password(1)), grants, ..User::new(name) }
     }

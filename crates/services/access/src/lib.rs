@@ -8,6 +8,7 @@
 //! | `right` | the rights, and where a grant gives them |
 //! | `entry` | users, roles and tokens, as the map keeps them |
 //! | [`mod@access`] | what a login may do |
+//! | [`mod@native`] | what a client of the native protocol may claim |
 //! | `administrators` | the rule that an administrator is left, which the configuration service applies with each write |
 //!
 //! # Invariants
@@ -18,6 +19,7 @@
 pub mod access;
 mod administrators;
 mod entry;
+pub mod native;
 mod right;
 
 pub use access::{Access, Login, Proof, Refusal, Scope};
@@ -26,5 +28,6 @@ pub use entry::{
     Entry, InvalidEntry, NAME_BYTES_MAX, PasswordHash, ROLE_RANGE, Role, SALT_BYTES, TOKEN_RANGE, Token,
     TokenId, USER_RANGE, User, UserLimits, role_key, token_key, user_key, user_range, validate_name,
 };
+pub use native::{Claim, Standing, Visitor, Wish};
 pub use quorate_core::ClockTime;
 pub use right::{CHANNELS, Grant, InvalidGrant, Right};
