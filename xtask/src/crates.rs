@@ -73,6 +73,7 @@ const HTTP: &str = "quorate-http";
 const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
 const CERTIFICATES: &str = "quorate-certificates";
 const WIRE: &str = "quorate-wire";
+const LOGINS: &str = "quorate-logins";
 const CREDENTIALS: &str = "quorate-credentials";
 const RUNTIME: &str = "quorate-runtime";
 pub(crate) const CLIENT: &str = "quorate";
@@ -354,6 +355,13 @@ pub(crate) const CRATES: [Crate; 51] = [
         kind: Kind::Host,
     },
     Crate {
+        package: LOGINS,
+        folder: "crates/hosts/logins",
+        what: "logging in: passwords that are compared beside event loops, clients that guess, and the audit log of a node",
+        may_import: &[ACCESS, CREDENTIALS],
+        kind: Kind::Host,
+    },
+    Crate {
         package: RUNTIME,
         folder: "crates/hosts/runtime",
         what: "connections, clocks, emulated delay",
@@ -427,7 +435,7 @@ pub(crate) const CRATES: [Crate; 51] = [
         package: GATEWAY,
         folder: "crates/doors/gateway",
         what: "what all doors have in common: threads beside those of the node, sessions, rights, bounded memory, deadlines ([ADR 0059](adr/0059-doors.md))",
-        may_import: &[CERTIFICATES, CLIENT],
+        may_import: &[CERTIFICATES, LOGINS, CLIENT],
         kind: Kind::Host,
     },
     Crate {

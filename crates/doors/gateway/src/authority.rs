@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate::rights::{self, Access, ClockTime, Login, Refusal, Scope};
+use quorate_logins::Audit;
 
 use crate::access::Known;
-use crate::audit::Audit;
 use crate::meter::Place;
 
 /// The built-in keyspace, in which users and the hashes of their passwords lie.

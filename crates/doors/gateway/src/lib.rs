@@ -22,16 +22,12 @@
 //! | `session` | the login of a connection, and the keyspaces that it uses |
 //! | `authority` | what it may do |
 //! | `access` | the copy of users, roles and tokens |
-//! | `login` | passwords, and clients that guess them |
 //! | `meter` | what users use, for those that have limits |
-//! | `audit` | the audit log |
 //! | `threads` | listeners and threads, from start to stop |
 
 mod access;
-mod audit;
 mod authority;
 mod connection;
-mod login;
 mod memory;
 mod meter;
 mod session;
@@ -43,14 +39,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-pub use audit::Audit;
 pub use authority::{Denied, Permit, Right};
 pub use connection::{Connection, Ended};
-pub use login::LoginError;
 pub use memory::Memory;
 pub use meter::{Limited, Place};
 pub use quorate::credentials::Password;
 pub use quorate::rights::Scope;
+pub use quorate_logins::{Audit, LoginError};
 pub use session::Session;
 pub use stream::{Account, Stream};
 pub use threads::{Gateway, Options};

@@ -13,13 +13,12 @@ use quorate::credentials::{Password, token_hash};
 use quorate::rights::{Login, Proof, UserLimits};
 use quorate::{Database, Keyspace, Seen};
 use quorate_certificates::Certified;
+use quorate_logins::{Audit, LoginError, Logins};
 use tokio::sync::OnceCell;
 
 use crate::Limits;
 use crate::access::Known;
-use crate::audit::Audit;
 use crate::authority::{Actor, Authority, Denied, Permit, Right, clock_now};
-use crate::login::{LoginError, Logins};
 use crate::meter::{Limited, Meter, Place};
 
 /// The state that the connections of a thread share.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use quorate::rights::Access;
 use quorate_certificates::Trust;
+use quorate_logins::{Audit, Logins};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -19,9 +20,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::task::LocalSet;
 
 use crate::access;
-use crate::audit::Audit;
 use crate::connection::{Connection, ReadBuffer, read_buffer};
-use crate::login::Logins;
 use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::session::{Session, Shared};

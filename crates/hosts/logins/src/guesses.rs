@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quorate::credentials::Password;
-use quorate::rights::PasswordHash;
+use quorate_access::PasswordHash;
+use quorate_credentials::Password;
 use tokio::sync::Semaphore;
 
 /// So many passwords are compared at a time: each takes 19 MiB and tens of milliseconds of a processor.
@@ -82,9 +82,9 @@ fn pause(count: u32, free: u32) -> Duration {
     }
 }
 
-/// The logins of a gateway, over all its threads.
+/// The logins of a gateway or a node, over all its threads.
 #[derive(Debug)]
-pub(crate) struct Logins {
+pub struct Logins {
     failures: Mutex<BTreeMap<Source, Failures>>,
     places: Arc<Semaphore>,
     waiting: Semaphore,
@@ -112,7 +112,10 @@ impl Logins {
 
     /// Begins an attempt, unless this client has failed too often and is to wait. It counts as a failure until it is known to be none, so that many at once are
     /// not taken for the first.
-    pub(crate) fn attempt(&self, user: &str, address: IpAddr, now: Instant) -> Result<(), LoginError> {
+    ///
+    /// # Errors
+    /// [`LoginError::TooMany`] with the pause that is left.
+    pub fn attempt(&self, user: &str, address: IpAddr, now: Instant) -> Result<(), LoginError> {
         let mut failures = self.failures();
         let left = |(source, free): (Source, u32)| {
             let Failures { count, last } = failures.get(&source).copied()?;
@@ -139,7 +142,7 @@ impl Logins {
     }
 
     /// An attempt was no failure, or could not be judged. What has failed before stays, unless the user has logged in.
-    pub(crate) fn forgive(&self, user: &str, address: IpAddr, has_logged_in: bool) {
+    pub fn forgive(&self, user: &str, address: IpAddr, has_logged_in: bool) {
         let mut failures = self.failures();
         for (source, _) in Self::sources(user, address) {
             let forgets = has_logged_in && matches!(source, Source::User(..));
@@ -153,11 +156,10 @@ impl Logins {
     }
 
     /// Compares a password, beside the event loop.
-    pub(crate) async fn fits(
-        &self,
-        password: Password,
-        hash: Option<PasswordHash>,
-    ) -> Result<bool, LoginError> {
+    ///
+    /// # Errors
+    /// [`LoginError::Busy`] if too many wait for that.
+    pub async fn fits(&self, password: Password, hash: Option<PasswordHash>) -> Result<bool, LoginError> {
         const BUSY: LoginError = LoginError::Busy { retry_after: Duration::from_millis(500) };
         let _waiting = self.waiting.try_acquire().map_err(|_| BUSY)?;
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| BUSY)?;

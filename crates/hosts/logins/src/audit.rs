@@ -47,16 +47,19 @@ impl Audit {
         Ok(Audit { lines, lost: AtomicU64::new(0), recorded: Mutex::default() })
     }
 
-    pub(crate) fn logged_in(&self, door: &str, user: &str, peer: Option<SocketAddr>, failure: Option<&str>) {
+    /// A client has logged in at a door, or has failed to.
+    pub fn logged_in(&self, door: &str, user: &str, peer: Option<SocketAddr>, failure: Option<&str>) {
         let event = if failure.is_none() { "login" } else { "login-failed" };
         self.record(event, door, Some(user), peer, &[("reason", failure)]);
     }
 
-    pub(crate) fn refused(&self, door: &str, user: Option<&str>, peer: Option<SocketAddr>, reason: &str) {
+    /// A client was refused something.
+    pub fn refused(&self, door: &str, user: Option<&str>, peer: Option<SocketAddr>, reason: &str) {
         self.record("refused", door, user, peer, &[("reason", Some(reason))]);
     }
 
-    pub(crate) fn administered(
+    /// A user has done something to the cluster.
+    pub fn administered(
         &self,
         door: &str,
         user: Option<&str>,
