@@ -365,7 +365,7 @@ pub(crate) const CRATES: [Crate; 51] = [
         package: RUNTIME,
         folder: "crates/hosts/runtime",
         what: "connections, clocks, emulated delay",
-        may_import: &[CORE, CERTIFICATES, DRIVER, WIRE],
+        may_import: &[CORE, ACCESS, CERTIFICATES, DRIVER, WIRE],
         kind: Kind::Host,
     },
     Crate {
@@ -406,7 +406,10 @@ pub(crate) const CRATES: [Crate; 51] = [
         what: "a node: configuration, data directory, replicas, catalogue, metrics, drain",
         may_import: &[
             CORE,
+            ACCESS,
             CERTIFICATES,
+            CREDENTIALS,
+            LOGINS,
             STORE,
             STORAGE,
             LOG,

@@ -27,8 +27,8 @@ use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
-use super::TlsArguments;
 use super::keyspace::{SpeculationArguments, TimestampingArguments};
+use super::{LoginArguments, TlsArguments};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, WithCommand, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
@@ -76,6 +76,8 @@ pub(crate) struct BenchArguments {
     connect: Option<String>,
     #[command(flatten)]
     certificates: TlsArguments,
+    #[command(flatten)]
+    login: LoginArguments,
     /// Secure the connections of the servers that are started by TLS, with certificates that are made for the run.
     #[arg(long, conflicts_with = "connect")]
     tls: bool,
@@ -509,8 +511,8 @@ impl BenchArguments {
             None => None,
         };
         let deadline_ordering = !self.no_deadline_ordering;
-        let certificates = self.certificates.certificates()?;
-        Ok(Options { deadline_ordering, site, delays, certificates, ..Options::default() })
+        let (certificates, credential) = (self.certificates.certificates()?, self.login.credential()?);
+        Ok(Options { deadline_ordering, site, delays, certificates, credential, ..Options::default() })
     }
 
     /// How the replicated logs of servers that are started here go by. Where a round trip takes no time, fewer messages

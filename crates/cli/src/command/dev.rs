@@ -150,7 +150,7 @@ impl DevArguments {
         let certificates = layout.tls.as_ref().map(user).transpose()?;
         let client = quorate::Options { certificates, ..client };
         let pages = layout.http.first().and_then(|address| address.parse().ok());
-        doors::open(&told, addresses, client, trust, pages)
+        doors::open(&told, addresses, client, trust, (pages, None))
     }
 }
 

@@ -16,13 +16,13 @@ use crate::exit::Failure;
 pub(crate) const REDIS_ADDRESS: &str = "127.0.0.1:6379";
 
 /// Opens the doors that are to be open, of a cluster whose nodes are found at these addresses; none if all are closed. `pages` is where the
-/// node itself serves HTTP, if its pages are to be had at the door for HTTP, too.
+/// node itself serves HTTP, if its pages are to be had at the door for HTTP, too, and `audit` the log of the node.
 pub(crate) fn open(
     doors: &Doors,
     addresses: Vec<String>,
     client: quorate::Options,
     trust: Option<Arc<Trust>>,
-    pages: Option<SocketAddr>,
+    (pages, audit): (Option<SocketAddr>, Option<Arc<Audit>>),
 ) -> Result<Option<Gateway>, Failure> {
     let mut open = Vec::new();
     if let Some(redis) = &doors.redis {
@@ -36,9 +36,13 @@ pub(crate) fn open(
         open.push((listen("Redis", redis, trust.is_some())?, door));
     }
     if let Some(http) = &doors.http {
+        let token = match &client.credential {
+            Some(quorate::Credential::Token { token }) => Some(String::from_utf8_lossy(token).into_owned()),
+            Some(quorate::Credential::Password { .. }) | None => None,
+        };
         let door = Http::new();
         let door: Arc<dyn Door> = Arc::new(match pages {
-            Some(pages) => door.with_pages(pages),
+            Some(pages) => door.with_pages(pages, token),
             None => door,
         });
         open.push((listen("HTTP", http, trust.is_some())?, door));
@@ -57,12 +61,6 @@ pub(crate) fn open(
         Some(_) => doors.redis_databases.iter().filter(|name| !name.is_empty()).cloned().collect(),
         None => Arc::default(),
     };
-    let audit = doors.audit_log.as_deref().map(|path| {
-        Audit::open(path)
-            .map(Arc::new)
-            .map_err(|error| Failure::failed(format!("the audit log {}: {error}", path.display())))
-    });
-    let audit = audit.transpose()?;
     let options =
         Options { client, trust, threads: doors.threads, limits, layered, audit, ..Options::new(addresses) };
     Gateway::start(options, open).map(Some).map_err(Failure::failed)

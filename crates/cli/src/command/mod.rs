@@ -15,6 +15,7 @@ mod keyspace;
 mod manual;
 mod procedure;
 mod report;
+mod secrets;
 mod server;
 mod shell;
 mod sim;
@@ -25,7 +26,7 @@ mod transfer;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use quorate::{Certificates, Database};
+use quorate::{Certificates, Credential, Database};
 
 use crate::exit::{Failure, Outcome};
 
@@ -103,13 +104,20 @@ pub(crate) struct ConnectArguments {
     pub(crate) connect: String,
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
+    #[command(flatten)]
+    pub(crate) login: LoginArguments,
 }
 
 impl ConnectArguments {
+    /// The options with which to connect.
+    pub(crate) fn options(&self) -> Result<quorate::Options, Failure> {
+        let (certificates, credential) = (self.tls.certificates()?, self.login.credential()?);
+        Ok(quorate::Options { certificates, credential, ..quorate::Options::default() })
+    }
+
     /// Connects.
     pub(crate) async fn open(&self) -> Result<Database, Failure> {
-        let certificates = self.tls.certificates()?;
-        let options = quorate::Options { certificates, ..quorate::Options::default() };
+        let options = self.options()?;
         Ok(quorate::connect_with(self.connect.as_str(), options).await?)
     }
 }
@@ -137,6 +145,32 @@ impl TlsArguments {
             }
             _ => Ok(None),
         }
+    }
+}
+
+/// As which user to connect, where a certificate does not say so.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LoginArguments {
+    /// Log in as this user, by its password; without a file it is asked for.
+    #[arg(long, value_name = "NAME", conflicts_with = "token_file")]
+    pub(crate) user: Option<String>,
+    /// Read that password from the first line of this file, or from standard input with -.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Log in by the token in the first line of this file. The file `token` in the data directory of a node lets its operator do everything.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+impl LoginArguments {
+    /// Reads the credential; none if none is named.
+    pub(crate) fn credential(&self) -> Result<Option<Credential>, Failure> {
+        if let Some(path) = &self.token_file {
+            return Ok(Some(Credential::token(secrets::from_file("token", path)?)));
+        }
+        let Some(user) = &self.user else { return Ok(None) };
+        let password = secrets::read_known(user, self.password_file.as_deref())?;
+        Ok(Some(Credential::password(user, password)))
     }
 }
 

@@ -127,7 +127,9 @@ impl ServerArguments {
             let server = Server::start(config, initialise).map_err(Failure::failed)?;
             let others = others.into_iter().map(|node| node.address).filter(|address| !address.is_empty());
             let addresses = std::iter::once(server.address().to_string()).chain(others).collect();
-            let gateway = doors::open(&told, addresses, client, access, None)?;
+            let credential = Some(quorate::Credential::token(server.token()));
+            let client = quorate::Options { credential, ..client };
+            let gateway = doors::open(&told, addresses, client, access, (None, server.audit()))?;
             let input_ended = input_end(self.stop_with_input);
             tokio::pin!(stop, input_ended);
             loop {

@@ -55,9 +55,7 @@ impl TraceArguments {
     pub(crate) fn run(self) -> Outcome {
         let statements = parse(&self.statements)?;
         let delays = self.wan.as_deref().map(Matrix::load).transpose().map_err(Failure::usage)?;
-        let certificates = self.connect.tls.certificates()?;
-        let options =
-            quorate::Options { site: self.site.clone(), delays, certificates, ..quorate::Options::default() };
+        let options = quorate::Options { site: self.site.clone(), delays, ..self.connect.options()? };
         block_on(async {
             let db = quorate::connect_with(self.connect.connect.as_str(), options).await?;
             self.trace(&db, statements).await

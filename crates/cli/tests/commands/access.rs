@@ -13,7 +13,7 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
         (&["user", "create", "-x", "--no-password"], "unexpected argument"),
         (&["user", "create", "a/b", "--no-password"], "cannot be the name"),
         (&["user", "create", "ada", "--password", "secret"], "unexpected argument"),
-        (&["user", "create", "ada", "--password-file", "/nowhere"], "cannot read the password"),
+        (&["user", "create", "ada", "--new-password-file", "/nowhere"], "cannot read the password"),
         (&["user", "grant", "ada"], "required"),
         (&["token", "revoke", "x"], "16 hexadecimal digits"),
         (&["role", "create", "readers"], "required"),
@@ -21,7 +21,7 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
         let run = run(arguments);
         assert!(run.code == 2 && run.err.contains(what), "{arguments:?}: {} {}", run.code, run.err);
     }
-    let short = run_with_input(&["user", "create", "ada", "--password-file", "-"], "short\n");
+    let short = run_with_input(&["user", "create", "ada", "--new-password-file", "-"], "short\n");
     assert!(short.code == 2 && short.err.contains("at least 8 bytes"), "{}", short.err);
     assert!(!short.err.contains("short\""), "a password is not told again");
 }
@@ -49,7 +49,7 @@ fn users_come_and_go_and_an_administrator_stays() {
         &["user", "create", "root", "--administrator", "--no-password"],
         "with a password or a certificate",
     );
-    good(&["user", "create", "root", "--administrator", "--password-file", file]);
+    good(&["user", "create", "root", "--administrator", "--new-password-file", file]);
     assert_eq!(good(&["cluster", "status", "--json"]).json()["access_control"], true);
     refused(&["user", "create", "root", "--no-password"], "there is a user \"root\" already");
     for arguments in [

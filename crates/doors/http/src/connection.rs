@@ -44,7 +44,7 @@ pub(crate) async fn serve(
     session: Session,
     repeats: &Arc<Repeats>,
     console: &Arc<Console>,
-    pages: Option<SocketAddr>,
+    pages: Option<&pages::Source>,
 ) {
     let (peer, local) = (connection.peer(), connection.local());
     if let Err(ended) = connection.reserve(CONNECTION_BYTES) {
@@ -55,6 +55,7 @@ pub(crate) async fn serve(
     let (stream, account) = connection.into_stream();
     let (repeats, console) = (Arc::clone(repeats), Arc::clone(console));
     let login = Remembered::default();
+    let pages = pages.cloned();
     let server = Rc::new(Server { session, login, account, repeats, console, local, pages });
     let stall_timeout = server.session.stall_timeout();
     let service = service_fn(|request| {
@@ -108,7 +109,7 @@ struct Server {
     /// Where the client has come in.
     local: SocketAddr,
     /// Where the node serves its pages, if they are to be had here.
-    pages: Option<SocketAddr>,
+    pages: Option<pages::Source>,
 }
 
 impl Server {
@@ -145,11 +146,11 @@ impl Server {
             }
             return Ok(file);
         }
-        if let Some(node) = self.pages.filter(|_| pages::is_one(&head)) {
+        if let Some(source) = self.pages.as_ref().filter(|_| pages::is_one(&head)) {
             if !pages::is_open(&head) {
                 self.login.session_of(&self.session, &head.headers).await?.require(Right::Observe)?;
             }
-            return pages::pass_on(node, &head, self.session.deadline()).await;
+            return pages::pass_on(source, &head, self.session.deadline()).await;
         }
         let found = find(head.method.as_str(), head.uri.path())?;
         let request = Request::new(found, &head.uri, head.headers, self.session.deadline())?;

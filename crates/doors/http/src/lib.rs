@@ -60,7 +60,7 @@ use repeats::Repeats;
 pub struct Http {
     repeats: Arc<Repeats>,
     console: Arc<Console>,
-    pages: Option<SocketAddr>,
+    pages: Option<pages::Source>,
 }
 
 impl Http {
@@ -74,10 +74,11 @@ impl Http {
         Http { repeats: Arc::new(Repeats::new(limits)), console: Arc::new(Console::new()), pages: None }
     }
 
-    /// Passes on requests for the pages of a node for operators (`/metrics`, `/health`, `/status` and their like), which it serves at this address.
+    /// Passes on requests for the pages of a node for operators (`/metrics`, `/health`, `/status` and their like), which it serves at this address
+    /// to who shows this token.
     #[must_use]
-    pub fn with_pages(self, node: SocketAddr) -> Self {
-        Http { pages: Some(node), ..self }
+    pub fn with_pages(self, node: SocketAddr, token: Option<String>) -> Self {
+        Http { pages: Some(pages::Source { node, token }), ..self }
     }
 }
 
@@ -97,7 +98,7 @@ impl Door for Http {
         connection: Connection,
         session: Session,
     ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-        Box::pin(connection::serve(connection, session, &self.repeats, &self.console, self.pages))
+        Box::pin(connection::serve(connection, session, &self.repeats, &self.console, self.pages.as_ref()))
     }
 
     fn tend<'a>(&'a self, session: Session) -> Pin<Box<dyn Future<Output = ()> + 'a>> {

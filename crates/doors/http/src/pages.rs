@@ -17,6 +17,13 @@ const PAGES: [&str; 5] = ["/metrics", "/health", "/ready", "/live", "/status"];
 /// The longest page, in bytes.
 const PAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// Where a node serves its pages, and the token by which the door has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) node: SocketAddr,
+    pub(crate) token: Option<String>,
+}
+
 /// True if a request is for a page of the node.
 pub(crate) fn is_one(head: &Parts) -> bool {
     matches!(head.method, Method::GET | Method::HEAD) && PAGES.contains(&head.uri.path())
@@ -28,13 +35,20 @@ pub(crate) fn is_open(head: &Parts) -> bool {
 }
 
 /// Has the node answer.
-pub(crate) async fn pass_on(node: SocketAddr, head: &Parts, patience: Duration) -> Result<Answer, Problem> {
+pub(crate) async fn pass_on(
+    Source { node, token }: &Source,
+    head: &Parts,
+    patience: Duration,
+) -> Result<Answer, Problem> {
     let unavailable =
         |why: String| Problem::new(Kind::Unavailable, format!("the page of the node at {node}: {why}"));
     let asked = async {
         let mut stream = TcpStream::connect(node).await?;
         let path = head.uri.path();
-        let request = format!("GET {path} HTTP/1.0\r\nhost: {node}\r\nconnection: close\r\n\r\n");
+        // The door has asked for the right of its client.
+        let login =
+            token.as_ref().map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let request = format!("GET {path} HTTP/1.0\r\nhost: {node}\r\n{login}connection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut page = Vec::new();
         stream.take(PAGE_BYTES_MAX).read_to_end(&mut page).await?;

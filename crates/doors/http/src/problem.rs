@@ -233,6 +233,10 @@ impl From<Error> for Problem {
             Error::Unknown { token } => {
                 problem(Kind::Unknown).committed(Committed::Unknown).with("token", token.to_string())
             }
+            Error::Denied { token: None, .. } => problem(Kind::Denied),
+            Error::Denied { token: Some(token), .. } => {
+                problem(Kind::Denied).committed(Committed::Unknown).with("token", token.to_string())
+            }
             Error::ApologyOwed { token } => problem(Kind::Conflict).with("token", token.to_string()),
             Error::AnswersLost { token } => {
                 problem(Kind::AnswersLost).committed(Committed::Yes).with("token", token.to_string())
@@ -307,6 +311,8 @@ mod tests {
             (Error::Unavailable { missing: Vec::new() }, 503, "no"),
             (Error::Overloaded { retry_after: wait }, 429, "no"),
             (Error::NoSpace { reason: "full".to_owned() }, 507, "no"),
+            (Error::Denied { reason: "no right".to_owned(), token: None }, 403, "no"),
+            (Error::Denied { reason: "no right".to_owned(), token: Some(token.clone()) }, 403, "unknown"),
             (Error::Unknown { token: token.clone() }, 504, "unknown"),
             (Error::AnswersLost { token }, 500, "yes"),
             (Invalid::KeyspaceExists { name: "a".to_owned() }.into(), 409, "no"),

@@ -103,6 +103,11 @@ impl From<Error> for Failure {
             Error::Unknown { token } => {
                 format!("UNKNOWN the command may have been carried out, or may still be: transaction {token}")
             }
+            Error::Denied { reason, token: Some(token) } => {
+                format!(
+                    "UNKNOWN {reason} by one node; the command may have been carried out: transaction {token}"
+                )
+            }
             Error::AnswersLost { token } => {
                 format!("UNKNOWN the command was carried out, and its reply is lost: transaction {token}")
             }

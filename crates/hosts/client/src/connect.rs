@@ -107,8 +107,13 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let client = new_client()?;
     let site = options.site.clone().unwrap_or_default();
     let tls = options.tls();
-    let Discovered { cluster, directory } =
-        discover(&addresses, client, &site, options.connect_timeout, tls.as_ref()).await?;
+    let Discovered { cluster, directory } = discover(
+        &addresses,
+        (client, &site, options.credential.as_ref()),
+        options.connect_timeout,
+        tls.as_ref(),
+    )
+    .await?;
     let topology = directory.topology;
     let site_id = options.site.as_ref().map(|site| site_named(&topology, site)).transpose()?;
 
@@ -118,6 +123,7 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let mut transport_options = transport::Options::new(cluster, Peer::Client(client), site.clone());
     transport_options.delays = options.delays.clone().map(Arc::new);
     transport_options.tls = tls;
+    transport_options.credential = options.credential.clone();
     transport_options.handshake_timeout = options.connect_timeout;
     let clock = Clock::start();
     let (transport, _) = Transport::start(host, transport_options, clock, TurnWaker::default());

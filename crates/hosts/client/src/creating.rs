@@ -103,10 +103,13 @@ impl Database {
         let patience = patience.unwrap_or(PATIENCE + PATIENCE_OF_A_SHARD * shards);
         let deadline = Instant::now() + patience;
         let look = keyspace.clone().with_deadline(TRY + TRY_OF_A_SHARD * shards);
+        // Whoever may create a keyspace need not be one that may read it.
+        let mut may_read = true;
         loop {
             // All of it at once says it best, and of few shards it costs nothing to try.
-            if count <= REPLICAS_UNASKED {
+            if count <= REPLICAS_UNASKED && may_read {
                 match look.clone().scan("", "", 1).await {
+                    Err(Error::Denied { .. }) => may_read = false,
                     Err(error) if !may_pass(&error) => return Err(error),
                     Err(_) => {}
                     Ok(_) => return Ok(()),
@@ -118,7 +121,7 @@ impl Database {
             };
             let serving = definition.groups().filter(serves).count();
             progress(ServingProgress { serving, shards: count });
-            if count > REPLICAS_UNASKED && serving == count {
+            if (count > REPLICAS_UNASKED || !may_read) && serving == count {
                 return Ok(());
             }
             if Instant::now() >= deadline {

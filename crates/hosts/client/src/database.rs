@@ -172,6 +172,10 @@ impl Database {
         self.learn_participants(token).await?;
         let answer = self.shared.session.resolve(token, self.shared.options.deadline).await;
         let answer = answer.ok_or(Error::Closed)?;
+        if let Some(reason) = self.shared.session.denial(token.transaction) {
+            self.shared.session.forget(token.transaction, None);
+            return Err(Error::Denied { reason, token: Some(token.clone()) });
+        }
         let retention = Duration::from_micros(age_micros);
         let outcome = answer.map_err(|Forgotten| Error::TooOld { token: token.clone(), retention })?;
         outcome.ok_or_else(|| Error::Unknown { token: token.clone() })
@@ -201,10 +205,11 @@ impl Database {
     /// The status of a node as it tells it, one JSON object.
     ///
     /// # Errors
-    /// [`Error::Connect`] if the node is not connected or does not answer in time.
+    /// [`Error::Connect`] if the node is not connected or does not answer in time, [`Error::Denied`] unless the user of this client administers the cluster.
     pub async fn status(&self, node: NodeId) -> Result<Bytes> {
         let answer = self.transport.with(|host, turn| host.ask_status(node, turn));
-        self.answer_of(node, answer).await
+        let answer = self.answer_of(node, answer).await?;
+        answer.map_err(|reason| Error::Denied { reason, token: None })
     }
 
     /// Waits for the answer of a node; there is nothing to wait for if it is not connected.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_core::ClientId;
 use quorate_runtime::conversation::{Conversation, Trouble};
 use quorate_runtime::secure::Tls;
-use quorate_wire::{Directory, Hello, Packet, Peer};
+use quorate_wire::{Credential, Directory, Hello, Packet, Peer};
 
 use crate::error::Error;
 
@@ -18,6 +18,9 @@ pub(crate) struct Discovered {
     pub(crate) directory: Directory,
 }
 
+/// A client, the name of its site, and by what it says as which user it comes.
+pub(crate) type Who<'a> = (ClientId, &'a str, Option<&'a Credential>);
+
 /// Asks the addresses one after the other until one answers.
 ///
 /// # Errors
@@ -25,14 +28,13 @@ pub(crate) struct Discovered {
 /// each address if none answers.
 pub(crate) async fn discover(
     addresses: &[String],
-    client: ClientId,
-    site: &str,
+    who: Who<'_>,
     timeout: Duration,
     tls: Option<&Tls>,
 ) -> Result<Discovered, Error> {
     let mut tried = Vec::with_capacity(addresses.len());
     for address in addresses {
-        match tokio::time::timeout(timeout, ask(address, client, site, tls)).await {
+        match tokio::time::timeout(timeout, ask(address, who, tls)).await {
             Ok(Ok(discovered)) => return Ok(discovered),
             Ok(Err(Trouble::Refused(reason))) => {
                 return Err(Error::Handshake { address: address.clone(), reason });
@@ -44,8 +46,13 @@ pub(crate) async fn discover(
     Err(Error::Connect { tried })
 }
 
-async fn ask(address: &str, client: ClientId, site: &str, tls: Option<&Tls>) -> Result<Discovered, Trouble> {
-    let hello = Hello { cluster: 0, peer: Peer::Client(client), site: site.to_owned() };
+async fn ask(
+    address: &str,
+    (client, site, credential): Who<'_>,
+    tls: Option<&Tls>,
+) -> Result<Discovered, Trouble> {
+    let (site, credential) = (site.to_owned(), credential.cloned());
+    let hello = Hello { cluster: 0, peer: Peer::Client(client), site, credential };
     let (mut node, welcome) = Conversation::begin(address, hello, tls).await?;
     node.say(&Packet::DirectoryRequest).await?;
     loop {
@@ -75,7 +82,7 @@ mod tests {
     }
 
     async fn tried(addresses: &[String]) -> Error {
-        discover(addresses, ClientId(1), "", Duration::from_millis(500), None).await.unwrap_err()
+        discover(addresses, (ClientId(1), "", None), Duration::from_millis(500), None).await.unwrap_err()
     }
 
     #[tokio::test]

@@ -23,8 +23,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call did not do what it was asked to.
 ///
-/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`], [`Error::AnswersLost`] and [`Error::NotReached`]
-/// mean that it surely has not.
+/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`], [`Error::AnswersLost`], [`Error::NotReached`], and
+/// [`Error::Denied`] with a token, mean that it surely has not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -178,6 +178,15 @@ pub enum Error {
         address: String,
         /// Why, and what to do.
         reason: String,
+    },
+    /// The user of this client, or a client that has not logged in, has not the right. Surely not committed, unless there is a token: then it was to be committed,
+    /// and others may have let it in before the right was taken away.
+    #[error("{reason}{}", doubt(token.as_ref()))]
+    Denied {
+        /// Why, in words that name the right.
+        reason: String,
+        /// The name of the transaction, if it may have committed: [`Database::outcome`](crate::Database::outcome) answers what became of it.
+        token: Option<Token>,
     },
     /// The database handle was closed, or the runtime that it lived on has ended.
     #[error("the connection to the database is closed: connect again")]
@@ -693,6 +702,13 @@ fn copies(site: Option<&str>, error: &ReplicasError) -> String {
 
 fn none_or_list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The rest of the text of a refusal: what of a transaction that was to be committed.
+fn doubt(token: Option<&Token>) -> String {
+    token.map_or_else(String::new, |token| {
+        format!(" by this node; others may have let it in before the right was taken away: ask for the outcome of {token}")
+    })
 }
 
 fn reasons(tried: &[(String, String)]) -> String {

@@ -13,6 +13,7 @@ pub(crate) struct Footprint {
     bytes: usize,
     entries: usize,
     participants: Vec<ShardId>,
+    writes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +35,11 @@ impl Footprint {
         Ok(())
     }
 
+    /// True if something may be written: a key is, or the count of an element was asked for or is changed.
+    pub(crate) fn writes(&self) -> bool {
+        self.writes
+    }
+
     /// A key is about to be written, or deleted with an empty value. The last write of a key is the one that counts.
     pub(crate) fn write(&mut self, key: &Key, value: &[u8], shard: ShardId) -> Result<(), LimitExceeded> {
         validate_write(key, value)?;
@@ -46,6 +52,7 @@ impl Footprint {
             None => self.grow(key, key.len() + value.len(), 1)?,
         }
         self.keys.entry(key.clone()).or_default().written = Some(value.len());
+        self.writes = true;
         self.participate(shard);
         Ok(())
     }
@@ -55,6 +62,7 @@ impl Footprint {
         validate_key(set)?;
         validate_key(element)?;
         self.grow(set, set.len() + element.len(), 1)?;
+        self.writes = true;
         self.participate(shard);
         Ok(())
     }

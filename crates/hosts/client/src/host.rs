@@ -15,10 +15,11 @@ use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, View,
 };
+use quorate_log::Part;
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_wire::packet::DECIDED_MAX;
-use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
+use quorate_wire::{About, Denial, Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
 use tokio::sync::{Notify, oneshot};
 
 use crate::announcements::Listening;
@@ -32,8 +33,8 @@ pub(crate) struct ClientHost {
     coordinators: Coordinators,
     waiters: Waiters,
     nodes: Nodes,
-    statuses: Asked<Bytes>,
-    reports: Asked<NodeReport>,
+    statuses: Asked<Result<Bytes, String>>,
+    reports: Asked<Result<NodeReport, String>>,
     directories: Asked<Directory>,
     /// Who waits for a replica's answer that its loss is accepted, or why not.
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
@@ -265,7 +266,7 @@ impl ClientHost {
         &mut self,
         node: NodeId,
         turn: &mut Turn<'_>,
-    ) -> Option<oneshot::Receiver<Bytes>> {
+    ) -> Option<oneshot::Receiver<Result<Bytes, String>>> {
         self.statuses.ask(node, self.nodes.link_of(node), &Packet::StatusRequest, turn)
     }
 
@@ -274,7 +275,7 @@ impl ClientHost {
         &mut self,
         node: NodeId,
         turn: &mut Turn<'_>,
-    ) -> Option<oneshot::Receiver<NodeReport>> {
+    ) -> Option<oneshot::Receiver<Result<NodeReport, String>>> {
         self.reports.ask(node, self.nodes.link_of(node), &Packet::ReplicasRequest, turn)
     }
 
@@ -542,12 +543,13 @@ impl Host for ClientHost {
             }
             Packet::Status { json } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
-                    self.statuses.answer(node, json);
+                    self.statuses.answer(node, Ok(json));
                 }
             }
             Packet::Replicas { replicas, room, knows_keyspaces, applications } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
-                    self.reports.answer(node, NodeReport { replicas, room, knows_keyspaces, applications });
+                    let report = NodeReport { replicas, room, knows_keyspaces, applications };
+                    self.reports.answer(node, Ok(report));
                 }
             }
             Packet::Directory(directory) => {
@@ -560,6 +562,7 @@ impl Host for ClientHost {
                     self.waiters.set_space(node, problem);
                 }
             }
+            Packet::Denied(denial) => self.on_denied(link, denial, turn),
             Packet::CatalogueChanged => self.stale.notify_one(),
             Packet::Announce { from, number, topic, content } => {
                 self.listening.hear(from, number, &topic, &content);
@@ -573,6 +576,7 @@ impl Host for ClientHost {
             | Packet::ReplicasRequest
             | Packet::Settings { .. }
             | Packet::Lives { .. }
+            | Packet::Token { .. }
             | Packet::Join { .. }
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. }
@@ -597,6 +601,66 @@ impl Host for ClientHost {
 }
 
 impl ClientHost {
+    /// A node has not done something, because this client has not the right. The call that waits for it is told so.
+    fn on_denied(&mut self, link: LinkId, denial: Denial, turn: &mut Turn<'_>) {
+        let Denial { about, replica, transaction, question, reason } = denial;
+        let node = turn.remote(link).and_then(node_id);
+        match (about, node, replica) {
+            (About::Status, Some(node), _) => self.statuses.answer(node, Err(reason)),
+            (About::Replicas, Some(node), _) => self.reports.answer(node, Err(reason)),
+            (About::Verify, _, Some(replica)) => {
+                // It is the first that waits: a node answers in order.
+                if let Some(position) = self.verifications.iter().position(|(of, ..)| *of == replica) {
+                    // The call may not wait any more.
+                    let _ = self.verifications.remove(position).2.send(Answer::unable(reason));
+                }
+            }
+            (About::Message, _, Some(replica)) => {
+                // The coordinator knows to which transaction a question, or a transaction of its own, belongs. It gives it up as one that no replica takes.
+                if let Some(request) = question {
+                    let refusal = quorate_configuration::Refusal::Malformed;
+                    let refused = quorate_configuration::Message::Refused { request, refusal };
+                    self.deny_at_coordinator(
+                        replica,
+                        ProtocolMessage::Configuration(Part::Own(refused)),
+                        &reason,
+                        turn,
+                    );
+                }
+                if let Some(transaction) = transaction {
+                    // A question for an outcome has none by that: it may have committed.
+                    if !self.waiters.is_resolving(transaction) {
+                        let reply = quorate_granola::Reply::Lost { shard: replica.shard };
+                        let message = quorate_granola::Message::Reply { transaction, reply };
+                        self.deny_at_coordinator(
+                            replica,
+                            ProtocolMessage::Granola(Part::Own(message)),
+                            &reason,
+                            turn,
+                        );
+                    }
+                    self.waiters.deny(transaction, reason);
+                }
+            }
+            // Nothing waits for it: an announcement may be lost.
+            _ => {}
+        }
+    }
+
+    /// Has the coordinator of a shard hear something that ends what was denied. One of another protocol passes it over.
+    fn deny_at_coordinator(
+        &mut self,
+        replica: ReplicaId,
+        message: ProtocolMessage,
+        reason: &str,
+        turn: &mut Turn<'_>,
+    ) {
+        self.waiters.begin_denying(reason.to_owned());
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.on_message(time, replica.into(), Epoch::FIRST, message, &mut world);
+        self.waiters.end_denying();
+    }
+
     fn on_busy(&mut self, link: LinkId, retry_after: Duration) {
         /// A server cannot silence a client for longer.
         const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);

@@ -45,7 +45,8 @@
 //! tokio runtime of the caller, with one connection per node; thousands of transactions can be in flight.
 //!
 //! # Trust
-//! A client that coordinates is trusted, so give this library only to programs that may write to the cluster as they like.
+//! A client that coordinates is trusted with the keyspaces that it writes to: its user needs the right `coordinate` there, once the cluster has users. One that may only
+//! `read` runs transactions that only read. It logs in by the certificate of [`Options::certificates`], or by [`Options::credential`].
 //!
 //! # Features
 //! None is on by default. `delay-files` reads emulated delays from files ([`wan::Matrix`]); `rivals` speaks with keyspaces that are run by the
@@ -129,6 +130,7 @@ pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;
 pub use quorate_serializable_shard::StepFault;
 pub use quorate_wire::ProtocolVersion;
+pub use quorate_wire::Credential;
 pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use quorate_wire::packet::ANNOUNCEMENT_BYTES_MAX;
 pub use receipt::Receipt;

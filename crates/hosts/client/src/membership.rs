@@ -225,7 +225,8 @@ impl Database {
         let asked: Vec<_> = nodes.into_iter().map(|node| (node, ask(node))).collect();
         let mut survey = Survey::default();
         for (node, answer) in asked {
-            if let Ok(report) = self.answer_of(node, answer).await {
+            // A node that refuses is no node that answers: what needs its answer says which it lacks.
+            if let Ok(Ok(report)) = self.answer_of(node, answer).await {
                 let NodeReport { replicas, room, knows_keyspaces, applications } = report;
                 let progress = |report: ReplicaReport| {
                     let ReplicaReport { replica, arrived, has_records, .. } = report;

@@ -87,6 +87,11 @@ impl Keyspace {
                 }
                 Err(NotExecuted::Failed(Failure::Conflict)) => {}
                 Err(NotExecuted::Failed(failure)) => {
+                    if let Some(reason) = self.session().denial(token.transaction) {
+                        self.session().forget(token.transaction, None);
+                        let token = (class != Class::ReadOnly).then_some(token);
+                        return Err(Error::Denied { reason, token });
+                    }
                     return Err(self.shared().error(&self.definition(), failure, || token));
                 }
                 Err(NotExecuted::Forgotten) => return Err(Error::Unknown { token }),

@@ -5,6 +5,8 @@ use std::time::Duration;
 use quorate_core::ClientId;
 use quorate_tapir::CoordinatorConfig;
 
+use quorate_wire::Credential;
+
 /// How a [`Database`](crate::Database) behaves. Every wait and every queue has a bound here.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,6 +34,8 @@ pub struct Options {
     /// The certificate of a user, for a cluster whose nodes have certificates; none for plain text.
     #[cfg(feature = "tls")]
     pub certificates: Option<crate::Certificates>,
+    /// As which user to connect, where the certificate does not say so: a password, or a token. Without TLS it can be read on the way.
+    pub credential: Option<Credential>,
 }
 
 impl Default for Options {
@@ -47,6 +51,7 @@ impl Default for Options {
             delays: None,
             #[cfg(feature = "tls")]
             certificates: None,
+            credential: None,
         }
     }
 }

@@ -171,6 +171,13 @@ impl Session {
         failure
     }
 
+    /// The words in which a node has refused a transaction for want of a right; none if none has.
+    pub(crate) fn denial(&self, transaction: TransactionId) -> Option<String> {
+        let mut denial = None;
+        self.port.with(&mut |waiters, _| denial = waiters.denial(transaction));
+        denial
+    }
+
     /// Why each of these replicas will not serve before an operator acts, if its node has said so.
     pub(crate) fn problems(&self, replicas: &[ReplicaId]) -> Vec<Option<String>> {
         let mut problems = Vec::new();

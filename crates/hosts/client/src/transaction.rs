@@ -590,7 +590,7 @@ impl Inner {
             Asked::Nothing => Committed::at(Timestamp::ZERO),
             Asked::Commit { receiver, _permit } => match self.ending(receiver).await {
                 Some(Ok(committed)) => committed,
-                Some(Err(failure)) => return Err(self.error(failure)),
+                Some(Err(failure)) => return Err(self.not_committed(failure)),
                 None => return Err(Error::Unknown { token: self.token() }),
             },
         };
@@ -636,7 +636,20 @@ impl Inner {
     }
 
     fn error(&self, failure: Failure) -> Error {
+        if let Some(reason) = self.shared.session.denial(self.id) {
+            return Error::Denied { reason, token: None };
+        }
         self.shared.error(&self.keyspace, failure, || self.token())
+    }
+
+    /// Why it has not committed, once it was asked to. Where it is refused for want of a right that was taken away meanwhile, others may have let it in before.
+    fn not_committed(&self, failure: Failure) -> Error {
+        match self.error(failure) {
+            Error::Denied { reason, .. } if self.progress().footprint.writes() => {
+                Error::Denied { reason, token: Some(self.token()) }
+            }
+            error => error,
+        }
     }
 
     fn unavailable(&self, missing: &[ReplicaId]) -> Error {

@@ -76,6 +76,10 @@ pub(crate) struct Waiters {
     problems: FixedMap<ReplicaId, (NodeId, String)>,
     /// The nodes whose disks have no room for writes, and what they say of it.
     without_space: BTreeMap<NodeId, String>,
+    /// The transactions that nodes have refused for want of a right, and in which words, until their calls have asked.
+    denied: FixedMap<TransactionId, String>,
+    /// The words in which a node has just refused a question: what fails now fails for that.
+    denying: Option<String>,
     closed: bool,
 }
 
@@ -246,6 +250,50 @@ impl Waiters {
     pub(crate) fn forget(&mut self, transaction: TransactionId) {
         self.slots.remove(&transaction);
         self.executing.remove(&transaction);
+        self.denied.remove(&transaction);
+    }
+
+    /// A node refuses what a transaction asks for, since the client has not the right. Its calls are woken.
+    pub(crate) fn deny(&mut self, transaction: TransactionId, reason: String) {
+        if self.slots.contains_key(&transaction) {
+            self.denied.insert(transaction, reason);
+            self.deliver_end(transaction, Err(Failure::Aborted));
+        } else if let Some(sender) = self.executing.remove(&transaction) {
+            self.denied.insert(transaction, reason);
+            // The call may not wait any more.
+            let _ = sender.send(Err(NotExecuted::Failed(Failure::Aborted)));
+        } else if self.resolving.contains_key(&transaction) {
+            self.denied.insert(transaction, reason);
+            self.deliver(Event::Resolved { transaction, outcome: None });
+        } else {
+            for milestone in Milestone::ALL {
+                self.deliver(Event::Milestone {
+                    transaction,
+                    milestone,
+                    result: Err(NotReached::Missing(Vec::new())),
+                });
+            }
+        }
+    }
+
+    /// True if a call waits for the outcome of a transaction.
+    pub(crate) fn is_resolving(&self, transaction: TransactionId) -> bool {
+        self.resolving.contains_key(&transaction)
+    }
+
+    /// What fails from here on fails because a node has refused it in these words.
+    pub(crate) fn begin_denying(&mut self, reason: String) {
+        self.denying = Some(reason);
+    }
+
+    /// It does so no more.
+    pub(crate) fn end_denying(&mut self) {
+        self.denying = None;
+    }
+
+    /// The words in which a transaction was refused for want of a right; none if it was not.
+    pub(crate) fn denial(&self, transaction: TransactionId) -> Option<String> {
+        self.denied.get(&transaction).cloned()
     }
 
     /// A call waits for a key. False, and the call is woken at once, if the transaction is over.
@@ -377,6 +425,9 @@ impl Waiters {
     pub(crate) fn deliver(&mut self, event: Event) {
         match event {
             Event::Executed { transaction, result } => {
+                if let (Err(_), Some(reason)) = (&result, &self.denying) {
+                    self.denied.insert(transaction, reason.clone());
+                }
                 if let Some(sender) = self.executing.remove(&transaction) {
                     let _ = sender.send(result);
                 }
@@ -462,6 +513,9 @@ impl Waiters {
 
     fn deliver_end(&mut self, transaction: TransactionId, result: FinishAnswer) {
         let Some(slot) = self.slots.get_mut(&transaction) else { return };
+        if let (Err(_), Some(reason)) = (&result, &self.denying) {
+            self.denied.insert(transaction, reason.clone());
+        }
         match slot.finish.take() {
             Some(sender) => {
                 self.slots.remove(&transaction);

@@ -6,6 +6,8 @@
 //!   peers.toml                      the latest lives of the other nodes, as far as they were heard of
 //!   fenced.toml                     why the directory must not be used any more; absent unless peers have said so
 //!   nodes.toml                      the sites and nodes of the cluster, as they were when this node knew last
+//!   users.toml                      users, roles and tokens as the configuration service had them last; absent until there are some
+//!   token                           the token of the node since it was started, by which its doors and its operator are known
 //!   lock                            locked while a server uses the directory
 //!   journal/                        what was written to several logs at once, until it is durable in each
 //!   inventory/shard-7-r1.toml       a replica that has to be here
@@ -23,12 +25,14 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | `access` | users, roles and tokens, and the token of the node |
 //! | `journal` | how the journal of the logs is opened |
 //! | `replicas` | marks, the inventory, how replicas are made ready |
 //! | `lives` | the lives of this node and of its peers |
 //! | `memberships` | who the replicas of keyspaces are |
 //! | `version` | the protocol version in force |
 
+mod access;
 mod journal;
 mod lives;
 mod memberships;

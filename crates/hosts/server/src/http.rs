@@ -9,14 +9,16 @@ use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use quorate_access::{Refusal, Wish};
 use quorate_certificates::Trust;
 use quorate_runtime::Transport;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
+use crate::entrance::Entrance;
 use crate::node::{Node, Status};
 use crate::process::BackgroundRuntime;
 use crate::{Limits, metrics};
@@ -36,6 +38,7 @@ impl HttpServer {
         transport: Transport<Node>,
         limits: &Limits,
         trust: Option<Arc<Trust>>,
+        entrance: Arc<Entrance>,
     ) -> std::io::Result<Self> {
         let (connections_max, timeout) = (limits.http_connections_max, limits.http_timeout);
         listener.set_nonblocking(true)?;
@@ -49,7 +52,7 @@ impl HttpServer {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 let listener = BoundedListener::new(listener, connections_max, timeout, trust);
                 tokio::select! {
-                    served = axum::serve(listener, router(transport)).into_future() => served,
+                    served = axum::serve(listener, router(Pages { transport, entrance })).into_future() => served,
                     // Asked to stop, or dropped.
                     _ = stop_asked => Ok(()),
                 }
@@ -77,27 +80,50 @@ impl Drop for HttpServer {
     }
 }
 
-fn router(transport: Transport<Node>) -> Router {
+/// The node whose pages are served, and who may read them.
+#[derive(Clone)]
+struct Pages {
+    transport: Transport<Node>,
+    entrance: Arc<Entrance>,
+}
+
+fn router(pages: Pages) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/live", get(live))
         .route("/status", get(status))
-        .with_state(transport)
+        .with_state(pages)
 }
 
 fn read(transport: &Transport<Node>) -> Status {
     transport.with(|node, turn| node.status(turn))
 }
 
-async fn metrics(State(transport): State<Transport<Node>>) -> Response {
-    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (content_type, metrics::render(&read(&transport))).into_response()
+/// The answer to who may not read a page; none to who may.
+fn refused(pages: &Pages, headers: &HeaderMap, wish: Wish<'_>) -> Option<Response> {
+    let shown =
+        headers.get(header::AUTHORIZATION).and_then(|shown| shown.as_bytes().strip_prefix(b"Bearer "));
+    let refusal = pages.entrance.admit_to_page(shown, wish).err()?;
+    let status = match refusal {
+        Refusal::NotLoggedIn | Refusal::LoggedOut { .. } => StatusCode::UNAUTHORIZED,
+        Refusal::Denied { .. } => StatusCode::FORBIDDEN,
+    };
+    Some((status, [(header::WWW_AUTHENTICATE, "Bearer")], format!("{refusal}\n")).into_response())
 }
 
-async fn health(State(transport): State<Transport<Node>>) -> Response {
-    let status = read(&transport);
+/// Any user may: they tell of keyspaces by their names, and of no keys.
+async fn metrics(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    if let Some(refused) = refused(&pages, &headers, Wish::Known) {
+        return refused;
+    }
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (content_type, metrics::render(&read(&pages.transport))).into_response()
+}
+
+async fn health(State(pages): State<Pages>) -> Response {
+    let status = read(&pages.transport);
     if status.healthy {
         (StatusCode::OK, "ok\n".to_owned()).into_response()
     } else {
@@ -106,8 +132,8 @@ async fn health(State(transport): State<Transport<Node>>) -> Response {
 }
 
 /// Whether clients may be sent here: what an operator should know beside that does not count.
-async fn ready(State(transport): State<Transport<Node>>) -> Response {
-    let reasons = transport.with(|node, turn| node.hindrances(turn.time.now));
+async fn ready(State(pages): State<Pages>) -> Response {
+    let reasons = pages.transport.with(|node, turn| node.hindrances(turn.time.now));
     if reasons.is_empty() {
         (StatusCode::OK, "ok\n".to_owned()).into_response()
     } else {
@@ -116,12 +142,16 @@ async fn ready(State(transport): State<Transport<Node>>) -> Response {
 }
 
 /// Answers at all, between two turns of the node: one that does not is to be started again.
-async fn live(State(transport): State<Transport<Node>>) -> Response {
-    transport.with(|_, _| ());
+async fn live(State(pages): State<Pages>) -> Response {
+    pages.transport.with(|_, _| ());
     (StatusCode::OK, "ok\n".to_owned()).into_response()
 }
 
-async fn status(State(transport): State<Transport<Node>>) -> Response {
+/// An administrator may: it tells which keys are hot.
+async fn status(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    if let Some(refused) = refused(&pages, &headers, Wish::Cluster) {
+        return refused;
+    }
     let content_type = [(header::CONTENT_TYPE, "application/json")];
-    (content_type, read(&transport).to_json()).into_response()
+    (content_type, read(&pages.transport).to_json()).into_response()
 }

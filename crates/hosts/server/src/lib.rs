@@ -17,6 +17,7 @@
 //! | `config` | what a node is told, and every limit |
 //! | `join` | which node it is, and who the others are |
 //! | `data` | whose data directory it is, and how a replica begins |
+//! | `entrance` | who judges what clients show, and what the node knows of users |
 //! | `node` | the replicas, the catalogue, admission, status |
 //! | `server` | the node's thread, from start to drain |
 //! | `http`, `metrics` | what operators read |
@@ -24,6 +25,7 @@
 
 mod config;
 mod data;
+mod entrance;
 mod http;
 mod join;
 mod metrics;

@@ -37,6 +37,18 @@ pub(crate) fn render(status: &Status) -> String {
         status.refused_client_messages as f64,
     );
     page.one(
+        "denied_messages_total",
+        "counter",
+        "Messages and requests of clients refused because their user has not the right.",
+        status.denied_messages as f64,
+    );
+    page.one(
+        "unsaid_messages_total",
+        "counter",
+        "Messages passed over because such a peer does not say such things.",
+        status.unsaid_messages as f64,
+    );
+    page.one(
         "announcements_passed_on_total",
         "counter",
         "Announcements passed on, once for each client that listens.",

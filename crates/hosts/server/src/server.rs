@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,13 +10,16 @@ use std::time::{Duration, Instant};
 use quorate_certificates::{Purpose, Trust, TrustError};
 use quorate_core::topology::{Node as Place, Topology};
 use quorate_core::{ClientId, NodeId};
-use quorate_runtime::transport::{Dialled, Options, Target, TurnWaker};
+use quorate_credentials::Secret;
+use quorate_logins::Audit;
+use quorate_runtime::transport::{Dialled, Doorkeeper, Options, Target, TurnWaker};
 use quorate_runtime::{Clock, Transport};
 use quorate_wire::Peer;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 
 use crate::data::{DataDirectory, DataError, Initialise};
+use crate::entrance::Entrance;
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status, make_room};
@@ -52,6 +56,14 @@ pub enum StartError {
         /// Why not.
         source: std::io::Error,
     },
+    /// Its audit log cannot be written.
+    #[error("the audit log {}: {source}", path.display())]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The operating system refused a thread, randomness or the like.
     #[error("the operating system refused: {0}")]
     System(#[from] std::io::Error),
@@ -82,6 +94,8 @@ pub struct Server {
     thread: Option<JoinHandle<Result<(), Failed>>>,
     transport: Transport<Node>,
     stopped: watch::Receiver<bool>,
+    token: Secret,
+    audit: Option<Arc<Audit>>,
 }
 
 /// How a node is to stop.
@@ -139,13 +153,24 @@ impl Server {
         let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
         let waker = TurnWaker::default();
         let logs = Logs::start(cluster, Some(data.open_journal()?), waker.clone())?;
+        let token = Secret::new().map_err(std::io::Error::other)?;
+        data.write_token(token.reveal())?;
+        let audit = config.doors.audit_log.as_deref().map(open_audit).transpose()?;
+        let clock = Clock::start();
+        let entrance = Entrance::new(token.hash(), data.remembered_access()?, audit.clone(), clock);
+        let entrance = Arc::new(entrance);
         let (client, seeds) = (ClientId(random()?.max(1)), [random()?, random()?]);
-        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, trust.clone())?;
+        let (trusted, known) = (trust.clone(), Arc::clone(&entrance));
+        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, trusted, known)?;
         let (transport, turns) = {
             let _inside = runtime.enter();
-            Transport::start(node, options(&config, trust.clone()), Clock::start(), waker)
+            let options = options(&config, trust.clone(), Arc::clone(&entrance) as Arc<dyn Doorkeeper>);
+            Transport::start(node, options, clock, waker)
         };
-        let serve = |listener| HttpServer::start(listener, transport.clone(), &config.limits, trust.clone());
+        let serve = |listener| {
+            let (trust, entrance) = (trust.clone(), Arc::clone(&entrance));
+            HttpServer::start(listener, transport.clone(), &config.limits, trust, entrance)
+        };
         let http = http_listener.map(serve).transpose()?;
         let (stop, stop_asked) = oneshot::channel();
         let (has_stopped, stopped) = watch::channel(false);
@@ -166,7 +191,18 @@ impl Server {
                 "everything that reaches these addresses may do everything: plain text is spoken there, because the file asks for it"
             );
         }
-        Ok(Server { address, http, stop: Some(stop), thread: Some(thread), transport, stopped })
+        Ok(Server { address, http, stop: Some(stop), thread: Some(thread), transport, stopped, token, audit })
+    }
+
+    /// The token of the node, by which every node of the cluster knows its doors: they may do everything, and ask for the rights of their own clients. It is
+    /// another one in each life of the node, and also in the file `token` of its data directory.
+    pub fn token(&self) -> &str {
+        self.token.reveal()
+    }
+
+    /// The log of log-ins, refusals and administration, if the node has one. Its doors write to the same.
+    pub fn audit(&self) -> Option<Arc<Audit>> {
+        self.audit.clone()
     }
 
     /// Where the node listens.
@@ -359,12 +395,18 @@ pub(crate) fn purpose(config: &Config, node: Option<NodeId>) -> Purpose {
     Purpose::Node { cluster: config.cluster_name.clone(), node }
 }
 
-fn options(config: &Config, tls: Option<Arc<Trust>>) -> Options {
+fn open_audit(path: &Path) -> Result<Arc<Audit>, StartError> {
+    let opened = Audit::open(path).map(Arc::new);
+    opened.map_err(|source| StartError::Audit { path: path.to_owned(), source })
+}
+
+fn options(config: &Config, tls: Option<Arc<Trust>>, entrance: Arc<dyn Doorkeeper>) -> Options {
     let limits = &config.limits;
     let identity = Peer::Node(NodeId(config.node.0));
     Options {
         delays: config.wan.clone(),
         tls,
+        doorkeeper: Some(entrance),
         handshake_timeout: limits.handshake_timeout,
         stall_timeout: limits.stall_timeout,
         client_link_bytes_max: limits.client_queue_bytes_max,

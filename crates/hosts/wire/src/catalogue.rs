@@ -20,9 +20,10 @@
 //!
 //! Creating a keyspace is one strict transaction that reads and writes the first three, so ids are never used twice.
 //!
-//! Whoever can connect to a node may write here, as far as [`validate_put`] finds it to be one of these: what nobody could
-//! read would stop all nodes from learning of what comes behind it.
+//! A write has to be one that [`validate_put`] finds to make sense: what nobody could read would stop all nodes from learning of what comes behind it. Once there are
+//! users, it also needs the rights that [`demands()`] names.
 
+mod demands;
 mod deployment;
 mod dropped;
 
@@ -34,6 +35,7 @@ use quorate_codec::{DecodeError, Fault};
 
 use crate::version::{ProtocolVersion, Window};
 
+pub use demands::{EntryDemand, Named, demands};
 pub use deployment::{Deployment, Stage, deployment_key, deployment_of, deployments_range, versions_range};
 pub use dropped::{
     DELETE_AFTER, DropStage, Dropped, dropped_key, dropped_range, is_dropped_key, is_keyspace_key,
@@ -120,6 +122,12 @@ pub fn node_range() -> KeyRange {
 /// The range of the keys of groups that are in no keyspace's definition.
 pub fn group_range() -> KeyRange {
     KeyRange { from: Key::from("group/"), to: Some(Key::from("group0")) }
+}
+
+/// The ranges of the keys of users, of roles and of tokens.
+pub fn access_ranges() -> [KeyRange; 3] {
+    let range = |(from, to)| KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
+    [quorate_access::USER_RANGE, quorate_access::ROLE_RANGE, quorate_access::TOKEN_RANGE].map(range)
 }
 
 /// The key of a group of replicas that is in no keyspace's definition.

@@ -19,6 +19,7 @@
 //! | [`record`] | what a replica writes to its log |
 //! | [`catalogue`] | what the configuration service keeps, which clients see as the built-in keyspace `_system` |
 //! | [`version`] | protocol versions: which nodes may work together |
+//! | [`rights`] | who may say each message, and what it demands of a client |
 //! | `schema` | all messages as data, from which `docs/wire-format.proto` is written |
 
 pub mod catalogue;
@@ -26,11 +27,15 @@ pub mod frame;
 pub mod packet;
 mod protocols;
 pub mod record;
+pub mod rights;
 mod schema;
 pub mod version;
 
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
-pub use packet::{Directory, Envelope, Hello, KnownLife, Packet, Peer, ReplicaReport, Setting, Welcome};
+pub use packet::{
+    About, Credential, Denial, Directory, Envelope, Hello, KnownLife, Packet, Peer, ReplicaReport, Setting,
+    Welcome,
+};
 pub use protocols::{EachProtocol, ProtocolMessage, Serializable, each_protocol};
 pub use quorate_codec::{DecodeError, Fault, Malformed, Wire, decode, encode};
 pub use record::{decode_record, encode_record};

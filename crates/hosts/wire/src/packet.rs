@@ -10,7 +10,7 @@ use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, TransactionId, View};
 
 use quorate_codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
-use quorate_codec::{alternatives, message};
+use quorate_codec::{alternatives, choices, message};
 
 use crate::protocols::ProtocolMessage;
 
@@ -183,6 +183,82 @@ pub enum Packet {
         /// What each of its shards has decided: [`DECIDED_MAX`] at most are told.
         decided: Vec<Decided>,
     },
+    /// Server → client: you have not the right to what you have said, and I have done nothing about it.
+    Denied(Denial),
+    /// Node → node: who shows the token with this hash works for me: my doors, which ask for the rights of their own clients, or somebody who can read my data
+    /// directory. Said on every new connection; an earlier one counts no more.
+    Token {
+        /// The SHA-256 of the token.
+        hash: Bytes,
+    },
+}
+
+/// The kind of thing that a server has not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum About {
+    /// Something with a message to a replica.
+    Message,
+    /// The answer to [`Packet::StatusRequest`].
+    Status,
+    /// The answer to [`Packet::ReplicasRequest`].
+    Replicas,
+    /// The answer to [`Packet::Verify`].
+    Verify,
+    /// Something with announcements, or another packet that nothing answers.
+    Announcement,
+}
+
+/// What a server has not done because the right for it is missing, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// What was not done.
+    pub about: About,
+    /// The replica that was to receive a message; none if it was no message to one.
+    pub replica: Option<ReplicaId>,
+    /// The transaction that the message was about, if it was about one.
+    pub transaction: Option<TransactionId>,
+    /// The question to the configuration service that it was, if it was one.
+    pub question: Option<u64>,
+    /// Why, in words that name the right.
+    pub reason: String,
+}
+
+/// By what a client says as which user it comes. It is shown in the handshake, and never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A password.
+    Password {
+        /// The name of the user.
+        user: String,
+        /// The password.
+        password: Bytes,
+    },
+    /// A bearer token, which names its user by itself.
+    Token {
+        /// The token, as text.
+        token: Bytes,
+    },
+}
+
+impl Credential {
+    /// The password of a user.
+    pub fn password(user: impl Into<String>, password: impl AsRef<[u8]>) -> Self {
+        Credential::Password { user: user.into(), password: Bytes::copy_from_slice(password.as_ref()) }
+    }
+
+    /// A bearer token.
+    pub fn token(token: impl AsRef<[u8]>) -> Self {
+        Credential::Token { token: Bytes::copy_from_slice(token.as_ref()) }
+    }
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Credential::Password { user, .. } => write!(formatter, "Password({user:?}, …)"),
+            Credential::Token { .. } => formatter.write_str("Token(…)"),
+        }
+    }
 }
 
 /// A disagreement is told of so many shards at most.
@@ -251,6 +327,8 @@ pub struct Hello {
     pub peer: Peer,
     /// The name of the site that the sender stands in; empty if it does not know.
     pub site: String,
+    /// By what a client says as which user it comes; none if its certificate says so, or it comes as none.
+    pub credential: Option<Credential>,
 }
 
 /// Who connects to a node.
@@ -311,14 +389,37 @@ alternatives!(Packet, "Packet",
         27 Listen { 1 topics: Repeated<Text> }
         28 Announce { 1 from: Fixed64, 2 number: Varint, 3 topic: Text, 4 content: PlainBytes }
         29 Disagreement { 1 transaction: Nested, 2 decided: Repeated<Nested> }
+        31 Token { 1 hash: PlainBytes }
     },
     fields {
         1 Envelope: Nested,
         2 Hello: Nested,
         3 Welcome: Nested,
         7 Directory: Nested,
+        30 Denied: Nested,
     }
 );
+
+choices!(About {
+    1 "message" [About::Message],
+    2 "status" [About::Status],
+    3 "replicas" [About::Replicas],
+    4 "verify" [About::Verify],
+    5 "announcement" [About::Announcement],
+});
+
+message!(Denial, "Denial", {
+    1 about: Varint,
+    2 replica: Optional<Nested>,
+    3 transaction: Optional<Nested>,
+    4 question: Optional<Varint>,
+    5 reason: Text,
+});
+
+alternatives!(Credential, "Credential", messages {
+    1 Password { 1 user: Text, 2 password: PlainBytes }
+    2 Token { 1 token: PlainBytes }
+});
 
 message!(ReplicaReport, "ReplicaReport", {
     1 replica: Nested,
@@ -348,6 +449,7 @@ message!(Hello, "Hello", {
     1 cluster: Fixed64,
     2 peer: Nested,
     3 site: Text,
+    4 credential: Optional<Nested>,
 });
 
 alternatives!(Peer, "Peer", fields {

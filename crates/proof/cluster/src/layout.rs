@@ -188,14 +188,25 @@ impl Layout {
         Config::parse(&self.config_text(node)?).map_err(Failure::usage)
     }
 
-    /// How a client connects to the cluster.
+    /// How a client connects to the cluster: as its operator, by the token of the first node, once that runs.
     ///
     /// # Errors
     /// If its certificates cannot be used.
     pub fn client(&self) -> Result<quorate::Options, Failure> {
         let load = |directory: &PathBuf| quorate::Certificates::from_files(client_files(directory));
         let certificates = self.tls.as_ref().map(load).transpose().map_err(Failure::failed)?;
-        Ok(quorate::Options { certificates, ..quorate::Options::default() })
+        let credential = self.operator()?;
+        Ok(quorate::Options { certificates, credential, ..quorate::Options::default() })
+    }
+
+    /// The token of the first node, which has written it when it started; none if it has not.
+    fn operator(&self) -> Result<Option<quorate::Credential>, Failure> {
+        let path = self.data_directory(0).join("token");
+        match std::fs::read_to_string(&path) {
+            Ok(token) => Ok(Some(quorate::Credential::token(token.trim_end()))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::failed(format!("{}: {error}", path.display()))),
+        }
     }
 
     /// The addresses of all nodes.

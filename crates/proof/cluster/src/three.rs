@@ -60,6 +60,14 @@ impl ThreeNodes {
         self.layout.addresses()
     }
 
+    /// How the operator of the nodes connects: also once the cluster has users.
+    ///
+    /// # Errors
+    /// If the token of the first node cannot be read.
+    pub fn client(&self) -> Result<quorate::Options, Failure> {
+        self.layout.client()
+    }
+
     /// Creates keyspaces of these names and isolations, with so many shards each, and waits until they serve.
     ///
     /// # Errors

@@ -37,3 +37,4 @@ pub use operation::{
     code_of,
 };
 pub use shard::{Frozen, Page, Shard, ShardWith, Version};
+pub use wire::changes_procedures;

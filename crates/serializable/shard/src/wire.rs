@@ -5,7 +5,7 @@
 use quorate_codec::field::{
     Fixed64, KeyBytes, Nested, Optional, PlainBytes, Repeated, Text, ValueBytes, Varint, Via,
 };
-use quorate_codec::reader::WireType;
+use quorate_codec::reader::{Reader, WireType};
 use quorate_codec::{
     DecodeError, Fault, Through, alternatives, bytes_kind, choices, list, message, pair, through,
 };
@@ -29,6 +29,22 @@ alternatives!(Operation, "procedures.Operation", fields {
     6 Freeze: Nested,
     7 ReadFrozen: Nested,
 });
+
+/// True if an encoded operation makes a procedure known, or unknown again. Of several alternatives the last one counts, as where it is decoded; bytes that are no
+/// operation, which every shard refuses, are none of these.
+pub fn changes_procedures(operation: &[u8]) -> bool {
+    const CHANGES: [u32; 2] = [3, 4];
+    let (mut reader, mut changes) = (Reader::new(operation), false);
+    while let Ok(Some((number, wire_type))) = reader.tag() {
+        if (1..=7).contains(&number) {
+            changes = CHANGES.contains(&number);
+        }
+        if reader.skip(wire_type).is_err() {
+            return changes;
+        }
+    }
+    changes
+}
 
 /// How an operation begins that deploys a procedure.
 pub(crate) const DEPLOY_TAG: u8 = 3 << 3 | WireType::Delimited as u8;

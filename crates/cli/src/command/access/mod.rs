@@ -2,7 +2,6 @@
 //!
 //! Passwords come from a prompt or a file, and never from an argument, which every process of the machine could read. A token is printed once.
 
-mod password;
 mod role;
 mod token;
 mod user;

@@ -7,7 +7,8 @@ use quorate::rights::{Access, Grant, Right, User, UserLimits};
 use quorate::{Database, UserChange};
 use serde_json::{Value, json};
 
-use super::{list, parse_grant, password};
+use super::super::secrets;
+use super::{list, parse_grant};
 use crate::command::Common;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json};
@@ -19,12 +20,12 @@ use crate::runtime::block_on;
 Examples:
   quorate user create root --administrator                      asks for a password; from now on others need a user, too
   quorate user create shop --grant read,write:accounts --grant read:prices:eu/
-  quorate user create backup --password-file /run/secrets/backup --role readers
+  quorate user create backup --new-password-file /run/secrets/backup --role readers
   quorate user create node-client --certificate-name client.example.com --grant coordinate:accounts
   quorate user grant shop write:_channels:news.                 publish on channels that begin with news.
   quorate user revoke shop write:accounts
   quorate user limit shop --requests-per-second 500 --connections 20
-  quorate user password shop --password-file -                  reads it from standard input
+  quorate user password shop --new-password-file -                  reads it from standard input
   quorate user disable shop
   quorate user list --json
 
@@ -66,9 +67,9 @@ enum Action {
         name: String,
         /// Read the password from the first line of this file, or from standard input with -; by default it is asked for.
         #[arg(long, value_name = "FILE")]
-        password_file: Option<PathBuf>,
+        new_password_file: Option<PathBuf>,
         /// Take its password away.
-        #[arg(long, conflicts_with = "password_file")]
+        #[arg(long, conflicts_with = "new_password_file")]
         none: bool,
         #[command(flatten)]
         common: Common,
@@ -132,9 +133,9 @@ struct NewUser {
     certificate_name: Vec<String>,
     /// Read its password from the first line of this file, or from standard input with -; by default it is asked for.
     #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
+    new_password_file: Option<PathBuf>,
     /// It has no password: it comes with a certificate, or with tokens.
-    #[arg(long, conflicts_with = "password_file")]
+    #[arg(long, conflicts_with = "new_password_file")]
     no_password: bool,
     #[command(flatten)]
     limits: LimitArguments,
@@ -183,9 +184,9 @@ impl LimitArguments {
 impl NewUser {
     fn user(self, name: &str) -> Result<User, Failure> {
         let needs_password =
-            !self.no_password && (self.certificate_name.is_empty() || self.password_file.is_some());
+            !self.no_password && (self.certificate_name.is_empty() || self.new_password_file.is_some());
         let password = match needs_password {
-            true => Some(password::read(self.password_file.as_deref())?),
+            true => Some(secrets::read_new(self.new_password_file.as_deref())?),
             false => None,
         };
         let administrator = self.administrator.then(|| Grant::new([Right::Administer], None));
@@ -238,8 +239,9 @@ impl Action {
             Action::Create { name, new, common } => (Asked::Create(new.user(&name)?), common),
             Action::List { name, common } => (Asked::List(name), common),
             Action::Drop { name, common } => (Asked::Drop(name), common),
-            Action::Password { name, password_file, none, common } => {
-                let password = if none { None } else { Some(password::read(password_file.as_deref())?) };
+            Action::Password { name, new_password_file, none, common } => {
+                let password =
+                    if none { None } else { Some(secrets::read_new(new_password_file.as_deref())?) };
                 (Asked::Change(name, vec![UserChange::Password(password)], "has a new password"), common)
             }
             Action::Grant { name, change, common } => {

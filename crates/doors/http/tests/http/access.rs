@@ -34,7 +34,8 @@ impl World {
         cluster.nodes.create(&keyspaces).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let database = runtime.block_on(quorate::connect(cluster.nodes.addresses().as_slice())).unwrap();
+        let (addresses, operator) = (cluster.nodes.addresses(), cluster.nodes.client().unwrap());
+        let database = runtime.block_on(quorate::connect_with(addresses.as_slice(), operator)).unwrap();
         World { runtime, database, cluster }
     }
 

@@ -391,7 +391,7 @@ fn requests_end_by_their_deadline_when_nodes_are_gone() {
     );
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     drop(cluster);
-    let (_gateway, nowhere) = open(vec!["127.0.0.1:1".to_owned()], patient());
+    let (_gateway, nowhere) = open(vec!["127.0.0.1:1".to_owned()], quorate::Options::default(), patient());
     let mut client = Client::connect(nowhere);
     assert_eq!(client.get("/v1/keyspaces").problem(), (503, "unavailable".to_owned(), "no".to_owned()));
 }

@@ -77,7 +77,7 @@ fn a_listener_is_told_how_the_cluster_is() {
 
 #[test]
 fn a_door_without_a_cluster_says_so_to_its_pages_and_only_so_many_may_listen() {
-    let (_gateway, address) = open(Vec::new(), Limits::default());
+    let (_gateway, address) = open(Vec::new(), quorate::Options::default(), Limits::default());
     let mut pages: Vec<Client> = (0..32).map(|_| Client::connect(address)).collect();
     for page in &mut pages {
         assert!(listen(page)[0].contains("200"));
@@ -94,7 +94,7 @@ fn a_door_without_a_cluster_says_so_to_its_pages_and_only_so_many_may_listen() {
 
 #[test]
 fn the_page_and_its_files_are_served_with_a_strict_policy() {
-    let (_gateway, address) = open(Vec::new(), Limits::default());
+    let (_gateway, address) = open(Vec::new(), quorate::Options::default(), Limits::default());
     let mut client = Client::connect(address);
     let page = client.get("/");
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));

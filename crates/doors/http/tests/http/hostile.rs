@@ -15,7 +15,7 @@ const IDLE_BYTES: usize = 16 * 1024;
 
 /// A door to no cluster.
 fn open(limits: Limits) -> (Gateway, SocketAddr) {
-    support::open(Vec::new(), limits)
+    support::open(Vec::new(), quorate::Options::default(), limits)
 }
 
 fn quick() -> Limits {

@@ -69,12 +69,15 @@ impl World {
         let options = Options {
             threads: 2,
             audit: Some(std::sync::Arc::new(Audit::open(&audit).unwrap())),
+            client: nodes.client().unwrap(),
             ..Options::new(nodes.addresses())
         };
         let gateway = Gateway::start(options, vec![(listener, redis)]).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let database = runtime.block_on(quorate::connect(nodes.addresses().as_slice())).unwrap();
+        let operator = nodes.client().unwrap();
+        let database =
+            runtime.block_on(quorate::connect_with(nodes.addresses().as_slice(), operator)).unwrap();
         World { _gateway: gateway, runtime, database, _nodes: nodes, door, audit, _directory: directory }
     }
 

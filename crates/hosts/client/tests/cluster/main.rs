@@ -17,6 +17,7 @@ mod membership;
 mod outcomes;
 mod parallel_snapshot;
 mod procedures;
+mod rights;
 mod serializable;
 mod snapshot;
 mod speculation;
@@ -25,3 +26,11 @@ mod support;
 mod tls;
 mod transactions;
 mod write_where_you_are;
+
+// Messages as they are drawn from the tables of the wire format, for the tests of rights.
+#[path = "../../../wire/tests/wire/generate/mod.rs"]
+#[allow(dead_code, reason = "other tests draw more")]
+mod generate;
+#[path = "../../../wire/tests/wire/protobuf/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "other tests read more")]
+mod protobuf;

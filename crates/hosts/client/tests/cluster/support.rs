@@ -103,6 +103,11 @@ impl Cluster {
         self.directory.path().join(replica).exists()
     }
 
+    /// The token of the first node, for its operator.
+    pub(crate) fn token(&self) -> quorate::Credential {
+        quorate::Credential::token(self.servers[0].as_ref().unwrap().token())
+    }
+
     /// The addresses of the nodes.
     pub(crate) fn addresses(&self) -> &[String] {
         &self.addresses

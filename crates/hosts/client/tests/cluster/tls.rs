@@ -11,11 +11,11 @@ use quorate_server::{Config, Initialise, Server, Sockets};
 use crate::support::{increment, until};
 
 /// Three nodes with certificates, and their authority.
-struct Secured {
+pub(crate) struct Secured {
     directory: tempfile::TempDir,
     authority: Authority,
-    addresses: Vec<String>,
-    servers: Vec<Server>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) servers: Vec<Server>,
 }
 
 fn validity() -> Validity {
@@ -23,7 +23,7 @@ fn validity() -> Validity {
 }
 
 impl Secured {
-    fn start() -> Secured {
+    pub(crate) fn start() -> Secured {
         let directory = tempfile::tempdir().unwrap();
         let (authority, made) = Authority::make("tests", validity()).unwrap();
         made.write(directory.path(), "ca", false).unwrap();
@@ -40,7 +40,7 @@ impl Secured {
         cluster
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
@@ -68,12 +68,12 @@ impl Secured {
         format!("[tls]\nca = {ca:?}\ncertificate = {certificate:?}\nkey = {key:?}\nrevoked = {revoked:?}\n")
     }
 
-    fn files(&self, stem: &str) -> [PathBuf; 3] {
+    pub(crate) fn files(&self, stem: &str) -> [PathBuf; 3] {
         let (certificate, key) = paths(self.path(), stem);
         [paths(self.path(), "ca").0, certificate, key]
     }
 
-    fn user(&self, name: &str) -> Options {
+    pub(crate) fn user(&self, name: &str) -> Options {
         let made = self.authority.user("shop", name, validity()).unwrap();
         made.write(self.path(), name, true).unwrap();
         let [ca, certificate, key] = self.files(name);
@@ -81,7 +81,7 @@ impl Secured {
         Options { certificates, deadline: Duration::from_secs(30), ..Options::default() }
     }
 
-    async fn connect(&self, options: Options) -> Result<Database, Error> {
+    pub(crate) async fn connect(&self, options: Options) -> Result<Database, Error> {
         quorate::connect_with(self.addresses.as_slice(), options).await
     }
 }

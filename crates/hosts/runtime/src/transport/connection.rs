@@ -10,6 +10,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::doorkeeper::Shown;
 use super::inbound::{Inbound, Unsupported};
 use super::link::{DialId, LinkId, Remote};
 use super::listen::Stranger;
@@ -127,7 +128,7 @@ async fn welcome<H: Host>(
     };
     let mut inbound = Inbound::for_handshake();
     let outcome = match read_one(&mut wire, &mut inbound).await {
-        Ok(Packet::Hello(hello)) => validate_hello(shared, hello, certified.as_ref()),
+        Ok(Packet::Hello(hello)) => admit(shared, hello, address, certified.as_ref()).await,
         Ok(Packet::Goodbye { reason }) => {
             shared.log_refusal(address, &format!("the peer refuses this node: {reason}"));
             return Err(End::Goodbye(reason));
@@ -137,14 +138,14 @@ async fn welcome<H: Host>(
         Err(end) => return Err(end),
     };
     match outcome {
-        Ok(hello) => {
-            let Hello { cluster, peer: identity, site } = hello;
+        Ok((hello, shown)) => {
+            let Hello { cluster, peer: identity, site, .. } = hello;
             write_one(&mut wire, &Packet::Welcome(own_welcome(shared))).await?;
             inbound.finish_handshake();
             Ok(Established {
                 wire,
                 inbound,
-                remote: Remote { identity, cluster, site, dial: None, address, certified },
+                remote: Remote { identity, cluster, site, dial: None, address, certified, shown },
             })
         }
         Err(violation) => {
@@ -169,7 +170,12 @@ async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -
         }
         Secured::Failed(reason) => return Err(End::Insecure(reason)),
     };
-    let hello = Hello { cluster: options.cluster, peer: options.identity, site: options.site.clone() };
+    let hello = Hello {
+        cluster: options.cluster,
+        peer: options.identity,
+        site: options.site.clone(),
+        credential: options.credential.clone(),
+    };
     write_one(&mut stream, &Packet::Hello(hello)).await?;
     let mut inbound = Inbound::for_handshake();
     let welcome = match read_one(&mut stream, &mut inbound).await? {
@@ -192,15 +198,46 @@ async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -
     }
     inbound.finish_handshake();
     let Welcome { cluster, node, site, .. } = welcome;
-    let remote = Remote { identity: Peer::Node(node), cluster, site, dial: Some(dial), address, certified };
+    let identity = Peer::Node(node);
+    let remote = Remote { identity, cluster, site, dial: Some(dial), address, certified, shown: None };
     Ok(Established { wire: stream, inbound, remote })
+}
+
+/// Decides whether a peer is let in, and as which user a client comes.
+async fn admit<H: Host>(
+    shared: &Shared<H>,
+    hello: Hello,
+    address: SocketAddr,
+    certified: Option<&Certified>,
+) -> Result<(Hello, Option<Arc<Shown>>), Violation> {
+    validate_hello(shared, &hello, certified)?;
+    let Peer::Client(client) = hello.peer else { return Ok((hello, None)) };
+    let shown = match &shared.options.doorkeeper {
+        Some(doorkeeper) => {
+            let judged = doorkeeper.judge(address, hello.credential.as_ref(), certified);
+            judged.await.map_err(|reason| Violation(reason.into()))?
+        }
+        None => None,
+    };
+    // It may have taken a while.
+    let hub = shared.lock();
+    // Answers go to the connection that a client has made last.
+    if hub.links.is_of_another(client, certified, shown.as_deref()) {
+        return Err(Violation(format!("{client} is connected in the name of another user").into()));
+    }
+    let clients_max = hub.links.clients_max;
+    if hub.links.clients() >= clients_max {
+        return Err(Violation(format!("this node serves {clients_max} connections already").into()));
+    }
+    drop(hub);
+    Ok((hello, shown))
 }
 
 fn validate_hello<H: Host>(
     shared: &Shared<H>,
-    hello: Hello,
+    hello: &Hello,
     certified: Option<&Certified>,
-) -> Result<Hello, Violation> {
+) -> Result<(), Violation> {
     if let Some(contradiction) = secure::contradiction(certified, hello.peer) {
         return Err(Violation(contradiction.into()));
     }
@@ -210,18 +247,7 @@ fn validate_hello<H: Host>(
         let theirs = hello.cluster;
         return Err(Violation(format!("this is cluster {ours}, and you belong to cluster {theirs}").into()));
     }
-    if let Peer::Client(client) = hello.peer {
-        let hub = shared.lock();
-        // Answers go to the connection that a client has made last.
-        if hub.links.is_of_another(client, certified) {
-            return Err(Violation(format!("{client} is connected in the name of another user").into()));
-        }
-        let clients_max = hub.links.clients_max;
-        if hub.links.clients() >= clients_max {
-            return Err(Violation(format!("this node serves {clients_max} connections already").into()));
-        }
-    }
-    Ok(hello)
+    Ok(())
 }
 
 fn own_welcome<H: Host>(shared: &Shared<H>) -> Welcome {

@@ -13,6 +13,7 @@ use quorate_core::Instant;
 use quorate_wire::FrameWriter;
 use quorate_wire::packet::{Packet, Peer};
 
+use super::doorkeeper::Shown;
 use super::links::Counters;
 use crate::secure::{Certified, Socket};
 
@@ -45,6 +46,8 @@ pub struct Remote {
     pub address: std::net::SocketAddr,
     /// The identity that its certificate proves; none if the connection is plain.
     pub certified: Option<Certified>,
+    /// What a client has shown of its user; none of a node, and of a client that has shown nothing.
+    pub shown: Option<Arc<Shown>>,
 }
 
 /// How far a link has come on its way to being closed.

@@ -8,6 +8,7 @@ use quorate_core::{ClientId, Instant};
 use quorate_wire::packet::{Packet, Peer};
 
 use super::Violation;
+use super::doorkeeper::Shown;
 use super::link::{Closing, DialId, Link, LinkId, Remote, Written};
 use super::options::Options;
 use crate::secure::{self, Certified, Socket, Tls};
@@ -100,11 +101,18 @@ impl Links {
     }
 
     /// True if a connection of this client is that of another user.
-    pub(super) fn is_of_another(&self, client: ClientId, certified: Option<&Certified>) -> bool {
+    pub(super) fn is_of_another(
+        &self,
+        client: ClientId,
+        certified: Option<&Certified>,
+        shown: Option<&Shown>,
+    ) -> bool {
         // Any order: it is asked whether there is one.
         let mut links = self.links.values().map(|link| &link.remote);
         links.any(|remote| {
-            remote.identity == Peer::Client(client) && !secure::is_same(remote.certified.as_ref(), certified)
+            remote.identity == Peer::Client(client)
+                && !(secure::is_same(remote.certified.as_ref(), certified)
+                    && remote.shown.as_deref() == shown)
         })
     }
 

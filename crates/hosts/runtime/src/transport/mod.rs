@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connection` | one connection: handshake, then read, decode, hand over |
 //! | `dial`, `listen` | where connections come from: dialled again with back-off, or accepted up to a bound |
+//! | `doorkeeper` | what a client shows of its user, and who judges that |
 //! | `inbound` | the incoming side: bytes in, packets out |
 //! | `link`, `links` | the outgoing side: buffers, emulated delay, bounds, few writes per turn |
 //! | `turn` | the task that ends each turn |
@@ -21,6 +22,7 @@
 
 mod connection;
 mod dial;
+mod doorkeeper;
 mod inbound;
 mod link;
 mod links;
@@ -44,6 +46,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, Time};
 pub use dial::{Dialled, Target};
+pub use doorkeeper::{Doorkeeper, Shown};
 pub use link::{DialId, LinkId, Remote};
 pub use links::Counters;
 use links::Links;
@@ -121,6 +124,11 @@ impl Turn<'_> {
     /// Who is at the other end of a link.
     pub fn remote(&self, link: LinkId) -> Option<&Remote> {
         self.links.get(link).map(|link| &link.remote)
+    }
+
+    /// All links, ascending.
+    pub fn link_ids(&self) -> Vec<LinkId> {
+        self.links.ids()
     }
 
     /// How much waits to be written to a link, in bytes.

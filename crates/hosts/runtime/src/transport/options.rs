@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_wire::Peer;
+use quorate_wire::{Credential, Peer};
 
+use super::doorkeeper::Doorkeeper;
 use crate::secure::Tls;
 use crate::wan::Matrix;
 
@@ -21,6 +22,10 @@ pub struct Options {
     pub delays: Option<Arc<Matrix>>,
     /// The certificates by which every connection is secured; none if connections are plain.
     pub tls: Option<Tls>,
+    /// By what a client says as which user it comes, on every connection that it makes.
+    pub credential: Option<Credential>,
+    /// The judge of what clients show to a server; without one nobody logs in.
+    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
     /// How long a new connection may take to be established and to say who it is.
     pub handshake_timeout: Duration,
     /// How long a frame may take from its first byte to its last, and a peer to take any of what waits for it.
@@ -48,6 +53,8 @@ impl Options {
             site: site.into(),
             delays: None,
             tls: None,
+            credential: None,
+            doorkeeper: None,
             handshake_timeout: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(30),
             client_link_bytes_max: 64 * 1024 * 1024,

@@ -146,7 +146,12 @@ pub(crate) fn envelope(sequence: u64) -> Packet {
 }
 
 pub(crate) fn hello() -> Packet {
-    Packet::Hello(Hello { cluster: CLUSTER, peer: Peer::Client(ClientId(9)), site: "us".into() })
+    Packet::Hello(Hello {
+        cluster: CLUSTER,
+        peer: Peer::Client(ClientId(9)),
+        site: "us".into(),
+        credential: None,
+    })
 }
 
 pub(crate) fn frame(packets: &[Packet]) -> Vec<u8> {

@@ -166,11 +166,21 @@ async fn another_cluster_is_refused() {
     while_another_is_served(|connect| {
         for peer in [Peer::Client(ClientId(1)), Peer::Node(quorate_core::NodeId(2))] {
             let mut raw = connect(false);
-            raw.write(&frame(&[Packet::Hello(Hello { cluster: 8, peer, site: String::new() })]));
+            raw.write(&frame(&[Packet::Hello(Hello {
+                cluster: 8,
+                peer,
+                site: String::new(),
+                credential: None,
+            })]));
             assert!(raw.goodbye().contains("cluster 8"));
         }
         let mut raw = connect(false);
-        let anonymous = Hello { cluster: 0, peer: Peer::Node(quorate_core::NodeId(2)), site: String::new() };
+        let anonymous = Hello {
+            cluster: 0,
+            peer: Peer::Node(quorate_core::NodeId(2)),
+            site: String::new(),
+            credential: None,
+        };
         raw.write(&frame(&[Packet::Hello(anonymous)]));
         assert!(raw.goodbye().contains("cluster 0"), "only clients may not know the cluster");
     })
@@ -322,7 +332,7 @@ async fn other_nodes_get_through_when_there_are_too_many_clients() {
             Packet::Hello(hello) => hello.cluster,
             other => panic!("no hello: {other:?}"),
         };
-        let hello = Hello { cluster, peer: Peer::Node(NodeId(9)), site: String::new() };
+        let hello = Hello { cluster, peer: Peer::Node(NodeId(9)), site: String::new(), credential: None };
         other.write(&frame(&[Packet::Hello(hello)]));
         assert!(matches!(other.read(), Some(Packet::Welcome(_))));
     })

@@ -85,7 +85,7 @@ fn client_with(number: u64, trust: &Arc<Trust>) -> Options {
 
 /// Says hello to a node as this peer, and gives why it is refused.
 async fn refusal(server: &Process, trust: Option<&Arc<Trust>>, peer: Peer) -> String {
-    let hello = Hello { cluster: CLUSTER, peer, site: String::new() };
+    let hello = Hello { cluster: CLUSTER, peer, site: String::new(), credential: None };
     let begun = Conversation::begin(&server.address.to_string(), hello, trust).await;
     match begun {
         Err(Trouble::Refused(reason) | Trouble::Unreachable(reason)) => reason,
@@ -143,7 +143,8 @@ async fn each_peer_speaks_for_the_identity_of_its_certificate_only() {
     assert!(as_fourth.contains("node4") && as_fourth.contains("node3"), "{as_fourth}");
     let as_node = refusal(&server, Some(&alice), Peer::Node(NodeId(3))).await;
     assert!(as_node.contains("user alice"), "{as_node}");
-    let hello = Hello { cluster: CLUSTER, peer: Peer::Node(NodeId(3)), site: String::new() };
+    let hello =
+        Hello { cluster: CLUSTER, peer: Peer::Node(NodeId(3)), site: String::new(), credential: None };
     assert!(Conversation::begin(&server.address.to_string(), hello, Some(&third)).await.is_ok());
 }
 
@@ -152,7 +153,8 @@ async fn a_client_is_not_taken_over_by_another_user() {
     let folder = Folder::new();
     let server = secured_node(&folder.node(1)).await;
     let (alice, bob) = (folder.user("alice", days(-1, 5)), folder.user("bob", days(-1, 5)));
-    let hello = || Hello { cluster: 0, peer: Peer::Client(ClientId(9)), site: String::new() };
+    let hello =
+        || Hello { cluster: 0, peer: Peer::Client(ClientId(9)), site: String::new(), credential: None };
     let address = server.address.to_string();
     let _held = Conversation::begin(&address, hello(), Some(&alice)).await.unwrap();
     while server.transport.with(|_, turn| turn.links_len()) == 0 {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_access::{Access, InvalidEntry};
 use quorate_configuration::{
     Compare, ConditionalWrite, Put, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand,
     SubscriberConfig, SubscriberEvent, WriteResult,
@@ -21,14 +22,14 @@ use quorate_core::machine::InputOf;
 use quorate_core::topology::{Keyspace, Shard, SiteChanges, Topology};
 use quorate_core::{
     Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, Random, ReplicaId,
-    TransactionId,
+    TransactionId, Value,
 };
 use quorate_log::Guest;
 use quorate_log::member::MessageOf;
 use quorate_runtime::{Carrier, Driver, Kept, LinkId, Time, log_ignored};
 use quorate_wire::ProtocolVersion;
 use quorate_wire::catalogue::{
-    Dropped, PROTOCOL_VERSION_KEY, SYSTEM_SHARD, decode_protocol_version, group_key, group_range,
+    Dropped, PROTOCOL_VERSION_KEY, SYSTEM_SHARD, access_ranges, decode_protocol_version, group_key, group_range,
     is_dropped_key, is_keyspace_key, keyspaces_and_dropped_range, node_range, protocol_version_range,
     site_range,
 };
@@ -43,6 +44,12 @@ const SITES: u64 = 1;
 const NODES: u64 = 2;
 const GROUPS: u64 = 3;
 const VERSION: u64 = 4;
+const USERS: u64 = 5;
+const ROLES: u64 = 6;
+const TOKENS: u64 = 7;
+
+/// The longest time after which a node asks whether it has missed changes of what it watches: users, roles and tokens are to be in force within a second.
+const WATCH_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// How often somebody who wants to join is given a number that somebody else is given first.
 const JOIN_ATTEMPTS_MAX: u32 = 8;
@@ -53,6 +60,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long it waits for an answer before another replica is asked.
 const RESEND_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The entries of users, roles and tokens.
+pub(crate) type AccessEntries = BTreeMap<Key, Value>;
 
 /// What a node keeps a copy with, speaking as members of the log do.
 type Speaker = Guest<Subscriber, Replica>;
@@ -179,6 +189,8 @@ pub(crate) struct Catalogue {
     group_has_changed: bool,
     /// That of the protocol version in force has.
     version_has_changed: bool,
+    /// One of those of users, roles and tokens has.
+    access_has_changed: bool,
     applicants: VecDeque<Applicant>,
     joined: Vec<Joined>,
     /// The questions of replicas, one of each.
@@ -195,7 +207,7 @@ impl Catalogue {
     pub(crate) fn new(client: ClientId, config: Arc<Config>, shard: &Shard, seed: u64) -> Self {
         let subscriber = SubscriberConfig {
             resend_timeout: RESEND_TIMEOUT,
-            watch_interval: config.limits.catalogue_interval,
+            watch_interval: config.limits.catalogue_interval.min(WATCH_INTERVAL_MAX),
             ..SubscriberConfig::new(client, (shard.id, shard.succession().present.members))
         };
         Catalogue {
@@ -211,6 +223,7 @@ impl Catalogue {
             nodes_have_changed: false,
             group_has_changed: false,
             version_has_changed: false,
+            access_has_changed: false,
             applicants: VecDeque::new(),
             joined: Vec::new(),
             questions: BTreeMap::new(),
@@ -223,14 +236,18 @@ impl Catalogue {
     /// Begins to watch.
     pub(crate) fn start(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
         self.step(time, Input::Start, outgoing);
-        let ranges = [
+        let [users, roles, tokens] = access_ranges();
+        let watches = [
             (KEYSPACES, keyspaces_and_dropped_range()),
             (SITES, site_range()),
             (NODES, node_range()),
             (GROUPS, group_range()),
             (VERSION, protocol_version_range()),
+            (USERS, users),
+            (ROLES, roles),
+            (TOKENS, tokens),
         ];
-        for (watch, range) in ranges {
+        for (watch, range) in watches {
             self.step(time, Input::Command(SubscriberCommand::Watch { watch, range }), outgoing);
         }
     }
@@ -427,6 +444,21 @@ impl Catalogue {
         self.step(time, Input::Command(SubscriberCommand::Route(members)), outgoing);
     }
 
+    /// The entries of users, roles and tokens with what they come to, if all were read and one has changed since this was asked last. An error if one of them cannot
+    /// be read.
+    pub(crate) fn take_access(&mut self) -> Option<Result<(AccessEntries, Access), InvalidEntry>> {
+        let started = self.started.filter(|_| self.access_has_changed)?;
+        let mut entries = AccessEntries::new();
+        for watch in [USERS, ROLES, TOKENS] {
+            let watched = self.driver.machine().machine().watched(watch)?;
+            // A copy of an earlier life of the configuration service would take back what was changed since.
+            let keys = watched.keys().filter(|_| watched.revision() >= started)?;
+            entries.extend(keys.iter().map(|(key, stored)| (key.clone(), stored.value.clone())));
+        }
+        self.access_has_changed = false;
+        Some(Access::read(&entries).map(|access| (entries, access)))
+    }
+
     /// What is known, if that has changed since this was asked last.
     pub(crate) fn take_reading(&mut self) -> Option<Reading> {
         let started = self.started?;
@@ -457,6 +489,7 @@ impl Catalogue {
                         KEYSPACES => &mut self.has_changed,
                         GROUPS => &mut self.group_has_changed,
                         VERSION => &mut self.version_has_changed,
+                        USERS | ROLES | TOKENS => &mut self.access_has_changed,
                         _ => &mut self.nodes_have_changed,
                     };
                     *has_changed = true;

@@ -21,6 +21,7 @@
 //! | `reloading` | what the node takes over from a configuration that was read again |
 //! | `registry` | how sites and nodes are registered |
 //! | `addresses` | where nodes are found, of which what is registered may be old |
+//! | `rights` | which messages are taken of whom |
 //! | `routes` | where messages go |
 //! | `admission` | which messages of clients are refused whatever the load |
 //! | `agreement` | what has to be set alike at all nodes |
@@ -52,6 +53,7 @@ mod neighbours;
 mod registry;
 mod reloading;
 mod resources;
+mod rights;
 mod round_trips;
 mod routes;
 mod served;
@@ -81,6 +83,7 @@ use tokio::sync::watch;
 
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
+use crate::entrance::Entrance;
 use addresses::Addresses;
 use admission::refusal_of_write;
 use agreement::Agreement;
@@ -99,6 +102,7 @@ use loading::Loader;
 use log::LogError;
 pub(crate) use log::Logs;
 use neighbours::Neighbours;
+use rights::Rights;
 pub use round_trips::PeerStatus;
 use round_trips::RoundTrips;
 use routes::{Outgoing, Routes};
@@ -190,6 +194,8 @@ pub(crate) struct Node {
     is_forgotten: bool,
     /// Messages that nodes have sent in the name of others.
     misattributed: Misattributed,
+    /// Who may say what.
+    rights: Rights,
     /// The certificates of this node; none if its connections are plain text.
     trust: Option<Arc<Trust>>,
     /// Why the configuration that was read again cannot be used, if it cannot.
@@ -210,6 +216,7 @@ impl Node {
         client: ClientId,
         [seed, tag]: [u64; 2],
         trust: Option<Arc<Trust>>,
+        entrance: Arc<Entrance>,
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
@@ -276,6 +283,7 @@ impl Node {
             draining: None,
             is_forgotten: false,
             misattributed: Misattributed::default(),
+            rights: Rights::new(entrance),
             trust,
             configuration_problem: None,
             foreign: Vec::new(),
@@ -451,7 +459,7 @@ impl Node {
     fn on_envelope(
         &mut self,
         link: LinkId,
-        envelope: Envelope,
+        mut envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Violation> {
         let Some(remote) = turn.remote(link) else { return Ok(()) };
@@ -472,6 +480,9 @@ impl Node {
                     return Err(Violation(
                         format!("{client} writes what is no entry of the catalogue: {fault}").into(),
                     ));
+                }
+                if !self.may_say(link, client, &mut envelope, turn) {
+                    return Ok(());
                 }
                 if let Address::Replica(id) = envelope.to
                     && self.is_dropped(id)
@@ -497,6 +508,10 @@ impl Node {
             }
             (Peer::Node(_), _) if !self.peers.believes(link) || !self.versions.admits(link) => return Ok(()),
             (Peer::Node(node), sender) if !self.may_send(node, link, sender, turn) => return Ok(()),
+            (Peer::Node(node), sender) if !self.may_say_as_node(&envelope) => {
+                self.misattributed.note(node, sender);
+                return Ok(());
+            }
             (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
             (Peer::Node(_), Address::Replica(_)) => {}
         }
@@ -741,6 +756,8 @@ impl Host for Node {
                 turn.send(link, &Packet::DirectoryRequest);
                 let settings = [self.agreement.own(), &self.versions.settings()].concat();
                 turn.send(link, &Packet::Settings { settings });
+                let hash = self.rights.entrance().own_token();
+                turn.send(link, &Packet::Token { hash: bytes::Bytes::copy_from_slice(&hash) });
                 self.tell_space_to(link, turn);
                 if !was_connected {
                     tracing::info!(%node, "connected");
@@ -760,6 +777,7 @@ impl Host for Node {
         self.peers.forget_link(link);
         self.versions.forget_link(link);
         self.announcements.forget_link(link);
+        self.rights.forget_link(link);
         if let Peer::Node(node) = remote.identity
             && !self.routes.is_connected(node)
         {
@@ -773,6 +791,9 @@ impl Host for Node {
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         if let Some(remote) = turn.remote(link) {
             speakers::validate(remote, &packet)?;
+        }
+        if !self.may_ask(link, &packet, turn) {
+            return Ok(());
         }
         match packet {
             Packet::Envelope(envelope) => self.on_envelope(link, envelope, turn)?,
@@ -792,10 +813,12 @@ impl Host for Node {
                 turn.send(link, &Packet::Replicas { replicas, room, knows_keyspaces, applications });
             }
             Packet::AcceptLoss { replica, view } => {
+                self.note_administration(link, "accept the loss of records", &replica.to_string(), turn);
                 let refused = self.accept_loss(replica, view).err();
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
             }
             Packet::DeclareLost { replica, shard } => {
+                self.note_administration(link, "declare a shard lost", &shard.to_string(), turn);
                 let refused = self.declare_lost(replica, shard, turn).err();
                 turn.send(link, &Packet::DeclareLostReply { replica, refused });
             }
@@ -832,6 +855,13 @@ impl Host for Node {
                     }
                 }
             }
+            Packet::Token { hash } => {
+                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity)
+                    && self.peers.believes(link)
+                {
+                    self.hear_token(node, &hash);
+                }
+            }
             Packet::Space { problem } => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
                     self.on_space(node, problem.is_none());
@@ -847,6 +877,7 @@ impl Host for Node {
             | Packet::AcceptLossReply { .. }
             | Packet::DeclareLostReply { .. }
             | Packet::VerifyReply { .. }
+            | Packet::Denied(_)
             | Packet::JoinReply { .. } => {}
             // The transport deals with these.
             Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
@@ -894,6 +925,7 @@ impl Host for Node {
         if let Some(reading) = self.catalogue.take_reading() {
             self.apply(reading, turn);
         }
+        self.renew_access(turn);
         self.delete_retired();
         self.write_logs();
         self.refuse_decayed();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::{Keyspace, Shard};
-use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId};
+use quorate_core::{Address, ClientId, Epoch, KeyspaceId, NodeId, ReplicaId, ShardId};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::{Envelope, Packet, ProtocolMessage};
 
@@ -23,6 +23,8 @@ pub(crate) struct Routes {
     clients: FixedMap<ClientId, LinkId>,
     /// The nodes of each shard, by replica index; also of replicas that were members once, as far as that is known here.
     shards: FixedMap<ShardId, Vec<Option<NodeId>>>,
+    /// The keyspace of each shard, as far as the catalogue was read.
+    keyspaces: FixedMap<ShardId, KeyspaceId>,
 }
 
 /// The connections to another node. Each dials the other, and either connection will do: when a node comes back, it has
@@ -51,7 +53,8 @@ enum Route {
 impl Routes {
     pub(crate) fn new(node: NodeId, client: ClientId, nodes: usize) -> Self {
         let (clients, shards) = (FixedMap::default(), FixedMap::default());
-        Routes { node, client, nodes: vec![NodeLinks::default(); nodes], clients, shards }
+        let (nodes, keyspaces) = (vec![NodeLinks::default(); nodes], FixedMap::default());
+        Routes { node, client, nodes, clients, shards, keyspaces }
     }
 
     /// The coordinator of this node.
@@ -63,6 +66,7 @@ impl Routes {
     pub(crate) fn learn(&mut self, keyspace: &Keyspace) {
         for shard in keyspace.groups() {
             self.learn_shard(shard);
+            self.keyspaces.insert(shard.id, keyspace.id);
         }
     }
 
@@ -79,6 +83,12 @@ impl Routes {
     /// Forgets a shard that was dropped.
     pub(crate) fn forget_shard(&mut self, shard: ShardId) {
         self.shards.remove(&shard);
+        self.keyspaces.remove(&shard);
+    }
+
+    /// The keyspace that a shard belongs to; none if that is not known here.
+    pub(crate) fn keyspace_of(&self, shard: ShardId) -> Option<KeyspaceId> {
+        self.keyspaces.get(&shard).copied()
     }
 
     /// There are so many nodes: never fewer than before.

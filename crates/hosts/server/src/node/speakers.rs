@@ -25,7 +25,7 @@ impl Misattributed {
         self.messages
     }
 
-    fn note(&mut self, node: NodeId, sender: Address) {
+    pub(super) fn note(&mut self, node: NodeId, sender: Address) {
         self.messages += 1;
         if self.told.replace(node) != Some(node) {
             tracing::warn!(%node, %sender, "a node sends in the name of another; its messages are passed over");

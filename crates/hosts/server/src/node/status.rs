@@ -62,6 +62,10 @@ pub struct Status {
     pub fenced_messages: u64,
     /// Messages that nodes have sent in the name of replicas and clients that are not their own; they were passed over.
     pub misattributed_messages: u64,
+    /// Messages and requests of clients that were refused because their user has not the right.
+    pub denied_messages: u64,
+    /// Messages that were passed over because such a peer does not say such things: a client what replicas say, a replica what is said in other groups.
+    pub unsaid_messages: u64,
     /// How the connections of the node are secured.
     pub security: SecurityStatus,
     /// The other nodes of the cluster, ascending.
@@ -89,6 +93,8 @@ pub struct SecurityStatus {
     /// The end of that certificate, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<i64>,
+    /// True once there are users: clients may do what these were granted.
+    pub access_control: bool,
 }
 
 /// What the connections of a node have carried since it started.
@@ -327,6 +333,8 @@ impl Node {
             fenced_nodes: self.peers.fenced(),
             fenced_messages: self.peers.passed_over(),
             misattributed_messages: self.misattributed.messages(),
+            denied_messages: self.rights.denied(),
+            unsaid_messages: self.rights.unsaid(),
             security: self.security(),
             peers: self.peers(),
             transport: transport(turn),
@@ -341,6 +349,7 @@ impl Node {
         SecurityStatus {
             transport: if own.is_some() { "tls" } else { "plain text" },
             insecure_addresses: self.config.insecure_addresses(),
+            access_control: self.rights.entrance().in_force().is_some(),
             valid_until: own.as_ref().map(|certificate| certificate.not_after.0),
             identity: own.and_then(|certificate| certificate.identity).map(|identity| identity.to_uri()),
         }

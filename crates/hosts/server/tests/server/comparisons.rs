@@ -120,6 +120,7 @@ async fn messages_of_another_protocol_are_swallowed() {
         envelope(CLIENT, KEYS, 0, from_replica),
         envelope(CLIENT, KEYS, 0, read_of_baseline(3)),
     ]);
+    assert!(matches!(raw.read(), Some(Packet::Denied(_))), "a client is no replica");
     let Some(Packet::Envelope(Envelope { message, .. })) = raw.read() else { panic!("not served") };
     let ProtocolMessage::Baseline(Part::Own(Message::ReadReply { transaction: answered, .. })) = message
     else {

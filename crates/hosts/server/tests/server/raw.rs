@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quorate_configuration::Message as Configuration;
 use quorate_configuration::message::{ConditionalWrite, Put};
+use quorate_core::lives::{Incarnation, Life};
 use quorate_core::log::Position;
 use quorate_core::topology::Durability;
 use quorate_core::{
@@ -49,7 +50,7 @@ impl Raw {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Raw { stream, frames: FrameReader::new(), waiting: Vec::new() };
-        raw.write(&[Packet::Hello(Hello { cluster, peer, site: String::new() })]);
+        raw.write(&[Packet::Hello(Hello { cluster, peer, site: String::new(), credential: None })]);
         raw
     }
 
@@ -273,4 +274,77 @@ async fn a_stopping_node_does_not_wait_for_what_cannot_end() {
     assert!(server.status().replicas[1].prepared >= 1, "there is something to wait for");
     tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
     assert!(begin.elapsed() < Limits::default().drain_timeout / 2, "{:?}", begin.elapsed());
+}
+
+/// Waits until a node has dealt with all that was said before.
+fn settle(raw: &mut Raw) {
+    raw.write(&[Packet::DirectoryRequest]);
+    while !matches!(raw.read(), Some(Packet::Directory(_))) {}
+}
+
+#[tokio::test]
+async fn a_node_is_believed_in_its_own_group_and_its_coordinator_by_the_configuration_service_alone() {
+    let (mut cluster, _, mut client) = Cluster::hosting(Limits::default()).await;
+    let other = cluster.create(&mut client, "u", Durability::Memory).await.shards[0].id;
+    cluster.crash(2);
+    let mut raw = Raw::connect(cluster.addresses()[0], cluster.configs[0].cluster, Peer::Node(NodeId(2)));
+    assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
+    let own = Life::first(Incarnation(999), true, 7);
+    raw.write(&[Packet::Lives { own, known: Vec::new() }]);
+    let replica = |shard, index| Address::Replica(ReplicaId { shard, index: ReplicaIndex(index) });
+    let said = |from: Address, to, message: ProtocolMessage| {
+        Packet::Envelope(Envelope { from, to: replica(to, 0), epoch: Epoch::FIRST, message })
+    };
+    let raise = || ProtocolMessage::from(Message::RaiseFloor { floor: Timestamp::ZERO });
+    let transaction = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
+    let change = || {
+        let ballot = quorate_core::Ballot::default();
+        ProtocolMessage::from(Message::CoordinatorChange { transaction, ballot, timestamp: Timestamp::ZERO })
+    };
+    let user = Put { key: "user/eve".into(), value: None, lease: None };
+    let write = |put: Put| {
+        let write = Arc::new(ConditionalWrite { compares: vec![], puts: vec![put] });
+        let transaction = TransactionId { client: ClientId(5), sequence: 1, attempt: 0 };
+        let message = Configuration::Write { request: 1, transaction, since: Position::START, write };
+        let message: MessageOf<quorate_configuration::Replica> = Part::Own(message);
+        ProtocolMessage::from(message)
+    };
+    let site = Put { key: "site/00009".into(), value: None, lease: None };
+    let node = Address::Client(ClientId(5));
+    let table = [
+        ("what is said within a group", said(replica(SHARD, 2), SHARD, raise()), true),
+        ("the same from another group", said(replica(other, 2), SHARD, raise()), false),
+        ("what is said within a keyspace", said(replica(SHARD, 2), SHARD, change()), true),
+        ("the same from another keyspace", said(replica(other, 2), SHARD, change()), false),
+        ("what clients say, by a replica", said(replica(SHARD, 2), SHARD, read(1).into()), false),
+        ("what clients say, by the coordinator of a node", said(node, SHARD, read(1).into()), false),
+        (
+            "a write to the catalogue by the coordinator of a node",
+            said(node, SYSTEM_SHARD, write(site)),
+            true,
+        ),
+        ("a write to a user by the coordinator of a node", said(node, SYSTEM_SHARD, write(user)), false),
+    ];
+    for (what, packet, is_believed) in table {
+        let before = cluster.server(0).status().unsaid_messages;
+        raw.write(&[packet]);
+        settle(&mut raw);
+        let passed_over = cluster.server(0).status().unsaid_messages - before;
+        assert_eq!(passed_over, u64::from(!is_believed), "{what}");
+    }
+    assert_eq!(cluster.server(0).status().transport.violations, 0);
+}
+
+#[tokio::test]
+async fn a_client_is_not_taken_for_a_replica() {
+    let (cluster, _, _) = Cluster::hosting(Limits::default()).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    let floor = Timestamp { micros: u64::MAX, client: CLIENT };
+    raw.write(&[envelope(CLIENT, SHARD.0, 0, Message::RaiseFloor { floor })]);
+    let Some(Packet::Denied(denial)) = raw.read() else { panic!("believed") };
+    assert!(denial.reason.contains("said by replicas"), "{denial:?}");
+    assert_eq!(denial.replica, Some(ReplicaId { shard: SHARD, index: ReplicaIndex(0) }));
+    assert_eq!(cluster.server(0).status().unsaid_messages, 1);
+    raw.write(&[Packet::Token { hash: Bytes::copy_from_slice(&[7; 32]) }]);
+    settle(&mut raw);
 }

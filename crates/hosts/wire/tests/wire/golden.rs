@@ -110,7 +110,12 @@ fn a_vote_in_a_log() {
 
 #[test]
 fn a_handshake() {
-    let hello = Packet::Hello(Hello { cluster: 1, peer: Peer::Node(NodeId(0)), site: "eu".to_owned() });
+    let hello = Packet::Hello(Hello {
+        cluster: 1,
+        peer: Peer::Node(NodeId(0)),
+        site: "eu".to_owned(),
+        credential: None,
+    });
     assert_eq!(hex(&encode(&hello)), concat!("1211", "090100000000000000", "1202", "0800", "1a026575"));
     let busy = Packet::Busy { retry_after: Duration::from_millis(1) };
     assert_eq!(hex(&encode(&busy)), concat!("2203", "08e807"));

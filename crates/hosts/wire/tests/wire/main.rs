@@ -11,6 +11,7 @@ mod golden;
 mod hostile;
 mod independent;
 mod protobuf;
+mod rights;
 mod roots;
 mod round_trip;
 mod schema;

@@ -53,6 +53,7 @@ impl Cluster {
             cluster: self.layout.cluster,
             peer: Peer::Node(NodeId(liar as u16)),
             site: self.layout.sites[liar].clone(),
+            credential: None,
         };
         let mut frames = FrameWriter::new();
         frames.push(&Packet::Hello(hello)).map_err(Failure::failed)?;

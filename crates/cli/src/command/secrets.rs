@@ -1,4 +1,4 @@
-//! A password, from a person or a file.
+//! Passwords and tokens, from a person or a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,17 +11,26 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use crate::exit::Failure;
 
 /// Reads a password and hashes it: the first line of a file, `-` for standard input, or what a person types twice.
-pub(super) fn read(file: Option<&Path>) -> Result<PasswordHash, Failure> {
+pub(super) fn read_new(file: Option<&Path>) -> Result<PasswordHash, Failure> {
     let password = match file {
-        Some(path) => from_file(path)?,
+        Some(path) => from_file("password", path)?,
         None => from_person()?,
     };
     Password::told(password).hash().map_err(Failure::usage)
 }
 
-fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
+/// Reads the password by which a user logs in: the first line of a file, or what a person types.
+pub(super) fn read_known(user: &str, file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    match file {
+        Some(path) => from_file("password", path),
+        None => ask(&mut terminal()?, &format!("Password of {user}: ")).map_err(Failure::failed),
+    }
+}
+
+/// Reads a secret: the first line of a file, `-` for standard input.
+pub(super) fn from_file(what: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |error: std::io::Error| {
-        Failure::usage(format!("cannot read the password from {}: {error}", path.display()))
+        Failure::usage(format!("cannot read the {what} from {}: {error}", path.display()))
     };
     let read: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(std::io::stdin()),
@@ -43,13 +52,17 @@ fn first_line(read: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-fn from_person() -> Result<Vec<u8>, Failure> {
+fn terminal() -> Result<File, Failure> {
     let no_terminal = |error| {
         Failure::usage(format!(
-            "there is no terminal to ask for a password ({error}): name a file with --password-file, or - for standard input"
+            "there is no terminal to ask for a password ({error}): name a file that holds it, or - for standard input"
         ))
     };
-    let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(no_terminal)?;
+    OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(no_terminal)
+}
+
+fn from_person() -> Result<Vec<u8>, Failure> {
+    let mut terminal = terminal()?;
     let first = ask(&mut terminal, "Password: ").map_err(Failure::failed)?;
     let second = ask(&mut terminal, "The same again: ").map_err(Failure::failed)?;
     if first == second {
