@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use quorate::rights::Access;
-use quorate_certificates::Trust;
+use quorate_certificates::{Certified, Trust};
 use quorate_logins::{Audit, Logins};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
@@ -211,6 +211,19 @@ async fn serve(
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
+/// Ends when the certificate that a client has shown is not good any more, and says why; never, if it has shown none.
+async fn outlived(trust: Option<&Trust>, certified: Option<&Certified>) -> String {
+    /// How often a certificate is judged again: as often as the files of nodes are looked at.
+    const PERIOD: Duration = Duration::from_secs(1);
+    let (Some(trust), Some(certified)) = (trust, certified) else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(PERIOD).await;
+        if let Err(refusal) = trust.judge_again(certified) {
+            return refusal.to_string();
+        }
+    }
+}
+
 /// A door on one thread.
 struct Accepting {
     door: Arc<dyn Door>,
@@ -270,19 +283,25 @@ impl Accepting {
         let (door, trust) = (Arc::clone(&self.door), self.trust.clone());
         let (shared, buffer) = (Rc::clone(&self.shared), Rc::clone(&self.buffer));
         tokio::task::spawn_local(async move {
-            let secured = match trust {
+            let secured = match &trust {
                 None => Ok((Socket::Plain(stream), None)),
                 Some(_) if !Socket::begins_with_tls(&stream).await => {
                     Socket::Plain(stream).say_and_close(&door.speaks_tls()).await;
                     Err("it speaks plain text".to_owned())
                 }
-                Some(trust) => Socket::secured(&trust, stream).await,
+                Some(trust) => Socket::secured(trust, stream).await,
             };
             match secured {
                 Ok((socket, certified)) => {
                     if let Ok(connection) = Connection::new(socket, peer, buffer, share, &shared.limits) {
-                        let session = Session::of_client(Rc::clone(&shared), door.name(), peer, certified);
-                        door.serve(connection, session).await;
+                        let shown = certified.clone();
+                        let session = Session::of_client(Rc::clone(&shared), door.name(), peer, shown);
+                        tokio::select! {
+                            () = door.serve(connection, session) => {}
+                            reason = outlived(trust.as_deref(), certified.as_deref()) => {
+                                tracing::warn!(%peer, reason, door = door.name(), "connection closed");
+                            }
+                        }
                     }
                 }
                 Err(reason) => tracing::debug!(%peer, reason, door = door.name(), "a connection is refused"),
