@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use quorate::topology::{Speculation, SpeculationVariant, Timestamping};
 use quorate::{
-    Certificates, DropOptions, Error, Invalid, Isolation, KeyspaceOptions, Options, Outcome, Result, Token,
-    UndropOptions, wan,
+    Certificates, Credential, DropOptions, Error, Invalid, Isolation, KeyspaceOptions, Options, Outcome,
+    Result, Token, UndropOptions, wan,
 };
 
 use crate::answers::{DroppedKeyspace, KeyspaceInfo, Timestamp};
@@ -60,8 +60,20 @@ fn options(py: Python<'_>, chosen: &Named<'_, '_>) -> PyResult<Options> {
             return Err(error::invalid(py, advice.to_owned()));
         }
     };
+    let credential = match (chosen.get("user")?, chosen.get("password")?, chosen.get("token")?) {
+        (None, None, None) => None,
+        (Some(user), Some(password), None) => {
+            Some(Credential::password::<String>(user, String::as_str(&password)))
+        }
+        (None, None, Some(token)) => Some(Credential::token(String::as_str(&token))),
+        _ => {
+            let advice = "a user logs in with user and password, or with token alone";
+            return Err(error::invalid(py, advice.to_owned()));
+        }
+    };
     Ok(Options {
         certificates,
+        credential,
         site: chosen.get("site")?,
         connect_timeout: time("connect_timeout")?.unwrap_or(usual.connect_timeout),
         deadline: time("deadline")?.unwrap_or(usual.deadline),

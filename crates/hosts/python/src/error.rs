@@ -41,6 +41,8 @@ impl Facts {
             Error::HistoryAbandoned { .. } => Facts::of("HistoryAbandoned"),
             Error::Overloaded { .. } => Facts::of("Overloaded"),
             Error::NoSpace { .. } => Facts::of("NoSpace"),
+            Error::Denied { token: None, .. } => Facts::of("Denied"),
+            Error::Denied { token: Some(token), .. } => Facts::of("Denied").happened().named(token),
             Error::Unknown { token } => Facts::of("Unknown").happened().named(token),
             Error::ApologyOwed { token } => Facts::of("ApologyOwed").named(token),
             Error::AnswersLost { token } => Facts::of("AnswersLost").happened().named(token),
@@ -101,7 +103,7 @@ fn details(py: Python<'_>, failure: &Error) -> PyResult<Vec<(&'static str, Py<Py
         }
         Error::HistoryAbandoned { site } => vec![("site", object(py, site)?)],
         Error::Overloaded { retry_after } => vec![("retry_after", object(py, retry_after.as_secs_f64())?)],
-        Error::NoSpace { reason } => vec![("reason", object(py, reason)?)],
+        Error::NoSpace { reason } | Error::Denied { reason, .. } => vec![("reason", object(py, reason)?)],
         Error::NotReached { milestone, missing, waited } => vec![
             ("milestone", object(py, milestone.name())?),
             ("missing", object(py, missing)?),

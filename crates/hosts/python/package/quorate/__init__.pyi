@@ -14,6 +14,7 @@ from quorate.errors import ChangeRefused as ChangeRefused
 from quorate.errors import Closed as Closed
 from quorate.errors import Conflict as Conflict
 from quorate.errors import Connect as Connect
+from quorate.errors import Denied as Denied
 from quorate.errors import Error as Error
 from quorate.errors import Forked as Forked
 from quorate.errors import Handshake as Handshake
@@ -57,6 +58,9 @@ def connect(
     ca: str | _PathLike[str] | None = None,
     certificate: str | _PathLike[str] | None = None,
     key: str | _PathLike[str] | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
 ) -> Database: ...
 
 class Database:

@@ -443,6 +443,11 @@ def certificates(ca, certificate, key):
     return {name: None if path is None else os.fspath(path) for name, path in files.items()}
 
 
+def login(user, password, token):
+    """As which user to connect, as the native module takes it: a user and its password, or a token, or neither."""
+    return {"user": user, "password": password, "token": token}
+
+
 def create_keyspace(
     isolation,
     *,

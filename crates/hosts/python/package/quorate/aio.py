@@ -30,6 +30,7 @@ from quorate._base import (
     create_keyspace,
     element_of_member,
     element_of_pair,
+    login,
 )
 
 __all__ = ["Container", "Database", "Elements", "Keyspace", "Scan", "Transaction", "connect"]
@@ -114,16 +115,20 @@ def connect(
     ca=None,
     certificate=None,
     key=None,
+    user=None,
+    password=None,
+    token=None,
 ):
     """Connects to the cluster that any of these addresses belongs to: ``host:port``, several with commas between them, or a list.
 
     ``await`` it, or use it in ``async with``. With the certificates of authorities, the certificate of a user and its key, each a path to a file in PEM,
-    the connection is secured by TLS.
+    the connection is secured by TLS. It logs in as the user of the certificate, or as ``user`` with ``password``, or by a ``token``.
     """
     chosen = choices(
         site, connect_timeout, deadline, open_transactions_max, commits_in_flight_max, outcome_retention, delays
     )
     chosen.update(certificates(ca, certificate, key))
+    chosen.update(login(user, password, token))
     return _Connecting(addresses, chosen)
 
 

@@ -33,6 +33,9 @@ def connect(
     ca: str | _PathLike[str] | None = None,
     certificate: str | _PathLike[str] | None = None,
     key: str | _PathLike[str] | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
 ) -> _Connecting: ...
 
 class Database:

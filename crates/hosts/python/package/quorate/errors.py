@@ -58,6 +58,12 @@ class NoSpace(Error):
     reason: str = ""
 
 
+class Denied(Error):
+    """The user of this client has not the right. Nothing was done, unless there is a ``token``: ask for the outcome of that."""
+
+    reason: str = ""
+
+
 class Unknown(Error):
     """The transaction may or may not have committed, or may do so later: ask for the outcome of ``token``."""
 
@@ -177,6 +183,7 @@ __all__ = [
     "Closed",
     "Conflict",
     "Connect",
+    "Denied",
     "Error",
     "Forked",
     "Handshake",
