@@ -586,8 +586,8 @@ pub(crate) const CRATES: [Crate; 51] = [
     Crate {
         package: FUZZ,
         folder: "crates/proof/fuzz",
-        what: "hostile input for the codecs and commands of the doors",
-        may_import: &[CORE, PROCEDURE, REDIS_COMMANDS, REDIS_SCRIPTS, REDIS, HTTP],
+        what: "hostile input for the codecs and commands of the doors, and for what names users",
+        may_import: &[CORE, ACCESS, CREDENTIALS, WIRE, PROCEDURE, REDIS_COMMANDS, REDIS_SCRIPTS, REDIS, HTTP],
         kind: Kind::Host,
     },
     Crate {

@@ -1,6 +1,7 @@
 //! What is tried.
 
 mod commands;
+mod credentials;
 mod dumps;
 mod http;
 mod lua;
@@ -20,4 +21,5 @@ pub const TARGETS: &[Target] = &[
     lua::STRUCTS,
     lua::PATTERNS,
     http::TARGET,
+    credentials::TARGET,
 ];
