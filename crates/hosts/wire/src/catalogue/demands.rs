@@ -174,7 +174,8 @@ mod tests {
         let puts = vec![Put { key, value, lease: None }];
         let write = Arc::new(ConditionalWrite { compares: vec![], puts });
         let transaction = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
-        let found = demands(&Message::Write { request: 1, transaction, since: Position::START, write }, CLIENT);
+        let found =
+            demands(&Message::Write { request: 1, transaction, since: Position::START, write }, CLIENT);
         assert_eq!(found[0], EntryDemand::Known, "a stranger writes nothing");
         found[1..].to_vec()
     }
@@ -198,10 +199,7 @@ mod tests {
             (option_key(id, "colour"), own(Claim::Administer)),
             (deployment_key(id, "a", 1), own(Claim::Deploy)),
             (Key::from("procedure/0000000003/a"), vec![EntryDemand::Cluster]),
-            (
-                keyspace_key("shop"),
-                vec![EntryDemand::In(Named::Name("shop".to_owned()), Claim::Administer)],
-            ),
+            (keyspace_key("shop"), vec![EntryDemand::In(Named::Name("shop".to_owned()), Claim::Administer)]),
         ];
         for (key, expected) in table {
             assert_eq!(of_write(key.clone(), None), expected, "{key:?}");
@@ -211,8 +209,7 @@ mod tests {
     #[test]
     fn a_definition_takes_no_name_id_or_shard_of_another_keyspace() {
         let shards = vec![Shard::new(ShardId(8), vec![NodeId(0)]), Shard::new(ShardId(9), vec![NodeId(0)])];
-        let keyspace =
-            Keyspace::new(KeyspaceId(3), "shop", Isolation::Strict, Durability::Memory, shards);
+        let keyspace = Keyspace::new(KeyspaceId(3), "shop", Isolation::Strict, Durability::Memory, shards);
         let own = |named| EntryDemand::IfThere(named, Claim::Administer);
         assert_eq!(
             of_write(keyspace_key("shop"), Some(encode(&keyspace))),
