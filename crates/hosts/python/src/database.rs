@@ -60,12 +60,11 @@ fn options(py: Python<'_>, chosen: &Named<'_, '_>) -> PyResult<Options> {
             return Err(error::invalid(py, advice.to_owned()));
         }
     };
-    let credential = match (chosen.get("user")?, chosen.get("password")?, chosen.get("token")?) {
+    let text = |name| chosen.get::<String>(name);
+    let credential = match (text("user")?, text("password")?, text("token")?) {
         (None, None, None) => None,
-        (Some(user), Some(password), None) => {
-            Some(Credential::password::<String>(user, String::as_str(&password)))
-        }
-        (None, None, Some(token)) => Some(Credential::token(String::as_str(&token))),
+        (Some(user), Some(password), None) => Some(Credential::password(user, password)),
+        (None, None, Some(token)) => Some(Credential::token(token)),
         _ => {
             let advice = "a user logs in with user and password, or with token alone";
             return Err(error::invalid(py, advice.to_owned()));
