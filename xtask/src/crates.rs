@@ -133,7 +133,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 51] = [
+pub(crate) const CRATES: [Crate; 52] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",

@@ -29,9 +29,9 @@ use quorate_log::member::MessageOf;
 use quorate_runtime::{Carrier, Driver, Kept, LinkId, Time, log_ignored};
 use quorate_wire::ProtocolVersion;
 use quorate_wire::catalogue::{
-    Dropped, PROTOCOL_VERSION_KEY, SYSTEM_SHARD, access_ranges, decode_protocol_version, group_key, group_range,
-    is_dropped_key, is_keyspace_key, keyspaces_and_dropped_range, node_range, protocol_version_range,
-    site_range,
+    Dropped, PROTOCOL_VERSION_KEY, SYSTEM_SHARD, access_ranges, decode_protocol_version, group_key,
+    group_range, is_dropped_key, is_keyspace_key, keyspaces_and_dropped_range, node_range,
+    protocol_version_range, site_range,
 };
 
 use super::registry::{Joining, Registry};
