@@ -9,7 +9,7 @@ quorate_core::plants! {
         "a refusal is told without having been appended";
     PreparedOverlooked = "B3", "7.1", Hunt::ALL_FAULTS.of("txn-occ"),
         "validation looks at versions and overlooks what is prepared";
-    ReadsNotHeld = "B4", "7.1", Hunt::ALL_FAULTS.of("txn-occ"),
+    ReadsNotHeld = "B4", "7.1", Hunt::under(&["node-crashes", "loss", "delay-spikes"]).of("txn-occ"),
         "nothing holds what a prepared transaction has read";
     LeaseNotChecked = "B5", "7.1", Hunt::Scripted,
         "a leader answers strict reads without knowing whether it still leads";

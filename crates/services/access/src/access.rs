@@ -100,7 +100,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NotLoggedIn => formatter.write_str("this needs a user: log in"),
+            Refusal::NotLoggedIn => formatter.write_str("this needs a user to be logged in"),
             Refusal::LoggedOut { user } => write!(
                 formatter,
                 "the login of user {user:?} has ended: its password has changed, its token is revoked or has expired, or the user is gone or disabled"
