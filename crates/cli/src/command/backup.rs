@@ -38,6 +38,7 @@ pub(crate) struct BackupArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one in the life of a process")]
 enum Action {
     /// Take a backup of each keyspace, into a folder of its own.
     Create {

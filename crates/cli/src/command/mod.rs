@@ -38,6 +38,7 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
 
 /// What `quorate` can do.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one in the life of a process")]
 pub(crate) enum Command {
     Demo(demo::DemoArguments),
     Dev(dev::DevArguments),

@@ -424,7 +424,9 @@ mod tests {
     #[test]
     fn no_more_replicas_lack_their_records_than_the_smaller_group_can_miss() {
         let lost = Progress { arrived: Some(Epoch::FIRST), has_records: false };
-        let table: [(&[u16], &[u16], &[u8], &str); 5] = [
+        /// The members, the next members, those without their records, and the refusal.
+        type Case = (&'static [u16], &'static [u16], &'static [u8], &'static str);
+        let table: [Case; 5] = [
             (&[0, 1, 2], &[0, 1, 3], &[2], ""),
             (&[0, 1, 2], &[0, 1, 3], &[1, 2], "2 replicas of shard1 are without their records"),
             (&[0, 1, 2, 4, 5], &[0, 1, 2], &[3], ""),

@@ -4,21 +4,19 @@
 //! of connections, beside the turns of the node.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use quorate_access::{Access, ClockTime, Login, Proof, Refusal, Visitor, Wish};
-use quorate_certificates::Subject;
+use quorate_certificates::{Subject, Trust};
 use quorate_core::{NodeId, Value};
 use quorate_credentials::{Password, token_hash};
 use quorate_logins::{Audit, LoginError, Logins};
 use quorate_runtime::clock::Clock;
 use quorate_runtime::secure::Certified;
-use quorate_runtime::transport::{Doorkeeper, Shown};
+use quorate_runtime::transport::{Doorkeeper, Judgement, Shown};
 use quorate_wire::Credential;
 
 /// The name that the audit log has for the native port among doors.
@@ -267,13 +265,21 @@ impl Entrance {
     }
 }
 
+/// How a node knows its peers.
+pub(crate) struct Security {
+    /// The certificates of the node; none if its connections are plain text.
+    pub(crate) trust: Option<Arc<Trust>>,
+    /// The judge of those that come in.
+    pub(crate) entrance: Arc<Entrance>,
+}
+
 impl Doorkeeper for Entrance {
     fn judge<'a>(
         &'a self,
         address: SocketAddr,
         credential: Option<&'a Credential>,
         certified: Option<&'a Certified>,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<Shown>>, String>> + Send + 'a>> {
+    ) -> Judgement<'a> {
         Box::pin(self.judged(address, credential, certified))
     }
 }

@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 
 use crate::data::{DataDirectory, DataError, Initialise};
-use crate::entrance::Entrance;
+use crate::entrance::{Entrance, Security};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status, make_room};
@@ -160,8 +160,8 @@ impl Server {
         let entrance = Entrance::new(token.hash(), data.remembered_access()?, audit.clone(), clock);
         let entrance = Arc::new(entrance);
         let (client, seeds) = (ClientId(random()?.max(1)), [random()?, random()?]);
-        let (trusted, known) = (trust.clone(), Arc::clone(&entrance));
-        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, trusted, known)?;
+        let security = Security { trust: trust.clone(), entrance: Arc::clone(&entrance) };
+        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, security)?;
         let (transport, turns) = {
             let _inside = runtime.enter();
             let options = options(&config, trust.clone(), Arc::clone(&entrance) as Arc<dyn Doorkeeper>);

@@ -29,8 +29,8 @@ mod write_where_you_are;
 
 // Messages as they are drawn from the tables of the wire format, for the tests of rights.
 #[path = "../../../wire/tests/wire/generate/mod.rs"]
-#[allow(dead_code, reason = "other tests draw more")]
+#[expect(dead_code, reason = "other tests draw more")]
 mod generate;
 #[path = "../../../wire/tests/wire/protobuf/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "other tests read more")]
+#[expect(unused_imports, reason = "other tests read more")]
 mod protobuf;

@@ -305,7 +305,7 @@ fn name(message: &ProtocolMessage) -> String {
         ProtocolMessage::Walter(message) => own(message),
         ProtocolMessage::Str(message) => own(message),
         ProtocolMessage::Configuration(message) => own(message),
-        #[allow(unreachable_patterns, reason = "there are more with the systems of comparison")]
+        // There are more with the systems of comparison.
         other => variant(other),
     };
     format!("{} {said}", variant(message))

@@ -20,6 +20,9 @@ pub struct Shown {
     pub proof: Option<Proof>,
 }
 
+/// A judgement that is under way.
+pub type Judgement<'a> = Pin<Box<dyn Future<Output = Result<Option<Arc<Shown>>, String>> + Send + 'a>>;
+
 /// The judge of what clients show. It may take its time, within that of the handshake; the transport serves others meanwhile.
 pub trait Doorkeeper: Debug + Send + Sync {
     /// Judges what a client shows: a credential, or else the certificate of its connection. None if it has shown nothing.
@@ -31,5 +34,5 @@ pub trait Doorkeeper: Debug + Send + Sync {
         address: SocketAddr,
         credential: Option<&'a Credential>,
         certified: Option<&'a Certified>,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<Shown>>, String>> + Send + 'a>>;
+    ) -> Judgement<'a>;
 }

@@ -46,7 +46,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, Time};
 pub use dial::{Dialled, Target};
-pub use doorkeeper::{Doorkeeper, Shown};
+pub use doorkeeper::{Doorkeeper, Judgement, Shown};
 pub use link::{DialId, LinkId, Remote};
 pub use links::Counters;
 use links::Links;

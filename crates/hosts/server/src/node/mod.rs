@@ -83,7 +83,7 @@ use tokio::sync::watch;
 
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
-use crate::entrance::Entrance;
+use crate::entrance::Security;
 use addresses::Addresses;
 use admission::refusal_of_write;
 use agreement::Agreement;
@@ -215,8 +215,7 @@ impl Node {
         waker: TurnWaker,
         client: ClientId,
         [seed, tag]: [u64; 2],
-        trust: Option<Arc<Trust>>,
-        entrance: Arc<Entrance>,
+        Security { trust, entrance }: Security,
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());

@@ -123,6 +123,7 @@ fn of_keyspace(key: &Key, value: Option<Option<Keyspace>>) -> Vec<EntryDemand> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
     use std::sync::Arc;
 
     use quorate_codec::encode;
@@ -157,7 +158,7 @@ mod tests {
         ];
         for (message, is_secret) in table {
             let expected = if is_secret { EntryDemand::Cluster } else { EntryDemand::Known };
-            assert_eq!(demands(&message, CLIENT), [expected.clone()], "{message:?}");
+            assert_eq!(demands(&message, CLIENT), slice::from_ref(&expected), "{message:?}");
             let Message::Scan { request, range, .. } = message else { continue };
             let watch = Message::Watch { request, range, after: Revision::START };
             assert_eq!(demands(&watch, CLIENT), [expected], "{watch:?}");

@@ -10,6 +10,7 @@ mod generate;
 mod golden;
 mod hostile;
 mod independent;
+mod print;
 mod protobuf;
 mod rights;
 mod roots;

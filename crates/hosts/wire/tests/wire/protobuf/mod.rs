@@ -7,7 +7,6 @@
 //! | `print` | messages as the text format of protocol buffers shows them |
 
 mod bytes;
-mod print;
 mod text;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{File, Message, Value, ValueType};
+use crate::protobuf::{File, Message, Value, ValueType};
 
 impl File {
     /// The fields by their names.
