@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`read`] | results in directories |
 //! | [`papers`] | every figure and table of the papers, and where each is measured or kept |
-//! | [`page`] | the page |
+//! | [`page`](mod@page) | the page |
 //! | [`summary`] | the same for programs |
 
 pub mod page;

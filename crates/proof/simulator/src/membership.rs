@@ -1,6 +1,6 @@
 //! Who the replicas are while a cluster runs: definitions of epochs, and who learns of them.
 //!
-//! Operators define epochs, see [`definers`](crate::definers). Each host learns of a definition after a while of its own, or because its machine
+//! Operators define epochs, see `definers`. Each host learns of a definition after a while of its own, or because its machine
 //! has heard of the epoch from others. A host creates the replicas that the definition places on its node, if it runs. It gives a replica that is new, or has lost
 //! its records, the latest definition; one that comes back with its records it knows nothing of at first.
 

@@ -30,6 +30,7 @@ enum Action {
     /// Create a token for a user, and print it. It is kept nowhere: who loses it revokes it and creates another.
     Create {
         /// The user.
+        #[arg(id = "owner", value_name = "USER")]
         user: String,
         /// It expires after so many days; by default it is good until it is revoked.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]

@@ -22,7 +22,8 @@ use quorate_server::Limits;
 use quorate_tapir::Message;
 use quorate_tapir::message::Prepare;
 use quorate_wire::catalogue::SYSTEM_SHARD;
-use quorate_wire::{Envelope, FrameReader, FrameWriter, Hello, Packet, Peer, ProtocolMessage};
+use quorate_wire::version::{ProtocolVersion, Window};
+use quorate_wire::{Envelope, FrameReader, FrameWriter, Hello, Packet, Peer, ProtocolMessage, Setting};
 
 use crate::cluster::{Cluster, SHARD};
 
@@ -290,7 +291,11 @@ async fn a_node_is_believed_in_its_own_group_and_its_coordinator_by_the_configur
     let mut raw = Raw::connect(cluster.addresses()[0], cluster.configs[0].cluster, Peer::Node(NodeId(2)));
     assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
     let own = Life::first(Incarnation(999), true, 7);
-    raw.write(&[Packet::Lives { own, known: Vec::new() }]);
+    let settings = [("protocol.oldest", Window::OWN.oldest), ("protocol.newest", Window::OWN.newest)];
+    let setting =
+        |(name, version): (&str, ProtocolVersion)| Setting { name: name.to_owned(), value: version.0.into() };
+    let settings = settings.map(setting).to_vec();
+    raw.write(&[Packet::Lives { own, known: Vec::new() }, Packet::Settings { settings }]);
     let replica = |shard, index| Address::Replica(ReplicaId { shard, index: ReplicaIndex(index) });
     let said = |from: Address, to, message: ProtocolMessage| {
         Packet::Envelope(Envelope { from, to: replica(to, 0), epoch: Epoch::FIRST, message })
