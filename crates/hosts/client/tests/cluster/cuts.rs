@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use quorate::{CutEntry, Database, Durability, Error, Isolation, Keyspace, KeyspaceOptions, Options, System};
 
@@ -59,8 +59,8 @@ const NOTHING: &str =
 const ACCOUNTS: i64 = 20;
 const EACH: i64 = 100;
 
-async fn moves_money(keyspace: Keyspace, first: i64, stop: Arc<AtomicBool>) -> u64 {
-    let (mut moved, mut turn) = (0, first);
+async fn moves_money(keyspace: Keyspace, first: i64, stop: Arc<AtomicBool>, moved: Arc<AtomicU64>) {
+    let mut turn = first;
     while !stop.load(Ordering::Relaxed) {
         turn += 1;
         let (from, to) = (turn * 7 % ACCOUNTS, (turn * 11 + 3) % ACCOUNTS);
@@ -80,12 +80,20 @@ async fn moves_money(keyspace: Keyspace, first: i64, stop: Arc<AtomicBool>) -> u
             })
             .await;
         match ended {
-            Ok(()) => moved += 1,
+            Ok(()) => drop(moved.fetch_add(1, Ordering::Relaxed)),
             Err(Error::Conflict | Error::Overloaded { .. } | Error::Unknown { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     }
-    moved
+}
+
+/// Waits until more was moved, however busy the machine is.
+async fn more_moves(moved: &AtomicU64) {
+    let (before, until) = (moved.load(Ordering::Relaxed), Instant::now() + PATIENCE);
+    while moved.load(Ordering::Relaxed) <= before {
+        assert!(Instant::now() < until, "{before} transactions have moved money, and no other one does");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,14 +102,14 @@ async fn what_is_read_at_one_instant_of_any_isolation_is_a_state_that_a_transact
     let db = cluster.connect().await;
     for isolation in Isolation::ALL {
         let keyspace = create(&db, isolation, 3).await;
-        for number in 0..ACCOUNTS {
-            keyspace.put(format!("account{number:02}"), EACH.to_string()).await.unwrap();
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let movers: Vec<_> = (0..3)
-            .map(|mover| tokio::spawn(moves_money(keyspace.clone(), mover * 100, Arc::clone(&stop))))
-            .collect();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let open = keyspace.transact_with_receipt(async |txn| {
+            (0..ACCOUNTS).try_for_each(|number| txn.put(format!("account{number:02}"), EACH.to_string()))
+        });
+        open.await.unwrap().1.visible().await.unwrap();
+        let (stop, moved) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let mover = |first| moves_money(keyspace.clone(), first, Arc::clone(&stop), Arc::clone(&moved));
+        let movers: Vec<_> = [0, 100, 200].map(|first| tokio::spawn(mover(first))).into();
+        more_moves(&moved).await;
         let mut seen = Vec::new();
         for _ in 0..2 {
             let (entries, instant) =
@@ -110,13 +118,12 @@ async fn what_is_read_at_one_instant_of_any_isolation_is_a_state_that_a_transact
             assert_eq!(numbers.len() as i64, ACCOUNTS, "{isolation}");
             assert_eq!(numbers.values().sum::<i64>(), ACCOUNTS * EACH, "{isolation}: {numbers:?}");
             seen.push((numbers, instant));
+            more_moves(&moved).await;
         }
         stop.store(true, Ordering::Relaxed);
-        let mut moved = 0;
         for mover in movers {
-            moved += mover.await.unwrap();
+            mover.await.unwrap();
         }
-        assert!(moved > 10, "{isolation}: {moved} transactions went on meanwhile");
         assert_ne!(seen[0].0, seen[1].0, "{isolation}: both are of one instant");
         assert!(seen[0].1 < seen[1].1, "{isolation}");
         // What was acknowledged before the instant is in it.

@@ -20,6 +20,11 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// The servers that run.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Server> + Clone {
+        self.servers.iter().flatten()
+    }
+
     /// Starts a new cluster of three nodes in three sites.
     pub(crate) fn start() -> Cluster {
         Cluster::start_in(&["a", "b", "c"])
