@@ -7,6 +7,7 @@ use quorate::{Call, Error, Invalid, Isolation, KeyspaceOptions, Refusal, Rival, 
 use quorate_procedure::{Answer, Footprint, Procedure, Stop, Store};
 use quorate_server::{Application, LinkError, link};
 
+use crate::parallel_snapshot::eventually;
 use crate::support::{Cluster, count_up};
 
 fn timestamps(retry_ahead: Duration) -> KeyspaceOptions {
@@ -28,10 +29,14 @@ async fn a_keyspace_in_the_order_of_timestamps_serves_and_keeps_its_order() {
     // A node that starts again knows the option by its own disk.
     cluster.crash(0);
     cluster.restart(0);
+    // It hosts its replicas one after the other.
+    let hosted = async || {
+        let status = cluster.status(0);
+        let replica = status.replicas.into_iter().find(|replica| replica.keyspace == "counts");
+        replica.map(|replica| replica.order)
+    };
+    eventually(Some(Some("timestamps")), hosted).await;
     cluster.all_serve().await;
-    let status = cluster.status(0);
-    let replica = status.replicas.iter().find(|replica| replica.keyspace == "counts").unwrap();
-    assert_eq!(replica.order, Some("timestamps"));
     assert_eq!(count_up(&counts, "visits").await, 6);
     assert_eq!(db.keyspace("counts").await.unwrap().definition().timestamping, expected);
 }

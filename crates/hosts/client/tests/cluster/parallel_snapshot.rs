@@ -22,7 +22,7 @@ async fn at(cluster: &Cluster, site: &str) -> Keyspace {
 }
 
 /// Waits until a client reads something.
-async fn eventually<T: PartialEq + std::fmt::Debug>(expected: T, read: impl AsyncFn() -> T) {
+pub(crate) async fn eventually<T: PartialEq + std::fmt::Debug>(expected: T, read: impl AsyncFn() -> T) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         let found = read().await;
