@@ -8,6 +8,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use crate::crates::CLIENT;
@@ -59,8 +60,11 @@ const STAGES: [Stage; 12] = [
     Stage { name: "tests", what: "all tests of the workspace", budget: 200, run: testing::run },
 ];
 
-/// The stage that runs beside all that come after it: it only computes, and yields to servers that are tortured and tests of hosts, which wait most of the time.
+/// The stage that runs beside those after it: it only computes, and yields to servers that are tortured, which wait most of the time.
 const ASIDE: &str = "simulation";
+
+/// The stage that begins once the other has ended: some of its tests lose their patience on a machine that computes at the same time.
+const AFTERWARDS: &str = "tests";
 
 /// How many seconds all of them may take together on two quiet cores.
 const BUDGET: u32 = 1_200;
@@ -102,17 +106,28 @@ fn run_all<'a>(root: &Path, stages: &[&'a Stage]) -> Vec<(&'a Stage, Outcome, f6
         for (at, stage) in stages.iter().copied().enumerate() {
             if stage.name == ASIDE {
                 aside = Some((at, stage, scope.spawn(move || run_one(root, stage))));
-            } else {
-                ended.push(run_one(root, stage));
+                continue;
             }
+            if stage.name == AFTERWARDS {
+                join(&mut ended, aside.take());
+            }
+            ended.push(run_one(root, stage));
         }
-        if let Some((at, stage, running)) = aside {
-            let panicked = |_| (stage, Outcome::failed("the check itself has panicked"), 0.0);
-            ended.insert(at, running.join().unwrap_or_else(panicked));
-        }
+        join(&mut ended, aside);
         ended
     })
 }
+
+/// Waits for the stage that runs aside, and puts it where it belongs.
+fn join<'a>(ended: &mut Vec<Ended<'a>>, aside: Option<(usize, &'a Stage, ScopedJoinHandle<'_, Ended<'a>>)>) {
+    if let Some((at, stage, running)) = aside {
+        let panicked = |_| (stage, Outcome::failed("the check itself has panicked"), 0.0);
+        ended.insert(at, running.join().unwrap_or_else(panicked));
+    }
+}
+
+/// A stage, how it has ended, and after how many seconds.
+type Ended<'a> = (&'a Stage, Outcome, f64);
 
 fn run_one<'a>(root: &Path, stage: &'a Stage) -> (&'a Stage, Outcome, f64) {
     println!("\n── {}: {}", stage.name, stage.what);
