@@ -1,4 +1,4 @@
-//! What is in `packaging` is true: ports, flags and paths are those that the binary and its configuration have.
+//! The files in `packaging` are true: ports, flags and paths are those that the binary and its configuration have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -73,7 +73,7 @@ impl Survey {
     }
 }
 
-/// The groups of a keyspace that go on: all but those of sites that were taken out. What such a group knows nobody asks for any more, and most of them
+/// The groups of a keyspace that go on: all but those of sites that were taken out. No member asks such a group for its records any more, and most of them
 /// never answer again.
 fn groups_left(keyspace: &Keyspace) -> impl Iterator<Item = &Shard> {
     let is_left = |group: &&Shard| keyspace.removals.iter().all(|removal| removal.shard != group.id);

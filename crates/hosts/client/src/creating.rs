@@ -103,7 +103,7 @@ impl Database {
         let patience = patience.unwrap_or(PATIENCE + PATIENCE_OF_A_SHARD * shards);
         let deadline = Instant::now() + patience;
         let look = keyspace.clone().with_deadline(TRY + TRY_OF_A_SHARD * shards);
-        // Whoever may create a keyspace need not be one that may read it.
+        // A user that may create a keyspace may lack the right to read it.
         let mut may_read = true;
         loop {
             // All of it at once says it best, and of few shards it costs nothing to try.

@@ -281,7 +281,7 @@ impl Waiters {
         self.resolving.contains_key(&transaction)
     }
 
-    /// What fails from here on fails because a node has refused it in these words.
+    /// Calls that fail from here on fail because a node has refused them in these words.
     pub(crate) fn begin_denying(&mut self, reason: String) {
         self.denying = Some(reason);
     }

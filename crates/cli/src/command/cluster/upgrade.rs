@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often they are asked whether they have.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What the nodes of a cluster know of versions, put together.
+/// The protocol versions that the nodes of a cluster know, put together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     /// The version in force, as far as any node knows.
     in_force: u32,
     /// The newest version that all nodes know; none if not all have answered.
     known_to_all: Option<u32>,
-    /// What is to be done before the upgrade can be finished.
+    /// The steps that are left before the upgrade can be finished.
     hindrances: Vec<String>,
 }
 

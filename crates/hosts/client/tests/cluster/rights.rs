@@ -276,7 +276,7 @@ async fn users_log_in_by_password_and_by_token_where_there_are_no_certificates()
     assert!(operator.access().await.is_ok(), "an operator who can read the directory of a node is let in");
 }
 
-/// What must stay as it is, whatever a client says that may say nothing.
+/// The state that no message of a client without rights changes.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     revision: Option<u64>,

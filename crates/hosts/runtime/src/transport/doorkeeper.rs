@@ -1,4 +1,4 @@
-//! Who judges what a client shows before it is let in.
+//! The judge of credentials, which a client shows before it is let in.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -11,12 +11,12 @@ use quorate_wire::Credential;
 
 use crate::secure::Certified;
 
-/// What a client has shown, as far as it was found to be good: the user that it names may still be gone by the time it asks for something.
+/// A credential of a client that was found to be good: the user that it names may still be gone by the time it asks for something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// The name of the user, where what was shown has one.
     pub user: Option<String>,
-    /// What it was; none for a password that nobody could judge, because there were no users. Once there are, the connection has to be made anew.
+    /// The proof itself; none for a password that nobody could judge, because there were no users. Once there are, the connection has to be made anew.
     pub proof: Option<Proof>,
 }
 

@@ -46,7 +46,7 @@ pub struct Remote {
     pub address: std::net::SocketAddr,
     /// The identity that its certificate proves; none if the connection is plain.
     pub certified: Option<Certified>,
-    /// What a client has shown of its user; none of a node, and of a client that has shown nothing.
+    /// The credential of a client; none of a node, and of a client that has shown nothing.
     pub shown: Option<Arc<Shown>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a data directory keeps of users: a copy of them for the time before the configuration service can be asked, and the token of the node.
+//! Users in a data directory: a copy of them for the time before the configuration service can be asked, and the token of the node.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
