@@ -58,7 +58,7 @@ Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; 
        cargo xtask upgrade [COMMIT]  build an earlier commit, and upgrade clusters from it under load, and back; the commit before this one if none is named
        cargo xtask stages            list the stages
        cargo xtask package           build the release, and pack it: an archive and a package of Debian
-       cargo xtask reproduce [--quick] [--out DIR]     measure every figure, bench and simulation again: a night, or a quarter of an hour
+       cargo xtask reproduce [--quick] [--out DIR]     measure every figure, bench and simulation again; --quick: smaller runs
        cargo xtask mutants --help    changes lines of protocol crates, and counts which changes are noticed
 
 Examples:
