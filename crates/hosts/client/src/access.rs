@@ -10,16 +10,20 @@ use quorate_access::{
     Access, Entries, Entry, Grant, InvalidEntry, PasswordHash, ROLE_RANGE, Role, TOKEN_RANGE, Token, TokenId,
     USER_RANGE, User, UserLimits, loses_administrators, role_key, token_key, user_key,
 };
-use quorate_core::{Key, Value};
+use quorate_core::{Key, KeyRange, Value};
 use quorate_credentials::{CredentialError, Secret};
 use quorate_wire::ProtocolVersion;
-use quorate_wire::catalogue::{NEXT_ACCESS_KEY, decode_counter, encode_counter};
+use quorate_wire::catalogue::{NEXT_ACCESS_KEY, decode_counter, encode_counter, node_range};
+use tokio::time::Instant;
 
 use crate::catalogue::{Found, PAGE, damaged};
 use crate::database::Database;
 use crate::error::{Invalid, Result};
 use crate::transaction::{Transaction, clock_now};
 use crate::versions;
+
+/// How long to wait before it is looked again whether the nodes of a new cluster have registered.
+const REGISTERED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why users, roles or tokens were not changed. Nothing was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +79,11 @@ pub enum InvalidAccess {
         /// The protocol version in force.
         in_force: ProtocolVersion,
     },
+    /// A new cluster has no protocol version before its nodes have registered, which they do as soon as they have started.
+    #[error(
+        "no node has registered yet, as nodes of a new cluster do at once; nothing was changed: start its nodes, and try again"
+    )]
+    NoNodes,
     /// A user, role or token makes no sense.
     #[error(transparent)]
     Entry(#[from] InvalidEntry),
@@ -183,6 +192,12 @@ async fn version(txn: &Transaction) -> Result<u32> {
     }
 }
 
+/// True if a node has registered.
+async fn has_nodes(txn: &Transaction) -> Result<bool> {
+    let KeyRange { from, to } = node_range();
+    Ok(!txn.scan(from, to.unwrap_or_default(), 1).await?.entries.is_empty())
+}
+
 /// Writes entries, if an administrator is left, and counts the change.
 async fn write(txn: &Transaction, known: &Known, puts: &[(Key, Option<Value>)]) -> Result<Found<()>> {
     if loses_administrators(known, puts) {
@@ -194,7 +209,11 @@ async fn write(txn: &Transaction, known: &Known, puts: &[(Key, Option<Value>)]) 
     if known.users().next().is_none() && puts.iter().any(is_of_user) {
         let in_force = versions::in_force(txn).await?;
         if in_force < ProtocolVersion::ACCESS_CONTROL {
-            return Ok(Err(InvalidAccess::UnfinishedUpgrade { in_force }.into()));
+            let why = match has_nodes(txn).await? {
+                true => InvalidAccess::UnfinishedUpgrade { in_force },
+                false => InvalidAccess::NoNodes,
+            };
+            return Ok(Err(why.into()));
         }
     }
     for (key, value) in puts {
@@ -268,7 +287,15 @@ impl Database {
                 Err(why) => Ok(Err(why)),
             }
         };
-        Ok(self.system().transact(change).await??)
+        let until = Instant::now() + self.shared().options.deadline;
+        loop {
+            match self.system().transact(change).await? {
+                Err(Invalid::Access(InvalidAccess::NoNodes)) if Instant::now() < until => {
+                    tokio::time::sleep(REGISTERED_PAUSE).await;
+                }
+                changed => return Ok(changed?),
+            }
+        }
     }
 
     /// Creates a user. The first one is an administrator, and with it access control is in force in the whole cluster.

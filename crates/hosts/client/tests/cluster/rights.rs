@@ -40,19 +40,9 @@ fn user(name: &str, grants: &[&str]) -> User {
 /// An administrator that comes with a certificate.
 async fn administered(cluster: &Secured) -> Database {
     let root = cluster.connect(cluster.user("root")).await.unwrap();
-    create_first(&root, &user("root", &["administer,coordinate,read,deploy:*"])).await;
+    root.create_user(&user("root", &["administer,coordinate,read,deploy:*"])).await.unwrap();
     in_force(cluster.servers.iter()).await;
     root
-}
-
-/// Creates the first user, as soon as the nodes have registered and with them the version of the protocol.
-async fn create_first(db: &Database, user: &User) {
-    let until = Instant::now() + PATIENCE;
-    while let Err(error) = db.create_user(user).await {
-        let is_early = matches!(&error, quorate::Error::Invalid(invalid) if invalid.to_string().contains("protocol version"));
-        assert!(is_early && Instant::now() < until, "{error}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// Waits until every node knows that there are users.
@@ -229,7 +219,7 @@ async fn users_log_in_by_password_and_by_token_where_there_are_no_certificates()
         password: Some(Password::told(SECRET).hash().unwrap()),
         ..user("root", &["administer,coordinate:*"])
     };
-    create_first(&operator, &root).await;
+    operator.create_user(&root).await.unwrap();
     in_force(cluster.running()).await;
     let connect = async |credential| quorate::connect_with(cluster.addresses(), with(credential)).await;
     let until = Instant::now() + PATIENCE;
