@@ -8,7 +8,8 @@
 //! ```
 //!
 //! *When.* The knowledge of a group is with those who were members before until f + 1 of the present ones have arrived, durably; a definition
-//! names only the last of those before. So an epoch may be defined once every group of the keyspace has arrived in the present one. A
+//! names only the last of those before. So an epoch may be defined once every group that the present one has changed has arrived in it, and
+//! every group that the next one changes. A group that goes on as it is, as it was, has nothing to hand over: it may be lost. A
 //! replica without its records counts for nobody in a change, so no more may be without than the smaller of the two groups can
 //! miss, or the change would not end before a disk is brought back. The answers of replicas may be old when the epoch is defined,
 //! which does no harm: a replica that has arrived has arrived, and an epoch is defined only in place of the one that they were asked about.
@@ -80,6 +81,11 @@ fn groups_left(keyspace: &Keyspace) -> impl Iterator<Item = &Shard> {
     keyspace.groups().filter(is_left)
 }
 
+/// True if the present epoch of a keyspace has changed a group, so that the group has to arrive in it before the next one.
+fn changes_with(group: &Shard, present: &Keyspace) -> bool {
+    group.change.is_some() && group.succession().present.since == present.epoch
+}
+
 /// The nodes that are asked about a keyspace: those of its replicas, and of the replicas before them.
 pub fn nodes_to_ask(keyspace: &Keyspace) -> BTreeSet<NodeId> {
     let seats = groups_left(keyspace).flat_map(|group| group.members().chain(group.previous()));
@@ -92,6 +98,9 @@ pub fn nodes_to_ask(keyspace: &Keyspace) -> BTreeSet<NodeId> {
 /// Why it may not, for people. That may change.
 pub fn may_define(present: &Keyspace, next: &Keyspace, survey: &Survey) -> Result<(), String> {
     for (group, after) in groups_left(present).zip(groups_left(next)) {
+        if group == after && !changes_with(group, present) {
+            continue;
+        }
         let (size, arrived) = (group.group_size(), survey.arrived(group));
         if arrived < size.majority() {
             return Err(format!(
@@ -144,6 +153,9 @@ pub fn still_to_come(definition: &Keyspace, survey: &Survey) -> Vec<String> {
         let (size, arrived) = (group.group_size(), survey.arrived(group));
         let since = group.succession().present.since;
         if arrived < size.majority() {
+            if !changes_with(group, definition) {
+                continue;
+            }
             waits_for.push(format!("{arrived} of the {size} replicas of {} have taken over", group.id));
             continue;
         }
@@ -401,13 +413,34 @@ mod tests {
         assert_eq!(refusal(&second, &third, &survey), "", "two of the three have arrived");
         survey.add(NodeId(1), [(replica(1), old)]);
         assert!(refusal(&second, &third, &survey).contains("1 of the 3 replicas of shard1 serve since"));
-        let mut survey = all_well(&second);
-        survey.add(NodeId(4), []);
-        let none = Progress { arrived: None, has_records: true };
-        for index in [0, 1].map(ReplicaIndex) {
-            survey.add(NodeId(0), [(ReplicaId { shard: ShardId(2), index }, none)]);
-        }
-        assert!(refusal(&second, &third, &survey).contains("replicas of shard2 serve"), "it does not change");
+    }
+
+    /// What is said of shard 2 where nobody serves it.
+    fn without_shard2(present: &Keyspace, next: &Keyspace) -> (String, Vec<String>) {
+        let mut survey = all_well(present);
+        [3, 4].map(NodeId).into_iter().for_each(|node| survey.add(node, []));
+        let lost = Progress { arrived: None, has_records: false };
+        let replicas = present.shards[1].replica_ids().map(|id| (id, lost));
+        survey.add(NodeId(0), replicas);
+        (refusal(present, next, &survey), still_to_come(present, &survey))
+    }
+
+    #[test]
+    fn a_group_that_goes_on_as_it_was_may_be_lost() {
+        let present = moved(&keyspace(&[0, 1, 2]), &[0, 1, 3]);
+        assert_eq!(without_shard2(&present, &moved(&present, &[0, 3, 4])), (String::new(), vec![]));
+        // It was changed once, and has arrived before the epochs since.
+        let shard2 = ShardId(2);
+        let nodes = |nodes: [u16; 3]| BTreeMap::from([(shard2, nodes.map(NodeId).to_vec())]);
+        let changed = keyspace(&[0, 1, 2]).next_epoch(&nodes([0, 1, 4])).unwrap();
+        let (refused, waits_for) = without_shard2(&changed, &moved(&changed, &[0, 1, 3]));
+        assert!(refused.contains("0 of the 3 replicas of shard2 serve since"), "{refused}");
+        assert_eq!(waits_for.len(), 1, "{waits_for:?}");
+        let later = moved(&changed, &[0, 1, 3]);
+        assert_eq!(without_shard2(&later, &moved(&later, &[0, 1, 4])), (String::new(), vec![]));
+        // It is to be changed itself.
+        let next = present.next_epoch(&nodes([0, 1, 4])).unwrap();
+        assert!(without_shard2(&present, &next).0.contains("replicas of shard2 serve"));
     }
 
     #[test]
@@ -474,10 +507,11 @@ mod tests {
             survey.add(NodeId(node), [(replica(index), Progress { arrived, has_records: true })]);
         }
         survey.add(NodeId(4), []);
-        assert!(
-            refusal(&present, &moved(&present, &[0, 1, 4]), &survey).contains("shard2 serve"),
-            "it is lost"
-        );
+        let lost = |present: &Keyspace| {
+            let nodes = BTreeMap::from([(ShardId(1), vec![NodeId(0)]), (ShardId(2), vec![NodeId(0)])]);
+            refusal(present, &present.next_epoch(&nodes).unwrap(), &survey)
+        };
+        assert!(lost(&present).contains("shard2 serve"), "{}", lost(&present));
         let removal = Removal { shard: ShardId(2), successor: ShardId(1), settled: None };
         present.removals.push(removal);
         let next = moved(&present, &[0, 1, 4]);

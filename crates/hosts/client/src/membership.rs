@@ -67,6 +67,14 @@ pub(crate) struct Survey {
     pub(crate) applications: BTreeMap<NodeId, Vec<String>>,
 }
 
+/// The groups of a keyspace whose nodes are needed: all but those of sites that were taken out, once it is settled what is kept of them.
+fn needed(keyspace: &Definition) -> impl Iterator<Item = &Shard> {
+    let is_over = |group: &Shard| {
+        keyspace.removals.iter().any(|removal| removal.shard == group.id && removal.settled.is_some())
+    };
+    keyspace.groups().filter(move |group| !is_over(group))
+}
+
 impl Database {
     /// Changes who the replicas of a keyspace are, while it is used, and waits until they have taken over.
     ///
@@ -157,14 +165,14 @@ impl Database {
         let known = self.system().definition();
         for keyspace in &self.definitions().await? {
             let is_left = |group: &&Shard| leaving(group).any(|(_, host)| host == node);
-            let left: Vec<&Shard> = keyspace.groups().filter(is_left).collect();
+            let left: Vec<&Shard> = needed(keyspace).filter(is_left).collect();
             let survey = if left.is_empty() { Survey::default() } else { self.ask_replicas(keyspace).await };
             if left.iter().any(|group| survey.replicas.arrived(group) < group.group_size().majority()) {
                 return Err(in_use(&keyspace.name));
             }
         }
         let forget = async |txn: Transaction| {
-            let uses = |keyspace: &Definition| keyspace.groups().any(|group| group.replicas.contains(&node));
+            let uses = |keyspace: &Definition| needed(keyspace).any(|group| group.replicas.contains(&node));
             let mut definitions = catalogue::list(&txn).await?;
             definitions.push(catalogue::system(&txn, &known).await?);
             if let Some(keyspace) = definitions.iter().find(|known| uses(known)) {
@@ -250,7 +258,7 @@ impl Database {
             };
             let defines = decide_definition(found.as_ref(), present, next);
             if defines == Defines::Next {
-                let nodes = next.groups().flat_map(|group| group.replicas.iter().copied());
+                let nodes = needed(next).flat_map(|group| group.replicas.iter().copied());
                 if let Some(node) = catalogue::forgotten_among(&txn, nodes).await? {
                     return Ok(Err(Invalid::NoSuchNode { node }));
                 }

@@ -210,6 +210,30 @@ async fn a_node_is_emptied_without_being_there() {
 }
 
 #[tokio::test]
+async fn the_node_of_a_site_that_was_taken_out_is_forgotten_and_replicas_of_others_still_move() {
+    let mut cluster = Cluster::start_in(&["a", "a", "b", "c", "d"]);
+    let db = cluster.connect().await;
+    let options = KeyspaceOptions {
+        shards: 1,
+        replicas: Some(1),
+        durability: Durability::Sync,
+        ..KeyspaceOptions::new(Isolation::ParallelSnapshot)
+    };
+    let accounts = db.create_keyspace("accounts", options).await.unwrap();
+    let (_, receipt) = accounts.transact_with_receipt(async |txn| txn.put("alice", "1")).await.unwrap();
+    receipt.visible().await.unwrap();
+    cluster.crash(4);
+    let refused = db.forget_node(NodeId(4)).await.unwrap_err().to_string();
+    assert!(refused.contains("replicas of \"accounts\""), "{refused}");
+    assert!(db.remove_site("accounts", "d", PATIENCE, |_| {}).await.unwrap().is_settled());
+    db.forget_node(NodeId(4)).await.unwrap();
+    let at = nodes(&db.keyspace("accounts").await.unwrap())[0][0];
+    let changed = change(&db, moved(at, 1 - at)).await.unwrap();
+    assert_eq!((changed.waits_for, changed.absent), (vec![], vec![]));
+    assert_eq!(accounts.get("alice").await.unwrap().unwrap(), "1");
+}
+
+#[tokio::test]
 async fn a_node_is_forgotten_once_it_has_nothing_and_nobody_gets_its_number() {
     let mut cluster = Cluster::start_in(&["a", "b", "c", "d", "e"]);
     let db = cluster.connect().await;
