@@ -33,6 +33,8 @@ struct Extent {
     swarm: RangeInclusive<u64>,
     /// Of which systems the table is judged.
     judged: Judged,
+    /// True if no more seeds are run than it takes to cover the table.
+    stops_once_covered: bool,
     /// The crash points, as an argument of `quorate sim --share`.
     crash_points: String,
     /// True if plants are hunted although they have pins.
@@ -71,6 +73,7 @@ impl Extent {
             others: others..=others + 15,
             swarm: 1 + number * 6..=6 + number * 6,
             judged: Judged::One(number as usize + 1),
+            stops_once_covered: true,
             crash_points: format!("{}/{SHARES}", number + 1),
             hunts_all: false,
         }
@@ -83,6 +86,7 @@ impl Extent {
             others: 251..=2_000,
             swarm: 1..=2_000,
             judged: Judged::All,
+            stops_once_covered: false,
             crash_points: "1/1".to_owned(),
             hunts_all: true,
         }
@@ -166,7 +170,9 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
         let is_judged = extent.judged.judges(number, systems.len());
         for range in is_judged.then_some(&COVERING).into_iter().chain([further]) {
             let seeds = format!("{}..{}", range.start(), range.end());
-            let arguments = [&option[..], &["--seeds", &seeds, "--faults", "all"]].concat();
+            let stops = *range == COVERING && extent.stops_once_covered;
+            let until_covered: &[&str] = if stops { &["--until-covered"] } else { &[] };
+            let arguments = [&option[..], &["--seeds", &seeds, "--faults", "all"], until_covered].concat();
             let text = sim(&arguments, format!("seeds {seeds} of {name} are not all good"))?;
             if *range == COVERING
                 && let Some(cells) = uncovered(&text)

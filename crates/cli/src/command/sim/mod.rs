@@ -66,6 +66,9 @@ pub(crate) struct SimArguments {
     /// Seeds A..B, both ends included.
     #[arg(long, value_name = "A..B", value_parser = inclusive_range, default_value = "1..20")]
     seeds: RangeInclusive<u64>,
+    /// Stop at the first seed that leaves no cell of the table of faults and invariants empty.
+    #[arg(long, conflicts_with_all = ["seed", "plants"])]
+    until_covered: bool,
     /// Which faults: `none`, `all`, `swarm`, or names with commas between them. By default all; with --plants, those under which
     /// each bug shows soonest.
     #[arg(long)]
@@ -198,7 +201,7 @@ impl SimArguments {
         }
         let report = match self.seed {
             Some(seed) => run_one(seed, &options, self.trace.as_deref(), self.history.as_deref())?,
-            None => run_many(&options),
+            None => run_many(&options, self.until_covered),
         };
         if self.json {
             print_json(&WithCommand::new(&report))?;
@@ -234,8 +237,8 @@ fn run_one(
     Ok(report)
 }
 
-/// Runs seeds on all processors. Each is an execution of its own; they are reported in their order.
-fn run_many(options: &Options) -> Report {
+/// Runs seeds on all processors. Each is an execution of its own; they are reported in their order, all of them or until every cell is covered.
+fn run_many(options: &Options, until_covered: bool) -> Report {
     let count = options.seeds.end() - options.seeds.start() + 1;
     let progress = Progress::bar(count);
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
@@ -261,11 +264,17 @@ fn run_many(options: &Options) -> Report {
         let mut expected = *options.seeds.start();
         for seed_report in reports {
             waiting.insert(seed_report.seed, seed_report);
-            while let Some(in_turn) = waiting.remove(&expected) {
+            // Seeds that have run meanwhile are not told of, so that a report depends on seeds alone.
+            while let Some(in_turn) =
+                waiting.remove(&expected).filter(|_| !(until_covered && report.uncovered().is_empty()))
+            {
                 report.add(&in_turn, &options.repeat_arguments(expected));
                 expected += 1;
                 progress.step_to(report.seeds);
                 progress.now(format!("{} violations", report.violations.len()));
+                if until_covered && report.uncovered().is_empty() {
+                    next.store(count, Ordering::Relaxed);
+                }
                 if !in_turn.broken.is_empty() {
                     progress.say(format!("seed {} violates an invariant", in_turn.seed));
                 }
