@@ -7,14 +7,17 @@ use quorate::topology::{
     Decisions, Grants, Keyspace as Definition, SerialOrder, Shard, Speculation, SpeculationVariant,
     Timestamping,
 };
-use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival, ServingProgress};
+use quorate::{
+    Database, Durability, Isolation, Key, KeyspaceOptions, ReplicaChange, Rival, ServingProgress,
+    end_of_prefix,
+};
 use serde_json::json;
 
 use super::Common;
 use super::cluster::replicas::{self, Patience};
 use super::drops::{self, DropArguments, ForgetArguments, UndropArguments};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::output::{Align, Table, print_json};
+use crate::output::{Align, Progress, Table, print_json};
 use crate::runtime::block_on;
 
 /// Create, list, show, resize and drop keyspaces, and bring them back.
@@ -32,7 +35,8 @@ Examples:
   quorate keyspace drop accounts --connect 10.0.0.1:7400
   quorate keyspace drop scratch --delete-after 0s
   quorate keyspace list --dropped
-  quorate keyspace undrop accounts --as accounts-of-yesterday")]
+  quorate keyspace undrop accounts --as accounts-of-yesterday
+  quorate keyspace sweep shop --prefix request/")]
 pub(crate) struct KeyspaceArguments {
     #[command(subcommand)]
     action: Action,
@@ -111,6 +115,16 @@ enum Action {
     Forget {
         #[command(flatten)]
         forget: ForgetArguments,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Delete the markers of transactions that commit once whose time is over, from the keys with a prefix. Other keys stay as they are.
+    Sweep {
+        /// The name of the keyspace.
+        name: String,
+        /// The first bytes of the markers' keys, as text.
+        #[arg(long)]
+        prefix: String,
         #[command(flatten)]
         common: Common,
     },
@@ -252,7 +266,8 @@ impl KeyspaceArguments {
                 | Action::Resize { common, .. }
                 | Action::Drop { common, .. }
                 | Action::Undrop { common, .. }
-                | Action::Forget { common, .. } => common.clone(),
+                | Action::Forget { common, .. }
+                | Action::Sweep { common, .. } => common.clone(),
             };
             common.connected(async |db| act(&self.action, db, common.json).await).await
         })
@@ -304,8 +319,26 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
         Action::Undrop { undrop, .. } if json => undrop.run_json(db).await?,
         Action::Undrop { undrop, .. } => outln!("{}", undrop.run(db).await?),
         Action::Forget { forget, .. } => forget.run(db, json).await?,
+        Action::Sweep { name, prefix, .. } => sweep(db, name, prefix, json).await?,
     }
     Ok(Verdict::Good)
+}
+
+/// Sweeps all pages of the markers with a prefix.
+async fn sweep(db: &Database, name: &str, prefix: &str, json: bool) -> Result<(), Failure> {
+    let keyspace = db.keyspace(name).await?;
+    let (progress, to) = (Progress::spinner(), end_of_prefix(prefix.as_bytes()));
+    let (mut from, mut deleted) = (Some(Key::copy_from_slice(prefix.as_bytes())), 0);
+    while let Some(page) = from {
+        let swept = keyspace.sweep_markers(&page, &to).await?;
+        (from, deleted) = (swept.next, deleted + swept.deleted);
+        progress.now(format!("{deleted} markers are deleted"));
+    }
+    if json {
+        return print_json(&json!({ "keyspace": name, "prefix": prefix, "deleted": deleted }));
+    }
+    outln!("{deleted} markers of {name} are deleted, whose time was over");
+    Ok(())
 }
 
 /// One replica is no mistake where there was one before.

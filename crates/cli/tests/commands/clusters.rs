@@ -265,6 +265,19 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     assert_eq!(listed["keyspaces"][0]["shards"].as_array().unwrap().len(), 2);
     let unknown = run(&["keyspace", "show", "nowhere", "--connect", &dev.address]);
     assert_eq!(unknown.code, 2);
+
+    // A marker whose time was over in 1970, and a key that is none.
+    let over = format!("QRM1{}", "\\x00".repeat(10));
+    assert_eq!(dev.shell(&format!("put once/1 \"{over}\"; put once/2 kept")).code, 0);
+    let sweep = ["keyspace", "sweep", "accounts", "--prefix", "once/", "--json", "--connect", &dev.address];
+    assert_eq!(run(&sweep).json()["deleted"], 1);
+    let left = dev.shell("get once/1; get once/2; del once/2");
+    assert_eq!(
+        (left.out.contains("kept"), run(&sweep).json()["deleted"].as_i64()),
+        (true, Some(0)),
+        "{}",
+        left.err
+    );
     assert_eq!(dev.stop(), Some(0), "it stops in good order");
 
     // All nodes are found elsewhere each time.

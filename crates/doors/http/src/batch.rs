@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Answer;
 use crate::keys::Entry;
 use crate::keyspaces::{Access, in_keyspace, require};
+use crate::once::{self, marker_of};
 use crate::problem::{Kind, Problem};
 use crate::request::Request;
 use crate::text::Octets;
@@ -98,7 +99,7 @@ pub(crate) struct AppliedBody {
 /// The answer of a step.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum AnswerBody {
+pub(crate) enum AnswerBody {
     Value { value: Option<Octets> },
     Done { done: bool },
     Number { number: i64 },
@@ -211,6 +212,9 @@ pub(crate) async fn apply(session: &Session, request: &Request) -> Result<Answer
     body.require(session, request.name(0)?)?;
     drop(body);
     let access = if writes { Access::Write(Scope::Part) } else { Access::Read(Scope::Part) };
+    if let Some(marker) = marker_of(request)? {
+        return once::apply(session, request, &marker, access, &batch, unmet).await;
+    }
     let apply = async |keyspace: Keyspace| Ok(keyspace.apply(batch.clone()).await?);
     match in_keyspace(session, request, access, apply).await? {
         Applied::Done { answers, receipt } => {

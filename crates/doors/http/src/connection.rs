@@ -24,7 +24,7 @@ use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
 use crate::request::{Request, no_room};
 use crate::routes::{Operation, find};
 use crate::sessions::{seen_by, told};
-use crate::{batch, keys, keyspaces, objects, openapi, pages, procedures, trace};
+use crate::{batch, keys, keyspaces, objects, once, openapi, pages, procedures, trace};
 
 /// The longest head of a request, in bytes,
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -265,6 +265,8 @@ fn answers_lost(token: Option<&str>, why: &str) -> Problem {
 
 /// Does what a request asks for.
 async fn run(session: &Session, request: &Request) -> Result<Answer, Problem> {
+    // One that has none to leave its answer at is refused, and not carried out without.
+    once::marker_of(request)?;
     match request.route.operation {
         Operation::GetKey => keys::get(session, request).await,
         Operation::PutKey => keys::put(session, request).await,

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::answer::{Answer, JSON};
 use crate::keyspaces::{Access, in_keyspace};
+use crate::once::{self, marker_of};
 use crate::problem::{Kind, Problem};
 use crate::request::Request;
 use crate::text::{Octets, percent_encode};
@@ -91,13 +92,18 @@ pub(crate) async fn delete(session: &Session, request: &Request) -> Result<Answe
 
 async fn write(session: &Session, request: &Request, batch: Batch) -> Result<Answer, Problem> {
     let batch = conditions(request, batch)?;
+    let access = Access::Write(Scope::Key(request.key(1)));
+    let unmet = |_: usize, found: Option<Value>| {
+        let state = if found.is_some() { "there" } else { "absent" };
+        Problem::new(Kind::Unmet, format!("the key is {state}, and nothing was done"))
+    };
+    if let Some(marker) = marker_of(request)? {
+        return once::apply(session, request, &marker, access, &batch, unmet).await;
+    }
     let apply = async |keyspace: Keyspace| Ok(keyspace.apply(batch.clone()).await?);
-    match in_keyspace(session, request, Access::Write(Scope::Key(request.key(1))), apply).await? {
+    match in_keyspace(session, request, access, apply).await? {
         Applied::Done { receipt, .. } => Ok(Answer::empty().receipt(&receipt)),
-        Applied::Unmet { found, .. } => {
-            let state = if found.is_some() { "there" } else { "absent" };
-            Err(Problem::new(Kind::Unmet, format!("the key is {state}, and nothing was done")))
-        }
+        Applied::Unmet { condition, found } => Err(unmet(condition, found)),
     }
 }
 

@@ -33,6 +33,7 @@ mod keys;
 mod keyspaces;
 mod login;
 mod objects;
+mod once;
 mod openapi;
 mod pages;
 mod problem;

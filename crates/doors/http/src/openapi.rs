@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::keys::LINES;
+use crate::once::{IDEMPOTENCY_MARKER, takes_marker};
 use crate::problem::{Committed, Kind, TYPE_PREFIX};
 use crate::request::{DEADLINE, IDEMPOTENCY_KEY};
 use crate::routes::{BodyKind, ROUTES, Route, Success};
@@ -51,6 +52,9 @@ fn operation(route: &Route) -> Value {
     parameters.push(json!({ "$ref": "#/components/parameters/Deadline" }));
     if route.is_remembered {
         parameters.push(json!({ "$ref": "#/components/parameters/IdempotencyKey" }));
+    }
+    if takes_marker(route.operation) {
+        parameters.push(json!({ "$ref": "#/components/parameters/IdempotencyMarker" }));
     }
     if route.is_in_session() {
         parameters.push(json!({ "$ref": "#/components/parameters/Session" }));
@@ -119,6 +123,12 @@ fn parameters() -> Value {
             "description": "names the request: repeated at this node within ten minutes, it has the answer of the first",
             "schema": { "type": "string", "maxLength": 256 },
         },
+        "IdempotencyMarker": {
+            "name": IDEMPOTENCY_MARKER.as_str(), "in": "header",
+            "description": "a key of the keyspace, percent-encoded, at which the first request leaves its answer in its transaction: repeated at any node within a day, the request \
+                            has that answer, without a token and a timestamp",
+            "schema": { "type": "string" },
+        },
         "Session": {
             "name": SESSION.as_str(), "in": "header",
             "description": "what the client has seen, as the latest answer has told it, from any node; empty to begin. The request comes after that",
@@ -174,7 +184,7 @@ fn schemas() -> Value {
             object(1, &[("value", nullable(bytes()))]), object(1, &[("done", json!({ "type": "boolean" }))]), object(1, &[("number", whole())]),
             object(1, &[("length", whole())]), object(2, &[("entries", list(reference("Entry"))), ("next", nullable(bytes()))]),
         ] },
-        "Applied": object(3, &[&[("answers", list(reference("StepAnswer")))], &committed[..]].concat()),
+        "Applied": object(1, &[&[("answers", list(reference("StepAnswer")))], &committed[..]].concat()),
         "Traced": object(4, &[&[("answers", list(reference("StepAnswer")))], &committed[..], &[("trace", json!({ "type": "object" }))]].concat()),
         "Call": object(0, &[
             ("arguments", bytes()), ("version", whole()), ("keys", list(bytes())), ("ranges", list(object(0, &range))), ("at", list(bytes())),

@@ -11,7 +11,7 @@ use quorate_core::{Key, Value};
 use quorate_serializable_shard::arithmetic::{appended, incremented, is_at_least};
 use quorate_serializable_shard::{Condition, Division, Found, FoundKey, NoAnswer, Refusal, Step, StepFault};
 
-use crate::batch::{Applied, Batch, StepAnswer, key_of_condition};
+use crate::batch::{Applied, Batch, StepAnswer, Taken, key_of_condition};
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::one_round::Ended;
@@ -77,6 +77,21 @@ impl Keyspace {
         match carried_out {
             Ok(answers) => Ok(Applied::Done { answers, receipt }),
             Err(Refused::Condition { condition, found }) => Ok(Applied::Unmet { condition, found }),
+            Err(Refused::Step { step, fault }) => Err(batch.fault(step, fault)),
+        }
+    }
+}
+
+impl Transaction {
+    /// Takes the steps of a batch within this transaction, which sees its own writes and may do more before it commits. If a condition does not hold, no step is taken.
+    ///
+    /// # Errors
+    /// [`Error::Step`] if a step cannot be taken, and then none is; else as [`Transaction::get`].
+    pub async fn apply(&self, batch: &Batch) -> Result<Taken> {
+        batch.validate()?;
+        match batch.carry_out(self).await? {
+            Ok(answers) => Ok(Taken::Done(answers)),
+            Err(Refused::Condition { condition, found }) => Ok(Taken::Unmet { condition, found }),
             Err(Refused::Step { step, fault }) => Err(batch.fault(step, fault)),
         }
     }

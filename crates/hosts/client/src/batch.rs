@@ -57,6 +57,20 @@ pub enum Applied {
     },
 }
 
+/// The result of a [`Batch`] within an open transaction, which counts once that has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Every condition held, and these are the answers of the steps.
+    Done(Vec<StepAnswer>),
+    /// A condition did not hold, so no step was taken.
+    Unmet {
+        /// The number of the condition, as [`Applied::Unmet`] has it.
+        condition: usize,
+        /// The value of its key; none if it was absent.
+        found: Option<Value>,
+    },
+}
+
 /// What a step of a [`Batch`] has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepAnswer {

@@ -266,6 +266,28 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// The key of a marker holds something else, which is not written over.
+    #[error(
+        "{key} holds no marker, and nothing was done: give transactions that commit once keys of their own"
+    )]
+    NotAMarker {
+        /// The key.
+        key: String,
+    },
+    /// Another request has left its answer at the marker.
+    #[error(
+        "another request has the marker {key}, and nothing was done: each request has a marker of its own"
+    )]
+    OtherRequest {
+        /// The key.
+        key: String,
+    },
+    /// The name of the request of a marker is too long.
+    #[error("the request of a marker is named by at most {max} bytes: use a digest")]
+    MarkerRequest {
+        /// The most that it may have, in bytes.
+        max: usize,
+    },
     /// Users, roles or tokens cannot be changed like this.
     #[error(transparent)]
     Access(#[from] InvalidAccess),

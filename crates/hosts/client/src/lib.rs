@@ -77,6 +77,7 @@ mod host;
 mod joining;
 mod keyspace;
 mod membership;
+mod once;
 mod one_round;
 mod options;
 mod places;
@@ -98,7 +99,7 @@ mod window;
 
 pub use access::{InvalidAccess, RoleChange, UserChange};
 pub use announcements::{Announcement, Announcements};
-pub use batch::{Applied, Batch, StepAnswer};
+pub use batch::{Applied, Batch, StepAnswer, Taken};
 pub use catalogue::KeyspaceOptions;
 #[cfg(feature = "tls")]
 pub use certificates::{Certificates, CertificatesError};
@@ -112,6 +113,7 @@ pub use error::{Error, Invalid, MissingReplica, Result};
 pub use joining::SiteJoin;
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::ReplicaChange;
+pub use once::{Marker, Once, Swept};
 pub use options::Options;
 pub use procedures::{Answers, Call, Concluded, InvalidProcedure, ProcedureVersion, Transacted};
 pub use quorate_access as rights;

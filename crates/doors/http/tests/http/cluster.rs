@@ -40,6 +40,7 @@ fn programs_use_keyspaces_of_a_cluster() {
         batches_are_transactions(&cluster, isolation);
         outcomes_are_told(&cluster, isolation);
         repeats_are_carried_out_once(&cluster, isolation);
+        markers_hold_answers_at_every_door(&cluster, isolation);
     }
     procedures_are_called(&cluster);
     counters_and_sets_are_changed(&cluster);
@@ -267,6 +268,54 @@ fn repeats_are_carried_out_once(cluster: &Cluster, keyspace: &str) {
     let long = "k".repeat(300);
     let wrong = [("content-type", "application/json"), ("idempotency-key", long.as_str())];
     assert_eq!(client.ask("POST", &address, &wrong, body.as_bytes()).problem().0, 400);
+}
+
+fn markers_hold_answers_at_every_door(cluster: &Cluster, keyspace: &str) {
+    let address = format!("/v1/keyspaces/{keyspace}/batch");
+    let increment = |by: i64| {
+        let steps = json!([{ "increment": { "key": "{pens}/left", "by": by } }]);
+        json!({ "conditions": [{ "expect_absent": { "key": "{pens}/closed" } }], "steps": steps }).to_string()
+    };
+    let headers = [("content-type", "application/json"), ("idempotency-marker", "%7Bpens%7D%2Fsale-1")];
+    let first = Client::connect(cluster.door).ask("POST", &address, &headers, increment(7).as_bytes());
+    assert_committed(&first, 200);
+    assert_eq!(first.json()["answers"], json!([{ "number": 7 }]));
+    // Another door remembers nothing in its memory.
+    let (_gateway, door) = open(cluster.nodes.addresses(), cluster.nodes.client().unwrap(), patient());
+    let mut other = Client::connect(door);
+    let again = other.ask("POST", &address, &headers, increment(7).as_bytes());
+    assert_eq!((again.status, again.header("quorate-repeated")), (200, Some("true")), "{again:?}");
+    assert_eq!(again.json(), json!({ "answers": [{ "number": 7 }] }));
+    let refused = other.ask("POST", &address, &headers, increment(8).as_bytes());
+    assert_eq!(refused.problem(), (422, "refused".to_owned(), "no".to_owned()));
+
+    let put = |client: &mut Client, key: &str, headers: &[(&str, &str)]| {
+        client.ask("PUT", &format!("{}/{key}", keys(keyspace)), headers, b"1")
+    };
+    let close = [("idempotency-marker", "%7Bpens%7D%2Fclose"), ("if-none-match", "*")];
+    assert_committed(&put(&mut other, "%7Bpens%7D%2Fclosed", &close), 204);
+    let repeated = put(&mut Client::connect(cluster.door), "%7Bpens%7D%2Fclosed", &close);
+    assert_eq!((repeated.status, repeated.header("quorate-repeated")), (204, Some("true")), "{repeated:?}");
+    // Nothing is remembered of a request whose condition does not hold.
+    let third = [("content-type", "application/json"), ("idempotency-marker", "%7Bpens%7D%2Fsale-2")];
+    for _ in 0..2 {
+        let unmet = other.ask("POST", &address, &third, increment(1).as_bytes());
+        assert_eq!(unmet.problem(), (412, "condition-unmet".to_owned(), "no".to_owned()), "{unmet:?}");
+    }
+    let left = other.get(&format!("{}/%7Bpens%7D%2Fleft", keys(keyspace)));
+    assert_eq!(left.body, b"7");
+
+    // Markers are keys of the client's own.
+    let onto_a_value = put(&mut other, "a", &[("idempotency-marker", "%7Bpens%7D%2Fleft")]);
+    assert_eq!(onto_a_value.problem().1, "refused", "{onto_a_value:?}");
+    for (name, value) in [("idempotency-marker", ""), ("idempotency-marker", "%zz"), ("idempotency-key", "k")]
+    {
+        let both = [("idempotency-marker", "m"), (name, value)];
+        let wrong = if name == "idempotency-key" { &both[..] } else { &both[1..] };
+        assert_eq!(put(&mut other, "a", wrong).problem().0, 400, "{name}: {value}");
+    }
+    let read = other.ask("GET", &format!("{}/a", keys(keyspace)), &[("idempotency-marker", "m")], b"");
+    assert_eq!(read.problem().0, 400, "a read has none: {read:?}");
 }
 
 fn procedures_are_called(cluster: &Cluster) {

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use quorate::{
-    Applied, Batch, Error, Isolation, Keyspace, KeyspaceOptions, Outcome, Result, Timestamp, Token, Value,
+    Applied, Batch, Error, Isolation, Keyspace, KeyspaceOptions, Marker, Once, Outcome, Result, Timestamp,
+    Token, Value,
 };
 
 use crate::support::Cluster;
@@ -123,6 +124,21 @@ async fn outcome(db: &quorate::Database, text: &str) -> Result<Option<Timestamp>
     Ok(committed)
 }
 
+async fn once(accounts: &Keyspace, customer: &str, order: u32, amount: i64) -> Result<Once> {
+    // Page: once
+    let marker = Marker::new(format!("paid/{{{customer}}}/{order}")).of_request(amount.to_string());
+    let paid = accounts
+        .transact_once(&marker, async |txn| {
+            let key = format!("{{{customer}}}/balance");
+            let left = balance(&txn.get(&key).await?)? - amount;
+            txn.put(&key, left.to_string())?;
+            Ok(left.to_string().into())
+        })
+        .await?;
+    // Page ends.
+    Ok(paid)
+}
+
 async fn order(keyspace: &Keyspace) -> Result<()> {
     // Page: order
     let order = Batch::new()
@@ -185,6 +201,12 @@ async fn the_examples_of_the_guide_do_what_it_says() {
 
     let (_, receipt) = accounts.transact_with_receipt(async |txn| txn.put("carol", "1")).await.unwrap();
     assert_eq!(outcome(&db, &receipt.token.to_string()).await.unwrap(), Some(receipt.timestamp));
+
+    accounts.put("{alice}/balance", "100").await.unwrap();
+    let paid = once(&accounts, "alice", 1007, 30).await.unwrap();
+    assert_eq!((paid.answer, paid.is_repeat), ("70".into(), false));
+    let paid = once(&accounts, "alice", 1007, 30).await.unwrap();
+    assert_eq!((paid.answer, paid.is_repeat), ("70".into(), true));
 
     assert!(!basket(&address).await.unwrap());
     accounts.transact(async |txn| txn.put("basket/alice", "3 pens")).await.unwrap();
