@@ -1,4 +1,4 @@
-//! What the members of a group know of each other's clocks.
+//! The clocks of a group, as its members know them from each other.
 //!
 //! Nothing that is about safety depends on clocks, but timestamps follow them: a leader whose clock is hours ahead would drag the
 //! timestamps of its group with it, and they never come back. So members tell each other what their clocks read, and a
@@ -14,8 +14,8 @@
 //! time, which goes on between two of them. A reading is as old as its message was on its way, so the clock of the majority is
 //! rather behind than ahead.
 //!
-//! A clock is *off* if f + 1 of the others are all on one side of it, further away than the bound. That of the member in
-//! the middle never is, so a group whose clocks all differ still has a leader; and what is not known makes nobody off.
+//! A clock is *off* if f + 1 of the others are all on one side of it, further away than the bound. That of the member in the
+//! middle never is, so a group whose clocks all differ still has a leader; and clocks that are not known make no clock off.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use quorate_core::{ClockTime, Instant, ReplicaIndex};
 
 use crate::Membership;
 
-/// What one member knows of the clocks of the others.
+/// The clocks of the others, as one member knows them.
 #[derive(Debug, Default)]
 pub struct Clocks {
     heard: BTreeMap<ReplicaIndex, Heard>,
@@ -49,8 +49,8 @@ fn lead(reading: ClockTime, now: Instant) -> i128 {
 }
 
 impl Clocks {
-    /// A member says what its clock reads, if it is of a version that does. What answers an earlier beat than it has answered already comes
-    /// late, and is passed over.
+    /// A member says what its clock reads, if it is of a version that does. A message that answers an earlier beat than the member has
+    /// answered already comes late, and is passed over.
     pub fn note(&mut self, from: ReplicaIndex, beat: u64, reading: Option<ClockTime>, now: Instant) {
         let lead = reading.map(|reading| lead(reading, now));
         if self.heard.get(&from).is_none_or(|heard| heard.beat <= beat) {
@@ -106,7 +106,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// What f + 1 clocks have reached, at least; none if fewer are known.
+    /// The greatest reading that f + 1 clocks have reached, at least; none if fewer are known.
     pub fn majority(&self) -> Option<ClockTime> {
         self.majority_lead().map(|lead| self.reading(lead))
     }
@@ -226,7 +226,7 @@ mod tests {
             (5, "0 0", None, "0 1 2"),
             // All differ: that in the middle leads.
             (0, "7200 -7200", None, "0"),
-            // What is not known makes nobody off.
+            // A clock that is not known makes no clock off.
             (HOURS, "0 .", None, "0 1"),
             (HOURS, "0 0 . .", None, "0 1 2"),
             (HOURS, "0 0 0 .", Some(HOURS), "1 2 3"),

@@ -12,7 +12,7 @@ use crate::Payload;
 pub struct Entry<P> {
     /// In which view it was appended. Of one view and position there is one entry, because a view has one leader.
     pub view: View,
-    /// What it says.
+    /// Its content.
     pub payload: P,
 }
 
@@ -31,8 +31,8 @@ pub struct Run {
 /// what that view's leader had before it. Hence two logs are alike up to the greatest position at which their shapes
 /// agree, and differ from there on.
 ///
-/// A log may have forgotten how it began. What it has forgotten was stable, and the entry at its *base*, of which the view is
-/// still known, stands for all of it: whoever has the same entry there has the same entries before it.
+/// A log may have forgotten how it began. The forgotten entries were stable, and the entry at its *base*, of which the view
+/// is still known, stands for all of them: a log that has the same entry there has the same entries before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Up to here the entries are forgotten.
@@ -157,7 +157,7 @@ impl<P: Payload> Entries<P> {
     /// Appends an entry.
     ///
     /// # Panics
-    /// If the last entry is of a later view: whoever leads has entered a view that is later than all before.
+    /// If the last entry is of a later view: a leader has entered a view that is later than all before.
     pub fn push(&mut self, entry: Entry<P>) -> Position {
         let earlier = self.shape.view_at(self.shape.last);
         assert!(

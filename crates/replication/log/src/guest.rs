@@ -12,11 +12,11 @@ use quorate_core::{Address, Epoch, ShardId, TransactionId};
 use crate::Part;
 use crate::member::MessageOf;
 
-/// A machine, such as a coordinator, that says what the machines on a log say to each other. Whoever drives it drives members
-/// as well, so it speaks in their messages.
+/// A machine, such as a coordinator, that says what the machines on a log say to each other. Its driver drives members as
+/// well, so it speaks in their messages.
 pub struct Guest<C: Machine, M> {
     machine: C,
-    /// What the machine says in one step.
+    /// The messages of the machine in one step.
     said: OutboxOf<C>,
     speaks_with: PhantomData<M>,
 }

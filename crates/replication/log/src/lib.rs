@@ -23,17 +23,17 @@
 //! # Where this deviates from the paper, and why
 //! * Entries are durable before they are acknowledged. A replica restarts from its disk and goes on in its view; only one
 //!   that has lost its disk has to recover from the others.
-//! * DO-VIEW-CHANGE and START-VIEW carry no entries, but the [`Shape`] of a log: in which view each of its
-//!   entries was appended. Two logs are alike exactly as far as their shapes are, so that whoever joins a view fetches what
-//!   it lacks and nothing else, in parts of bounded size.
-//! * Who joins a view keeps its own log until it has all of what the view began with, and then changes over in one
-//!   durable step. Else a replica that is half way would count as one that took part in the view (it would have the
+//! * DO-VIEW-CHANGE and START-VIEW carry no entries, but the [`Shape`] of a log: in which view each of its entries was
+//!   appended. Two logs are alike exactly as far as their shapes are, so that a replica that joins a view fetches what it
+//!   lacks and nothing else, in parts of bounded size.
+//! * A replica that joins a view keeps its own log until it has all of what the view began with, and then changes over in
+//!   one durable step. Else a replica that is half way would count as one that took part in the view (it would have the
 //!   greatest last normal view and miss entries that were stable).
 //! * A replica leaves its view only if f + 1 want to, so that one broken link does not keep a group busy.
 //! * A replica that comes back without a disk counts its lives, or an offer of an earlier life could lose what it has
 //!   helped to make stable since: see [`replica::recovery`].
-//! * The log does not grow for ever: see [`replica::snapshot`]. Who is so far behind that nobody has the entries any more is
-//!   given the state that they have led to.
+//! * The log does not grow for ever: see [`replica::snapshot`]. A replica that is so far behind that no other has the
+//!   entries any more is given the state that they have led to.
 //! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
 //! * Members compare their clocks. The machine on a leader is given one that is never far from those of a majority, and a leader
 //!   whose own clock is off hands over: see [`clocks`].
@@ -63,7 +63,7 @@ mod tests;
 
 use std::fmt::Debug;
 
-/// What a log is made of, and what it amounts to.
+/// The content of entries, and the state that entries lead to.
 pub trait Payload: Clone + Debug + PartialEq + Eq {
     /// A part of the state that all entries up to some position have led to.
     type Page: Clone + Debug + PartialEq + Eq;

@@ -1,11 +1,11 @@
-//! Who the replicas of a group are, and which views are theirs.
+//! The replicas of a group, and the views that each of them leads.
 
 use quorate_core::members::InvalidMembers;
 use quorate_core::{Epoch, GroupSize, Members, ReplicaIndex, View};
 
 /// The replicas of a group in one epoch.
 ///
-/// An index names one replica, with its disk, for as long as the group exists: who replaces another goes by a new index.
+/// An index names one replica, with its disk, for as long as the group exists: a replica that replaces another goes by a new index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Membership {
     epoch: Epoch,

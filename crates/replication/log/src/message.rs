@@ -1,4 +1,4 @@
-//! What replicas say to each other.
+//! The messages between replicas.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::entries::{Entry, Shape};
 use crate::replica::Beginning;
 use crate::{Membership, Payload};
 
-/// What a replica would bring into a view.
+/// The log of a replica, as it would bring it into a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The last view in which it took part.
     pub last_normal: View,
-    /// What its log looks like.
+    /// The shape of its log.
     pub shape: Shape,
     /// Everything up to here is stable.
     pub stable: Position,
@@ -22,7 +22,7 @@ pub struct Offer {
     pub lives: BTreeMap<ReplicaIndex, u64>,
 }
 
-/// What one replica says to another of its group.
+/// A message from one replica to another of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<P: Payload> {
     /// The leader of the view has appended this. Without entries it says that it is alive.
@@ -31,13 +31,13 @@ pub enum Message<P: Payload> {
         view: View,
         /// The entries follow this position.
         after: Position,
-        /// What was appended, in order.
+        /// The appended entries, in order.
         entries: Vec<Entry<P>>,
         /// Everything up to here is stable.
         stable: Position,
         /// Counts what the leader sends, so that an answer tells how old the leader's word is that it answers.
         beat: u64,
-        /// What the clocks of a majority read that agree, as far as the leader knows; with beats only.
+        /// The reading of a majority of clocks that agree, as far as the leader knows; with beats only.
         clock: Option<ClockTime>,
     },
     /// This replica holds the leader's log up to here, durably.
@@ -48,7 +48,7 @@ pub enum Message<P: Payload> {
         upto: Position,
         /// The greatest beat that it has heard.
         beat: u64,
-        /// What its clock reads; nothing, if it is of an earlier version.
+        /// The reading of its clock; none if the replica is of an earlier version.
         clock: Option<ClockTime>,
     },
     /// The leader is silent: let us go on to this view. Nobody goes on before f + 1 want to, so that one replica that hears
@@ -60,27 +60,27 @@ pub enum Message<P: Payload> {
         /// others have to follow, even if their leader is well.
         entered: bool,
     },
-    /// To the leader of the next view: what this replica holds. From now on it takes nothing from earlier leaders.
+    /// To the leader of the next view: the log that this replica holds. From now on it takes nothing from earlier leaders.
     DoViewChange {
         /// The next view.
         view: View,
-        /// What it holds.
+        /// The log that the sender holds.
         offer: Offer,
-        /// What its clock reads; nothing, if it is of an earlier version.
+        /// The reading of its clock; none if the replica is of an earlier version.
         clock: Option<ClockTime>,
     },
-    /// The view has begun, with a log of this shape. Who hears it fetches what it lacks, and takes part.
+    /// The view has begun, with a log of this shape. A replica that hears it fetches the entries that it lacks, and takes part.
     StartView {
         /// The view.
         view: View,
-        /// What the view began with.
+        /// The shape of the log that the view began with.
         shape: Shape,
         /// Everything up to here is stable.
         stable: Position,
         /// With what its epoch began.
         beginning: Beginning,
     },
-    /// Whoever is asked gives entries of its log, if it knows of this view.
+    /// The receiver is to give entries of its log, if it knows of this view.
     Fetch {
         /// The view for which they are wanted.
         view: View,
@@ -98,7 +98,7 @@ pub enum Message<P: Payload> {
         /// The entries.
         entries: Vec<Entry<P>>,
     },
-    /// The other answer: what is wanted is forgotten. This is a page of what all entries up to `base` have led to.
+    /// The other answer: the wanted entries are forgotten. This is a page of what all entries up to `base` have led to.
     FromState {
         /// The view for which it is wanted.
         view: View,
@@ -132,7 +132,7 @@ pub enum Message<P: Payload> {
         /// The latest life of who asks.
         life: u64,
     },
-    /// What this replica has said in earlier lives counts no more.
+    /// Messages of this replica in earlier lives count no more.
     NewLife {
         /// This life.
         life: u64,
@@ -144,12 +144,12 @@ pub enum Message<P: Payload> {
         /// In which view the sender is.
         view: View,
     },
-    /// An epoch has begun: who its members are, and all entries before it. Whoever hears it, of either group, goes on to it
-    /// once it has those.
+    /// An epoch has begun: who its members are, and all entries before it. A replica that hears it, of either group, goes on
+    /// to it once it has those.
     EpochBegun {
         /// Its members.
         membership: Membership,
-        /// What the log looked like when the epoch before had ended.
+        /// The shape of the log when the epoch before had ended.
         shape: Shape,
     },
     /// The sender has gone on, durably, to the epoch under which this is said.

@@ -1,4 +1,4 @@
-//! What the replica of a member does in one call.
+//! The acts of a member's replica in one call.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use quorate_core::{ClockTime, Instant, ReplicaId, ReplicaIndex, View};
 use super::{ItemOf, LogEvent, Member, Part, Told};
 use crate::{Durable, Fact, Host, Message, Timer};
 
-/// What becomes durable with the records of which the disk will tell.
+/// The notices that become durable with records of which the disk will tell.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     last: u64,
@@ -36,7 +36,7 @@ impl Notices {
 pub(super) struct Acts<'a, 'b, M: LogMachine> {
     pub(super) context: &'a mut Context<'b>,
     pub(super) outbox: &'a mut OutboxOf<Member<M>>,
-    /// What the clock of the replica reads.
+    /// The reading of the replica's own clock.
     pub(super) clock: ClockTime,
     pub(super) me: ReplicaId,
     pub(super) machine: &'a M,

@@ -1,4 +1,4 @@
-//! What stands in the log of a member.
+//! The entries in the log of a member.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use quorate_core::log::LogMachine;
 
 use crate::{Membership, Payload};
 
-/// What an entry says.
+/// The content of an entry.
 pub enum Item<M: LogMachine> {
     /// The machine has appended it.
     Own(M::Entry),

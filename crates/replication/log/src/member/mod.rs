@@ -5,9 +5,10 @@
 //!   message, timer, command ───────────────────────── append, confirm ◄──────────────────────────────┘
 //! ```
 //!
-//! What the log tells its host within one call is gathered and given to the machine afterwards, in order, with the log at
-//! hand; what the machine appends meanwhile is written down and sent together at the end of the step. The machine hears that
-//! it leads only once it has been given everything that the view began with, and the clocks of f others are known.
+//! Everything that the log tells its host within one call is gathered and given to the machine afterwards, in order, with
+//! the log at hand; entries that the machine appends meanwhile are written down and sent together at the end of the step.
+//! The machine hears that it leads only once it has been given everything that the view began with, and the clocks of f
+//! others are known.
 //!
 //! `verifying` compares what the machine holds with what others hold, at a position that an operator names.
 //!
@@ -34,7 +35,7 @@ use host::Acts;
 pub use item::Item;
 use port::Port;
 
-/// What is the log's, and what is the machine's that stands on it.
+/// A part of a member: of its log, or of the machine that stands on the log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part<L, O> {
     /// The log's.
@@ -52,10 +53,10 @@ impl<L: Debug, O: Captioned> Captioned for Part<L, O> {
     }
 }
 
-/// What stands in the log of a machine.
+/// The entries in the log of a machine.
 pub type ItemOf<M> = Item<<M as LogMachine>::Canonical>;
 
-/// What the participants of a protocol on a log say to each other.
+/// The messages between the participants of a protocol on a log.
 pub type MessageOf<M> = Said<<M as LogMachine>::Canonical>;
 
 /// The same, by the machine that stands for those that say it.
@@ -69,7 +70,7 @@ pub struct Config<C> {
     /// The replicas of its group, as far as its host knows. If its disk knows of a later epoch, that counts; if of an earlier one, the
     /// group is to go on with these, as after [`LogCommand::ChangeGroup`].
     pub membership: Membership,
-    /// What its host knows of earlier lives.
+    /// The earlier lives of the replica, as its host knows them.
     pub boot: Boot,
     /// The times that the group goes by.
     pub timing: Timing,
@@ -83,7 +84,7 @@ pub struct Config<C> {
     pub machine: C,
 }
 
-/// What the log tells an operator.
+/// News from the log for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEvent {
     /// The replica takes part in this view.
@@ -110,7 +111,7 @@ pub enum LogEvent {
     },
     /// It leads no longer.
     Deposed,
-    /// The group goes on in this epoch without it. What it holds may still be wanted.
+    /// The group goes on in this epoch without it. Its records may still be wanted.
     Retired {
         /// The epoch.
         epoch: Epoch,
@@ -124,12 +125,12 @@ pub enum LogEvent {
     },
 }
 
-/// What an operator tells the log.
+/// An order of an operator to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCommand {
-    /// The group is to go on with these replicas. To be told to all of them, and to those that are no members any more: whoever leads,
-    /// now or later, sees to it, and the others ask until they have gone on as well, because those whom they know may be gone.
-    /// What the group has gone on from already is passed over, and so is what was wanted before.
+    /// The group is to go on with these replicas. To be told to all of them, and to those that are no members any more: the leader,
+    /// now or later, sees to it, and the others ask until they have gone on as well, because the members that they know may be gone. A
+    /// membership that the group has gone on from already is passed over, and so is one that was wanted before.
     ChangeGroup(Membership),
     /// An operator compares what replicas hold: see [`quorate_core::verify`]. [`Member::verified`] has the answer.
     Verify(Request),
@@ -137,7 +138,7 @@ pub enum LogCommand {
     GiveWay,
 }
 
-/// What the log has told, until the machine is given it.
+/// News from the log, until the machine is given it.
 #[derive(Debug)]
 enum Told<M: LogMachine> {
     Stable(Position, ItemOf<M>),
@@ -158,20 +159,20 @@ pub struct Member<M: LogMachine> {
     /// The view that this replica leads, and whether the machine knows.
     leading: Option<(View, bool)>,
     notices: host::Notices,
-    /// What the machine says in one call.
+    /// The effects of the machine in one call.
     said: LogOutbox<M>,
     /// The lease and the confirmations that the machine knows of, and the status that the host knows of.
     progress: port::Progress,
     status: Option<(Status, View)>,
     /// How many replicas had lost their disks when the host was told.
     lost: usize,
-    /// What the machine has been given: everything up to here.
+    /// The last position whose entry the machine has been given.
     applied: Position,
-    /// What an operator compares.
+    /// The comparison that an operator has asked for.
     verification: Verification<M::Frozen>,
     /// True if the clock of this replica was off when the host was told.
     is_clock_off: bool,
-    /// What the clock of this replica reads in this step. The machine is given that of its group.
+    /// The reading of this replica's own clock in this step. The machine is given that of its group.
     own_clock: ClockTime,
 }
 
@@ -229,7 +230,7 @@ impl<M: LogMachine> Member<M> {
         }
     }
 
-    /// What the machine takes for the time is what its group does, as far as that is known.
+    /// Sets the time of the machine: the clock of the group, as far as that is known.
     fn set_clock(&mut self, context: &mut Context<'_>) {
         context.clock = self.replica.group_clock(self.own_clock, context.now).unwrap_or(self.own_clock);
     }

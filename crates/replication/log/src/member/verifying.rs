@@ -1,4 +1,4 @@
-//! What a member holds, compared with the others of its group: see [`quorate_core::verify`].
+//! The state of a member, compared with the others of its group: see [`quorate_core::verify`].
 //!
 //! At one position the machines of a group are alike, because what they hold follows from the entries up to it alone. So a member
 //! freezes its state at exactly the position that an operator has named, and reads it page by page while more entries come.

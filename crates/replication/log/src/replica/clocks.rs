@@ -1,4 +1,4 @@
-//! What the group takes for the time, and leaders whose clocks are off.
+//! The time that the group goes by, and leaders whose clocks are off.
 //!
 //! ```text
 //!   PREPARE-OK, DO-VIEW-CHANGE ── what a backup's clock reads ──► the leader compares
@@ -32,8 +32,8 @@ impl<P: Payload> Replica<P> {
         self.clocks.compare(self.membership(), self.me, own, now, self.timing.silence)
     }
 
-    /// What the group takes for the time where the clock of this replica reads `own`: that, but within the bound of the clock of a majority.
-    /// None if too few clocks have been known in this view.
+    /// The clock of the group where the clock of this replica reads `own`: that, but within the bound of the clock of a majority. None if
+    /// too few clocks have been known in this view.
     pub fn group_clock(&mut self, own: ClockTime, now: Instant) -> Option<ClockTime> {
         if self.rules.has(Plant::OwnClockCounts) {
             return Some(own);
@@ -48,7 +48,7 @@ impl<P: Payload> Replica<P> {
         self.clock_error
     }
 
-    /// What the leader tells backups with a beat.
+    /// The reading of a majority of clocks that agree, which the leader tells backups with a beat.
     pub(super) fn clock_to_tell<H: Host<P>>(&self, host: &H) -> Option<ClockTime> {
         self.compare_clocks(host.clock(), host.now()).agreed(self.timing.clock_bound())
     }

@@ -2,24 +2,24 @@
 //!
 //! ```text
 //!   an entry names the next group, and ends the epoch: nothing is appended after it
-//!   it is stable → whoever has all entries up to it goes on: member of the next group, at its first view, or RETIRED
+//!   it is stable → a replica with all entries up to it goes on: member of the next group, at its first view, or RETIRED
 //!                → EPOCH-BEGUN → all of both groups          repeated to members that have not answered
-//!   who lacks entries fetches them, or the state that they have led to, and then goes on
-//!                → EPOCH-STARTED → whoever has told it       f + 1 of the next group: who has retired may be stopped
+//!   one that lacks entries fetches them, or the state that they have led to, and then goes on
+//!                → EPOCH-STARTED → the replica that told it  f + 1 of the next group: a retired one may be stopped
 //! ```
 //!
 //! *Source*: "Viewstamped Replication Revisited", section 7.
 //!
 //! *Why nothing that is stable is lost.* Nobody takes part in an epoch before it has, durably, every entry of the epochs
-//! before; so whichever f + 1 members of it are heard in its view changes, each has them. Who comes so late that the
-//! state which it is given is later than that takes part in the view of the last entry behind the state: it has what that
-//! view began with, and has said nothing in it.
+//! before; so any f + 1 members of it that are heard in its view changes all have them. A replica that comes so late that it
+//! is given a state from after that takes part in the view of the last entry behind the state: it has what that view began
+//! with, and has said nothing in it.
 //!
-//! *Why leases hold.* Within a view the leader learns first that the entry is stable, and from then on gives none; whoever
-//! leads a later view has waited for them to end.
+//! *Why leases hold.* Within a view the leader learns first that the entry is stable, and from then on gives none; the
+//! leader of a later view has waited for them to end.
 //!
-//! Every message is said under an epoch, and counts in no other. To an earlier one everybody that has gone on answers where the
-//! group is now; who hears of a later one asks for it. Lives are counted anew in each epoch.
+//! Every message is said under an epoch, and counts in no other. Every replica that has gone on answers to an earlier one where
+//! the group is now; a replica that hears of a later one asks for it. Lives are counted anew in each epoch.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl<P: Payload> Replica<P> {
         &self.beginning.membership
     }
 
-    /// Who the replicas are to be, by the latest word of the host; none if they are, or others are by now.
+    /// The membership that the host wants, by its latest word; none if the group has it, or has gone on to a later one.
     pub fn wanted(&self) -> Option<&Membership> {
         self.wanted.as_ref().filter(|wanted| self.membership().precedes(wanted))
     }
@@ -54,8 +54,8 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Asks those who are to be the replicas whether they are: whoever is in a later epoch answers with that. Everybody that this
-    /// replica knows as members may be gone.
+    /// Asks the wanted members whether they are members: a replica in a later epoch answers with that. Every member that this
+    /// replica knows may be gone.
     fn ask_for_wanted<H: Host<P>>(&mut self, host: &mut H) {
         let Some(wanted) = self.wanted().filter(|_| !self.is_handed_over()) else { return };
         for member in wanted.members().iter().filter(|member| **member != self.me && self.leading.is_none()) {
@@ -163,8 +163,8 @@ impl<P: Payload> Replica<P> {
         Message::EpochBegun { membership, shape }
     }
 
-    /// Somebody speaks under an earlier epoch. Who has not got everything itself cannot give it, but perhaps who asks has
-    /// all that it needs, and does not know that the epoch has ended.
+    /// A replica speaks under an earlier epoch. If this replica has not got everything itself, it cannot give it, but
+    /// perhaps the sender has all that it needs, and does not know that the epoch has ended.
     pub(super) fn answer_earlier<H: Host<P>>(&mut self, from: ReplicaIndex, host: &mut H) {
         if self.beginning.base > Position::START {
             host.send(from, self.epoch_begun());
@@ -187,7 +187,7 @@ impl<P: Payload> Replica<P> {
         if is_news {
             self.go_on_to(beginning, from, shape, host);
         } else if epoch < known {
-            // Who says so may not have heard any more.
+            // The sender may not have heard any more.
             if !self.is_waiting() {
                 self.answer_earlier(from, host);
             }
@@ -210,8 +210,9 @@ impl<P: Payload> Replica<P> {
         begun >= wanted.max(self.membership().epoch()) && !self.rules.has(Plant::WaitsInVain)
     }
 
-    /// True if a replica may be asked for what the epoch begins with: nobody is, or whoever is has been silent. Then somebody
-    /// gets a turn who has not been silent yet, because who speaks first may be somebody who hears nothing.
+    /// True if a replica may be asked for what the epoch begins with: none is being asked, or the one that is has been
+    /// silent. Then one gets a turn that has not been silent yet, because the first to speak may be a replica that hears
+    /// nothing.
     fn may_arrive_through(&mut self, from: ReplicaIndex) -> bool {
         let Some(asked) = &self.joining else { return true };
         let Some(Recovery::Arriving { silent }) = &mut self.recovery else { return false };
@@ -226,7 +227,7 @@ impl<P: Payload> Replica<P> {
         !silent.contains(&from)
     }
 
-    /// Leaves the present epoch. What is needed for the next, somebody has.
+    /// Leaves the present epoch. Some replica has everything that the next epoch needs.
     fn go_on_to<H: Host<P>>(&mut self, beginning: Beginning, from: ReplicaIndex, shape: Shape, host: &mut H) {
         let (epoch, next) = (self.membership().epoch(), beginning.membership.epoch());
         assert!(next > epoch || self.is_waiting(), "{epoch:?} goes on with {next:?}");
@@ -259,7 +260,7 @@ impl<P: Payload> Replica<P> {
         self.start_joining(from, shape, base, host);
     }
 
-    /// The group goes on without this replica. What it has, members may want.
+    /// The group goes on without this replica. Members may still want its records.
     fn retire<H: Host<P>>(&mut self, host: &mut H) {
         let membership = self.membership();
         assert!(!membership.contains(self.me), "{:?} retires, and is one of {membership:?}", self.me);

@@ -1,5 +1,5 @@
-//! What holds between any two steps of a replica of a log, and between the replicas of a group. The simulator asserts it after every
-//! step.
+//! Invariants that hold between any two steps of a replica of a log, and between the replicas of a group. The simulator asserts them
+//! after every step.
 //!
 //! | id | property | "Viewstamped Replication Revisited" |
 //! |---|---|---|
@@ -104,11 +104,11 @@ impl<P: Payload> Replica<P> {
 /// So many entries are compared back from the last that is stable.
 const COMPARED_MAX: usize = 100_000;
 
-/// What the replicas of one group have shown.
+/// The steps of the replicas of one group, as far as they must agree.
 #[derive(Debug)]
 pub struct Witness<P> {
     shard: ShardId,
-    /// What was given to machines.
+    /// The entries that were given to machines.
     stable: BTreeMap<Position, Entry<P>>,
     /// Up to where the log was known to be stable in each view.
     stable_in: BTreeMap<View, Position>,
@@ -116,7 +116,7 @@ pub struct Witness<P> {
     seen: BTreeMap<ReplicaIndex, Seen>,
 }
 
-/// What one replica has shown last.
+/// The state of one replica when it was last shown.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     stable: Position,
@@ -370,7 +370,7 @@ mod tests {
         let mut found = Vec::new();
         witness().begins_to_lead(ONE, View(1), Position(2), |_| None, |_| None, &mut found);
         assert!(found.is_empty(), "who is down has no lease");
-        // What was stable in any earlier view is needed, and what is stable in its own or a later one is not yet.
+        // Entries that were stable in an earlier view are needed; those that are stable in its own or a later one are not yet.
         for (known, expected) in [(1, &["LOG9"][..]), (2, &[]), (3, &[])] {
             let (mut witness, mut found) = (witness(), Vec::new());
             witness.stable_in.insert(View(known), Position(5));

@@ -18,15 +18,15 @@ const LACKS_STABLE: &str = "log without what is stable here";
 /// A log that is being taken over.
 #[derive(Debug)]
 pub(super) struct Joining<P: Payload> {
-    /// Who has it.
+    /// The replica that has it.
     from: ReplicaIndex,
-    /// What it looks like.
+    /// Its shape.
     shape: Shape,
     /// Up to here it is that of this replica, or what a state has led to that has come; none while that is on its way.
     kept: Option<Position>,
     /// The state, if there has to be one.
     state: Option<Arriving<P>>,
-    /// What follows, as far as it has arrived.
+    /// The entries that follow, as far as they have arrived.
     received: Vec<Entry<P>>,
     stable: Position,
     /// True if nothing has come since the leader was last heard.
@@ -46,17 +46,17 @@ struct Arriving<P: Payload> {
 }
 
 impl<P: Payload> Joining<P> {
-    /// True if whoever has it does not answer.
+    /// True if the replica that has it does not answer.
     pub(super) fn is_stuck(&self) -> bool {
         self.silences >= SILENCES_MAX
     }
 
-    /// True if whoever has it has had twice that time.
+    /// True if the replica that has it has had twice that time.
     pub(super) fn is_given_up(&self) -> bool {
         self.silences >= 2 * SILENCES_MAX
     }
 
-    /// Who has it.
+    /// The replica that has it.
     pub(super) fn from(&self) -> ReplicaIndex {
         self.from
     }
@@ -110,7 +110,7 @@ impl<P: Payload> Replica<P> {
         if !self.may_join() {
             return;
         }
-        // Who has lost its disk knows the group by its host only.
+        // A replica that has lost its disk knows the group by its host only.
         self.beginning = beginning;
         if view > self.view {
             if self.status == Status::Recovering {
@@ -119,7 +119,7 @@ impl<P: Payload> Replica<P> {
                 self.leave_for(view, host);
             }
         }
-        // Who takes part, and lags so far behind that what it lacks is forgotten, joins once more.
+        // A replica that takes part, and lags so far behind that the entries it lacks are forgotten, joins once more.
         let lags = self.status == Status::Normal && shape.base > self.entries.last();
         if (self.status != Status::Normal || lags) && self.joining.is_none() {
             self.start_joining(from, shape, stable, host);
@@ -182,8 +182,8 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// What had seemed to be forgotten has come from the leader after all, late: going on with a state that may be older
-    /// would take entries back that are stable.
+    /// Entries that had seemed to be forgotten have come from the leader after all, late: going on with a state that may be
+    /// older would take entries back that are stable.
     pub(super) fn stop_catching_up(&mut self) {
         let last = self.entries.last();
         self.joining.take_if(|joining| joining.shape.base <= last);
@@ -197,7 +197,7 @@ impl<P: Payload> Replica<P> {
         upto: Position,
         host: &mut H,
     ) {
-        // In this view the log only grows, so it is still the one that was told of. What came before the epoch stays.
+        // In this view the log only grows, so it is still the one that was told of. Entries before the epoch stay.
         let stays = view == self.view || upto <= self.beginning.base;
         if !stays || upto > self.entries.last() || after > upto {
             return host.ignored("entries that are not here");

@@ -16,7 +16,7 @@ use quorate_core::{Instant, ReplicaIndex};
 
 use super::Timing;
 
-/// What a replica has promised to the leader of its view.
+/// The promise of a replica to the leader of its view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Promise {
     until: Option<Instant>,
@@ -65,7 +65,7 @@ impl Lease {
     pub(super) fn speak(&mut self, now: Instant, timing: &Timing) {
         self.beat += 1;
         self.is_wanted = false;
-        // What was said so long ago holds nobody any more.
+        // A beat of so long ago holds no backup to its promise any more.
         while self.spoken.first_entry().is_some_and(|entry| *entry.get() + timing.lease < now) {
             self.spoken.pop_first();
         }

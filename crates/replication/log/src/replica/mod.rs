@@ -64,14 +64,14 @@ pub struct Beginning {
     pub view: View,
 }
 
-/// What a replica keeps across a crash.
+/// A fact that a replica keeps across a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact<P: Payload> {
     /// These were appended to the log.
     Appended(Vec<Entry<P>>),
     /// The replica has left all earlier views.
     ViewEntered(View),
-    /// What a replica has said in lives before this one counts no more.
+    /// Messages of a replica in lives before this one count no more.
     LifeNoted {
         /// Which replica.
         replica: ReplicaIndex,
@@ -140,13 +140,13 @@ pub enum Fact<P: Payload> {
 }
 
 impl<P: Payload> Fact<P> {
-    /// What a replica remembers that was created with its group, whose replicas these are, and has slept since, and that goes
-    /// on in no view up to the given one. For an operator who accepts that what only others knew is lost, with whom the
-    /// replica would else make no majority.
+    /// The facts of a replica that was created with its group, whose replicas these are, and has slept since, and that goes
+    /// on in no view up to the given one. For an operator who accepts the loss of everything that only others knew, with whom
+    /// the replica would else make no majority.
     ///
-    /// It has taken part in the first view, when nothing was appended, so whatever a survivor offers is later than what it has.
-    /// If no replica has been in a later view than the given one, what it has offered in an earlier life counts nowhere. None if
-    /// no view follows that.
+    /// It has taken part in the first view, when nothing was appended, so any offer of a survivor is later than its own. If no
+    /// replica has been in a later view than the given one, its offers in an earlier life count nowhere. None if no view follows
+    /// that.
     pub fn asleep_since_creation(membership: Membership, view: View) -> Option<Vec<Self>> {
         let (first, start) = (membership.first_view(), Position::START);
         let beginning = Beginning { membership, base: start, view: first };
@@ -157,7 +157,7 @@ impl<P: Payload> Fact<P> {
     }
 }
 
-/// What a replica wants to be woken for.
+/// A timer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
     /// The leader says that it is alive, and what has not been acknowledged is sent again.
@@ -170,7 +170,7 @@ pub enum Timer {
     Transfer,
     /// The epoch has ended, or some members of the next have not answered.
     Epoch,
-    /// What a member holds is being compared: it walks on. The replica itself has nothing to do with that.
+    /// A comparison of the member's state is walking on. The replica itself has nothing to do with that.
     Verification,
 }
 
@@ -198,7 +198,7 @@ impl Timing {
         self.clock_error_max.max(2 * self.silence)
     }
 
-    /// What servers use.
+    /// The timing of servers.
     pub const DEFAULT: Timing = Timing {
         beat: Duration::from_millis(100),
         silence: Duration::from_millis(1_000),
@@ -218,14 +218,14 @@ pub struct Limits {
     /// whether this replica leads. Over a wide-area network as many entries are appended within a round trip, and none of them is to wait for
     /// an earlier one to come back.
     pub in_flight: usize,
-    /// Nor may more bytes of entries be on their way to a backup, if they are those of more than one message: what is sent is in memory once more.
+    /// Nor may more bytes of entries be on their way to a backup, if they are those of more than one message: sent entries are in memory once more.
     pub in_flight_bytes: usize,
     /// So many entries from before a snapshot stay in memory, for backups that are a little behind.
     pub kept: u64,
 }
 
 impl Limits {
-    /// What servers use.
+    /// The limits of servers.
     pub const DEFAULT: Limits = Limits {
         message_bytes: 1024 * 1024,
         in_flight: 4_096,
@@ -243,12 +243,12 @@ pub struct Durable {
     pub upto: Position,
 }
 
-/// What a replica needs of the machine that it is a part of.
+/// The needs of a replica from the machine that it is a part of.
 pub trait Host<P: Payload> {
     /// The monotonic instant.
     fn now(&self) -> Instant;
 
-    /// What the clock of this replica reads.
+    /// The reading of this replica's clock.
     fn clock(&self) -> ClockTime;
 
     /// Sends a message to another replica of the group once everything persisted before is durable.
@@ -278,7 +278,7 @@ pub trait Host<P: Payload> {
     /// An entry is stable. Called once in a life of the replica for each, in order; but see [`Host::replace_state`].
     fn on_stable(&mut self, position: Position, payload: &P);
 
-    /// What the entries given by [`Host::on_stable`] have led to, as it is now.
+    /// The state that the entries given by [`Host::on_stable`] have led to, as it is now.
     fn freeze(&mut self) -> P::Frozen;
 
     /// The next page of such a state; none once it has given all. The same pages however often a state is read, by
@@ -297,7 +297,7 @@ pub trait Host<P: Payload> {
     /// The replica leads a view, whose log is what it holds.
     fn on_leading(&mut self, view: View);
 
-    /// The replica leads no longer. What it has appended and is not stable may or may not become so.
+    /// The replica leads no longer. Entries that it has appended and that are not stable may or may not become so.
     fn on_deposed(&mut self);
 
     /// The group has gone on without this replica, and needs it no longer.
@@ -325,7 +325,7 @@ pub struct Replica<P: Payload> {
     /// Everything up to here is stable, and has been given to the host.
     stable: Position,
     leading: Option<Leading>,
-    /// What the leader of the view has sent and what overtook that which comes before it: what follows which position.
+    /// Entries from the leader of the view that have overtaken those before them, by the position that they follow.
     early: BTreeMap<Position, Vec<Entry<P>>>,
     changing: Changing,
     joining: Option<Joining<P>>,
@@ -340,7 +340,7 @@ pub struct Replica<P: Payload> {
     is_known_to_disk: bool,
     /// True if there was an earlier life.
     restored: bool,
-    /// True if it has taken part in a view: what it holds on disk counts.
+    /// True if it has taken part in a view: its records on disk count.
     is_member: bool,
     /// True if it waits for its group to go on with it.
     is_awaiting: bool,
@@ -353,7 +353,7 @@ pub struct Replica<P: Payload> {
     lives: BTreeMap<ReplicaIndex, u64>,
 }
 
-/// While a replica is rebuilt: what has come of a view that is not installed yet.
+/// While a replica is rebuilt: the part of a view that has come and is not installed yet.
 struct Arrived<P: Payload> {
     entries: BTreeMap<(View, Position), Entry<P>>,
     state: Vec<P::Page>,
@@ -491,7 +491,7 @@ impl<P: Payload> Replica<P> {
             let pages = std::mem::take(&mut self.snapshots.restored);
             host.replace_state(self.snapshots.base, pages);
         }
-        // What an earlier life has promised is not known, only for how long at most.
+        // The promises of an earlier life are not known, only for how long they hold at most.
         if !self.rules.has(Plant::RestartEndsPromise) {
             self.promise.renew(host.now(), &self.timing);
         }
@@ -535,7 +535,7 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// What the replica is doing.
+    /// The present work of the replica.
     pub fn status(&self) -> Status {
         self.status
     }
@@ -560,7 +560,7 @@ impl<P: Payload> Replica<P> {
         self.entries.get(position)
     }
 
-    /// What the log looks like.
+    /// The shape of the log.
     pub fn shape(&self) -> Shape {
         self.entries.shape().clone()
     }

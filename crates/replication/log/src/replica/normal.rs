@@ -11,7 +11,7 @@ use super::{Durable, Fact, Host, Limits, Replica, Status, Timer};
 use crate::entries::Entry;
 use crate::{Membership, Message, Payload, Plant};
 
-/// What a leader knows of the others.
+/// The other replicas, as a leader knows them.
 #[derive(Debug)]
 pub(super) struct Leading {
     /// When its view began.
@@ -24,7 +24,7 @@ pub(super) struct Leading {
     /// Since when the disk has made nothing durable of what it was given, and up to where it was durable then.
     waiting_for_disk: Option<(Instant, Position)>,
     peers: BTreeMap<ReplicaIndex, Peer>,
-    /// What was stable when the last beat began.
+    /// The last position that was stable when the last beat began.
     stable_at_beat: Position,
     /// Since when the first member has kept up at every beat.
     kept_up_since: Option<Instant>,
@@ -101,7 +101,7 @@ struct Sent {
     bytes: usize,
 }
 
-/// What the leader knows of a backup.
+/// A backup, as the leader knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     /// When it said something as one that takes part in the view, or wants to.
@@ -116,7 +116,7 @@ pub(super) struct Peer {
     in_flight: VecDeque<Sent>,
     /// Bytes of the entries in these messages.
     in_flight_bytes: usize,
-    /// What had matched, and what had been sent, when the last beat began.
+    /// The last positions that had matched, and that had been sent, when the last beat began.
     at_beat: (Position, Position),
 }
 
@@ -178,8 +178,8 @@ impl Peer {
 
 impl<P: Payload> Replica<P> {
     /// Appends an entry and gives its position. It is stable once [`Host::on_stable`] says so for that position, unless
-    /// [`Host::on_deposed`] comes before; none if this replica does not lead. What is appended before a
-    /// [`Replica::flush`] goes together. An entry that ends the epoch is the last of it.
+    /// [`Host::on_deposed`] comes before; none if this replica does not lead. Entries that are appended before a
+    /// [`Replica::flush`] go together. An entry that ends the epoch is the last of it.
     pub fn append(&mut self, payload: P) -> Option<Position> {
         self.leading.as_ref()?;
         let comes_too_late = payload.next_group().is_some_and(|next| !self.membership().precedes(next));
@@ -267,7 +267,7 @@ impl<P: Payload> Replica<P> {
             return self.lease.until(0, &self.timing);
         }
         if !self.knows_all() {
-            // What an earlier leader made stable may not be known here as such.
+            // Entries that an earlier leader made stable may not be known here as such.
             return None;
         }
         self.lease.until(self.membership().group().others(), &self.timing)
@@ -346,7 +346,7 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// A backup has said something. What it says about other views, in which it may wait for somebody else, does not count.
+    /// A backup has said something. Its messages about other views, in which it may wait for another replica, do not count.
     pub(super) fn note_heard(&mut self, from: ReplicaIndex, message: &Message<P>, now: Instant) {
         let takes_part = message.view() == Some(self.view) || message.is_of_lives();
         if !takes_part {
@@ -386,7 +386,7 @@ impl<P: Payload> Replica<P> {
         let forgotten = self.entries.shape().base;
         let peers = self.leading.iter().flat_map(|leading| &leading.peers);
         for (peer, _) in peers.filter(|(_, peer)| peer.matched < forgotten) {
-            // What it lacks cannot be sent any more, unless it holds more than it has said.
+            // Entries that it lacks cannot be sent any more, unless it holds more than it has said.
             host.send(*peer, self.start_view());
         }
     }
@@ -548,7 +548,7 @@ impl<P: Payload> Replica<P> {
             return;
         };
         peer.note_matched(upto);
-        // Whoever has joined says so once, of no beat.
+        // A replica that has joined says so once, of no beat.
         peer.answered_at = if beat > 0 { Some(host.now()) } else { peer.answered_at };
         self.clocks.note(from, beat, clock, host.now());
         if self.rules.has(Plant::LeaseFromAnswer) {
@@ -633,7 +633,7 @@ mod tests {
         assert!(!is_silent(32, 5, 5) && !is_silent(40, 5, 6), "it has made everything durable meanwhile");
     }
 
-    /// What was sent is lost if a backup has acknowledged nothing of it from one beat to the next.
+    /// Sent entries are lost if a backup has acknowledged none of them from one beat to the next.
     #[test]
     fn entries_are_sent_again_if_nothing_of_them_arrives_for_a_beat() {
         let limits = Limits { in_flight: 2, in_flight_bytes: 100, ..Limits::DEFAULT };

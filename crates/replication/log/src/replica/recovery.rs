@@ -13,7 +13,7 @@
 //! that a leader hears knows of a later life of who made it. Of the f + 1 who have noted this life one is among them.
 //!
 //! Until it has joined it neither wishes for views nor offers anything. While more than f replicas are in this state nobody
-//! can help them: what they held is lost. Each counts those that ask as it does, so that an operator hears of it.
+//! can help them: their entries are lost. Each counts those that ask as it does, so that an operator hears of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +26,9 @@ use crate::{Message, Payload, Plant};
 /// How far a replica has come that has lost its disk.
 #[derive(Debug)]
 pub(super) enum Recovery {
-    /// It asks for its earlier lives: who has answered, and with which.
+    /// It asks for its earlier lives: the replicas that have answered, and with which.
     Asking { nonce: u64, known: BTreeMap<ReplicaIndex, u64> },
-    /// It has those note this life: who has, and the view in which each is.
+    /// It has those note this life: those that have, and the view in which each is.
     Announcing { noted: BTreeMap<ReplicaIndex, View> },
     /// It waits to be let in.
     Joining,
@@ -70,7 +70,7 @@ impl<P: Payload> Replica<P> {
             Some(Recovery::Asking { nonce, .. }) => Message::WhichLife { nonce: *nonce },
             Some(Recovery::Announcing { .. }) => Message::NewLife { life: self.life_of(self.me) },
             Some(Recovery::Joining) => {
-                // Whoever leads by now: the others pass over it.
+                // For the present leader: the others pass over it.
                 let message = Message::Join { view: self.view };
                 self.fetch(host);
                 message
@@ -79,7 +79,7 @@ impl<P: Payload> Replica<P> {
                 self.note_silence();
                 return self.fetch(host);
             }
-            // Whoever is in a later epoch tells.
+            // A replica in a later epoch answers with that.
             Some(Recovery::Awaiting) => Message::Join { view: self.view },
             None => return,
         };

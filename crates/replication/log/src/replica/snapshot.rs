@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   a snapshot    SNAPSHOT BEGUN (what the log amounts to ends here), entries after it, page, …, page, SNAPSHOT ENDED
-//!   a transfer    fetch after x → FROM STATE, page 0     whoever is asked has forgotten what follows x
+//!   a transfer    fetch after x → FROM STATE, page 0     the replica that is asked has forgotten what follows x
 //!                 page 1 → page 1 → …                    of the same state, until there are no more
 //! ```
 //!
 //! The host freezes what the stable entries have led to, and gives it page by page while more entries come. A snapshot that
-//! has no end is passed over by a restart: what it was to replace is still there. In memory some entries from before a
+//! has no end is passed over by a restart: the entries that it was to replace are still there. In memory some entries from before a
 //! snapshot are kept, so that a backup that is a little behind need not be given everything.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl<P: Payload> Transfer<P> {
     }
 }
 
-/// What a replica knows of snapshots.
+/// The snapshots of a replica, written and on their way.
 #[derive(Debug)]
 pub(super) struct Snapshots<P: Payload> {
     /// The last: up to here the entries on disk are forgotten.
@@ -85,7 +85,7 @@ impl<P: Payload> Default for Snapshots<P> {
 }
 
 impl<P: Payload> Snapshots<P> {
-    /// What follows a state that is on its way is not forgotten before it has come, or who is given it would need another, and
+    /// Entries that follow a state on its way are not forgotten before it has come, or its receiver would need another, and
     /// under load always another.
     fn needed_by_transfers(&self, stable: Position) -> Position {
         let bases = self.transfers.values().map(|transfer| transfer.frozen.base);
@@ -133,8 +133,8 @@ impl<P: Payload> Replica<P> {
     pub fn begin_snapshot<H: Host<P>>(&mut self, host: &mut H) -> bool {
         self.flush(host);
         let is_new = self.stable > self.snapshots.base;
-        // Who knows that an epoch has begun, and lacks what came before it, is as if it did not know once it restarts; and the
-        // entry that ends an epoch stays until the next begins.
+        // A replica that knows that an epoch has begun, and lacks what came before it, is as if it did not know once it
+        // restarts; and the entry that ends an epoch stays until the next begins.
         let lacks = self.status == Status::Recovering || self.stable < self.beginning.base;
         if lacks || self.is_ending() {
             return false;
@@ -215,7 +215,7 @@ impl<P: Payload> Replica<P> {
     pub(super) fn begin_transfer<H: Host<P>>(&mut self, to: ReplicaIndex, view: View, host: &mut H) {
         let known = self.snapshots.transfers.get(&to);
         if known.is_some_and(|transfer| transfer.silences == 0 && transfer.made > 1) {
-            // It is being given one. What comes late or twice must not make it begin anew, again and again.
+            // It is being given one. A question that comes late or twice must not make it begin anew, again and again.
             return;
         }
         let frozen = self.freeze(host);
@@ -239,7 +239,7 @@ impl<P: Payload> Replica<P> {
         }
         let known = self.snapshots.transfers.get(&from);
         let Some(transfer) = known.filter(|transfer| transfer.frozen.base >= base) else {
-            // What has led to the state that is known here may not be known as stable yet, after a restart.
+            // Entries that have led to the state that is known here may not be known as stable yet, after a restart.
             if self.stable > Position::START {
                 self.begin_transfer(from, view, host);
             }
@@ -249,7 +249,7 @@ impl<P: Payload> Replica<P> {
         if transfer.frozen.base > base {
             // It asks for more of what it was given before, late or because this one's first page was lost. If each such
             // request began anew, two of them that are under way would do so for ever, each with the answer to the other.
-            // That counts as silence: what is of no use to it is dropped some time.
+            // That counts as silence: a transfer that is of no use to it is dropped some time.
             if transfer.made == 1 {
                 host.send(from, transfer.last_page(view));
             }

@@ -24,12 +24,12 @@ use crate::{Message, Payload, Plant};
 /// After so many repetitions of a view change the next view is tried.
 const REPETITIONS_MAX: u32 = 3;
 
-/// What a replica knows of a view change.
+/// A view change, as far as a replica knows of it.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
     /// The greatest view that each replica, this one included, wants to go on to.
     wishes: BTreeMap<ReplicaIndex, View>,
-    /// At the leader of the view that is being changed to: what the others hold.
+    /// At the leader of the view that is being changed to: the logs that the others hold.
     offers: BTreeMap<ReplicaIndex, Offer>,
     repetitions: u32,
 }
@@ -110,8 +110,9 @@ impl<P: Payload> Replica<P> {
             return;
         }
         if let Some(leading) = &self.leading {
-            // Whoever has entered a later view cannot come back, so the others have to follow. The leader stays the same. It
-            // gives its view some time, lest two of them, each in a view of its own, take the others from each other for ever.
+            // A replica that has entered a later view cannot come back, so the others have to follow. The leader stays the
+            // same. It gives its view some time, lest two of them, each in a view of its own, take the others from each other
+            // for ever.
             if entered && host.now() - leading.since >= self.timing.silence {
                 self.lead_from(view, host);
             }
@@ -235,7 +236,7 @@ impl<P: Payload> Replica<P> {
         self.promise.left(host.now()).is_some() && !self.rules.has(Plant::PromiseIgnored)
     }
 
-    /// What this replica would bring into a view.
+    /// The log of this replica, as it would bring it into a view.
     fn offer(&self) -> Offer {
         let shape = self.entries.shape();
         assert!(shape.is_sound(), "a log is offered that cannot be: {shape:?}");

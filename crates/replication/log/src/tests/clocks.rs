@@ -68,7 +68,7 @@ fn a_replica_goes_by_no_reading_of_an_earlier_view() {
     let mut world = with_errors(3, Rules::SOUND, &[(0, HOURS)]);
     world.pass(Duration::from_millis(200));
     assert_eq!(leader(&world), Some(1));
-    // What was heard while a clock was off for a moment must not count with one that is off later.
+    // A reading from while a clock was off for a moment must not count with one that is off later.
     assert_eq!(world.group_clock(0), None);
 }
 

@@ -29,7 +29,7 @@ impl Machine for Puppet {
     type Timer = u8;
     type Record = Infallible;
     type Command = Pull;
-    /// What it was given.
+    /// The input that it was given.
     type Event = String;
     type Config = ();
 
@@ -57,7 +57,7 @@ type Puppeteer = Guest<Puppet, List>;
 
 type Asked = Effect<MessageOf<List>, u8, Infallible, String>;
 
-/// What a guest asks for, and why it has dropped something.
+/// The requests of a guest, and its reasons for dropping messages.
 fn steps(input: InputOf<Puppeteer>) -> (Vec<Asked>, Vec<&'static str>) {
     let mut guest = Puppeteer::restore((), []);
     let mut outbox: OutboxOf<Puppeteer> = Outbox::new();

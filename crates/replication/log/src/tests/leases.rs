@@ -1,4 +1,4 @@
-//! Who may lead, and for how long nobody else can.
+//! The replicas that may lead, and for how long no other can.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn wish(view: u64) -> Message<u64> {
     Message::StartViewChange { view: View(view), entered: false }
 }
 
-/// What a replica with nothing in its log says when it has entered a view.
+/// The offer of a replica with nothing in its log when it has entered a view.
 fn offer(view: u64) -> Message<u64> {
     Message::DoViewChange { view: View(view), offer: Offer::default(), clock: None }
 }
@@ -206,7 +206,7 @@ fn a_leader_that_hears_of_other_views_only_follows_to_one() {
     assert_eq!(world.replica(0).view(), View(4), "both want to");
 }
 
-/// Whoever has lost its disk needs the leader to come back.
+/// A replica that has lost its disk needs the leader to come back.
 #[test]
 fn a_leader_that_hears_of_lost_disks_only_goes_on_leading() {
     let mut world = World::calm(3);
@@ -232,7 +232,7 @@ fn a_leader_whose_disk_stands_still_lets_another_lead() {
     assert_eq!(world.stable, [7], "the others had it on disk");
 }
 
-/// Whoever has nothing to write does not wait for its disk.
+/// A leader that has nothing to write does not wait for its disk.
 #[test]
 fn a_leader_with_nothing_to_do_goes_on_leading() {
     let mut world = World::calm(3);

@@ -1,5 +1,5 @@
-//! A group with its network, its disks and its time, for tests. Whatever happens in it, what is stable must be the same
-//! everywhere, and nobody may have a lease who lacks what another leader has answered for.
+//! A group with its network, its disks and its time, for tests. In every schedule stable entries must be the same
+//! everywhere, and no replica may have a lease that lacks an entry for which another leader has answered.
 
 mod alone;
 mod clocks;
@@ -52,7 +52,7 @@ const TIMING: Timing = Timing {
 /// So small that everything takes several messages, and that little is kept.
 const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 3, in_flight_bytes: 100, kept: 4 };
 
-/// What schedules are like.
+/// The conditions of a schedule.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     timing: Timing,
@@ -78,7 +78,7 @@ impl Habits {
 /// A page holds so many payloads.
 const PAGE: usize = 16;
 
-/// What waits for the disk.
+/// An effect that waits for the disk.
 #[derive(Debug)]
 enum Pending {
     Send(ReplicaIndex, Message<u64>),
@@ -89,15 +89,15 @@ enum Pending {
 #[derive(Debug)]
 struct Process {
     replica: Option<Replica<u64>>,
-    /// What was persisted, and how much of it is durable.
+    /// The facts that were persisted, and how many of them are durable.
     facts: Vec<Fact<u64>>,
     durable: usize,
     /// Where the last mark is, and how many facts must be durable before those before a mark may go.
     anchor: usize,
     truncations: Vec<(usize, usize)>,
-    /// What has been given to the host of this life.
+    /// The entries that were given to the host of this life.
     applied: Vec<u64>,
-    /// What may happen once so many facts are durable.
+    /// The effects that may happen once so many facts are durable.
     pending: VecDeque<(usize, Pending)>,
     timers: BTreeMap<Timer, u64>,
     /// How many millionths faster its time passes.
@@ -132,7 +132,7 @@ struct World {
     calm: bool,
     nonces: u64,
     appended: u64,
-    /// What is stable, as whoever knew first has told.
+    /// The stable entries, as the first replica that knew them has told.
     stable: Vec<u64>,
     /// How often a replica was given a state: by its disk, and by another replica.
     restored: usize,
@@ -145,12 +145,12 @@ struct World {
     confirmations: Vec<(ReplicaIndex, View, u64, Position)>,
 }
 
-/// What a replica does in one step.
+/// The effects of a replica in one step.
 struct Step<'a> {
     me: ReplicaIndex,
     now: Instant,
     true_now: u64,
-    /// What its clock reads, in microseconds.
+    /// The reading of its clock, in microseconds.
     clock: u64,
     process: Acts<'a>,
     stable: &'a mut Vec<u64>,
@@ -369,7 +369,7 @@ impl World {
         Instant::START + Duration::from_micros(micros as u64)
     }
 
-    /// What the clock of a replica reads, in microseconds since some day.
+    /// The reading of a replica's clock, in microseconds since some day.
     fn clock(&self, index: usize) -> u64 {
         const DAY: u64 = 86_400_000_000;
         (DAY + self.now).saturating_add_signed(self.processes[index].clock_error)
@@ -543,7 +543,7 @@ impl World {
         }
     }
 
-    /// Whatever comes next, happens.
+    /// The next event happens.
     fn tick(&mut self) {
         for index in 0..self.processes.len() {
             if self.random.chance(self.processes[index].sync_rate) {

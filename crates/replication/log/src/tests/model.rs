@@ -26,7 +26,7 @@ const TIMING: Timing = Timing {
     hand_back: Duration::from_secs(5),
 };
 
-/// What may happen.
+/// An event that may happen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Act {
     /// The oldest message from one replica to another arrives.
@@ -54,7 +54,7 @@ struct Bounds {
     view: u64,
 }
 
-/// What is done once so many facts are durable.
+/// An effect that waits until so many facts are durable.
 #[derive(Clone, Debug)]
 enum Waiting {
     Send(ReplicaIndex, Message<u64>),
@@ -83,7 +83,7 @@ struct Group {
     violation: Option<&'static str>,
 }
 
-/// What a replica does in one step.
+/// The effects of a replica in one step.
 struct Step<'a> {
     facts: &'a mut Vec<Fact<u64>>,
     waiting: &'a mut Vec<(usize, Waiting)>,
@@ -177,7 +177,7 @@ impl Group {
         for index in 0..3 {
             group.step(index, |replica, step| replica.start(Boot::Initialise, step));
         }
-        // What they say first tells nobody anything.
+        // The first messages tell no replica anything.
         group.flying.clear();
         group
     }
@@ -320,7 +320,7 @@ fn build(index: usize, facts: Vec<Fact<u64>>, rules: Rules) -> Replica<u64> {
     replica
 }
 
-/// What has happened, and what it has led to.
+/// The events so far, and the state that they have led to.
 #[derive(Clone, Debug)]
 struct State {
     acts: Vec<Act>,
@@ -359,7 +359,7 @@ impl Small {
     fn state(acts: Vec<Act>, group: &Group) -> State {
         let text = format!("{group:?}");
         let half = |salt: u64| {
-            // FNV-1a, twice: what the states look like is too long to keep.
+            // FNV-1a, twice: the states themselves are too long to keep.
             text.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left((salt & 1) as u32)
             })

@@ -11,7 +11,7 @@ use crate::{Message, Rules, Status};
 
 const MOMENT: Duration = Duration::from_millis(60);
 
-/// What an earlier life of a replica, with nothing in its log, may have said.
+/// A possible message of an earlier life of a replica, with nothing in its log.
 fn stale_offer() -> Message<u64> {
     Message::DoViewChange { view: View(1), offer: Offer::default(), clock: None }
 }

@@ -51,7 +51,7 @@ fn haste_does_no_harm() {
     }
 }
 
-/// Whatever it says would be forgotten with the rest, and it would begin anew in the same view.
+/// Its messages would be forgotten with the rest, and it would begin anew in the same view.
 #[test]
 fn a_leader_says_nothing_before_its_disk_knows_that_the_group_has_begun() {
     let mut world = World::with_rules(3, 1, Rules::SOUND, Habits::COMMON);

@@ -214,7 +214,7 @@ fn the_beginning_of_an_epoch_is_told_with_all_of_the_log_that_is_known() {
         Some(begun(&[0, 1, 3], whole())),
         "what was appended since is no part of it"
     );
-    // What has been forgotten is told by the view of the last entry.
+    // Forgotten entries are told by the view of the last one.
     let (again, _) = {
         let acts = alone.appends(4..=9);
         alone.syncs(&acts);
@@ -273,7 +273,7 @@ fn a_replica_that_retires_without_all_entries_is_needed_by_nobody() {
     assert_eq!((alone.replica.status(), facts(&acts), told(&acts)), (Status::Retired, vec![], vec![]));
     assert!(acts.contains(&Act::HandedOver) && alone.replica.is_handed_over());
     assert_eq!(alone.hears(1, Message::EpochStarted), []);
-    // What it holds was unstable, and is now: the others' log shows that it has everything.
+    // Its entries were unstable, and are stable now: the others' log shows that it has everything.
     let mut alone = ending(2, &[0, 1, 3]);
     let acts = alone.hears_of(Epoch(1), 0, begun(&[0, 1, 3], whole()));
     assert_eq!(facts(&acts), [installed(second(), &[0, 1, 3])]);
@@ -430,7 +430,7 @@ fn what_is_known_of_an_epoch_does_not_count_in_the_next() {
     alone.hears(2, Message::StartViewChange { view: View(1), entered: false });
     let acts = alone.fires(Timer::Epoch);
     assert_eq!(facts(&acts), [installed(second(), &[0, 1, 3])], "lives are counted anew");
-    // What it had promised ends with its leader.
+    // Its promise ends with its leader.
     let (alone, _) = ended(0, &[1, 2, 3]);
     assert!(alone.replica.is_leading());
     let (mut alone, _) = ended(1, &[0, 1, 3]);

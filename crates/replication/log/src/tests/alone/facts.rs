@@ -1,4 +1,4 @@
-//! What a replica writes down, and what a restart makes of it.
+//! The facts that a replica writes down, and the state that a restart makes of them.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn words(words: impl IntoIterator<Item = u64>) -> Vec<Word> {
     words.into_iter().map(Word::Own).collect()
 }
 
-/// What a replica offers to the leader of the view that it changes to.
+/// The offer of a replica to the leader of the view that it changes to.
 fn offer(acts: &[Act]) -> Option<Offer> {
     said(acts).into_iter().find_map(|(_, message)| match message {
         Message::DoViewChange { offer, .. } => Some(offer),

@@ -16,7 +16,7 @@ use super::{LIMITS, TIMING};
 use crate::replica::{Beginning, Boot, Durable};
 use crate::{Entry, Fact, Host, Membership, Message, Payload, Replica, Timer};
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
     Own(u64),
@@ -44,7 +44,7 @@ impl Payload for Word {
 /// A page holds so many words.
 const PAGE: usize = 2;
 
-/// What a replica asks of its host.
+/// A request of a replica to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Act {
     Send(u8, Message<Word>),
@@ -193,7 +193,7 @@ impl Alone {
         self.steps(|replica, hands| replica.start(boot, hands))
     }
 
-    /// What the replica asks for in one step.
+    /// The requests of the replica in one step.
     fn steps(&mut self, act: impl FnOnce(&mut Replica<Word>, &mut Hands<'_>)) -> Vec<Act> {
         let mut hands =
             Hands { now: self.now, state: &mut self.state, nonces: &mut self.nonces, acts: Vec::new() };
@@ -204,7 +204,7 @@ impl Alone {
         acts
     }
 
-    /// What it does when another replica says something under an epoch.
+    /// Its requests when another replica says something under an epoch.
     fn hears_of(&mut self, epoch: Epoch, from: u8, message: Message<Word>) -> Vec<Act> {
         self.steps(|replica, hands| replica.on_message(ReplicaIndex(from), epoch, message, hands))
     }
@@ -234,7 +234,7 @@ impl Alone {
         notices.into_iter().flat_map(on_durable).collect()
     }
 
-    /// What it appends, one entry a word.
+    /// Its requests when it appends these, one entry a word.
     fn appends(&mut self, words: impl IntoIterator<Item = u64>) -> Vec<Act> {
         self.steps(|replica, _| {
             for word in words {
@@ -249,7 +249,7 @@ impl Alone {
         assert!(has_ended, "a snapshot has an end");
     }
 
-    /// What its log says, entry by entry, with the position of the first.
+    /// The entries of its log, with the position of the first.
     fn log(&self) -> (u64, Vec<Word>) {
         let base = self.replica.shape().base.0;
         let at = |position| self.replica.entry(Position(position)).map(|entry| entry.payload.clone());
@@ -284,7 +284,7 @@ fn facts(acts: &[Act]) -> Vec<Fact<Word>> {
     acts.iter().filter_map(fact).collect()
 }
 
-/// What a replica says, and to which others.
+/// The messages of a replica, and the others to which they go.
 fn said(acts: &[Act]) -> Vec<(u8, Message<Word>)> {
     let message = |act: &Act| match act {
         Act::Send(to, message) | Act::SendAtOnce(to, message) => Some((*to, message.clone())),

@@ -66,7 +66,7 @@ fn a_snapshot_is_written_page_by_page_and_what_lies_before_goes_at_its_end() {
     );
     assert_eq!(alone.replica.bytes_since_snapshot(), 0);
     assert!(!begins(&mut alone).0, "it is under way");
-    // What becomes stable meanwhile is no part of it.
+    // Entries that become stable meanwhile are no part of it.
     alone.hears(1, holds(5));
     let acts = alone.appends([6]);
     alone.syncs(&acts);
@@ -231,7 +231,7 @@ fn a_question_of_another_view_is_not_answered_with_state() {
     let of_view = |view, page| Message::FetchState { view: View(view), base: Position(10), page };
     assert_eq!(said(&alone.hears(2, of_view(1, 1))), []);
     assert_eq!(said(&alone.hears(2, of_view(0, 1))), [given(10, 1, Some(&[3, 4]))]);
-    // What is not known here any more, perhaps after a restart, is frozen anew; but nothing before anything is stable.
+    // A state that is not known here any more, perhaps after a restart, is frozen anew; but none before anything is stable.
     assert_eq!(said(&alone.hears(1, wants(20, 7)))[0].1, given(10, 0, Some(&[1, 2])).1);
     let mut empty = leader(3, 0);
     assert_eq!(said(&empty.hears(1, wants(20, 7))), []);
@@ -272,7 +272,7 @@ fn entries_are_given_as_far_as_a_message_has_room_and_only_those_that_are_here()
     for (view, after, upto) in [(0, 2, 11), (0, 5, 4), (1, 2, 4)] {
         assert_eq!(asks(view, after, upto), [Act::Ignored("entries that are not here")]);
     }
-    // What is forgotten is not told entry by entry.
+    // Forgotten entries are not told one by one.
     snapshot(&mut alone);
     assert_eq!(alone.log().0, 7);
     let fetch = |after| Message::Fetch { view: View(0), after: Position(after), upto: Position(10) };

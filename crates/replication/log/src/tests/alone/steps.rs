@@ -19,7 +19,7 @@ fn enters(view: u64) -> Message<Word> {
     Message::StartViewChange { view: View(view), entered: true }
 }
 
-/// What the clock of a replica reads.
+/// The reading of a replica's clock.
 fn reading(alone: &Alone) -> ClockTime {
     ClockTime::from_micros(alone.now.as_nanos() / 1_000)
 }
@@ -74,7 +74,7 @@ fn a_beat_has_a_number_and_goes_to_all() {
     }
 }
 
-/// What a majority reads is told once as many have said what theirs do.
+/// The clock of the majority is told once as many have said what theirs read.
 #[test]
 fn a_beat_tells_what_the_clocks_of_a_majority_read() {
     let mut alone = leader();
@@ -116,7 +116,7 @@ fn what_is_appended_is_written_and_sent_as_far_as_backups_have_room() {
     assert_eq!(alone.hears(2, holds(5, 1)), [Act::SendAtOnce(2, rest(20))]);
 }
 
-/// What nobody can hold, or was held in another view, counts for nothing.
+/// An acknowledgement of entries that no backup can hold, or that it held in another view, counts for nothing.
 #[test]
 fn an_acknowledgement_counts_for_its_view_and_for_what_there_is() {
     let mut alone = leader();

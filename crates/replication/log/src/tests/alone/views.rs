@@ -1,4 +1,4 @@
-//! What a replica believes of leaders, wishes and offers.
+//! The judgement of one replica on leaders, wishes and offers.
 
 use std::collections::BTreeMap;
 
@@ -161,7 +161,7 @@ fn only_a_leader_asks_whether_it_leads() {
     );
 }
 
-/// What it was given before it had nothing to do does not count against it.
+/// Records that it was given before it had nothing to do do not count against it.
 #[test]
 fn a_disk_is_silent_from_when_it_was_given_something() {
     let heard = |alone: &mut Alone| {

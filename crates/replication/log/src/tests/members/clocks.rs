@@ -1,9 +1,9 @@
-//! What an operator hears of a clock that is off.
+//! The events by which an operator hears of a clock that is off.
 
 use super::{LIMITS, World, calm};
 use crate::LogEvent;
 
-/// What was told of the clock of a replica, and forgets that.
+/// The events about the clock of a replica; they are forgotten here.
 fn told(world: &mut World, index: usize) -> Vec<Option<i64>> {
     let events = std::mem::take(&mut world.events).into_iter();
     let of_clock = |(of, event)| match event {

@@ -71,7 +71,7 @@ fn nobody_is_stopped_before_enough_have_gone_on() {
     world.pass(300);
     let handed_over = |world: &World| (0..3).any(|old| has_told(world, old, LogEvent::HandedOver));
     assert!(!handed_over(&world), "one of three has gone on");
-    // Who has retired still knows what the others need, also after a restart.
+    // A retired replica still knows what the others need, also after a restart.
     for old in 0..3 {
         world.crash(old);
     }

@@ -1,4 +1,4 @@
-//! What a host is told of a replica of a log, and what it tells it.
+//! The events that a host hears of a replica of a log, and the commands that it gives it.
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{

@@ -11,7 +11,7 @@ use quorate_core::{ShardId, View};
 /// A page holds so many values.
 const PAGE: usize = 16;
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tests) enum Ask {
     /// Put this value at the end. A multiple of seven has a successor, which follows by itself.
@@ -34,7 +34,7 @@ pub(in crate::tests) enum Told {
     Failed(Ask),
 }
 
-/// What the successors of sevens begin at.
+/// The value at which the successors of sevens begin.
 pub(super) const SUCCESSORS: u64 = 1 << 40;
 
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl LogMachine for List {
         outbox: &mut LogOutbox<Self>,
     ) {
         match input {
-            // Whoever does not lead passes it on, once.
+            // A replica that does not lead passes it on, once.
             Input::Command(ask) if self.leads.is_none() => {
                 outbox.send(ReplicaId { shard: ShardId(1), index: log.leader() }, ask);
             }

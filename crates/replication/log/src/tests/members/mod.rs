@@ -33,7 +33,7 @@ struct Process {
     durable: usize,
     anchor: usize,
     truncations: Vec<(usize, usize)>,
-    /// What waits until so many records are durable.
+    /// The effects that wait until so many records are durable.
     pending: VecDeque<(usize, Epoch, EffectOf<Node>)>,
     notices: VecDeque<(usize, PersistToken)>,
     timers: BTreeMap<Timer, u64>,
@@ -70,7 +70,7 @@ pub(super) struct World {
     /// True if messages come once and soon.
     calm: bool,
     asked: u64,
-    /// What the list holds, as whoever knew first has told.
+    /// The values that the list holds, as the first replica that knew them has told.
     list: Vec<u64>,
     /// How long it was known to be when each question was asked: appends by value, reads by number.
     appends: BTreeMap<u64, u64>,
@@ -87,7 +87,7 @@ pub(super) struct World {
     defined: Vec<Membership>,
     /// How many were defined.
     definitions: u32,
-    /// What the logs have told.
+    /// The events that the logs have told.
     events: Vec<(usize, LogEvent)>,
     /// True if hosts hear of definitions by themselves, whatever their replicas know.
     hosts_watch: bool,
@@ -235,7 +235,7 @@ impl World {
         self.release(index);
     }
 
-    /// What is applied is the same everywhere.
+    /// The applied entries are the same everywhere.
     fn examine(&mut self, index: usize) {
         let Some(member) = &self.processes[index].member else { return };
         let membership = member.replica().membership();
@@ -461,8 +461,8 @@ impl World {
         defined
     }
 
-    /// Whoever leads, and perhaps somebody else, is told to go on with another group: any of those that are there, down or not. That
-    /// the group has arrived in the epoch before is not waited for.
+    /// The leader, and perhaps another replica, is told to go on with another group: any of those that are there, down or not. It is
+    /// not waited for that the group has arrived in the epoch before.
     fn change_group(&mut self) {
         let mut all: Vec<ReplicaIndex> =
             (0..self.processes.len()).map(|index| ReplicaIndex(index as u8)).collect();

@@ -1,4 +1,4 @@
-//! What replicas hold is compared at a position of the log, while more is appended.
+//! The states of replicas are compared at a position of the log, while more is appended.
 
 use quorate_core::Timestamp;
 use quorate_core::hosted::HostedReplica;
