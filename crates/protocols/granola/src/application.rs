@@ -1,4 +1,4 @@
-//! The port of an application: what a shard runs.
+//! The port of an application: the code that a shard runs.
 //!
 //! A transaction is an *operation* for each of its participants, as bytes that mean something to the application alone. The
 //! protocol says in which order operations run, and runs one at a time (section 3.4).
@@ -14,8 +14,8 @@
 //!        pages end here; a leader that is deposed is rewound to here; read-only operations may still run after here
 //! ```
 //!
-//! What writes runs in the order of places. What only reads may run later than others that stand above it, down to the
-//! point up to which executions are settled, and must not see them.
+//! Operations that write run in the order of places. A read-only operation may run later than others that stand above it,
+//! down to the point up to which executions are settled, and must not see them.
 //!
 //! # Locks
 //! A transaction on which its participants have to agree is *prepared* before it has a place, and *committed* or *aborted* later
@@ -31,7 +31,7 @@ use quorate_core::{Key, TransactionId, Value};
 
 use crate::place::Place;
 
-/// What an operation has come to.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was carried out.
@@ -40,7 +40,7 @@ pub enum Answer {
     Refused(Value),
 }
 
-/// What an operation has come to that changes nothing.
+/// The answer to an operation that changes nothing, and the lock that it has met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     /// The answer.
@@ -56,16 +56,16 @@ pub enum Prepared {
     Commit(Answer),
     /// It refuses it, for this reason, and would answer so. That stays so as long as its locks are held.
     Abort(Value),
-    /// What it does depends on its place, which it does not have yet: another one could do something else at the replicas that follow, where it runs at
-    /// its place. It has locked whatever it may touch in any serial order, nobody had locked any of that, and it runs once it is committed. Where its
-    /// participants have to agree on it, it refuses, for this reason.
+    /// Its effect depends on its place, which it does not have yet: another one could do something else at the replicas that follow, where it runs at
+    /// its place. It has locked everything that it may touch in any serial order, nobody had locked any of that, and it runs once it is committed.
+    /// Where its participants have to agree on it, it refuses, for this reason.
     Late(Value),
     /// Something that it touches is locked.
     Conflict,
 }
 
-/// An application as every replica of a shard runs it. What an operation does and answers follows from the operation, from
-/// its place and from what ran at places below: no clock, no randomness, no order of hashing.
+/// An application as every replica of a shard runs it. The effects and the answer of an operation follow from the operation,
+/// from its place and from what ran at places below: no clock, no randomness, no order of hashing.
 pub trait Application: Debug {
     /// A part of its state.
     type Page: Clone + Debug + PartialEq + Eq;
@@ -79,7 +79,7 @@ pub trait Application: Debug {
     /// replicas do the same. None, and nothing was done, if it touches what is locked.
     fn run(&mut self, place: Place, operation: &Value) -> Option<Answer>;
 
-    /// Runs an operation that changes nothing, and sees what ran at places below. What would write is refused.
+    /// Runs an operation that changes nothing, and sees what ran at places below. An operation that would write is refused.
     fn read(&self, before: Place, operation: &Value) -> Read;
 
     /// Runs an operation up to where it could be committed, and locks what it has read and is going to write. It holds the locks
@@ -91,8 +91,8 @@ pub trait Application: Debug {
     /// `forcePrepare`); true if nobody had.
     fn force_prepare(&mut self, transaction: TransactionId, operation: &Value) -> bool;
 
-    /// Carries out what was prepared under this name, at this place, and unlocks it. What was prepared by force, or late, is run now, whatever
-    /// others have locked. Its place may lie below what has run; but not below what has touched the same.
+    /// Carries out the operation that was prepared under this name, at this place, and unlocks it. An operation that was prepared by force, or
+    /// late, is run now, even against locks of others. Its place may lie below what has run; but not below what has touched the same.
     fn commit(&mut self, place: Place) -> Answer;
 
     /// Unlocks what was prepared, and forgets it.

@@ -1,4 +1,4 @@
-//! Who a machine is and how long it waits.
+//! The configuration of machines: their identities, and how long they wait.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
 
-/// What a replica is built from.
+/// The configuration of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
-    /// Who the replicas of its group are, and of every other group of the keyspace, as far as its host knew when it was built.
+    /// The replicas of its group, and of every other group of the keyspace, as far as its host knew when it was built.
     pub groups: Groups,
     /// The first shard of its keyspace, and how many there are: no transaction takes part in any other.
     pub shards: Shards,
@@ -24,7 +24,7 @@ pub struct ReplicaConfig {
     pub vote_timeout: Duration,
     /// How long votes on a transaction are kept that nobody has asked this shard to execute: then its client has died.
     pub request_timeout: Duration,
-    /// How long something waits behind what cannot end, before whoever has asked for it is told to try again.
+    /// How long something waits behind what cannot end, before its client is told to try again.
     pub wait_timeout: Duration,
     /// When it locks.
     pub locking: Locking,
@@ -35,8 +35,8 @@ pub struct ReplicaConfig {
     pub attention_interval: Duration,
     /// How long the others wait at most for the timestamps of what the leader has executed, if nothing else is appended.
     pub finals_delay: Duration,
-    /// What has several participants is proposed so far ahead of the clock as their votes are late, but at most so far: so
-    /// what one shard alone takes part in passes beneath. Zero is as the paper has it: at the clock, and above all that was proposed.
+    /// Transactions of several participants are proposed so far ahead of the clock as their votes are late, but at most so far: so
+    /// those of one shard alone pass beneath. Zero is as the paper has it: at the clock, and above all that was proposed.
     pub vote_delay_max: Duration,
     /// So far above what is proposed a leader makes durable up to where it may execute.
     pub ceiling_ahead: Duration,
@@ -85,7 +85,7 @@ impl ReplicaConfig {
         }
     }
 
-    /// What long operations of this shard may be in a second: shards of a keyspace that are led at one node share what that has.
+    /// The long operations that this shard may run in a second: shards of a keyspace that are led at one node share the node's bound.
     pub(crate) fn own_work_per_second(&self) -> u64 {
         self.work_per_second / (self.shards.ids().count() as u64).max(1)
     }
@@ -119,7 +119,7 @@ pub enum Locking {
     NeverNorWait,
 }
 
-/// What a coordinator is built from.
+/// The configuration of a coordinator.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before. So no name is ever used again, although nothing is kept on a disk
@@ -131,7 +131,7 @@ pub struct CoordinatorConfig {
     pub hub: Option<ShardId>,
     /// How long to wait before a request is sent again.
     pub resend_timeout: Duration,
-    /// What was refused once is tried again after this at most, and after twice as long each further time.
+    /// A transaction that was refused once is tried again after this at most, and after twice as long each further time.
     pub back_off: Duration,
 }
 

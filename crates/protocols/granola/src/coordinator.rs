@@ -34,15 +34,15 @@ type Out = quorate_coordinator::Out<Coordinator>;
 /// change, replicas may name each other.
 const REDIRECTS_MAX: u32 = 4;
 
-/// What is refused because of what its client has seen is sent again after this part of the usual time, and then after twice as long each
-/// time; so often, before that counts.
+/// A request that is refused because of what its client has seen is sent again after this part of the usual time, and then after twice as
+/// long each time; so often, before that counts.
 const SOONER: u32 = 4;
 const REFUSALS_MAX: u32 = 4;
 
 /// A leader that is about to lead, or not known yet, is asked again after this part of the usual time.
 const SOON: u32 = 10;
 
-/// What a client wants.
+/// A request of a client.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Learn of a keyspace, or of a change of it.
@@ -58,17 +58,17 @@ pub enum Command {
     Execute {
         /// Its name, as its first attempt.
         transaction: TransactionId,
-        /// What it does at each shard that takes part in it. All of them are of one keyspace.
+        /// Its operation at each shard that takes part in it. All of them are of one keyspace.
         parts: BTreeMap<ShardId, Value>,
-        /// What its participants have to agree on. What would change something although it only reads is refused by the application.
+        /// Its class: what its participants have to agree on. A read-only one that would change something is refused by the application.
         class: Class,
         /// True if it is tried again under other names as long as nobody executes it. Else that is a [`Failure::Conflict`].
         persists: bool,
         /// By when the client wants an answer, whatever it is.
         patience: Duration,
     },
-    /// Find out what has become of a transaction, be it another client's. What its participants have not heard of by then is
-    /// executed nowhere. Answered by [`Event::Finished`].
+    /// Find out what has become of a transaction, be it another client's. If its participants have not heard of it by then,
+    /// it is executed nowhere. Answered by [`Event::Finished`].
     Inquire {
         /// The transaction.
         transaction: TransactionId,
@@ -90,7 +90,7 @@ pub enum Command {
     },
 }
 
-/// What a client is told.
+/// An event that a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The membership of a keyspace has changed: the client should learn of it anew. Answers no command.
@@ -112,7 +112,7 @@ pub enum Event {
 pub struct Executed {
     /// Its timestamp: where it stands in the serial order.
     pub timestamp: ClockTime,
-    /// What each shard has answered: either all have done their parts, or all have refused them. Complete, unless it was only
+    /// The answer of each shard: either all have done their parts, or all have refused them. Complete, unless it was only
     /// inquired about.
     pub answers: BTreeMap<ShardId, Answer>,
 }
@@ -132,8 +132,8 @@ pub enum Failure {
         /// How far ahead, in microseconds.
         ahead_micros: u64,
     },
-    /// What this client has seen is too far ahead of a replica's clock for its requests to be accepted, and no shard has come so far: what it
-    /// was told to have seen is of somewhere else. It may be executed as long as copies of the request are on their way.
+    /// The timestamp that this client has seen is too far ahead of a replica's clock for its requests to be accepted, and no shard has come
+    /// so far: the timestamp is of somewhere else. It may be executed as long as copies of the request are on their way.
     SeenAhead {
         /// How far ahead, in microseconds.
         ahead_micros: u64,
@@ -152,7 +152,7 @@ pub enum Failure {
     /// Participants differ in what they have executed: in its timestamp, because a shard has lost what it had made durable; or some
     /// have refused it and others not, so that it was not independent. That wants an operator.
     Disagreement {
-        /// What each has executed.
+        /// The timestamp and answer at which each has executed it.
         answers: BTreeMap<ShardId, (ClockTime, Answer)>,
     },
     /// There is no such shard, or none at all.
@@ -188,9 +188,9 @@ pub struct Open {
     wants_answers: bool,
     /// When this attempt was sent first, by this client's clock.
     first: ClockTime,
-    /// What had been seen by then.
+    /// The greatest timestamp that had been seen by then.
     high: ClockTime,
-    /// What each participant has answered, by its timestamp: only what only reads may be executed more than once.
+    /// The answers of each participant, by timestamp: only a read-only transaction may be executed more than once.
     answers: BTreeMap<ShardId, BTreeMap<ClockTime, Answer>>,
     /// Which replica of each shard was asked last.
     asked: BTreeMap<ShardId, ReplicaIndex>,
@@ -203,10 +203,10 @@ pub struct Open {
     next: Next,
 }
 
-/// What happens to a transaction if nobody says anything.
+/// The next step of a transaction if nobody says anything.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// Who has not answered is asked again.
+    /// The participants that have not answered are asked again.
     Resend(Instant),
     /// It is tried again under another name.
     Again(Instant),
@@ -365,7 +365,7 @@ impl Coordinator {
         self.high
     }
 
-    /// Who leads a shard, as far as it knows.
+    /// The leader of a shard, as far as this coordinator knows.
     pub fn leader(&self, shard: ShardId) -> ReplicaId {
         self.leaders.leader(shard)
     }
@@ -457,7 +457,7 @@ impl Coordinator {
         self.begin_attempt(TransactionId { attempt: id.attempt + 1, ..id }, first, context, outbox);
     }
 
-    /// What this client takes for the time.
+    /// The time by which this client goes.
     fn clock(&self, clock: ClockTime) -> ClockTime {
         clock.saturating_add(self.behind)
     }
@@ -619,7 +619,7 @@ impl Coordinator {
         }
     }
 
-    /// The clock of this client is behind: what it does next is sent by the leader's.
+    /// The clock of this client is behind: its next transactions are sent by the leader's.
     fn catch_up(&mut self, clock: ClockTime, own: ClockTime) {
         let behind = clock.as_micros().saturating_sub(own.as_micros());
         self.behind = self.behind.max(Duration::from_micros(behind));
@@ -641,7 +641,7 @@ impl Coordinator {
         assert!(open.answers.keys().eq(open.parts.keys()), "{id} has other answers than its participants'");
         match timestamp {
             Some(timestamp) if do_decide_alike || self.config.rules.has(Plant::DecisionsNotCompared) => {
-                // I1, sessions: what this client does next comes after this.
+                // I1, sessions: the next transaction of this client comes after this.
                 let is_seen = self.high >= timestamp || self.config.rules.has(Plant::SessionForgotten);
                 assert!(is_seen, "{id} has {timestamp:?}, and its client has not seen that");
                 self.finish(id, |open| Ok(open.executed(timestamp)), outbox);
@@ -727,7 +727,7 @@ impl Open {
         Failure::Unknown { missing: self.missing() }
     }
 
-    /// A timestamp at which all participants have answered. What they have read there is one state of them all, whatever else they have
+    /// A timestamp at which all participants have answered. All have read one state of the keyspace there, whatever else they have
     /// answered: a request that comes twice is executed twice if it only reads.
     fn common(&self) -> Option<ClockTime> {
         let mut timestamps = self.answers.values().next()?.keys().rev().copied();
@@ -747,7 +747,7 @@ impl Open {
         refused.all(|refused| Some(refused) == first)
     }
 
-    /// Of an inquiry that learns no more: what one participant has executed is executed by all.
+    /// Of an inquiry that learns no more: a transaction that one participant has executed is executed by all.
     fn known_at_least(self, failure: Failure) -> Result<Executed, Failure> {
         match self.latest() {
             Some(timestamp) if self.is_inquiry => Ok(self.executed(timestamp)),

@@ -1,4 +1,4 @@
-//! What is appended to the log of a shard, and the pages of the state that it leads to.
+//! The entries of the log of a shard, and the pages of the state that it leads to.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use quorate_core::command::Class;
 
 /// An entry of the log of a shard.
 ///
-/// *Proposals ascend along the log.* So whoever has applied an entry knows everything that will ever be executed up to its
-/// proposal, but for the timestamps of what takes part elsewhere and is not final.
+/// *Proposals ascend along the log.* So a replica that has applied an entry knows everything that will ever be executed up
+/// to its proposal, but for the timestamps of transactions that take part elsewhere and are not final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Nothing is proposed at or below by a later leader, so this one may execute and read up to here.
@@ -19,11 +19,11 @@ pub struct Entry {
     /// Where transactions have ended that were voted for in earlier entries and take part elsewhere, too: that rides along
     /// (section 5.1).
     pub finals: Vec<Final>,
-    /// What else there is.
+    /// The subject of the entry.
     pub body: Body,
 }
 
-/// What an entry is about.
+/// The subject of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// This shard proposes a timestamp for a transaction, or refuses it. Where no other takes part, it is its timestamp.
@@ -36,7 +36,7 @@ pub enum Body {
         /// Nothing is known below.
         forgotten: ClockTime,
     },
-    /// A shard is lost for good (section 5.4): what takes part in it is refused from here on, and nobody waits for its votes that
+    /// A shard is lost for good (section 5.4): a transaction of it is refused from here on, and nobody waits for its votes that
     /// are not known yet.
     Lost(ShardId),
     /// Nothing but the bounds and what rides along.
@@ -59,17 +59,17 @@ pub enum Vote {
 pub struct Voted {
     /// The transaction.
     pub transaction: TransactionId,
-    /// What its participants have to agree on; never [`Class::ReadOnly`].
+    /// Its class: what its participants have to agree on; never [`Class::ReadOnly`].
     pub class: Class,
     /// Every shard that takes part in it, sorted.
     pub participants: Vec<ShardId>,
-    /// What it does here; nothing, if it is not executed.
+    /// Its operation here; none, if it is not executed.
     pub operation: Option<Value>,
     /// The vote.
     pub vote: Vote,
     /// Its timestamp is at least this.
     pub proposed: ClockTime,
-    /// When the client sent it first, by its own clock: what lies below floors is forgotten.
+    /// When the client sent it first, by its own clock: a transaction below the floors is forgotten.
     pub first: ClockTime,
 }
 
@@ -78,11 +78,11 @@ pub struct Voted {
 pub struct Final {
     /// The transaction.
     pub transaction: TransactionId,
-    /// What becomes of it.
+    /// Its ending.
     pub ending: Ending,
 }
 
-/// What becomes of a transaction, as its participants have to agree on it.
+/// The ending of a transaction, as its participants have to agree on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It is executed at this timestamp.
@@ -102,7 +102,7 @@ pub struct Refusal {
     pub reason: Value,
 }
 
-/// What has become of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was executed at this timestamp, with this answer here.
@@ -121,7 +121,7 @@ pub enum Outcome {
 /// A transaction that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// What has become of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Every shard that takes part in it, sorted.
     pub participants: Vec<ShardId>,
@@ -145,9 +145,9 @@ pub struct Pending {
 pub enum Page<P> {
     /// Of the application.
     Application(P),
-    /// What is accepted and not executed.
+    /// The transactions that are accepted and not executed.
     Pending(Vec<Pending>),
-    /// What has ended.
+    /// The transactions that have ended.
     Ended(Vec<(TransactionId, Ended)>),
     /// The rest.
     Bounds {
@@ -163,7 +163,7 @@ pub enum Page<P> {
 }
 
 impl Entry {
-    /// Roughly how many bytes it takes, rather more than less: what goes into one message is chosen by it.
+    /// Roughly how many bytes it takes, rather more than less: the entries of one message are chosen by it.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 64;
         const FINAL: usize = 32;

@@ -28,21 +28,21 @@
 //! | `wire` | the field numbers |
 //!
 //! # Why it is serializable
-//! Each transaction has one timestamp, the greatest that a participant has proposed, and every shard executes in the order of
-//! timestamps: it waits for what stands before and is not certain yet. What is proposed lies above what the client has seen, above
-//! everything that the shard has executed or read, and above what it proposed before and lacks no votes. A later leader begins above a ceiling
-//! that is stable, and nothing is executed or read above that. No clock has to agree with another: one that is ahead takes the
-//! others along, and one that is behind makes nobody wait but for a vote.
+//! Each transaction has one timestamp, the greatest that a participant has proposed, and every shard executes in the order of timestamps: it
+//! waits for transactions that stand before and are not certain yet. A proposal lies above what the client has seen, above everything that the
+//! shard has executed or read, and above what it proposed before and lacks no votes. A later leader begins above a ceiling that is stable, and
+//! nothing is executed or read above that. No clock has to agree with another: one that is ahead takes the others along, and one that is
+//! behind makes nobody wait but for a vote.
 //!
 //! # Where this deviates from the paper, and why
 //! * *Nothing is proposed beneath what is certain*, and not only above what was executed. So a backup that knows the timestamp of an entry
 //!   knows all that stands before it, and may execute: the paper does not say when it may.
-//! * *What one shard decides passes beneath what lacks votes*: that is proposed ahead of the clock, by as much as votes are late.
+//! * *A transaction of one shard passes beneath those that lack votes*: they are proposed ahead of the clock, by as much as votes are late.
 //! * *A stable ceiling* rides along with every entry. With leases alone a leader that takes over proposes below what the one
 //!   before has read (it logs no reads), or has executed at a timestamp that came from elsewhere.
-//! * *What only reads stands in nobody's way.* It is executed after everything that has its timestamp or a smaller one, as of then,
-//!   even if what stands above has run already: what was overwritten is kept as long as somebody may read it. Where one shard
-//!   takes part, it reads at the greatest timestamp that was executed there, below all that waits.
+//! * *A read-only transaction stands in nobody's way.* It is executed after everything that has its timestamp or a smaller one, as
+//!   of then, even if what stands above has run already: what was overwritten is kept as long as somebody may read it. Where one
+//!   shard takes part, it reads at the greatest timestamp that was executed there, below all that waits.
 //! * *A leader that is deposed is rewound* to what its log says, and executes again what the next one says.
 //! * *The way into locking mode never fails*: what is pending is prepared by force if any of it conflicts, as the paper does only where
 //!   a shard is lost. A leader that takes over coordinated transactions goes the same way.
@@ -55,8 +55,8 @@
 //! I1 serializability of what clients saw, with the order of sessions. I3 acknowledged writes survive, once. I4 replicas
 //! agree on every outcome and on the state. I6 every transaction ends. I7 what has ended is forgotten.
 //!
-//! Handlers assert what they rely on; what holds between any two steps is asserted by [`Replica::assert_invariants`]. None of that is about
-//! what a client says, nor about a message that may be late or come twice: those are refused, or dropped with one of the `reasons`.
+//! Handlers assert what they rely on; properties between any two steps are asserted by [`Replica::assert_invariants`]. None of that is
+//! about what a client says, nor about a message that may be late or come twice: those are refused, or dropped with one of the `reasons`.
 
 pub mod application;
 

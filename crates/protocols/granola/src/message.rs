@@ -12,8 +12,8 @@
 //!     │◄───────────────────────────────────────────────────────── REPLY ┤                      │
 //! ```
 //!
-//! What one shard alone takes part in is executed as soon as its entry is stable, at what was proposed. What only reads is not
-//! appended.
+//! A transaction of one shard alone is executed as soon as its entry is stable, at the proposed timestamp. A read-only one is
+//! not appended.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::application::Answer;
 use crate::entry::{Ending, Outcome, Vote};
 use quorate_core::command::Class;
 
-/// What the participants of a transaction say to each other.
+/// A message between the participants of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Client to the leader of each participant: execute this.
@@ -38,11 +38,11 @@ pub enum Message {
         /// Its client has not sent it earlier than this.
         not_before: ClockTime,
     },
-    /// What has become of a request at the sender's shard.
+    /// The state of a request at the sender's shard.
     Reply {
         /// The transaction.
         transaction: TransactionId,
-        /// What.
+        /// That state.
         reply: Reply,
     },
     /// Leader of a participant to those of the others: how its shard votes, durably, unless the transaction only reads.
@@ -57,7 +57,7 @@ pub enum Message {
         vote: Vote,
         /// The sender executes it at no smaller timestamp.
         proposed: ClockTime,
-        /// What its participants have to agree on. No vote on what only reads is durable.
+        /// Its class: what its participants have to agree on. No vote on a read-only transaction is durable.
         class: Class,
         /// True if the sender lacks the receiver's vote.
         wants: bool,
@@ -66,7 +66,7 @@ pub enum Message {
     Resolved {
         /// The transaction.
         transaction: TransactionId,
-        /// What becomes of it.
+        /// Its ending.
         ending: Ending,
     },
     /// Leader of a participant to those of the others: a shard is lost for good, and its vote is not known here. Once no
@@ -87,7 +87,7 @@ pub enum Message {
         vote: Vote,
         /// The sender executes it at no smaller timestamp.
         proposed: ClockTime,
-        /// What it answers if all vote for it; nothing, if it cannot tell yet.
+        /// Its answer if all vote for it; nothing, if it cannot tell yet.
         answer: Option<Answer>,
     },
     /// Leader of the group that coordinates to a client: all participants have voted for it.
@@ -96,14 +96,14 @@ pub enum Message {
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: ClockTime,
-        /// What each of its participants has answered.
+        /// The answer of each of its participants.
         answers: BTreeMap<ShardId, Answer>,
     },
     /// The receiver of a message does not lead its shard, so it has done nothing about it.
     NotLeading {
         /// The transaction.
         transaction: TransactionId,
-        /// Who leads, as far as it knows.
+        /// The leader, as far as the sender knows.
         leader: ReplicaIndex,
     },
     /// Leader to a replica of another shard: below what do you accept nothing, and up to where may clients have seen timestamps? Of shards
@@ -124,7 +124,7 @@ pub enum Message {
 pub struct Begin {
     /// The transaction.
     pub transaction: TransactionId,
-    /// What it does at each of its participants.
+    /// Its operation at each of its participants.
     pub parts: BTreeMap<ShardId, Value>,
     /// As in [`Request`].
     pub high: ClockTime,
@@ -139,30 +139,30 @@ pub struct Request {
     pub transaction: TransactionId,
     /// Every shard that takes part in it, sorted.
     pub participants: Vec<ShardId>,
-    /// What it does at the receiver's shard.
+    /// Its operation at the receiver's shard.
     pub operation: Value,
-    /// What its participants have to agree on.
+    /// Its class: what its participants have to agree on.
     pub class: Class,
-    /// The greatest timestamp that the client has seen: it is executed above, so that whatever the client has seen comes before
-    /// (section 4.2). What only reads may be executed at it.
+    /// The greatest timestamp that the client has seen: it is executed above, so that everything that the client has seen comes
+    /// before (section 4.2). A read-only transaction may be executed at it.
     pub high: ClockTime,
     /// When the client sent it first, by its own clock. The same whenever it is sent again.
     pub first: ClockTime,
 }
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// It has ended.
     Ended(Outcome),
     /// It was sent so long ago that nobody knows any more what has become of it.
     Forgotten {
-        /// What the clock of the shard's leader says.
+        /// The reading of the clock of the shard's leader.
         clock: ClockTime,
     },
     /// It is not executed anywhere, because it was sent so long ago. If it is new, the client's clock is behind.
     TooOld {
-        /// What the clock of the shard's leader says.
+        /// The reading of the clock of the shard's leader.
         clock: ClockTime,
     },
     /// It is executed nowhere, because a shard is lost for good that would take part in it.
@@ -172,7 +172,7 @@ pub enum Reply {
     },
     /// Its timestamps are further ahead than is allowed: the clock of its client, or what that has seen. Nothing has been done about it.
     ClockAhead {
-        /// What the clock of the shard's leader says.
+        /// The reading of the clock of the shard's leader.
         clock: ClockTime,
     },
 }

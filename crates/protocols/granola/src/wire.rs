@@ -11,8 +11,8 @@ use crate::entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Re
 use crate::message::{Begin, Message, Reply, Request};
 
 bytes_kind!(
-    /// What a transaction does at one shard. It is told in an entry of a log as well, so it is limited: an entry cannot be
-    /// divided, and has to fit into a frame.
+    /// The operation of a transaction at one shard. It is told in an entry of a log as well, so it is limited: an entry
+    /// cannot be divided, and has to fit into a frame.
     OperationBytes: Value,
     default Some(Value::new()),
     lengths 0, Some(TRANSACTION_BYTES_MAX),

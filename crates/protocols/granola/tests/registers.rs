@@ -39,7 +39,7 @@ const STAMP: &str = "(timestamp)";
 /// One register.
 pub(crate) type Page = (String, Place, String);
 
-/// What an operation would do.
+/// The reads, the write and the answer that an operation would come to.
 #[derive(Debug)]
 struct Plan {
     reads: BTreeSet<String>,
@@ -47,7 +47,7 @@ struct Plan {
     answer: Answer,
 }
 
-/// What a transaction has locked.
+/// The locks of a transaction.
 #[derive(Debug)]
 struct Locked {
     operation: Value,
@@ -152,13 +152,13 @@ impl Registers {
         plan.answer
     }
 
-    /// What every register holds now, and since when.
+    /// The values that all registers hold now, and since when.
     pub(crate) fn all(&self) -> impl Iterator<Item = Page> + '_ {
         let keys = self.held.keys();
         keys.filter_map(|key| self.get(key, None).map(|(place, word)| (key.clone(), place, word.to_owned())))
     }
 
-    /// What is prepared, and whether others may have locked the same.
+    /// The prepared transactions, and whether others may have locked the same.
     pub(crate) fn prepared(&self) -> impl Iterator<Item = (TransactionId, bool)> + '_ {
         self.prepared.iter().map(|(id, locked)| (*id, locked.is_forced))
     }

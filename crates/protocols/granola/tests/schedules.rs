@@ -1,6 +1,6 @@
-//! Random schedules: leaders change, messages are lost, late and repeated, clocks differ, replicas and clients die. Whatever
-//! clients were told is what one execution after the other would have told them, in the order of timestamps; and what a client
-//! does next comes after what it has seen.
+//! Random schedules: leaders change, messages are lost, late and repeated, clocks differ, replicas and clients die. In each,
+//! clients were told what one execution after the other would have told them, in the order of timestamps; and the next
+//! transaction of a client comes after what it has seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,11 @@ const SHARDS: [u32; 2] = [1, 2];
 struct Txn {
     class: Class,
     parts: BTreeMap<ShardId, String>,
-    /// What its client was told, if it was told anything: at which timestamp, and what the shards have answered.
+    /// The timestamp and the answers that its client was told, if it was told anything.
     told: Option<Told>,
     /// Its client was told that it is executed nowhere.
     is_aborted: bool,
-    /// What its client had seen when it began.
+    /// The timestamp that its client had seen when it began.
     seen: ClockTime,
 }
 
@@ -40,7 +40,7 @@ struct Schedule {
     troubles: Troubles,
     sequence: u64,
     txns: BTreeMap<TransactionId, Txn>,
-    /// What shards say was executed, and where; they forget it in time.
+    /// The executions that shards tell of, and their places; shards forget them in time.
     executed: BTreeMap<Place, BTreeMap<ShardId, String>>,
     seen: BTreeMap<u64, ClockTime>,
 }
@@ -134,7 +134,7 @@ impl Schedule {
         for shard in &shards {
             let operation = match class {
                 Class::ReadOnly => "get k l s p".to_owned(),
-                // What only one of several shards may refuse has to be agreed upon.
+                // A transaction that only one of several shards may refuse has to be agreed upon.
                 Class::Independent if shards.len() > 1 => self.operation(4),
                 Class::Independent | Class::Coordinated => self.operation(6),
             };
@@ -185,7 +185,7 @@ impl Schedule {
         self.troubles.end(25).iter().for_each(|command| self.command(command));
     }
 
-    /// What is wrong with how it went; nothing, if it went well.
+    /// The faults in how it went; none, if it went well.
     fn judge(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let leaders: Vec<_> =
@@ -260,7 +260,7 @@ impl Schedule {
     }
 }
 
-/// What a transaction has read that is not there.
+/// The answers of a transaction that has read what is not there.
 fn compare_read(shards: &BTreeMap<ShardId, Registers>, txn: &Txn) -> Option<String> {
     let told = txn.told.as_ref()?;
     let end = Place::after(ClockTime::from_micros(u64::MAX - 1));
@@ -309,7 +309,7 @@ fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
 /// Each bug is found within so many schedules.
 const SCHEDULES: u64 = 150;
 
-/// What is too rare for that, or needs what schedules do not do: scripts show it.
+/// Bugs too rare for that, or that need what schedules do not do: scripts show them.
 const SCRIPTED: [Plant; 9] = [
     Plant::LatestExecuted,
     Plant::ProposedFirst,

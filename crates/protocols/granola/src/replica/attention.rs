@@ -1,4 +1,4 @@
-//! What takes long: votes that do not come, and transactions whose client has died before it could ask every participant.
+//! Waits that last long: votes that do not come, and transactions whose client has died before it could ask every participant.
 
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
@@ -42,7 +42,7 @@ impl<A: Application> Replica<A> {
         self.execute(context, log, outbox);
     }
 
-    /// Asks for votes that are missing for long. What only reads is given up in the end: whoever asked may try again.
+    /// Asks for votes that are missing for long. A read-only transaction is given up in the end: its client may try again.
     fn attend_votes(&mut self, context: &Context<'_>, outbox: &mut Out<A>) {
         let Some(leader) = &mut self.leader else { return };
         let mut late: Vec<(TransactionId, bool)> = Vec::new();
@@ -69,8 +69,8 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Gives up what has waited for long behind what cannot end, if no other shard takes part in it: whoever asked may try again
-    /// (section 5.4).
+    /// Gives up a transaction that has waited for long behind one that cannot end, if no other shard takes part in it: its
+    /// client may try again (section 5.4).
     fn attend_waiting(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
         let timeout = self.config.wait_timeout;
         let Some(leader) = &mut self.leader else { return };
@@ -88,7 +88,7 @@ impl<A: Application> Replica<A> {
         let is_late = |place: &Place| {
             let open = leader.open.get(&place.transaction)?;
             let is_own = open.participants.len() == 1 && !open.is_inherited && !open.is_given_up;
-            // What stands before it ends later in the log, so the log does not execute this one first.
+            // The transaction before it ends later in the log, so the log does not execute this one first.
             let is_stuck =
                 open.is_stable() && open.hold == Hold::Blocked && first.is_some_and(|it| it < place);
             (is_own && is_stuck && context.now - open.asked >= timeout).then_some(place.transaction)

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use quorate_core::ClientId;
 
-/// What clients owe a shard.
+/// The debts of clients to a shard.
 #[derive(Debug, Default)]
 pub(super) struct Debts {
     owed: BTreeMap<ClientId, u64>,
@@ -34,7 +34,7 @@ impl Debts {
         self.owed.keys().copied()
     }
 
-    /// What all of them owe.
+    /// The debts of all of them together.
     pub(super) fn total(&self) -> u64 {
         self.owed.values().sum()
     }

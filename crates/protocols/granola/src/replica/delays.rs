@@ -1,4 +1,4 @@
-//! How late the votes of other shards are: what needs them is proposed so far ahead of the clock.
+//! How late the votes of other shards are: transactions that need them are proposed so far ahead of the clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -74,7 +74,7 @@ impl<A: Application> Replica<A> {
         if !is_alone {
             leader.finals.push(Final { transaction: id, ending: Ending::Commit(place.timestamp) });
         }
-        // Whoever coordinates for several participants has told their client.
+        // A group that coordinates for several participants has told their client.
         if is_alone || self.config.hub.is_none() {
             outbox.send(Address::Client(id.client), committed(id, place.timestamp, answer));
         }
@@ -128,7 +128,7 @@ impl<A: Application> Replica<A> {
         self.leader.as_ref()?.queue.first().copied().filter(|place| self.is_due(*place))
     }
 
-    /// Whatever is ready, whether something stands before it or not.
+    /// The first transaction that is ready, whether another stands before it or not.
     fn next_of_any(&self) -> Option<Place> {
         self.leader.as_ref()?.queue.iter().copied().find(|place| self.is_due(*place))
     }

@@ -1,7 +1,7 @@
-//! What may be forgotten, so that memory does not grow with the number of transactions that have ended.
+//! Transactions that may be forgotten, so that memory does not grow with the number of those that have ended.
 //!
-//! The *floor* of a shard stands in its log: what was first sent below is accepted no more. It stays behind the clock, and
-//! below everything that has not ended there.
+//! The *floor* of a shard stands in its log: a transaction that was first sent below is accepted no more. It stays behind
+//! the clock, and below everything that has not ended there.
 //!
 //! How a transaction has ended may be forgotten once nobody can need it: it lies below the floor of *every* shard that took
 //! part, so that it has ended at all of them and cannot begin anew. Leaders ask each other for their floors.

@@ -6,11 +6,11 @@
 //!                       └────────────────────────────────────────── all have voted ◄─────────────────────┘
 //! ```
 //!
-//! Four message delays and one stable write, where participants that vote among themselves need three. Everything that has several
-//! participants is prepared and locks. Nothing else differs: what one shard alone takes part in goes straight to it.
+//! Four message delays and one stable write, where participants that vote among themselves need three. Every transaction of
+//! several participants is prepared and locks. Nothing else differs: one of a single shard goes straight to it.
 //!
 //! The group keeps nothing: what becomes of a transaction follows from what its participants have made durable. A client that hears
-//! nothing asks again, whoever leads the group then; participants that hear nothing ask each other.
+//! nothing asks again, be the leader of the group the same or a later one; participants that hear nothing ask each other.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ use crate::message::{Begin, Message, Reply, Request};
 use crate::reasons;
 use quorate_core::command::Class;
 
-/// What is known of a transaction that this group coordinates.
+/// A transaction that this group coordinates, as far as it is known.
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     parts: BTreeMap<ShardId, Value>,
     high: ClockTime,
     first: ClockTime,
-    /// Those who have voted for it: what they have proposed, and what they answer.
+    /// The participants that have voted for it: their proposals, and their answers.
     voted: BTreeMap<ShardId, (ClockTime, Answer)>,
     /// Its timestamp, if a participant has executed it already.
     executed: Option<ClockTime>,

@@ -1,4 +1,4 @@
-//! What has become of a transaction whose client does not know, or is gone.
+//! The outcome of a transaction whose client does not know it, or is gone.
 
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};

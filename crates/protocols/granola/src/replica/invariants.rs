@@ -12,7 +12,7 @@
 //! | what only reads waits once | I6 |
 //! | what waits is counted by client | the bound of what one client may have waiting |
 //!
-//! What holds between shards a [`Witness`] finds out, to which each entry is shown that becomes stable anywhere:
+//! Properties that hold between shards are found out by a [`Witness`], to which each entry is shown that becomes stable anywhere:
 //!
 //! | id | property | Granola paper |
 //! |---|---|---|
@@ -190,7 +190,7 @@ fn what_waits_is_counted_by_client(leader: &Leader) {
     assert!(leader.callers == counted, "{:?} wait, and {counted:?} are there", leader.callers);
 }
 
-/// What has become stable in the logs of all shards of a keyspace.
+/// The entries that have become stable in the logs of all shards of a keyspace.
 #[derive(Debug, Default)]
 pub struct Witness {
     votes: BTreeMap<(TransactionId, ShardId), Arc<Voted>>,

@@ -1,4 +1,4 @@
-//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+//! The state that only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,23 +21,23 @@ use quorate_core::command::Class;
 #[derive(Debug)]
 pub(super) struct Leader {
     pub(super) view: View,
-    /// What it has accepted and not executed, nor refused.
+    /// The transactions that it has accepted and not executed, nor refused.
     pub(super) open: BTreeMap<TransactionId, Open>,
     /// How much of that, and of what waits to read, each client has asked for; none of those that have nothing there.
     pub(super) callers: BTreeMap<ClientId, usize>,
-    /// What clients owe for operations that were long.
+    /// The debts of clients for operations that were long.
     pub(super) debts: Debts,
-    /// What of that writes, in the order in which it is executed if nothing comes in between; stable or not.
+    /// Those of them that write, in the order in which they are executed if nothing comes in between; stable or not.
     pub(super) queue: BTreeSet<Place>,
-    /// What of that has no timestamp yet, as votes are missing.
+    /// Those of them that have no timestamp yet, as votes are missing.
     pub(super) undecided: BTreeSet<Place>,
     /// How late the votes of other shards are.
     pub(super) delays: VoteDelays,
     /// True if of what writes the latest needs no votes: then more of that may come.
     pub(super) may_be_passed: bool,
-    /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
+    /// The read-only transactions whose timestamps are known: each waits until nothing stands at or below its own.
     pub(super) reads: Reads,
-    /// What only reads and does not know when yet, by what was proposed.
+    /// The read-only transactions without a timestamp yet, by their proposals.
     pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
     /// True if something has changed since what waits to read was last looked at.
     pub(super) has_moved: bool,
@@ -47,39 +47,39 @@ pub(super) struct Leader {
     pub(super) is_held_up: bool,
     /// True if it locks, and so executes in another order than that of timestamps (section 4.5).
     pub(super) is_locking: bool,
-    /// While it locks: what of the queue has its timestamp.
+    /// While it locks: the transactions of the queue that have their timestamps.
     pub(super) dated: BTreeSet<Place>,
     /// While it locks: true if some of what is pending touches the same, so that it matters where it stands.
     pub(super) is_forced: bool,
-    /// What was voted for in entries that are not stable yet, at the proposals.
+    /// The transactions voted for in entries that are not stable yet, at their proposals.
     pub(super) voted: BTreeSet<Place>,
-    /// What was executed before it was logged, and is not stable yet. Nobody may learn of it.
+    /// The transactions that were executed before they were logged, and are not stable yet. Nobody may learn of them.
     pub(super) unlogged: BTreeSet<Place>,
-    /// What was executed ahead of the log: at which timestamp, and the answer.
+    /// The transactions that were executed ahead of the log: their timestamps and answers.
     pub(super) ahead: BTreeMap<TransactionId, (ClockTime, Answer)>,
-    /// What is executed nowhere, as another participant has decided, and the log does not say yet.
+    /// The transactions that are executed nowhere, as another participant has decided, of which the log does not say so yet.
     pub(super) dropped: BTreeMap<TransactionId, Ending>,
     /// The greatest timestamp at which anything was executed or read, also by earlier leaders.
     pub(super) executed: ClockTime,
     /// The greatest that was proposed.
     pub(super) proposed: ClockTime,
-    /// What is to be appended with the next entry.
+    /// The endings that are to be appended with the next entry.
     pub(super) finals: Vec<Final>,
     /// True if a timer appends that if nothing else does.
     pub(super) finals_due: bool,
     /// Up to where it may execute once everything is stable that was appended.
     pub(super) ceiling: ClockTime,
-    /// What others vote on and nobody has asked this shard to execute.
+    /// The transactions on which others vote and that nobody has asked this shard to execute.
     pub(super) strangers: BTreeMap<TransactionId, Stranger>,
-    /// What was refused without having been heard of, and is not stable yet.
+    /// The transactions that were refused without having been heard of, if that is not stable yet.
     pub(super) refusing: BTreeSet<TransactionId>,
-    /// What it coordinates for others, if that is what its group is for.
+    /// The transactions that it coordinates for others, if that is what its group is for.
     pub(super) gathering: BTreeMap<TransactionId, Gathering>,
     /// Answers that leave once it is known that this replica still led when they were made.
     pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
-    /// What others say is executed nowhere: that is believed once it is known that this replica led when it heard that.
+    /// Endings without execution, as others say: they are believed once it is known that this replica led when it heard them.
     pub(super) unbelieved: VecDeque<(Confirmation, TransactionId, Ending)>,
-    /// Who leads other shards, as far as it knows.
+    /// The leaders of other shards, as far as it knows.
     pub(super) leaders: BTreeMap<ShardId, ReplicaIndex>,
     /// The shards that take part in what is remembered here, and their floors as far as they were heard.
     pub(super) neighbours: BTreeMap<ShardId, ClockTime>,
@@ -90,7 +90,7 @@ pub(super) struct Leader {
     pub(super) elsewhere: ClockTime,
     /// Not before they are asked for that again.
     pub(super) elsewhere_due: Instant,
-    /// FLOOR is appended and not yet stable, with this floor: what is accepted below it now would come after it.
+    /// FLOOR is appended and not yet stable, with this floor: a transaction that is accepted below it now would come after it.
     pub(super) next_floor: Option<ClockTime>,
     /// Until then another shard needs this one's floor.
     pub(super) floor_wanted_until: Option<Instant>,
@@ -106,7 +106,7 @@ pub(super) struct Open {
     pub(super) proposed: ClockTime,
     /// Since when its vote may be told, if it may.
     pub(super) stable_since: Option<Instant>,
-    /// What the others have proposed, as far as that is known.
+    /// The proposals of the others, as far as they are known.
     pub(super) votes: BTreeMap<ShardId, ClockTime>,
     /// Its timestamp, once that is certain.
     pub(super) timestamp: Option<ClockTime>,
@@ -118,27 +118,27 @@ pub(super) struct Open {
     pub(super) is_inherited: bool,
     /// True if it is not executed here any more: as soon as that is stable, it has ended.
     pub(super) is_given_up: bool,
-    /// What it has locked.
+    /// Its locks.
     pub(super) hold: Hold,
-    /// What it answers if it is committed, as far as that is known.
+    /// Its answer if it is committed, as far as that is known.
     pub(super) answer: Option<Answer>,
     /// The participants that do not know the votes of shards that are lost, either.
     pub(super) abandoned: BTreeSet<ShardId>,
 }
 
-/// What a transaction has locked.
+/// The locks of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     /// Nothing.
     Nothing,
-    /// What it touches, and nobody else has; or whatever it may touch, and nobody has that stands before it. It can be committed.
+    /// All that it touches, which no other has locked; or all that it may touch, which none before it has locked. It can be committed.
     Prepared,
-    /// Whatever it may touch, as others have that stand before it.
+    /// All that it may touch, as others have that stand before it.
     Blocked,
 }
 
 impl Open {
-    /// What the log says is pending: its vote is stable.
+    /// A transaction that is pending in the log: its vote is stable.
     pub(super) fn of(pending: &Pending, now: Instant) -> Self {
         let voted = &pending.voted;
         Open {
@@ -177,7 +177,7 @@ impl Open {
     }
 }
 
-/// What is known of a transaction that nobody has asked this shard to execute.
+/// A transaction that nobody has asked this shard to execute, as far as it is known.
 #[derive(Clone, Debug)]
 pub(super) struct Stranger {
     pub(super) participants: Vec<ShardId>,
@@ -250,7 +250,7 @@ impl Leader {
         }
     }
 
-    /// What only reads may still have to see what was here at this place, and above.
+    /// The least place of which a read-only transaction may still have to see the state.
     pub(super) fn reads_from(&self) -> Option<Place> {
         let undated = self.undated.first();
         let first = undated.copied().into_iter().chain(self.reads.first()).min();
@@ -269,7 +269,7 @@ impl Leader {
         self.count_in(id.client);
     }
 
-    /// Up to where nothing lacks votes. What is proposed above keeps nothing waiting that could go on without it.
+    /// Up to where nothing lacks votes. A proposal above keeps nothing waiting that could go on without it.
     pub(super) fn certain(&self) -> ClockTime {
         let (queued, read) = match self.undecided.first() {
             Some(first) => (self.queue.range(..first).next_back(), self.reads.last_beneath(first.timestamp)),

@@ -1,4 +1,4 @@
-//! Locking mode (section 4.5): what participants have to agree on is prepared and holds locks until all have voted.
+//! Locking mode (section 4.5): a transaction on which participants have to agree is prepared and holds locks until all have voted.
 //!
 //! ```text
 //!                     a coordinated transaction comes; a shard does not vote for long
@@ -8,16 +8,16 @@
 //!                     no coordinated transaction is left, nor what waits for such a shard
 //! ```
 //!
-//! While it locks, a leader executes what nobody else's locks stand against: what one shard alone takes part in at once, before it is
-//! logged, and everything else as soon as all have voted. That is another order than that of timestamps, but only for
-//! what does not touch the same, so nobody can tell; and those that follow run in the order of timestamps.
+//! While it locks, a leader executes what nobody else's locks stand against: transactions of one shard alone at once, before they are
+//! logged, and all others as soon as all have voted. That is another order than that of timestamps, but only for transactions that do
+//! not touch the same, so nobody can tell; and those that follow run in the order of timestamps.
 //!
 //! # The way there never fails
 //! The paper prepares what is pending in the order of timestamps, and stays where it is if two of them conflict. So a single pair of
-//! independent transactions would keep all coordinated ones out. Here it goes on as the paper does where a shard is lost
-//! (section 5.4): everything that is pending is prepared *by force*. It locks whatever it may touch in any order, because what it
-//! does touch depends on where it stands, and that is not certain before all have voted. Whatever conflicts with nothing
-//! that stands before it is executed as soon as all have voted, since nothing ever moves forward.
+//! independent transactions would keep all coordinated ones out. Here it goes on as the paper does where a shard is lost (section
+//! 5.4): everything that is pending is prepared *by force*. Such a transaction locks all that it may touch in any order, because its
+//! effect depends on where it stands, and that is not certain before all have voted. One that conflicts with nothing that stands
+//! before it is executed as soon as all have voted, since nothing ever moves forward.
 //!
 //! A leader that takes over coordinated transactions goes the same way. Some of what is pending may have been executed already, so
 //! that others touch the same that came after; their timestamps say which came first.
@@ -44,7 +44,7 @@ impl Leader {
     /// Looks whether a shard does not vote for long on something that writes.
     pub(super) fn look_for_silence(&mut self) {
         self.is_held_up = self.open.values().any(|open| {
-            // What only reads is given up before.
+            // Read-only transactions are given up before.
             open.asks >= ASKS_BEFORE_LOCKING && open.timestamp.is_none()
         });
     }
@@ -80,7 +80,7 @@ impl<A: Application> Replica<A> {
         (leader.is_locking, leader.has_moved) = (false, true);
         self.mode_changes.1 += 1;
         leader.reads.unblock_all();
-        // Section 4.5: what participants have to agree on needs locks until it has ended.
+        // Section 4.5: a transaction on which participants have to agree needs locks until it has ended.
         assert!(leader.coordinated == 0, "locks are given back, and something coordinated is pending");
         leader.dated.clear();
         self.unlock_all();
@@ -112,8 +112,8 @@ impl<A: Application> Replica<A> {
         self.assert_locked();
     }
 
-    /// Whatever is pending has locked what it touches, and the first of it in the serial order waits for no locks: so something goes on
-    /// as soon as all have voted for it (section 5.4).
+    /// Every pending transaction has locked what it touches, and the first of them in the serial order waits for no locks: so one goes
+    /// on as soon as all have voted for it (section 5.4).
     fn assert_locked(&self) {
         let Some(leader) = self.leader.as_ref().filter(|_| self.config.is_sound()) else { return };
         let hold = |place: &Place| leader.open.get(&place.transaction).map(|open| open.hold);
@@ -174,7 +174,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// What can be committed, whatever stands before it.
+    /// The place of a transaction that can be committed, whatever stands before it.
     pub(super) fn next_to_commit(&self) -> Option<Place> {
         let leader = self.leader.as_ref()?;
         let can_commit = |place: &&Place| {

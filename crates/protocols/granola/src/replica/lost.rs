@@ -1,7 +1,7 @@
 //! Shards that are lost for good (section 5.4): an operator says so, and nobody waits for their votes any more.
 //!
-//! What lacks such a vote is executed nowhere, unless another participant knows the vote, or has ended already. So each says durably
-//! that it takes no more votes of that shard, and then that it has none; once all have said so, all drop it.
+//! A transaction that lacks such a vote is executed nowhere, unless another participant knows the vote, or has ended already. So
+//! each says durably that it takes no more votes of that shard, and then that it has none; once all have said so, all drop it.
 //!
 //! ```text
 //!   DECLARE-LOST ─► append LOST ─ stable ─► ABANDONED to the others that take part ── all have said so ─► dropped
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Where a leader had executed something by a vote of a lost shard, and has told nobody but its client when it fails, that vote is
-//! lost, too: the transaction is dropped although its client was told otherwise. Whoever loses a whole shard loses data.
+//! lost, too: the transaction is dropped although its client was told otherwise. The loss of a whole shard loses data.
 
 use quorate_core::log::Log;
 use quorate_core::{Address, ShardId, TransactionId};

@@ -1,4 +1,4 @@
-//! A replica of a shard: a machine on a replicated log. Whoever leads the log proposes timestamps, and executes.
+//! A replica of a shard: a machine on a replicated log. The leader of the log proposes timestamps, and executes.
 //!
 //! ```text
 //!   REQUEST ─► propose a timestamp, take a place in the queue, append VOTED
@@ -67,7 +67,7 @@ const DIGESTED_PAGE_BYTES: usize = 16 * 1024;
 
 type Out<A> = LogOutbox<Replica<A>>;
 
-/// What a replica asks to be woken for.
+/// A timer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReplicaTimer {
     /// The leader looks after what is old, and for a new floor.
@@ -76,7 +76,7 @@ pub enum ReplicaTimer {
     Finals,
 }
 
-/// What a replica tells its host.
+/// An event that a replica tells its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
     /// It leads, and serves.
@@ -88,12 +88,12 @@ pub enum ReplicaEvent {
     Deposed,
 }
 
-/// What a host tells a replica.
+/// A command of a host to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaCommand {
-    /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
+    /// The keyspace is in this epoch. Groups of an earlier one are passed over.
     ChangeGroups(Groups),
-    /// A shard is lost for good, says an operator (section 5.4): all its replicas are, or what they had made durable. Whoever leads
+    /// A shard is lost for good, says an operator (section 5.4): all its replicas are, or what they had made durable. The leader
     /// makes that durable; the others pass it over.
     DeclareLost(ShardId),
 }
@@ -109,12 +109,12 @@ pub struct Replica<A> {
 }
 
 impl<A: Application> Replica<A> {
-    /// What it runs. A leader's has run ahead of the log.
+    /// The application that it runs. A leader's has run ahead of the log.
     pub fn application(&self) -> &A {
         &self.state.application
     }
 
-    /// What is accepted and not executed, as far as its log says.
+    /// The transactions that are accepted and not executed, as far as its log says.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &Pending> {
         self.state.pending()
     }
@@ -185,7 +185,7 @@ impl<A: Application> Replica<A> {
         self.state.ceiling
     }
 
-    /// What was first sent below is not accepted.
+    /// Transactions that were first sent below are not accepted.
     pub fn floor(&self) -> ClockTime {
         self.state.floor
     }
@@ -235,7 +235,7 @@ impl<A: Application> Replica<A> {
     fn append(&mut self, body: Body, below: ClockTime, log: &mut impl Log<Entry>) -> bool {
         let Some(leader) = &mut self.leader else { return false };
         let ceiling = leader.ceiling.max(below.saturating_add(self.config.ceiling_ahead));
-        // Whatever this leader or one before has executed stays beneath the ceiling of each entry to come (section 5.2).
+        // Timestamps at which this leader or one before has executed stay beneath the ceiling of each entry to come (section 5.2).
         let covers_all = ceiling >= leader.executed && ceiling >= self.state.ceiling;
         assert!(covers_all || !self.config.is_sound(), "the ceiling falls to {ceiling:?}");
         let is_appended = log.append(Entry { ceiling, finals: leader.finals.clone(), body }).is_some();
@@ -285,7 +285,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Learns who the replicas of groups are now: whom it asks and tells. Who those of its own are decides its log.
+    /// Learns the present replicas of groups, which it asks and tells. The members of its own group are decided by its log.
     fn change_groups(&mut self, groups: Groups, outbox: &mut Out<A>) {
         if groups.epoch <= self.config.groups.epoch {
             return outbox.ignored(reasons::EPOCH_KNOWN);
@@ -389,7 +389,7 @@ impl<A: Application> LogMachine for Replica<A> {
         }
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         outbox.emit(ReplicaEvent::Leading { view });
-        // Whoever led before may have been told the votes that are missing, and may have told the others none (section 5.2).
+        // An earlier leader may have been told the votes that are missing, and may have told the others none (section 5.2).
         let pending: Vec<TransactionId> =
             self.state.pending().map(|pending| pending.voted.transaction).collect();
         for id in pending {
@@ -406,7 +406,7 @@ impl<A: Application> LogMachine for Replica<A> {
             && !self.config.rules.has(Plant::NotRewound)
             && let Some(horizon) = horizon
         {
-            // The log does not say yet that any of it was executed, and where: whoever leads now will.
+            // The log does not say yet that any of it was executed, and where: the next leader will.
             self.state.application.rewind(horizon);
         }
         outbox.cancel_timer(ReplicaTimer::Attention);

@@ -132,7 +132,7 @@ impl Reads {
         self.blocked.entry(transaction).or_default().insert(dated);
     }
 
-    /// A transaction has ended: what it has blocked is looked at again.
+    /// A transaction has ended: reads that it has blocked are looked at again.
     pub(super) fn unblock(&mut self, transaction: TransactionId) {
         for dated in self.blocked.remove(&transaction).into_iter().flatten() {
             if let Some(waiting) = self.waiting.get_mut(&dated) {

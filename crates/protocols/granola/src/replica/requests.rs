@@ -1,4 +1,4 @@
-//! Requests: what a client asks for gets a timestamp, or waits to read.
+//! Requests: a transaction that a client asks for gets a timestamp, or waits to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl<A: Application> Replica<A> {
         next.is_some_and(|floor| first < floor)
     }
 
-    /// What this shard knows of a transaction.
+    /// The state of a transaction, as far as this shard knows.
     pub(super) fn known(&self, id: TransactionId, first: ClockTime, clock: ClockTime) -> Known {
         let Some(leader) = &self.leader else { return Known::Under };
         if let Some(ended) = self.state.ended(id) {
@@ -137,8 +137,8 @@ impl<A: Application> Replica<A> {
         Known::New
     }
 
-    /// True if a request would lift the timestamps of the whole shard, or would be remembered, for longer than is allowed. What its client
-    /// says that it has seen may be as far ahead as this shard or another one has come by itself.
+    /// True if a request would lift the timestamps of the whole shard, or would be remembered, for longer than is allowed. The timestamp
+    /// that its client says it has seen may be as far ahead as this shard or another one has come by itself.
     fn is_ahead(&self, request: &Request, clock: ClockTime) -> bool {
         let reached = self.leader.as_ref().map(|leader| leader.executed.max(leader.elsewhere));
         let ahead_max = clock.saturating_add(self.config.timestamp_ahead_max);
@@ -167,7 +167,7 @@ impl<A: Application> Replica<A> {
         participants.iter().copied().find(|shard| self.state.lost.contains(shard))
     }
 
-    /// What one shard alone reads lies below what is proposed, which is above everything that was executed. So it waits for nobody,
+    /// A read of one shard alone lies below what is proposed, which is above everything that was executed. So it waits for nobody,
     /// unless its client has seen more than was executed here.
     fn accept_read(
         &mut self,
@@ -241,7 +241,7 @@ impl<A: Application> Replica<A> {
                 self.state.application.abort(id);
                 return self.refuse(Refused::of(request, Vote::Abort(reason)), log, outbox);
             }
-            // Whoever coordinates wants the answer with the vote, and there is none before it has its place.
+            // A coordinating group wants the answer with the vote, and there is none before it has its place.
             Prepared::Late(reason) if self.config.hub.is_some() => {
                 self.state.application.abort(id);
                 return self.refuse(Refused::of(request, Vote::Abort(reason)), log, outbox);
@@ -380,9 +380,9 @@ impl<A: Application> Replica<A> {
 
     /// Above everything that the client has seen, that was executed or read here, and that was proposed here before.
     ///
-    /// By timestamps there is an exception. What this shard alone takes part in passes beneath what lacks votes: it only has to stand above
-    /// what is certain. And what writes and needs votes is proposed ahead of the clock for it, by as much as they are late, if there is
-    /// anything that could pass.
+    /// By timestamps there is an exception. A transaction of this shard alone passes beneath those that lack votes: it only has to stand
+    /// above what is certain. And one that writes and needs votes is proposed ahead of the clock for it, by as much as they are late, if
+    /// there is anything that could pass.
     fn propose(&self, request: &Request, clock: ClockTime) -> ClockTime {
         let Some(leader) = &self.leader else { return clock };
         let delay_max = self.config.vote_delay_max;
@@ -436,11 +436,11 @@ impl<A: Application> Replica<A> {
 struct Proposal {
     request: Request,
     proposed: ClockTime,
-    /// What others have proposed already.
+    /// The proposals that others have made already.
     votes: BTreeMap<ShardId, ClockTime>,
-    /// What it has locked.
+    /// Its locks.
     hold: Hold,
-    /// What it will answer; none, if it was not prepared, or what it does depends on its place.
+    /// Its answer; none, if it was not prepared, or its effect depends on its place.
     answer: Option<Answer>,
 }
 
@@ -460,7 +460,7 @@ impl Refused {
     }
 }
 
-/// What a shard knows of a transaction that it is asked to execute.
+/// The state of a transaction that a shard is asked to execute, as far as the shard knows.
 pub(super) enum Known {
     /// Nothing, and it may still be accepted.
     New,

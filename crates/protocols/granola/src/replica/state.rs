@@ -1,4 +1,4 @@
-//! What the entries of the log have led to: the same at every replica that has applied as many.
+//! The state that the entries of the log have led to: the same at every replica that has applied as many.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,16 +20,16 @@ pub(super) struct State<A> {
     rules: Rules,
     pub(super) application: A,
     pub(super) pending: BTreeMap<TransactionId, Pending>,
-    /// What is pending, in the order in which it will be executed if nothing comes in between.
+    /// The pending transactions, in the order in which they will be executed if nothing comes in between.
     pub(super) queue: BTreeSet<Place>,
     pub(super) ended: FixedMap<TransactionId, Ended>,
-    /// What has ended, by when it was sent first.
+    /// The transactions that have ended, by when they were sent first.
     pub(super) fading: BTreeSet<(ClockTime, TransactionId)>,
     /// No later leader proposes at or below.
     pub(super) ceiling: ClockTime,
     /// Nothing that was first sent below is accepted.
     pub(super) floor: ClockTime,
-    /// What was first sent below is forgotten.
+    /// Transactions that were first sent below are forgotten.
     pub(super) forgotten: ClockTime,
     /// The shards that are lost for good.
     pub(super) lost: BTreeSet<ShardId>,
@@ -69,7 +69,7 @@ impl<A: Application> State<A> {
         State::before_all(shard, application, rules)
     }
 
-    /// What is accepted and not executed, as far as the log says, in the order of names.
+    /// The transactions that are accepted and not executed, as far as the log says, in the order of names.
     pub(super) fn pending(&self) -> impl ExactSizeIterator<Item = &Pending> {
         self.pending.values()
     }
@@ -176,7 +176,7 @@ impl<A: Application> State<A> {
         while let Some(place) = self.next() {
             let pending = self.pending.remove(&place.transaction).expect("what has a place waits");
             assert!(self.queue.remove(&place) && pending.place == place, "{place} is its only place");
-            // I1: every replica executes in the serial order. What is proposed lies above what any leader has executed (section 4.4).
+            // I1: every replica executes in the serial order. Proposals lie above what any leader has executed (section 4.4).
             let is_next = place > self.executed || self.rules != Rules::SOUND;
             assert!(is_next, "{place} is executed after {}", self.executed);
             self.executed = place;
@@ -188,7 +188,7 @@ impl<A: Application> State<A> {
         }
     }
 
-    /// What is executed next, if it is certain.
+    /// The place of the next transaction, if it is certain.
     fn next(&self) -> Option<Place> {
         let is_final = |place: &Place| self.pending.get(&place.transaction).is_some_and(|it| it.is_final);
         if self.rules.has(Plant::ArrivalOrder) {

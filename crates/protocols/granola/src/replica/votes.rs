@@ -69,7 +69,7 @@ impl<A: Application> Replica<A> {
             };
         }
         if ballot.wants && ballot.class == Class::ReadOnly {
-            // It has been read here, and left nothing behind; or its request is lost. Whoever asked may try again at once.
+            // It has been read here, and left nothing behind; or its request is lost. Its client may try again at once.
             return outbox.send(from, Message::Resolved { transaction: id, ending: Ending::Conflict });
         }
         if ballot.first < self.state.floor {
@@ -118,8 +118,8 @@ impl<A: Application> Replica<A> {
         stranger.votes.insert(voter.shard, (ballot.vote, ballot.proposed));
     }
 
-    /// Another shard is led by this replica: if another one was taken for that, this one learns of the votes that were sent there. Whoever led
-    /// before may not be there any more to say so, and of what only reads nobody could ask for a vote later.
+    /// Another shard is led by this replica: if another one was taken for that, this one learns of the votes that were sent there. The former
+    /// leader may not be there any more to say so, and nobody could ask for a vote on a read-only transaction later.
     fn note_leading(&mut self, replica: ReplicaId, outbox: &mut Out<A>) {
         let is_news = self.leader_of(replica.shard) != replica;
         if let Some(leader) = &mut self.leader {
@@ -153,8 +153,8 @@ impl<A: Application> Replica<A> {
 
     /// Another participant knows what becomes of a transaction.
     ///
-    /// That nobody executes it counts only if this replica surely leads: what has ended everywhere may be forgotten there, and only
-    /// whoever does not know that it leads no longer would still ask for it.
+    /// That nobody executes it counts only if this replica surely leads: a transaction that has ended everywhere may be forgotten there, and only
+    /// a replica that does not know that it leads no longer would still ask for it.
     pub(super) fn on_resolved(
         &mut self,
         from: Address,
@@ -170,8 +170,8 @@ impl<A: Application> Replica<A> {
         let (proposed, is_dated) = (open.proposed, open.timestamp.is_some());
         match ending {
             Ending::Commit(_) if is_dated => outbox.ignored(reasons::DATED),
-            // No sooner than it was proposed here: whoever asks different shards for different things under one name is in nobody
-            // else's way.
+            // No sooner than it was proposed here: a client that asks different shards for different things under one name is in
+            // nobody else's way.
             Ending::Commit(timestamp) => self.set_timestamp(id, timestamp.max(proposed)),
             ending if log.lease_until().is_some_and(|until| context.now < until) => {
                 self.drop_open(id, ending, outbox);
@@ -197,7 +197,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Whoever was taken for the leader of another shard is not: whoever is learns of the vote.
+    /// A replica that was taken for the leader of another shard is not: the one that is learns of the vote.
     pub(super) fn on_not_leading(
         &mut self,
         from: Address,
@@ -259,7 +259,7 @@ impl<A: Application> Replica<A> {
     pub(super) fn drop_open(&mut self, id: TransactionId, ending: Ending, outbox: &mut Out<A>) {
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         let Some(open) = leader.open.get(&id) else { return outbox.ignored(reasons::NOT_OPEN) };
-        // What has its timestamp has the votes of all.
+        // A transaction with a timestamp has the votes of all.
         if open.timestamp.is_some() {
             return outbox.ignored(reasons::DATED);
         }
@@ -275,14 +275,14 @@ impl<A: Application> Replica<A> {
             assert!(before.is_none(), "{id} is dropped twice");
             leader.finals.push(Final { transaction: id, ending });
         }
-        // Whoever coordinates for the participants has told its client.
+        // A group that coordinates for the participants has told its client.
         if self.config.hub.is_none() {
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
         }
         self.look_after_blocked();
     }
 
-    /// Tells the other participants how this shard votes, or whoever coordinates for them.
+    /// Tells the other participants how this shard votes, or the group that coordinates for them.
     pub(super) fn send_votes(&self, id: TransactionId, outbox: &mut Out<A>) {
         if self.config.hub.is_some() {
             self.tell_hub(id, outbox);
@@ -365,7 +365,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Who leads a shard, as far as is known here.
+    /// The leader of a shard, as far as is known here.
     pub(super) fn leader_of(&self, shard: ShardId) -> ReplicaId {
         let known = self.leader.as_ref().and_then(|leader| leader.leaders.get(&shard)).copied();
         let index = known.unwrap_or_else(|| self.config.groups.members(shard).at(0));
@@ -373,7 +373,7 @@ impl<A: Application> Replica<A> {
     }
 }
 
-/// What a client is told of what ends without being executed.
+/// The outcome that a client is told of a transaction that ends without being executed.
 pub(super) fn not_executed(ending: &Ending) -> Outcome {
     match ending {
         Ending::Abort(refusal) => Outcome::Aborted(refusal.clone()),

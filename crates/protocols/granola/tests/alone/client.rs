@@ -115,7 +115,7 @@ impl Client {
         self.hears(from, Message::NotLeading { transaction, leader })
     }
 
-    /// What happens by itself within these milliseconds, and after how many.
+    /// The events that happen by themselves within these milliseconds, and after how many.
     fn waits(&mut self, milliseconds: u64) -> Vec<String> {
         let (begin, end) = (self.now, self.now + Duration::from_millis(milliseconds));
         let mut told = Vec::new();
@@ -144,7 +144,7 @@ fn a_transaction_is_executed_once_all_its_participants_have_answered_at_one_time
     assert_eq!(told, ["c1.1 COMMITTED at 1500: 1 a, 2 b"]);
     assert_eq!(client.is_told("2/r0", committed(1_500, "b")), ["✗ nothing waits under this name"]);
     assert_eq!(client.waits(60_000), NOTHING);
-    // What it has seen comes before whatever it does next.
+    // Everything that it has seen comes before its next transaction.
     assert_eq!(client.coordinator.seen(), at(1_500));
     let asked = client.executes(Class::ReadOnly, false, &[(1, "get a")]);
     assert_eq!(asked, ["1/r0 ← REQUEST-READ c1.2 of 1: get a, above 1500"]);

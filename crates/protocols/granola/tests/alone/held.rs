@@ -1,4 +1,4 @@
-//! What a host is told of a replica: what it holds, what waits, what has ended.
+//! The state of a replica as its host is told: what it holds, what waits, what has ended.
 
 use quorate_core::command::Outcome as Told;
 use quorate_core::hosted::{Boot, Held, Holdings, HostedOnLog, Seat};
@@ -33,7 +33,7 @@ impl Alone {
         self.hears("2/r0", message);
     }
 
-    /// What has ended is logged.
+    /// The endings are logged.
     fn logs_finals(&mut self) {
         let finals = Input::Timer(ReplicaTimer::Finals);
         self.step(|replica, context, log, outbox| replica.step(context, finals, log, outbox));

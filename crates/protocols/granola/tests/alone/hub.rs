@@ -32,7 +32,7 @@ impl Alone {
     }
 }
 
-/// What is asked of shards 1 and 2, as the transactions below do.
+/// The operations at shards 1 and 2 that the transactions below ask for.
 const BOTH: [(u32, &str); 2] = [(1, "put a x"), (2, "put b y")];
 
 const ASKED: [&str; 2] = [

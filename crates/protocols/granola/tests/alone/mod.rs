@@ -176,7 +176,7 @@ impl Alone {
         self.step(|replica, context, _, outbox| replica.on_deposed(context, outbox))
     }
 
-    /// What was appended becomes stable.
+    /// The appended entries become stable.
     fn logs(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         let first = self.log.position - self.log.waiting.len() as u64 + 1;

@@ -361,7 +361,7 @@ fn a_shard_that_remembers_nothing_leaves_its_floor_where_it_is() {
     shard.logs();
     assert_eq!(shard.attends(5_000), NOTHING, "it is as high as it can be");
     shard.clock = 60 * SECOND;
-    // What is not stable holds it up as well.
+    // A transaction that is not stable holds it up as well.
     shard.asks(Request { first: at(49 * SECOND), ..request(1, &[1, 2], "put a x") });
     let told = shard.attends(5_000);
     assert_eq!(told, ["appends FLOOR 49000000, forgotten below 10000000, ceiling 60500001"]);
@@ -474,7 +474,7 @@ fn what_lacks_votes_for_long_is_locked_until_it_has_ended() {
     assert_eq!(shard.replica.mode_changes(), (1, 1));
 }
 
-/// What stands before it cannot end, so its client may as well try again. What takes part elsewhere is not for this shard to give up.
+/// The transaction before it cannot end, so its client may as well try again. One that takes part elsewhere is not for this shard to give up.
 #[test]
 fn what_has_waited_for_long_behind_what_is_locked_is_given_up_if_no_other_shard_takes_part_in_it() {
     let mut shard = Alone::leading(1, |config| config.wait_timeout = Duration::from_secs(5));

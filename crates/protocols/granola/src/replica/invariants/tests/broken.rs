@@ -119,7 +119,7 @@ impl World {
         nothing_ran_above_the_ceiling(state, leader);
     }
 
-    /// What an invariant says of it, if one does.
+    /// The message of an invariant that does not hold in it, if there is one.
     fn told(&self) -> Option<String> {
         let panic = catch_unwind(AssertUnwindSafe(|| self.check())).err()?;
         let text = panic.downcast_ref::<String>().cloned();
