@@ -1,4 +1,4 @@
-//! Who a machine is, how long it waits, and how much there may be.
+//! The configuration of machines: their identities, how long they wait, and how much there may be.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use quorate_core::{ClientId, Members, ReplicaId, ShardId};
 
 use crate::rules::Rules;
 
-/// How much there may be. What entries lead to depends on this, so it must be the same at every replica of a group.
+/// How much there may be. The state that entries lead to depends on this, so it must be the same at every replica of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The sum of the lengths of all keys and values.
@@ -51,7 +51,7 @@ const WATCHES_OF_CLIENT_MAX: usize = 1_000;
 /// The most requests that wait at a server for one kind of thing.
 const WAITING_MAX: usize = 100_000;
 
-/// What a replica is built from.
+/// The configuration of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is.
@@ -110,7 +110,7 @@ pub(crate) fn rate_error(span: Duration, ppm: u32) -> Duration {
     span.mul_f64(f64::from(ppm) / 1e6)
 }
 
-/// What a subscriber is built from.
+/// The configuration of a subscriber.
 #[derive(Clone, Debug)]
 pub struct SubscriberConfig {
     /// The client incarnation: random, never used before.
@@ -119,7 +119,7 @@ pub struct SubscriberConfig {
     pub rules: Rules,
     /// The group, and who its replicas are, as far as is known at first.
     pub group: (ShardId, Members),
-    /// Questions are numbered from here on: who speaks in the same name needs numbers of its own.
+    /// Questions are numbered from here on: another machine that speaks in the same name needs numbers of its own.
     pub requests_from: u64,
     /// By how much time may pass faster or slower elsewhere, in millionths.
     pub rate_error_ppm: u32,
@@ -147,7 +147,7 @@ impl SubscriberConfig {
     }
 }
 
-/// What a coordinator is built from.
+/// The configuration of a coordinator.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.

@@ -1,4 +1,4 @@
-//! What is appended to the log, and the pages of the state that it leads to.
+//! The entries of the log, and the pages of the state that it leads to.
 //!
 //! An entry holds a whole conditional write: whether its conditions hold is decided when it is applied, at every replica
 //! alike. So a leader decides nothing that a later one would have to know.
@@ -42,7 +42,7 @@ impl fmt::Debug for Revision {
 /// A lease, named by the client that it is granted to, which never uses a number again.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId {
-    /// Who holds it.
+    /// The client that holds it.
     pub client: ClientId,
     /// Counts the leases of this client.
     pub number: u64,
@@ -60,7 +60,7 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// What a key holds.
+/// The value of a key, with its revision and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The value.
@@ -78,11 +78,11 @@ pub struct Stored {
 pub struct KeyState {
     /// The key.
     pub key: Key,
-    /// What it holds; none if it is absent.
+    /// Its value; none if it is absent.
     pub stored: Option<Stored>,
 }
 
-/// What one write has changed.
+/// The changes of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its revision.
@@ -111,7 +111,7 @@ pub enum Entry {
         transaction: TransactionId,
         /// Up to here the client knew the log when it first sent this.
         since: Position,
-        /// What.
+        /// The write itself.
         write: Arc<ConditionalWrite>,
     },
     /// Somebody wants to know what became of a write: if nobody has heard of it, it is refused from now on.
@@ -136,7 +136,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Roughly how many bytes it takes, rather more than less: what goes into one message is chosen by it.
+    /// Roughly how many bytes it takes, rather more than less: the entries of one message are chosen by it.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 64;
         match self {
@@ -146,12 +146,12 @@ impl Entry {
     }
 }
 
-/// What became of the last attempt at a transaction.
+/// The result of the last attempt at a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Which attempt. Those before it have not been and will not be applied.
     pub attempt: u32,
-    /// What became of it.
+    /// Its result.
     pub result: WriteResult,
 }
 

@@ -1,8 +1,8 @@
 //! The configuration service: what a cluster knows of itself, in one place that survives the loss of any minority of sites.
 //!
 //! A small ordered map of keys, replicated by a log over the sites: sites, nodes, keyspaces with their shards and epochs, and
-//! who holds which container. Whoever reads it may keep what it has read: every value names the revision at which it was
-//! written, and a write says which revisions it relies on, so that acting on something stale is refused.
+//! the holders of containers. A reader may keep what it has read: every value names the revision at which it was written, and
+//! a write says which revisions it relies on, so that acting on something stale is refused.
 //!
 //! | role | machine | hosted by |
 //! |---|---|---|
@@ -25,13 +25,13 @@
 //!
 //! # What it promises
 //! * *Revisions.* Every successful write has a revision of its own, one more than the one before; nothing else changes keys.
-//! * *Conditional writes* ([`ConditionalWrite`]) are atomic and happen at most once, however often they are sent and whoever
-//!   leads. What became of one can be asked for.
+//! * *Conditional writes* ([`ConditionalWrite`]) are atomic and happen at most once, however often they are sent and under
+//!   whichever leader. The result of one can be asked for.
 //! * *Reads* at the leader are linearizable; at any other replica they are of some revision in the past, and say of which.
 //! * *Watches* see every change of a range, in order, once, from the revision that they name; or they are told that it lies
 //!   too far back.
-//! * *Leases.* Whoever holds one knows until when, and nobody takes it for ended before, whoever leads, as long as time passes
-//!   about equally fast everywhere. Keys may be bound to a lease: they vanish when it ends, all at once.
+//! * *Leases.* The holder of one knows until when, and nobody takes it for ended before, under any leader, as long as time
+//!   passes about equally fast everywhere. Keys may be bound to a lease: they vanish when it ends, all at once.
 //!
 //! # Invariants
 //! I1 strict serializability of what clients saw. I2 revisions explain every read. I3 acknowledged writes survive, once. I4

@@ -1,7 +1,7 @@
 //! An ordered map whose copies share what has not changed since.
 //!
-//! Keys lie in chunks, in order. A copy takes one pointer for each chunk; whoever writes copies the one chunk that it writes
-//! to, if somebody else holds it too. So a state can be frozen at once, however large it is.
+//! Keys lie in chunks, in order. A copy takes one pointer for each chunk; a write copies the one chunk that it writes to, if
+//! another map holds it too. So a state can be frozen at once, however large it is.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ use quorate_core::{Key, KeyRange, ReplicaIndex, Timestamp, TransactionId, Value}
 
 use crate::entry::{Change, KeyState, LeaseId, Revision, Stored};
 
-/// What clients and replicas say to each other.
+/// A message between clients and replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Client to a replica: what do these keys hold?
@@ -40,7 +40,7 @@ pub enum Message {
         /// How fresh the answer must be.
         consistency: Consistency,
     },
-    /// What keys held, all at one revision.
+    /// The values of keys, all at one revision.
     GetReply {
         /// The question.
         request: u64,
@@ -102,10 +102,10 @@ pub enum Message {
         transaction: TransactionId,
         /// Up to here the client knew the log when it first sent this; the start, if it knew nothing of it.
         since: Position,
-        /// What.
+        /// The write itself.
         write: Arc<ConditionalWrite>,
     },
-    /// Whoever wants to know to the leader: what became of this write? If nobody has heard of it, it will never be applied.
+    /// Any client to the leader: what became of this write? If nobody has heard of it, it will never be applied.
     Settle {
         /// The question.
         request: u64,
@@ -114,16 +114,16 @@ pub enum Message {
         /// It was not sent before the log was here.
         since: Position,
     },
-    /// What became of a write: stable, and the same whenever it is asked for.
+    /// The result of a write: stable, and the same whenever it is asked for.
     WriteReply {
         /// The question.
         request: u64,
         /// How far the replica knew the log.
         position: Position,
-        /// What.
+        /// The result.
         result: WriteResult,
     },
-    /// Client to the leader: grant me this lease. Who has it already is told so.
+    /// Client to the leader: grant me this lease. A client that has it already is told so.
     Grant {
         /// The question.
         request: u64,
@@ -200,7 +200,7 @@ pub enum Message {
     NotLeading {
         /// The question.
         request: u64,
-        /// Who leads, as far as it knows.
+        /// The leader, as far as the sender knows.
         leader: ReplicaIndex,
     },
     /// Nothing has been and nothing will be done about a question.
@@ -217,7 +217,7 @@ pub enum Message {
 pub enum Consistency {
     /// Everything that was acknowledged before: only who leads, and knows that it does, answers.
     Linearizable,
-    /// Whatever the receiver has. It says how old that is.
+    /// The present state of the receiver. It says how old that is.
     Stale,
 }
 
@@ -226,7 +226,7 @@ pub enum Consistency {
 pub struct ConditionalWrite {
     /// It is written only if all of these hold.
     pub compares: Vec<Compare>,
-    /// What is written: keys, ascending.
+    /// The writes: keys, ascending.
     pub puts: Vec<Put>,
 }
 
@@ -273,7 +273,7 @@ impl Compare {
     }
 }
 
-/// What is written to a key.
+/// A write to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {
     /// The key.
@@ -284,7 +284,7 @@ pub struct Put {
     pub lease: Option<LeaseId>,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteResult {
     /// It was written.
@@ -313,8 +313,8 @@ pub enum WriteResult {
 }
 
 impl WriteResult {
-    /// What became of the transaction that wrote this. Its timestamp is its revision, made unique by the client's name, so that
-    /// what only reads at that revision comes after it.
+    /// The outcome of the transaction that wrote this. Its timestamp is its revision, made unique by the client's name, so that
+    /// a read-only transaction at that revision comes after it.
     pub fn outcome(&self, transaction: TransactionId) -> Outcome {
         match self {
             WriteResult::Written { revision } => {
@@ -376,7 +376,7 @@ impl Message {
 mod tests {
     use super::*;
 
-    /// What goes into one message is chosen by that.
+    /// The writes that go into one message are chosen by that.
     #[test]
     fn a_write_takes_as_many_bytes_as_all_that_it_names_and_a_little_for_each() {
         let key = |key: &str| Compare::Key { key: Key::from(key), changed: None };

@@ -38,18 +38,18 @@ pub(super) struct Asking {
     redirects: u32,
 }
 
-/// What is asked.
+/// A question to the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// What these keys hold.
+    /// The values of these keys.
     Get { keys: Vec<Key> },
-    /// What is in this range.
+    /// The keys in this range, with their values.
     Scan { range: KeyRange, limit: u32 },
     /// Whether what was read still holds.
     Check { compares: Vec<Compare> },
     /// That this be written.
     Write { write: Arc<ConditionalWrite> },
-    /// What became of the transaction.
+    /// The outcome of the transaction.
     Settle,
 }
 
@@ -80,7 +80,7 @@ impl Coordinator {
         }
     }
 
-    /// Begins to ask; what is open goes on with this.
+    /// Begins to ask; the open transaction goes on with this.
     pub(super) fn ask(
         &mut self,
         id: TransactionId,
@@ -90,7 +90,7 @@ impl Coordinator {
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let since = self.groups.get(&open.shard).map_or(Position::START, |group| group.position);
-        // Who settles a transaction does not know when it was sent.
+        // A client that settles a transaction does not know when it was sent.
         let since = if question == Question::Settle { Position::START } else { since };
         open.phase = Phase::Asking(Box::new(Asking::new(question, since, context.now)));
         self.send_question(id, context, outbox);
@@ -126,7 +126,7 @@ impl Coordinator {
         self.transactions.wake_at(id, again_at);
     }
 
-    /// Who was asked does not lead.
+    /// The replica that was asked does not lead.
     pub(super) fn ask_elsewhere(
         &mut self,
         request: u64,
@@ -213,7 +213,7 @@ impl Coordinator {
         self.ask(id, question, context, outbox);
     }
 
-    /// Why this is not read, if it is not. What is current is fresh enough for all but the past, of which nothing is kept.
+    /// Why this is not read, if it is not. The current values are fresh enough for all but the past, of which nothing is kept.
     fn unserved(&self, keyspace: KeyspaceId, freshness: Freshness, context: &Context<'_>) -> Option<Failure> {
         use quorate_core::command::Invalid;
         let has_bound =

@@ -16,7 +16,7 @@ use crate::entry::{KeyState, Revision, Stored};
 use crate::message::{Compare, ConditionalWrite, Consistency, Message, Put};
 use crate::pauses::Pauses;
 
-/// What a transaction has read and wants to write.
+/// The reads of a transaction, and the writes that it wants.
 #[derive(Debug)]
 pub(super) struct Execution {
     routes: Arc<Routes>,
@@ -29,8 +29,8 @@ pub(super) struct Execution {
 /// A read or scan that is not answered yet.
 #[derive(Debug)]
 struct Pending {
-    /// The questions that may still be answered: late answers count, or whoever is less patient than the way is long would
-    /// never hear one.
+    /// The questions that may still be answered: late answers count, or a client that is less patient than the way is long
+    /// would never hear one.
     requests: Vec<u64>,
     wanted: Wanted,
     /// How many replicas have been asked.
@@ -325,7 +325,7 @@ impl Coordinator {
         let Some(execution) = self.execution(id) else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         };
-        // What is still being read is not wanted any more.
+        // Answers to questions that are still open are not wanted any more.
         let unwanted = execution.requests();
         let (routes, buffer) = (execution.routes.clone(), std::mem::take(&mut execution.buffer));
         execution.pending.clear();
@@ -351,7 +351,7 @@ pub(super) fn version_of(stored: Option<&Stored>) -> Timestamp {
     stored.map_or(Timestamp::ZERO, |stored| Timestamp { micros: stored.changed.0, client: ClientId(0) })
 }
 
-/// What a transaction writes, and what it relies on: every key that it has read is as it was, and in every range there are as
+/// The writes of a transaction, and its conditions: every key that it has read is as it was, and in every range there are as
 /// many keys as there were. The keys of ranges are among those that were read, so none has gone and another come.
 fn as_write(part: &Transaction) -> ConditionalWrite {
     let keys = part.reads.iter().map(|read| {

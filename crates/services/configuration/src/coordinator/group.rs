@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use quorate_core::log::Position;
 use quorate_core::{Epoch, KeyspaceId, Members, ReplicaId, ReplicaIndex, ShardId};
 
-/// The group, and who leads it. That is a guess: whoever does not lead says so and does nothing.
+/// The group, and its leader. That is a guess: a replica that does not lead says so and does nothing.
 #[derive(Debug)]
 pub(super) struct Group {
     shard: ShardId,
     members: Members,
     pub(super) keyspace: KeyspaceId,
-    /// The membership under which this client speaks to it. What is said under another is as true: a log is one through all of them.
+    /// The membership under which this client speaks to it. Answers under another are as true: a log is one through all of them.
     pub(super) epoch: Epoch,
     /// The greatest membership that was heard of.
     pub(super) newest_epoch: Epoch,
@@ -45,7 +45,7 @@ impl Group {
         }
     }
 
-    /// Who is asked as the leader.
+    /// The replica that is asked as the leader.
     pub(super) fn leader(&self) -> ReplicaId {
         self.replica(self.leader)
     }
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// Whoever was taken for the leader is silent: the next one may know more.
+    /// The replica that was taken for the leader is silent: the next one may know more.
     pub(super) fn suspect(&mut self) {
         for _ in 0..self.members.replicas() {
             self.leader = self.members.after(self.leader);

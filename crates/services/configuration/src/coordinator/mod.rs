@@ -243,7 +243,7 @@ impl Coordinator {
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
         let Some(group) = self.groups.get_mut(&replica.shard) else { return };
         if group.set_reachable(replica.index, reachable) && !reachable {
-            // Whoever waits for it need not wait any longer.
+            // A question that waits for it need not wait any longer.
             self.transactions.wake_all(context.now);
         }
     }
@@ -343,7 +343,7 @@ impl Coordinator {
 
     fn on_refused(&mut self, id: TransactionId, refusal: Refusal, outbox: &mut Out) {
         match refusal {
-            // Whoever is overloaded may serve it a little later.
+            // An overloaded replica may serve it a little later.
             Refusal::TooMany => {}
             // It may have been done, and nobody knows any more.
             Refusal::TooOld => {

@@ -1,4 +1,4 @@
-//! The last changes, for those who watch.
+//! The last changes, for watches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What holds between any two steps of a replica. The simulator asserts it after every step.
+//! Invariants that hold between any two steps of a replica. The simulator asserts them after every step.
 //!
 //! | id | property | what relies on it |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | CONF5 | keys and leases are counted as they are | limits |
 //! | CONF6 | where there are users, one of them is an administrator | nobody is locked out |
 //!
-//! What the log promises comes first: see `LOG1` to `LOG10`, in `quorate_log`. The first three are asserted after every step, the others after every so many,
-//! because they look at the whole map.
+//! The invariants of the log come first: see `LOG1` to `LOG10`, in `quorate_log`. The first three are asserted after every step, the others after
+//! every so many, because they look at the whole map.
 
 use super::Replica;
 

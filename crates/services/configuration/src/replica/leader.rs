@@ -1,4 +1,4 @@
-//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+//! The state that only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,24 +8,24 @@ use quorate_core::{ClientId, Instant, TransactionId, View};
 use crate::entry::LeaseId;
 use crate::message::{Message, WriteResult};
 
-/// Who has asked what, by its number.
+/// The client that has asked, and the number of its question.
 pub(super) type Asker = (ClientId, u64);
 
 /// The volatile state of a leader.
 #[derive(Debug)]
 pub(super) struct Leader {
     pub(super) view: View,
-    /// A write is appended and not yet stable; who waits for it.
+    /// A write is appended and not yet stable; the clients that wait for it.
     pub(super) writes: BTreeMap<TransactionId, BTreeSet<Asker>>,
-    /// A lease is to be granted; who waits for it.
+    /// A lease is to be granted; the clients that wait for it.
     pub(super) granting: BTreeMap<LeaseId, BTreeSet<Asker>>,
-    /// A lease is to end; who waits for that.
+    /// A lease is to end; the clients that wait for that.
     pub(super) ending: BTreeMap<LeaseId, BTreeSet<Asker>>,
     /// No lease is taken for ended before.
     pub(super) lasts_until: BTreeMap<LeaseId, Instant>,
     /// Answers that leave once it is known that this replica still led when they were made.
     pub(super) unconfirmed: VecDeque<(Confirmation, ClientId, Message)>,
-    /// What it has done in this view: only a planted bug asks for it.
+    /// The writes that it has done in this view: only a planted bug asks for them.
     pub(super) done: BTreeMap<TransactionId, WriteResult>,
 }
 

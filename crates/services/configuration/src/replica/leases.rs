@@ -1,12 +1,12 @@
-//! Who holds what until when.
+//! The holders of leases, and until when they hold them.
 //!
 //! A holder counts the length of its lease from when it *asked* to be granted or renewed it, the leader from when it *hears*
 //! that, which is later; and a leader that has just come counts every lease at full length from then on, since it does not
 //! know what was renewed last. Both allow for time that passes faster or slower elsewhere. So a holder takes its lease for
 //! ended before anybody else does.
 //!
-//! That holds only if whoever renews a lease leads at that instant: else the next leader might have begun to count before.
-//! And once the end of a lease is on its way into the log, it is renewed no more.
+//! That holds only if the replica that renews a lease leads at that instant: else the next leader might have begun to count
+//! before. And once the end of a lease is on its way into the log, it is renewed no more.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Replica {
         if lease.client != from {
             return Self::refuse(from, request, Refusal::Malformed, outbox);
         }
-        // As it is written: else whoever reads the entry from a disk would take it for another length.
+        // As it is written: else a replica that reads the entry from a disk would take it for another length.
         let duration = Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
         if duration < shortest || duration > longest {
             return Self::refuse(from, request, Refusal::Duration, outbox);

@@ -42,7 +42,7 @@ use watches::Watches;
 
 type Out = LogOutbox<Replica>;
 
-/// What a replica asks to be woken for.
+/// A timer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReplicaTimer {
     /// The leader looks for leases that have ended.
@@ -51,7 +51,7 @@ pub enum ReplicaTimer {
     Watches,
 }
 
-/// What a replica tells its host.
+/// An event that a replica tells its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
     /// It leads, and serves.
@@ -85,7 +85,7 @@ impl Replica {
         self.state.position
     }
 
-    /// What a key holds.
+    /// The value of a key, with its revision and its lease.
     pub fn get(&self, key: &Key) -> Option<&Stored> {
         self.state.get(key)
     }
@@ -115,7 +115,7 @@ impl Replica {
         self.state.leases()
     }
 
-    /// What it knows of the outcomes of writes, ascending.
+    /// The outcomes of writes that it knows, ascending.
     pub fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
         self.state.outcomes()
     }

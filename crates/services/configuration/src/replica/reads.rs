@@ -1,4 +1,4 @@
-//! Reads: what this replica has applied, whoever asks; and linearizable ones, for which it must lead.
+//! Reads: of the state that this replica has applied, for any client; and linearizable ones, for which it must lead.
 //!
 //! An answer is true of the instant at which it is made only if nobody else leads then. The leader knows that while it
 //! holds its log's lease; else it asks the others whether it still leads, and the answer waits for theirs.
@@ -148,7 +148,7 @@ impl Replica {
     }
 }
 
-/// What is wrong with conditions, if anything is.
+/// The fault in conditions, if there is one.
 pub(super) fn refusal_of(compares: &[Compare]) -> Option<Refusal> {
     if compares.len() > TRANSACTION_ENTRIES_MAX {
         return Some(Refusal::TooLarge);

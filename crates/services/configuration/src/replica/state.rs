@@ -1,4 +1,4 @@
-//! What the entries of the log have led to: the same at every replica at the same position.
+//! The state that the entries of the log have led to: the same at every replica at the same position.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -39,11 +39,11 @@ pub(super) struct State {
     bound: BTreeMap<LeaseId, BTreeSet<Key>>,
     /// How many leases each client has.
     leases_of: BTreeMap<ClientId, usize>,
-    /// Shared with frozen states: whoever writes to it first copies it, which is bounded.
+    /// Shared with frozen states: the first to write to it copies it, which is bounded.
     clients: Arc<ClientTable<Done>>,
 }
 
-/// What an entry has led to.
+/// The result of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Applied {
     /// A write has this result, now or since it was applied before; none if nobody knows any more.
@@ -54,7 +54,7 @@ pub(super) enum Applied {
     Ended,
 }
 
-/// What is known of a write.
+/// The state of a write, as far as it is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KnownWrite<'a> {
     New,
@@ -93,7 +93,7 @@ impl State {
         self.keys.iter()
     }
 
-    /// What is known of the outcomes of writes, ascending.
+    /// The known outcomes of writes, ascending.
     pub(super) fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
         let mut outcomes = Vec::new();
         let mut after = None;
@@ -129,7 +129,7 @@ impl State {
         self.leases.len()
     }
 
-    /// What a lease binds is there and bound to it, and the other way round.
+    /// Every key that a lease binds is there and bound to it, and the other way round.
     pub(super) fn assert_bound(&self) {
         let mut bound = 0;
         for (lease, keys) in &self.bound {
@@ -176,14 +176,14 @@ impl State {
         self.bytes += 1;
     }
 
-    /// What is known of a write that its client sent when it knew the log up to a position.
+    /// The state of a write that its client sent when it knew the log up to a position.
     pub(super) fn known(&self, id: TransactionId, since: Position) -> KnownWrite<'_> {
         match self.clients.look_up(request(id, since)) {
             Known::New => KnownWrite::New,
             Known::TooOld => KnownWrite::TooOld,
             Known::Executed(done) if done.attempt == id.attempt => KnownWrite::Done(&done.result),
             Known::Executed(done) if done.attempt > id.attempt => KnownWrite::Superseded,
-            // What has been written has no later attempt, whoever asks for one to be settled.
+            // A written transaction has no later attempt, even if another client asks for one to be settled.
             Known::Executed(Done { result: WriteResult::Written { .. }, .. }) => KnownWrite::Superseded,
             Known::Executed(_) => KnownWrite::New,
         }
@@ -225,7 +225,7 @@ impl State {
         }
     }
 
-    /// What has become of what has been done, none within if nobody knows whether it has; none if it is to be done.
+    /// The result of a write that has been done, none within if nobody knows whether it has; none if it is to be done.
     fn done(&self, id: TransactionId, since: Position) -> Option<Option<WriteResult>> {
         if self.rules.has(Plant::RepeatedAfterFailOver) {
             return None;

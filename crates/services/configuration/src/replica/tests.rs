@@ -120,7 +120,7 @@ impl World {
         self.said();
     }
 
-    /// What was said since the last time.
+    /// The messages sent since the last time.
     fn said(&mut self) -> Vec<Message> {
         let said = |effect| match effect {
             Effect::Send { message, .. } => Some(message),
@@ -281,7 +281,7 @@ fn a_write_that_is_repeated_is_appended_once_and_answered_each_time() {
     assert_eq!(world.settle(), [reply(1), reply(2)]);
     assert_eq!(world.tell(ask(3)), [reply(3)]);
     assert_eq!(world.log.appended.len(), 1);
-    // Who is no leader any more knows it as well.
+    // A replica that leads no longer knows it as well.
     world.log.leads = false;
     world.with(|replica, context, _, outbox| replica.on_deposed(context, outbox));
     assert_eq!(world.tell(ask(4)), [reply(4)]);
@@ -376,7 +376,7 @@ fn what_is_malformed_is_refused() {
     assert!(world.log.appended.is_empty() && world.replica.watches() == 0);
 }
 
-/// What a watch is told: after which revision, up to which one, and which changes.
+/// The content of messages to a watch: after which revision, up to which one, and which changes.
 fn told(messages: Vec<Message>) -> Vec<(u64, u64, Vec<u64>)> {
     let told = |message| match message {
         Message::Changes { after, until, changes, has_more: false, .. } => {
@@ -400,7 +400,7 @@ fn a_watch_is_told_what_has_changed_and_what_changes() {
     assert_eq!(told(world.tell(watch(0))), [(0, 1, vec![1])]);
     assert_eq!(told(world.put(2, "a", Some("1"))), [], "that is not in its range");
     assert_eq!(told(world.put(3, "c", Some("1"))), [(1, 3, vec![3])], "and it has missed nothing");
-    // What was lost on its way is asked for again.
+    // A change that was lost on its way is asked for again.
     assert_eq!(told(world.tell(watch(1))), [(1, 3, vec![3])]);
     assert_eq!(told(world.tell(watch(9))), [(9, 9, vec![])], "who knows more waits for what it does not");
     assert_eq!(told(world.put(4, "b", None)), []);

@@ -1,4 +1,4 @@
-//! Who is told of changes. Any replica serves watches, from what it has applied.
+//! The watches, which are told of changes. Any replica serves watches, from what it has applied.
 //!
 //! A message says after which revision and up to which one it holds all changes of the range, so its receiver knows whether it
 //! has missed one, and asks again from where it is. Nothing here is needed to be right: a watch that is lost with its replica
@@ -148,7 +148,7 @@ impl Replica {
             self.state.revision
         );
         for ((to, request), watch) in &mut self.watches.watches {
-            // Who says that it has come further than this replica is told nothing until this has come as far.
+            // A watch that says it has come further than this replica is told nothing until this has come as far.
             if watch.is_behind || watch.sent >= until {
                 continue;
             }
@@ -178,7 +178,7 @@ struct Page {
     has_more: bool,
 }
 
-/// What a change has changed in a range; none if that is nothing.
+/// The part of a change that lies in a range; none if nothing does.
 fn part_in(change: &Arc<Change>, range: &KeyRange) -> Option<Arc<Change>> {
     let inside = change.keys.iter().filter(|change| range.contains(&change.key)).count();
     if inside == 0 {

@@ -29,7 +29,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        // Who may write in the name of somebody else could make it unknown what became of what that one writes.
+        // A client that may write in the name of another could make it unknown what became of the other's writes.
         if from != id.client {
             return Self::refuse(from, request, Refusal::Malformed, outbox);
         }
@@ -49,7 +49,7 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        // Nobody else knows since when its client knows the log: who claimed to would have forgotten writes settled anew.
+        // Nobody else knows since when its client knows the log: a client that claimed to would have forgotten writes settled anew.
         let since = if from == id.client { since } else { Position::START };
         self.submit(from, request, id, since, Entry::Settle { transaction: id, since }, log, outbox);
     }
@@ -74,7 +74,7 @@ impl Replica {
             }
             false => self.state.known(id, since),
         };
-        // What is stable may be told by anybody.
+        // A stable result may be told by any replica.
         match known {
             KnownWrite::Done(result) => {
                 let result = *result;
@@ -127,7 +127,7 @@ impl Replica {
     }
 }
 
-/// What is wrong with what is to be written, if anything is.
+/// The fault in the puts of a write, if there is one.
 fn refusal_of_puts(write: &ConditionalWrite) -> Option<Refusal> {
     if write.puts.len() > TRANSACTION_ENTRIES_MAX || write.bytes() > 2 * TRANSACTION_BYTES_MAX {
         return Some(Refusal::TooLarge);

@@ -79,7 +79,7 @@ impl Subscriber {
             Some(About::Write(id)) => {
                 // A late copy may have been applied before.
                 let why = (refusal != Refusal::TooOld).then_some(refusal);
-                // Whoever is overloaded may serve it a little later.
+                // An overloaded replica may serve it a little later.
                 if refusal != Refusal::TooMany {
                     self.writing.remove(&id);
                     outbox.emit(SubscriberEvent::Written { transaction: id, result: Err(why) });
@@ -91,7 +91,7 @@ impl Subscriber {
         }
     }
 
-    /// Who was asked does not lead.
+    /// The replica that was asked does not lead.
     pub(super) fn on_not_leading(
         &mut self,
         from: ReplicaIndex,
@@ -120,7 +120,7 @@ impl Subscriber {
         }
     }
 
-    /// Who was asked has not answered in time.
+    /// The replica that was asked has not answered in time.
     pub(super) fn suspect_leader(&mut self) {
         self.leader = self.members.after(self.leader);
     }

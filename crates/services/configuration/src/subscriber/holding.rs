@@ -156,7 +156,7 @@ impl Subscriber {
         }
     }
 
-    /// What was asked about a lease is refused. Whoever holds it already asks again.
+    /// A request about a lease is refused. A subscriber that holds the lease already asks again.
     pub(super) fn on_lease_refused(&mut self, number: u64, refusal: Refusal, outbox: &mut Out) {
         if self.holdings.get(&number).is_some_and(|holding| holding.stage == Stage::Granting) {
             self.lose(number, Some(refusal), outbox);

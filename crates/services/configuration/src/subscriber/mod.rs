@@ -1,5 +1,5 @@
 //! The subscriber: keeps copies of ranges, holds leases, writes. For servers, which have to know when something changes, and
-//! for whoever holds what only one may hold.
+//! for holders of what only one may hold.
 //!
 //! ```text
 //!   Watch ─► read the range, page by page ─► watch from there ─► Loaded, Changed, Changed, …
@@ -43,14 +43,14 @@ pub use watched::Watched;
 
 type Out = OutboxOf<Subscriber>;
 
-/// What a subscriber asks to be woken for.
+/// A timer of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubscriberTimer {
     /// Something wants attention.
     Attention,
 }
 
-/// What the host wants.
+/// A command of the host.
 #[derive(Clone, Debug)]
 pub enum SubscriberCommand {
     /// Keep a copy of a range. Answered by [`SubscriberEvent::Loaded`] and [`SubscriberEvent::Changed`] until it is ended.
@@ -83,14 +83,14 @@ pub enum SubscriberCommand {
     Write {
         /// The name of the write, which must never have been used.
         transaction: TransactionId,
-        /// What.
+        /// The write itself.
         write: Arc<ConditionalWrite>,
         /// How long the host waits for an answer.
         patience: Duration,
     },
 }
 
-/// What the subscriber tells its host.
+/// An event that the subscriber tells its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubscriberEvent {
     /// The copy of a range is whole. Again if too much was missed: then changes in between are not told of.
@@ -121,16 +121,16 @@ pub enum SubscriberEvent {
         /// Why it was not granted, if it was refused.
         refusal: Option<Refusal>,
     },
-    /// What became of a write.
+    /// The result of a write.
     Written {
         /// Its name.
         transaction: TransactionId,
-        /// What; an error if it was refused, or if nobody knows, which is no refusal.
+        /// The result; an error if the write was refused, or if nobody knows, which is no refusal.
         result: Result<WriteResult, Option<Refusal>>,
     },
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     Load(u64),

@@ -36,7 +36,7 @@ impl World {
         World { subscriber: Subscriber::restore(config, []), now: Duration::ZERO, asked: Vec::new() }
     }
 
-    /// What is sent and what is told.
+    /// The messages and events of one step.
     fn step(
         &mut self,
         input: Input<Message, SubscriberTimer, SubscriberCommand>,

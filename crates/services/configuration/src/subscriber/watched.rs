@@ -81,7 +81,7 @@ impl Watched {
         self.ask_at
     }
 
-    /// Takes in a change. What a page held already may be later than it.
+    /// Takes in a change. A key that a page held already may be later than it.
     fn take_in(&mut self, change: &Change) {
         for KeyState { key, stored } in &change.keys {
             if self.keys.get(key).is_some_and(|known| known.changed > change.revision) {

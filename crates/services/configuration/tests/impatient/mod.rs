@@ -39,7 +39,7 @@ struct Far<C: Machine> {
     asked: u64,
 }
 
-/// What a replica answers when it is asked.
+/// The answer of a replica to a question.
 fn answer(to: ReplicaId, question: &Message) -> Option<Message> {
     let (request, revision, position) = (question.request(), Revision(9), Position(40));
     match question {
@@ -64,7 +64,7 @@ impl<C: Machine<Message = Message, Record = Infallible, Timer: Clone + Debug, Ev
         Far { client, now: Instant::START, timer: None, random, answers, asked: 0 }
     }
 
-    /// What the client tells its host.
+    /// The events that the client tells its host.
     fn step(&mut self, input: InputOf<C>) -> Vec<C::Event> {
         let mut outbox: OutboxOf<C> = Outbox::new();
         let clock = ClockTime::from_micros(0);
@@ -92,7 +92,7 @@ impl<C: Machine<Message = Message, Record = Infallible, Timer: Clone + Debug, Ev
         self.step(Input::Command(command))
     }
 
-    /// What the client tells next, if that is within half a minute.
+    /// The next events of the client, if they come within half a minute.
     fn hears(&mut self) -> Vec<C::Event> {
         let until = self.now + Duration::from_secs(30);
         loop {

@@ -179,7 +179,7 @@ pub(super) fn coordinator_event(event: &Event) -> String {
         }
         Event::Finished { transaction: id, result: Ok(committed) } => {
             let Timestamp { micros, client } = committed.timestamp;
-            // What only reads comes after the write whose revision this is.
+            // A read-only transaction comes after the write whose revision this is.
             let reader = if client == id.client { String::new() } else { format!(" as {:x}", client.0) };
             format!("{} COMMITTED @{micros}{reader}", transaction(*id))
         }

@@ -27,14 +27,14 @@ const KEYSPACE: KeyspaceId = KeyspaceId(0);
 /// How long clients wait for what they ask for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What scripts let clients be.
+/// A machine that a client of a script can be.
 trait Speaker: Machine<Message = Message, Record = Infallible> {
     fn create(client: ClientId, rules: Rules, members: Members) -> Self;
 
     /// Says who the replicas are.
     fn learn(definition: &Keyspace) -> Self::Command;
 
-    /// What a client is told by a line of a script.
+    /// The command that a line of a script gives to a client.
     fn command(client: ClientId, words: &[&str]) -> Self::Command;
 
     fn event(event: &Self::Event) -> String;
@@ -197,7 +197,7 @@ impl<C: Speaker> Scene<C> {
         self.stage.check_agreement();
     }
 
-    /// Whoever has changed the group has defined it.
+    /// Takes the group's present membership into the definition: a change of it has defined it.
     fn follow_group(&mut self) {
         let groups = self.stage.groups();
         if groups.epoch > self.definition.epoch {

@@ -161,7 +161,7 @@ fn to_settle_a_later_attempt_changes_nothing_of_what_is_written() {
     assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), written(1));
 }
 
-/// Whoever it is that asks.
+/// The same holds for every client that asks.
 #[test]
 fn to_settle_what_lies_far_ahead_takes_nothing_from_its_client() {
     let mut world = World::new(Rules::SOUND);
@@ -200,7 +200,7 @@ fn keys_vanish_with_their_lease_unless_they_were_written_since() {
         assert_eq!((world.has("a"), world.has("b")), (false, survives));
         let last = world.state.history.changes().last().unwrap();
         assert_eq!(last.keys.iter().any(|change| change.key == "b"), !survives);
-        // What has ended does not end again.
+        // A lease that has ended does not end again.
         world.apply(Entry::End { lease: mine });
         world.apply(Entry::End { lease: yours });
         assert_eq!(world.state.revision, Revision(3));
@@ -267,7 +267,7 @@ fn pages_hold_all_of_the_state_and_are_alike_however_they_were_come_by() {
     }
 }
 
-/// What is deleted is bound to nothing, whatever the client has written beside it.
+/// A deleted key is bound to nothing, whatever the client has written beside it.
 #[test]
 fn only_what_is_stored_is_bound_to_a_lease() {
     let mut world = World::new(Rules::SOUND);

@@ -1,4 +1,4 @@
-//! What is bounded: pages, requests that wait, what one message may ask for; and what is kept apart.
+//! The bounds of pages, of requests that wait, and of what one message may ask for; and what is kept apart.
 
 use quorate_core::transaction::{KEY_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 
@@ -133,7 +133,7 @@ fn few_requests_wait_and_they_are_answered_in_their_order() {
     assert_eq!(world.tell(grant(3)), [], "there is room again");
 }
 
-/// What is on its way into the log is not put there twice, and whoever asks is answered.
+/// A lease that is on its way into the log is not put there twice, and every client that asks is answered.
 #[test]
 fn a_lease_that_is_granted_or_released_twice_is_once() {
     let mut world = small();
@@ -237,7 +237,7 @@ fn a_watch_that_ends_makes_room_for_another_and_one_that_is_not_there_does_not()
     assert_eq!(timers(&world), 0);
 }
 
-/// What the change before the jump was is not known any more, so nobody is told what comes after it.
+/// The change before the jump is not known any more, so nobody is told what comes after it.
 #[test]
 fn watches_ask_again_once_the_state_has_jumped() {
     let mut world = small();

@@ -46,18 +46,18 @@ const SHARD: ShardId = ShardId(0);
 const KEYSPACE: KeyspaceId = KeyspaceId(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is alone.
+/// A machine that is alone.
 pub(super) trait Single:
     Machine<Message = Message, Record = Infallible, Timer: Clone + Debug, Event: Debug>
 {
     fn create() -> Self;
 
-    /// What a line of a script tells it to do.
+    /// The command in a line of a script.
     fn command(words: &[&str]) -> Self::Command;
 
     fn event(event: &Self::Event) -> String;
 
-    /// What can be seen of it from outside.
+    /// Its state, as far as it can be seen from outside.
     fn shown(&self, now: Instant) -> Vec<String>;
 }
 

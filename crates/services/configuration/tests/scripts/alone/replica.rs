@@ -300,7 +300,7 @@ fn looks_after(timer: ReplicaTimer, after: Duration) -> String {
     format!("looks after {timer:?} in {} ms", after.as_millis())
 }
 
-/// What is appended for a question.
+/// The entry that is appended for a question.
 fn entry_of(from: ClientId, words: &[&str]) -> Entry {
     match words::question(from, &[&["#0"], words].concat()) {
         Message::Write { transaction, since, write, .. } => Entry::Write { transaction, since, write },

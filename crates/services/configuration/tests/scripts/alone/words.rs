@@ -124,7 +124,7 @@ fn entry(word: &str) -> (Key, Stored) {
     (key, stored.unwrap_or_else(|| panic!("{word} is absent")))
 }
 
-/// What a client asks of a replica.
+/// The question of a client to a replica.
 pub(super) fn question(speaks: ClientId, words: &[&str]) -> Message {
     let request = request(words[0]);
     let freshness = |rest: &[&str]| match rest.last() {
@@ -165,7 +165,7 @@ pub(super) fn question(speaks: ClientId, words: &[&str]) -> Message {
     }
 }
 
-/// What a replica answers.
+/// The answer of a replica.
 pub(super) fn answer(asked: ClientId, words: &[&str]) -> Message {
     let request = request(words[0]);
     let at = |revision: &str, position: &str| (Revision(number(revision)), Position(number(position)));
