@@ -20,7 +20,7 @@ const SITES: [&str; 4] = ["A", "B", "C", "D"];
 const KEYS: usize = 100;
 const APPENDS_PER_KEY: usize = 64;
 
-/// What is judged unless levels are named. `-` stands for the default FILE.
+/// The levels that are judged unless others are named. `-` stands for the default FILE.
 const LEVELS: [Level; 6] =
     [Level::StrictSerializable, Level::StrongSi, Level::Si, Level::Psi, Level::WalterPsi, Level::Causal];
 
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// What runs the transactions.
+/// The store that runs the transactions.
 struct Store {
     random: Random,
     is_parallel: bool,
@@ -46,13 +46,13 @@ struct Store {
     sites: Vec<SiteState>,
 }
 
-/// What one site has.
+/// The state of one site.
 #[derive(Default)]
 struct SiteState {
     lists: HashMap<usize, Vec<usize>>,
     /// How much of the log of each site is in the lists.
     applied: Vec<usize>,
-    /// What was committed here.
+    /// The commits of this site.
     log: Vec<Commit>,
 }
 

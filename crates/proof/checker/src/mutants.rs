@@ -64,7 +64,7 @@ pub enum Mutant {
     DropsSiteOrder,
     /// No edges between what a site has only shown and its later final commits that touch the same keys.
     DropsShown,
-    /// What a site has only shown counts as completed there.
+    /// A transaction that a site has only shown counts as completed there.
     TakesShownForFinal,
     /// No edges from local commits to those that saw them.
     DropsLocalCommits,

@@ -1,4 +1,4 @@
-//! What a check says: the verdict, the anomalies behind it, and how much the history was worth.
+//! The report of a check: the verdict, the anomalies behind it, and how much the history was worth.
 
 use std::fmt;
 
@@ -115,7 +115,7 @@ pub enum AnomalyKind {
     /// A read disagrees with the commit timestamps.
     #[serde(rename = "timestamp-violation")]
     TimestampViolation,
-    /// What the servers say of snapshots and commits contradicts the level, or what was read.
+    /// The snapshots and commits that servers tell of contradict the level, or what was read.
     #[serde(rename = "snapshot-violation")]
     SnapshotViolation,
 }
@@ -167,7 +167,7 @@ pub struct Anomaly {
     /// The transactions in it, each by the index of its `invoke` line; those of a cycle in the order of the
     /// cycle.
     pub txns: Vec<u32>,
-    /// What happened, in full sentences.
+    /// The reason, in full sentences.
     pub why: String,
     /// The edges of a cycle, one after the other; none for anomalies that are no cycle.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -181,7 +181,7 @@ pub struct AnomalyEdge {
     pub from: u32,
     /// The transaction that comes after it.
     pub to: u32,
-    /// What kind of reason this is.
+    /// The kind of this reason.
     pub kind: DependencyKind,
     /// The key that the reason is about; none for orders in time.
     #[serde(skip_serializing_if = "Option::is_none")]

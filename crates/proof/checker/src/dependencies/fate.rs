@@ -1,4 +1,4 @@
-//! What became of each transaction, as far as committed levels care.
+//! The fate of each transaction, as far as committed levels care.
 //!
 //! An acknowledged transaction committed. One with an unknown outcome committed if a committed transaction
 //! read a write of it; otherwise nobody can tell that it happened, so it is dropped. One that updated a
@@ -13,7 +13,7 @@ use crate::dependencies::writes::WriteIndex;
 use crate::history::{Action, History, KeyId, Op, Outcome, Seen, TxnId, Value};
 use crate::mutants::{self, Mutant};
 
-/// What became of a transaction.
+/// The fate of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It committed, and its reads are known.
@@ -108,7 +108,7 @@ fn for_each_value_read(
     }
 }
 
-/// What read from a lost transaction at its site is lost with it.
+/// A transaction that read from a lost one at its site is lost with it.
 fn spread_loss(history: &History, writes: &WriteIndex, fates: &mut [Fate]) {
     let mut lost: Vec<bool> = history.txns().iter().map(|txn| txn.lost).collect();
     let is_contained = [Mutant::IgnoresLoss, Mutant::ContainsLoss].into_iter().any(mutants::is_planted);

@@ -14,7 +14,7 @@ use crate::history::{Action, History, KeyId, KeyType, ListRef, TxnId, Value};
 use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 
-/// What the lists say about the order of transactions.
+/// The order of transactions, as far as the lists tell it.
 pub(crate) struct Lists<'a> {
     history: &'a History,
     writes: &'a WriteIndex,
@@ -270,7 +270,7 @@ impl<'a> Lists<'a> {
         let next =
             unseen.iter().filter_map(|&element| self.writer(element)).find(|&next| Some(next) != writer);
         match next {
-            // What follows is the reader's own append, whose place in the write order says the rest.
+            // The next element is the reader's own append, whose place in the write order says the rest.
             Some(next) if next == txn => {}
             Some(next) => {
                 edges.push(Edge { from: txn.0, to: next.0, key, kind: EdgeKind::AntiDependency });

@@ -1,6 +1,6 @@
 //! From a history to the dependencies between its committed transactions, which every level is judged by.
 //!
-//! The steps, each in its own module: who wrote a value ([`writes`]), what became of each transaction
+//! The steps, each in its own module: the writer of each value ([`writes`]), the fate of each transaction
 //! ([`fate`]), what each one read from others once its own operations agree ([`reads`]), and the version
 //! order of [`lists`] and [`registers`] and the updates that counts of [`sets`] show, which give the
 //! [`edges`]. Violations that need no cycle are found on the way.
@@ -29,7 +29,7 @@ use crate::report::Anomalies;
 
 /// The dependencies between committed transactions.
 pub(crate) struct Dependencies {
-    /// What became of each transaction.
+    /// The fate of each transaction.
     pub(crate) fates: Vec<Fate>,
     /// Edges between adjacent versions.
     pub(crate) edges: Vec<Edge>,

@@ -1,4 +1,4 @@
-//! What each committed transaction read from others, after its own reads and writes are found to agree.
+//! The reads of each committed transaction from others, after its own reads and writes are found to agree.
 //!
 //! The first read of a key before any own write of it, or the part of a list before the transaction's own
 //! appends, is *external*: it names the version that the transaction saw. Everything else must follow from
@@ -50,7 +50,7 @@ pub(crate) struct ExternalReads {
     pub(crate) longest: Vec<Option<ListObservation>>,
 }
 
-/// What a transaction knows of a key so far.
+/// A key, as far as a transaction knows it so far.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     txn: TxnId,

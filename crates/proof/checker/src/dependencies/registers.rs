@@ -45,7 +45,7 @@ pub(crate) struct OpenOrder {
     pub(crate) chains: Vec<Chain>,
 }
 
-/// What the registers leave open.
+/// The orders that the registers leave open.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) tails: Vec<Tail>,

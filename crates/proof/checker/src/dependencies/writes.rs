@@ -1,4 +1,4 @@
-//! Who wrote a value: list appends and register writes of all transactions, by key and value.
+//! The writers of values: list appends and register writes of all transactions, by key and value.
 
 use crate::history::{History, KeyId, Op, TxnId, Value};
 

@@ -1,12 +1,12 @@
 //! Parts of a history: some of its transactions, as if the others had never been.
 //!
-//! What a left-out operation wrote is left out of what the others read. So a part of a history that satisfies
-//! a level satisfies it too, and whatever is wrong with a part is wrong with the whole:
+//! A value that a left-out operation wrote is left out of what the others read. So a part of a history that satisfies a
+//! level satisfies it too, and every fault of a part is a fault of the whole:
 //!
 //! - A value of a list or register that a left-out operation wrote disappears from every list, and a read of
 //!   such a register disappears. Values that nobody ever wrote stay.
-//! - Who of several adders of one element a counting set shows cannot be told, so the element stays only while
-//!   all operations on it do.
+//! - Which of several adders of one element a counting set shows cannot be told, so the element stays only while all
+//!   operations on it do.
 //! - Facts that servers told are left out, except commit timestamps.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub(super) struct Whole<'a> {
     updates: BTreeMap<(KeyId, Value), Vec<OpId>>,
 }
 
-/// What happens to the selected transactions, in order.
+/// An event of the selected transactions, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     Invoke,
@@ -136,7 +136,7 @@ impl<'a> Whole<'a> {
         part
     }
 
-    /// What the selected operations write.
+    /// The writes of the selected operations.
     fn present(&self, selection: &Selection) -> Present {
         let mut present = Present::default();
         let mut updates: BTreeMap<(KeyId, Value), usize> = BTreeMap::new();
@@ -177,7 +177,7 @@ impl<'a> Whole<'a> {
         ops.filter_map(|(_, op)| self.op(present, op)).collect()
     }
 
-    /// What stays of an operation; none if nothing does.
+    /// The part of an operation that stays; none if nothing does.
     fn op(&self, present: &Present, op: &Op) -> Option<MicroOp> {
         let key = self.history.key(op.key).clone();
         let stays = |value: Value| {
@@ -213,7 +213,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What the operations of a part write.
+/// The writes of the operations of a part.
 #[derive(Debug, Default)]
 struct Present {
     values: BTreeSet<(KeyId, Value)>,

@@ -13,7 +13,7 @@ use super::routes::{Route, routes};
 use crate::history::{Action, History, KeyId, Outcome, Seen, TxnId, Value};
 use crate::report::{Anomaly, AnomalyEdge, DependencyKind};
 
-/// Colours and shapes. Whatever has a colour on paper has another one in the dark.
+/// Colours and shapes. Everything that has a colour on paper has another one in the dark.
 const STYLE: &str = "\
 text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:#1c2128}\
 .title{font-family:ui-sans-serif,system-ui,sans-serif;font-size:15px;font-weight:600}\
@@ -180,7 +180,7 @@ fn outline(route: &Route) -> String {
     format!("M{x1:.1} {y1:.1}C{x2:.1} {y2:.1} {x3:.1} {y3:.1} {x4:.1} {y4:.1}")
 }
 
-/// What the kinds of edges in a picture mean.
+/// The meanings of the kinds of edges in a picture.
 fn legend_entries(edges: &[AnomalyEdge]) -> Vec<(&'static str, &'static str)> {
     let mut kinds: Vec<DependencyKind> = edges.iter().map(|edge| edge.kind).collect();
     kinds.sort_unstable();
@@ -238,7 +238,7 @@ fn reads_among(history: &History, anomaly: &Anomaly) -> Vec<AnomalyEdge> {
     edges
 }
 
-/// What stands in the bar of a transaction: its name and outcome, and its operations.
+/// The text in the bar of a transaction: its name and outcome, and its operations.
 fn bar_lines(history: &History, id: TxnId) -> Vec<String> {
     let txn = history.txn(id);
     let outcome = match (txn.outcome, txn.completion) {

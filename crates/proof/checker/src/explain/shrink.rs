@@ -23,7 +23,7 @@ pub struct Shrunk {
     pub recorder: Recorder,
     /// The part as a history.
     pub history: History,
-    /// What is wrong with it.
+    /// The report on it.
     pub report: Report,
     /// Per transaction of the part the `invoke` index that it has there, and the one that it has in the whole.
     pub names: Vec<(u32, u32)>,
@@ -36,8 +36,8 @@ pub struct Shrunk {
 /// out. None if the level does not find the history invalid, or if no small enough part was found to begin
 /// with.
 ///
-/// What is left out is also left out of what the others read, so that a part of a history that satisfies the
-/// level satisfies it too. The result is the same every time.
+/// A left-out write is also left out of what the others read, so that a part of a history that satisfies the level satisfies
+/// it too. The result is the same every time.
 pub fn shrink(history: &History, level: Level, report: &Report) -> Option<Shrunk> {
     if report.verdict != Verdict::Invalid {
         return None;

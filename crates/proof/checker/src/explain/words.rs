@@ -190,7 +190,7 @@ impl<'a> Words<'a> {
         format!("{b} read {seen} of {key} and so saw {effect}; {a} comes before {b}.")
     }
 
-    /// What a transaction wrote to a key: one value, or several.
+    /// The writes of a transaction to a key: one value, or several.
     fn writes_of(&self, txn: TxnId, key: KeyId) -> String {
         let ops = self.history.ops(self.history.txn(txn)).iter();
         let values: Vec<Value> =
@@ -202,7 +202,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// What there was to see of a transaction at a key.
+    /// The effect of a transaction on a key, as far as others could see it.
     fn effect_of(&self, txn: TxnId, key: KeyId) -> String {
         let name = self.txn(txn);
         if self.history.key_type(key) != Some(KeyType::CountingSet) {
@@ -222,7 +222,7 @@ impl<'a> Words<'a> {
         format!("that {name} {}", updates.join(" and "))
     }
 
-    /// What a transaction first read of a key.
+    /// The first read of a key by a transaction.
     fn read_of(&self, txn: TxnId, key: KeyId) -> String {
         let ops = self.history.ops(self.history.txn(txn)).iter();
         let seen = ops.filter(|op| op.key == key).find_map(|op| match op.action {

@@ -114,7 +114,7 @@ impl<'a> Versions<'a> {
         self.source.writes.find(key, value).is_some_and(|write| self.is_read[write.index()])
     }
 
-    /// What a transaction read from others, and what others can read from it.
+    /// The reads of a transaction from others, and its writes that others can read.
     fn events(&mut self, txn: &Txn, fate: Fate, left_out: &mut LeftOut) -> Vec<Json> {
         let history = self.source.history;
         let mut events = Vec::new();
@@ -157,8 +157,8 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// What a read saw, a list as its last element, and no value for the initial one; none if the operation is no
-/// read of a list or register, or its result is not known.
+/// The value that a read saw, a list as its last element, and no value for the initial one; none if the operation is no read
+/// of a list or register, or its result is not known.
 fn last_seen(source: &Source<'_>, op: &Op) -> Option<Option<Value>> {
     match op.action {
         Action::Read(Seen::Initial) => Some(None),

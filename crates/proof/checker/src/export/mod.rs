@@ -7,10 +7,9 @@
 //! | [`Format::Dbcop`] | dbcop, in JSON | registers; causal, snapshot isolation, serializable, all of them with session order |
 //! | [`Format::TimeKiller`] | TimeKiller (Chronos), in JSON | lists or registers with server timestamps; snapshot isolation |
 //!
-//! No format holds everything that a history says. What is left out of one is only ever left out in such a way
-//! that a valid history stays valid: what the other tool complains about is wrong with the whole as well.
-//! [`Format::limits`] states what the format cannot express, and [`write()`] returns what it left out of this
-//! history.
+//! No format holds everything that a history says. A part of it is only ever left out in such a way that a valid history
+//! stays valid: a fault that the other tool finds is a fault of the whole as well. [`Format::limits`] states what the format
+//! cannot express, and [`write()`] returns what it left out of this history.
 
 mod dbcop;
 mod elle;
@@ -64,7 +63,7 @@ impl Format {
         }
     }
 
-    /// What the format cannot express, in one sentence each.
+    /// The limits of the format, in one sentence each.
     pub fn limits(self) -> &'static [&'static str] {
         match self {
             Format::Elle => elle::LIMITS,
@@ -171,7 +170,7 @@ impl<'a> Source<'a> {
         Source { history, writes, fates }
     }
 
-    /// What no format has a place for.
+    /// The facts that no format has a place for.
     fn unspoken(&self) -> LeftOut {
         let txns = self.history.txns();
         let is_read = |op: &&Op| op.action.written().is_none();

@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 
 use super::Graph;
 
-/// What the order is of: nodes and the nodes that their edges lead to, in two parts.
+/// A graph to be ordered: nodes and the nodes that their edges lead to, in two parts.
 pub(crate) trait Successors {
     /// The number of nodes.
     fn node_count(&self) -> usize;

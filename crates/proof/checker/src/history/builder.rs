@@ -322,7 +322,7 @@ impl Builder {
         (invoked.len() != ops.len()).then(|| invoked.len().min(ops.len()) + 1)
     }
 
-    /// What a read of a completion saw; none for an operation that is not a read.
+    /// The result of a read of a completion; none for an operation that is not a read.
     fn seen(
         &mut self,
         op: &DraftOp,

@@ -60,7 +60,7 @@ pub(crate) struct DraftOp {
     pub(crate) action: DraftAction,
 }
 
-/// What a micro-operation of a draft does; lists and sets are ranges of the batch's buffers.
+/// The action of a micro-operation of a draft; lists and sets are ranges of the batch's buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DraftAction {
     Append(Value),

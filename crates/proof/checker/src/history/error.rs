@@ -17,12 +17,12 @@ pub enum ReadError {
     Malformed {
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: Malformed,
     },
 }
 
-/// What is wrong with a line of a history, or with one recorded event.
+/// A fault in a line of a history, or in one recorded event.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The file has no line at all.
@@ -36,7 +36,7 @@ pub enum Malformed {
     Json {
         /// The column, in bytes counted from 1.
         column: usize,
-        /// What should have been there.
+        /// The JSON that should have been there.
         expected: &'static str,
     },
     /// A field that every line must have is absent.

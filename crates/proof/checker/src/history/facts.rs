@@ -1,4 +1,4 @@
-//! What the servers say about a transaction: the optional white-box fields.
+//! The facts that servers tell of a transaction: the optional white-box fields.
 //!
 //! | field | JSON | meaning |
 //! |---|---|---|
@@ -19,7 +19,7 @@ use super::{Malformed, Site, Timestamp};
 /// may be left out.
 pub type SnapshotVector = Vec<(Site, u64)>;
 
-/// What the servers say about a transaction, beside its commit timestamp.
+/// The facts that servers tell of a transaction, beside its commit timestamp.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The read snapshot.

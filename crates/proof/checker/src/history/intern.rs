@@ -43,7 +43,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What kind of value a key holds. A key has one type throughout a history.
+/// The type of values that a key holds. A key has one type throughout a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
     /// A list that transactions append to.

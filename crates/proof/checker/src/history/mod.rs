@@ -151,11 +151,11 @@ pub struct Speculation {
 pub struct Op {
     /// The key that it touches.
     pub key: KeyId,
-    /// What it does there.
+    /// Its action there.
     pub action: Action,
 }
 
-/// What a micro-operation does to its key.
+/// The action of a micro-operation on its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Appends a value to a list.
@@ -180,7 +180,7 @@ impl Action {
     }
 }
 
-/// What a read saw.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// The result is not known: the transaction is open, has an unknown outcome, or aborted without
@@ -220,7 +220,7 @@ pub struct SetRef {
     len: u32,
 }
 
-/// What clients saw, in a form that the checks read quickly.
+/// The invocations and completions that clients saw, in a form that the checks read quickly.
 #[derive(Debug, Default)]
 pub struct History {
     txns: Vec<Txn>,
@@ -251,7 +251,7 @@ impl History {
         &self.ops[txn.ops_start as usize..txn.ops_end as usize]
     }
 
-    /// What the servers said about a transaction beside its commit timestamp, if they said anything.
+    /// The facts that servers told of a transaction beside its commit timestamp, if they told any.
     pub fn facts(&self, txn: &Txn) -> Option<&Facts> {
         self.facts.get(txn.facts as usize)
     }

@@ -48,7 +48,7 @@ impl History {
 struct Work {
     block: Vec<u8>,
     batch: Batch,
-    /// What is wrong with the line after those of the batch.
+    /// The fault in the line after those of the batch, if there is one.
     malformed: Option<Malformed>,
 }
 

@@ -55,7 +55,7 @@ struct Recording {
     facts: Option<RecordedFacts>,
 }
 
-/// What the servers said about a transaction, as a workload records it; see [`Facts`] for the meaning.
+/// The facts that servers told of a transaction, as a workload records them; see [`Facts`] for the meaning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedFacts {
     /// The read snapshot.
@@ -249,22 +249,22 @@ impl Recorder {
         self.to_history()
     }
 
-    /// What this recorder would hold without some transactions.
+    /// A copy of this recorder without some transactions.
     #[must_use]
     pub fn without(&self, is_left_out: impl Fn(RecordedTxn) -> bool) -> Recorder {
         let events = self.events.iter().filter(|(_, txn, _)| !is_left_out(*txn)).cloned().collect();
         Recorder { txns: self.txns.clone(), events, elements: self.elements.clone() }
     }
 
-    /// What this recorder held at `time`: whatever was open then has no outcome.
+    /// A copy of this recorder as it was at `time`: every transaction that was open then has no outcome.
     #[must_use]
     pub fn until(&self, time: i64) -> Recorder {
         let events = self.events.iter().filter(|(_, _, at)| *at <= time).cloned().collect();
         Recorder { txns: self.txns.clone(), events, elements: self.elements.clone() }
     }
 
-    /// What this recorder would hold if nothing had been done with other keys than these, and if the outcomes of some acknowledged transactions were not
-    /// known. Such a transaction belongs to no session.
+    /// A copy of this recorder as if nothing had been done with other keys than these, and as if the outcomes of some acknowledged transactions were
+    /// not known. Such a transaction belongs to no session.
     #[must_use]
     pub fn about(
         &self,
@@ -342,7 +342,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// Whatever `output` fails with. The rules of the format are not checked here.
+    /// Every error of `output`. The rules of the format are not checked here.
     pub fn write_json(&self, output: impl Write) -> io::Result<()> {
         let mut out = io::BufWriter::new(output);
         for (index, &(event, txn, time)) in self.events.iter().enumerate() {

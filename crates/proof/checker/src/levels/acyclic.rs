@@ -79,7 +79,7 @@ impl Layout {
     }
 }
 
-/// What is known before anything is chosen.
+/// The edges that are known before anything is chosen.
 pub(crate) struct Known<'a> {
     history: &'a History,
     dependencies: &'a Dependencies,

@@ -4,9 +4,8 @@
 //! path of dependencies leads from U to T. The second one is only asked inside of strongly connected
 //! components of all edges together, since the anti-dependency closes such a path into a cycle.
 //!
-//! Whatever satisfies snapshot isolation satisfies the parallel kind, and so does what satisfies Walter's
-//! kind. These are tried first: they need few passes over the edges and find an order of unread versions on
-//! the way.
+//! A history that satisfies snapshot isolation satisfies the parallel kind, and so does one that satisfies Walter's kind.
+//! These are tried first: they need few passes over the edges and find an order of unread versions on the way.
 
 use std::collections::HashMap;
 

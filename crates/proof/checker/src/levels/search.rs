@@ -1,4 +1,4 @@
-//! What the history leaves open: the order of versions that nobody read, and which updates a count saw.
+//! The questions that the history leaves open: the order of versions that nobody read, and which updates a count saw.
 //!
 //! For any two chains of versions of a key, either the first one ends (its last writer and all readers of
 //! that version) before the second one begins, or the other way round. A reader of a counting set saw an
@@ -17,7 +17,7 @@ pub(crate) const ANSWER_EDGES_MAX: usize = 100_000;
 /// So many steps may be taken in one search.
 const STEPS_MAX: u64 = 300_000_000;
 
-/// What a level says about edges between transactions, beyond those that are known.
+/// The edges between transactions that a level adds to the known ones.
 pub(crate) trait Model {
     /// Adds edges if the level can still hold with them; otherwise nothing changes.
     fn try_add(&mut self, edges: &[Edge]) -> bool;
@@ -52,7 +52,7 @@ pub(crate) struct Choice {
     pub(crate) answers: [Vec<Edge>; 2],
 }
 
-/// What the search found.
+/// The result of the search.
 #[derive(Debug)]
 pub(crate) enum Resolution {
     /// There are answers that fit.
@@ -71,7 +71,7 @@ pub(crate) struct Contradiction {
     pub(crate) cause: Cause,
 }
 
-/// What cannot hold once all that is forced holds.
+/// The question or sum that cannot hold once all that is forced holds.
 #[derive(Debug)]
 pub(crate) enum Cause {
     /// Neither answer to this question fits.
@@ -146,8 +146,8 @@ fn answer_edges(order: &OpenOrder) -> usize {
     sources * (order.chains.len() - 1)
 }
 
-/// Whether a likely order of each key fits, and a likely choice of updates. What fits stays in the model,
-/// which is otherwise left as it was.
+/// Whether a likely order of each key fits, and a likely choice of updates. The answers that fit stay in the model, which is
+/// otherwise left as it was.
 pub(crate) fn guess(model: &mut impl Model, orders: &[OpenOrder], counts: &CountChoices) -> bool {
     guess_seen(model, orders, counts, || counts.guess())
 }

@@ -4,7 +4,7 @@ use crate::history::{Action, History, KeyId, Op, Outcome, Seen, Txn, Value};
 
 use super::{Keys, key_bit};
 
-/// What may have become of a transaction.
+/// A possible fate of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It committed.
@@ -144,7 +144,7 @@ fn set_reads_from(
     Some(found)
 }
 
-/// What an operation does to the count of an element of a counting set.
+/// The change that an operation makes to the count of an element of a counting set.
 pub(super) fn change(action: Action) -> Option<(Value, i64)> {
     match action {
         Action::Add(element) => Some((element, 1)),

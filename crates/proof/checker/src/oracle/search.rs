@@ -38,9 +38,9 @@ pub(super) fn exists(history: &History, level: Level, fates: &[Fate]) -> Option<
 struct Search<'a> {
     execution: Execution<'a>,
     axioms: &'static [Axiom],
-    /// Try only the smallest sets that a transaction can see. If an execution satisfies SESSION, TRANSVIS,
-    /// PREFIX, NOCONFLICT, INT and EXT, it still does so after a transaction's set was replaced by a smaller one that
-    /// does: whoever sees that transaction has less to see.
+    /// Try only the smallest sets that a transaction can see. If an execution satisfies SESSION, TRANSVIS, PREFIX,
+    /// NOCONFLICT, INT and EXT, it still does so after a transaction's set was replaced by a smaller one that does: a
+    /// transaction that sees it has less to see.
     minimal: bool,
     /// The arbitration order decides more than what reads return of a key: PREFIX speaks of all of it.
     order_matters: bool,
@@ -82,8 +82,8 @@ impl Search<'_> {
         false
     }
 
-    /// What later transactions can tell of a partial execution: who is placed, who saw whom, and in which
-    /// order the writers of each key stand; or the whole order where it matters.
+    /// The state of a partial execution, as far as later transactions can tell: which are placed, which saw which, and in
+    /// which order the writers of each key stand; or the whole order where it matters.
     fn state(&self, placed: Set) -> Vec<u16> {
         if self.order_matters {
             return self.execution.order.iter().map(|&at| at as u16).collect();

@@ -133,7 +133,7 @@ impl Search<'_> {
             let prefixes = prefixes(&self.execution.order);
             let nexts = prefixes.into_iter().rev().map(|visible| Next { member, visible });
             let fitting = nexts.filter(|next| commits_fit(&self.execution, *next));
-            // Which one it was matters only to those who saw its local commit.
+            // Which one it was matters only to transactions that saw its local commit.
             let site = self.execution.members[member].txn.site;
             let tried: Vec<Next> =
                 fitting.take(if self.viewed_sites.contains(&site) { usize::MAX } else { 1 }).collect();
@@ -297,7 +297,7 @@ impl<'a, 'h> Views<'a, 'h> {
         let is_commit = contains(self.commits, member);
         let prefixes = if is_commit { vec![self.snapshots[member]] } else { prefixes(&self.execution.order) };
         let members = &self.execution.members;
-        // What a final commit, or one without known reads, held beside its prefix only orders conflicts; it must
+        // Commits that a final commit, or one without known reads, held beside its prefix only order conflicts; they must
         // not show in its reads.
         let reads_matter = !is_commit && has_view(&members[member]);
         let must_be_seen = |at: usize| !is_commit && contains(self.commits, at);

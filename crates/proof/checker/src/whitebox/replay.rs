@@ -8,9 +8,9 @@ use crate::history::{Action, History, KeyId, KeyType, Op, Seen, TxnId, Value};
 use crate::report::{Anomalies, AnomalyKind};
 use crate::whitebox::effective;
 
-/// What the servers say about who sees whom.
+/// The transactions that each one sees, as the servers say.
 pub(super) trait Sight {
-    /// What a broken rule of this check is called.
+    /// The kind of anomaly for a broken rule of this check.
     const KIND: AnomalyKind;
 
     /// Whether the snapshot of a reader holds the writes of a committed transaction. Along the versions of a
@@ -201,7 +201,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What a transaction wrote so far.
+/// The writes of a transaction so far.
 #[derive(Debug, Default)]
 struct Own {
     written: BTreeMap<KeyId, Vec<Value>>,
@@ -232,7 +232,7 @@ impl Own {
 
 /// A read that found something else than it must.
 struct Mismatch {
-    /// What it found, in words.
+    /// The version that it found, in words.
     seen: String,
     /// The version that it should have found and did not, or the due count; none if it should have found
     /// less.

@@ -130,7 +130,7 @@ impl<'a> Vectors<'a> {
         &self.snapshots[txn.index()]
     }
 
-    /// Grows along causality: whoever saw a commit has a greater sum in his snapshot than that commit had.
+    /// Grows along causality: a reader that saw a commit has a greater sum in its snapshot than that commit had.
     fn rank(&self, txn: TxnId) -> (u64, Option<(Site, u64)>) {
         (self.of(txn).iter().sum(), self.places[txn.index()])
     }
@@ -175,7 +175,7 @@ impl Sight for Vectors<'_> {
     }
 }
 
-/// Whose earlier transactions a snapshot must hold.
+/// A group of transactions of which a snapshot must hold all earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Group {
     Session(Session),

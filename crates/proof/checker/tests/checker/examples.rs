@@ -650,7 +650,7 @@ fn causal_lists_need_not_be_prefixes_of_one_another() {
     assert_eq!(verdict("[2,3,1]", Level::Causal), "invalid");
 }
 
-/// Whoever saw the answer saw the question that its writer had seen.
+/// A reader that saw the answer saw the question that its writer had seen.
 #[test]
 fn causality_violation() {
     let history = r#"

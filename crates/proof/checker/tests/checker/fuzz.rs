@@ -19,7 +19,7 @@ const LEVELS: [Level; 3] = [Level::StrictSerializable, Level::SessionSerializabl
 struct PlannedOp {
     key: i64,
     is_write: bool,
-    /// What a read does with what it finds.
+    /// The change that a read makes to the result that it finds.
     bend: Bend,
 }
 

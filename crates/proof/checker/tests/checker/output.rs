@@ -1,4 +1,4 @@
-//! What reports say: words, JSON, and how much a history was worth.
+//! The content of reports: words, JSON, and how much a history was worth.
 
 use quorate_checker::{Level, Recorder, Report, Vacuity, check, check_timestamps};
 use quorate_checker::{MicroOp, Observed};

@@ -339,7 +339,7 @@ fn every_field_arrives() {
     assert_eq!((history.txn_count(), history.op_count(), history.event_count()), (2, 6, 4));
 }
 
-/// Whatever a recorder holds, reading what it writes gives the same history.
+/// Every recording, written and read again, gives the same history.
 #[test]
 fn a_recording_survives_the_way_through_json() {
     let mut recorder = Recorder::new();

@@ -1,4 +1,4 @@
-//! Speculative snapshot isolation: what transactions saw that did not commit.
+//! Speculative snapshot isolation: the views of transactions that did not commit.
 
 use quorate_checker::{Level, Report, check};
 
@@ -345,7 +345,7 @@ fn a_survivor_of_a_local_commit_that_only_counts_show_is_not_followed() {
     assert_eq!(check(&history, Level::Spsi).verdict.name(), "unknown");
 }
 
-/// What a member read from is a member too, and then a list shows it.
+/// A transaction from which a member read is a member too, and then a list shows it.
 #[test]
 fn a_list_shows_all_members_that_appended_to_it() {
     let fill = |seen: &str| {
@@ -427,7 +427,7 @@ fn a_final_commit_flows_from_final_commits_only() {
     assert_eq!(verdict(settled), "valid", "the outcome was known");
 }
 
-/// Whoever is depended on did commit, and then its node must have shown it to others.
+/// A transaction that is depended on did commit, and then its node must have shown it to others.
 #[test]
 fn an_unknown_outcome_that_a_final_commit_flows_from_is_a_commit() {
     let fill = |session: &str| {
@@ -540,7 +540,7 @@ fn counts_of_views_hold_local_updates_of_their_site() {
     }
 }
 
-/// What is lost counts as aborted, with its reads observed; its site had committed it.
+/// A lost transaction counts as aborted, with its reads observed; its site had committed it.
 #[test]
 fn lost_transactions_are_local_commits() {
     let fill = |site: &str, seen: &str| {

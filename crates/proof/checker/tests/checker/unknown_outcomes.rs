@@ -136,7 +136,7 @@ fn history_index(history: &str) -> u32 {
     lines.take_while(|line| !line.contains("invoke 1")).count() as u32
 }
 
-/// What only an aborted transaction read is not observed.
+/// A transaction that only an aborted one read is not observed.
 #[test]
 fn an_aborted_reader_does_not_make_it_committed() {
     let history = r#"

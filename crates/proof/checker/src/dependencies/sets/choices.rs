@@ -20,7 +20,7 @@ pub(crate) struct CountPair {
 }
 
 impl CountPair {
-    /// What seeing the updater, or not seeing it, says about the order of the two.
+    /// The edge between the two if the updater is seen, or if it is not.
     pub(crate) fn edge(&self, seen: bool) -> Edge {
         let &CountPair { reader, updater, key } = self;
         if seen {
@@ -253,7 +253,7 @@ impl<'a> CountState<'a> {
             let terms = self.choices.terms_of(equation).iter();
             let change: i64 = terms.filter(|term| term.0 as usize == pair).map(|term| term.1).sum();
             let (low, high) = &mut self.bounds[equation as usize];
-            // What is seen counts in both bounds, what is not in neither.
+            // An update that is seen counts in both bounds, one that is not in neither.
             if seen {
                 *low += sign * change.max(0);
                 *high += sign * change.min(0);

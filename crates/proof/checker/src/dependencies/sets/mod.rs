@@ -1,14 +1,13 @@
 //! Counting sets: which updates each read saw.
 //!
-//! A count is the sum of the visible updates of its element, so a read says how many it saw and not which.
-//! Updates never conflict: they have no order among themselves, only readers order them. Where the counts
-//! leave one possibility (a unique element, or all updates of an element, or none of them) the updates that a
-//! read saw precede the reader (WR) and the reader precedes the others (RW). What stays open goes to the
-//! levels as [`OpenCounts`]: what a level knows about the order of reader and updater decides most of it, and
-//! a bounded search the rest.
+//! A count is the sum of the visible updates of its element, so a read says how many it saw and not which. Updates never
+//! conflict: they have no order among themselves, only readers order them. Where the counts leave one possibility (a unique
+//! element, or all updates of an element, or none of them) the updates that a read saw precede the reader (WR) and the
+//! reader precedes the others (RW). Pairs that stay open go to the levels as [`OpenCounts`]: the order of reader and
+//! updater, as far as a level knows it, decides most of them, and a bounded search the rest.
 //!
-//! A transaction adds and removes as one: of its updates of one element only their sum counts, and whoever
-//! saw one update of it saw all of them, over all elements and sets.
+//! A transaction adds and removes as one: of its updates of one element only their sum counts, and a reader that saw one
+//! update of it saw all of them, over all elements and sets.
 
 mod choices;
 mod reads;
@@ -108,11 +107,11 @@ pub(crate) struct CountSum {
     pub(crate) reader: TxnId,
     pub(crate) key: KeyId,
     pub(crate) element: Value,
-    /// What others contributed to the count.
+    /// The contribution of others to the count.
     pub(crate) count: i64,
 }
 
-/// What the counts leave open.
+/// The pairs of readers and updaters that the counts leave open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCounts {
     sums: Vec<CountSum>,

@@ -1,4 +1,4 @@
-//! What one transaction read of counting sets, with its own updates taken off.
+//! The reads of counting sets by one transaction, with its own updates taken off.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl BrokenCount {
     }
 }
 
-/// What a transaction with these operations saw of others, set by set, in the order of its first reads.
+/// The counts of others that a transaction with these operations saw, set by set, in the order of its first reads.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What each transaction read, as visibility needs it: every writer in a list, not only the last one.
+//! The reads of each transaction, as visibility needs them: every writer in a list, not only the last one.
 
 use crate::dependencies::{
     ABSENT, Edge, EdgeKind, Fate, OpenCounts, RegisterVersion, WriteIndex, check_register_reads,
@@ -18,7 +18,7 @@ pub(super) struct ListSeen {
     end: u32,
 }
 
-/// What is known of a history before visibility.
+/// The facts of a history that are known before visibility.
 pub(super) struct Facts<'a> {
     pub(super) history: &'a History,
     pub(super) writes: WriteIndex,
@@ -27,9 +27,9 @@ pub(super) struct Facts<'a> {
     pub(super) lists: Vec<ListSeen>,
     /// Sound reads of registers, by reader.
     pub(super) registers: Vec<RegisterVersion>,
-    /// What counts say for sure: WR and RW.
+    /// The edges that counts give for sure: WR and RW.
     pub(super) count_edges: Vec<Edge>,
-    /// What counts leave open.
+    /// The edges that counts leave open.
     pub(super) counts: OpenCounts,
     /// Writers of list elements, in list order.
     elements: Vec<TxnId>,

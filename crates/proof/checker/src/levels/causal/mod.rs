@@ -1,8 +1,8 @@
 //! Causal consistency with convergence: sessions, transitive visibility, and one arbitration order.
 //!
-//! The least visibility that explains a history is (SO ∪ WR)⁺, and if any does, that one does: seeing more
-//! would only have to be explained too. Whoever reads a list saw every writer in it, since nobody must see
-//! whom the same key's writers saw; so lists of one key need not be prefixes of one another. What remains:
+//! The least visibility that explains a history is (SO ∪ WR)⁺, and if any does, that one does: seeing more would only have
+//! to be explained too. A reader of a list saw every writer in it, since no writer of a key need have seen the earlier ones;
+//! so lists of one key need not be prefixes of one another. These conditions remain:
 //!
 //! - visibility has no cycle;
 //! - a list holds the appends of all visible writers, a register the write of one of them, and a count of a

@@ -1,4 +1,4 @@
-//! Who sees whom: the transitive closure of session order and reads, as vector clocks over chains.
+//! The transactions that each one sees: the transitive closure of session order and reads, as vector clocks over chains.
 //!
 //! Each transaction extends a chain of transactions that see one another, if one of those that it sees
 //! directly is the end of a chain, and else begins one. Its clock says, chain by chain, up to which member it
@@ -49,7 +49,7 @@ pub(super) struct Visibility<'a, 'h> {
     session_starts: Vec<u32>,
     list_starts: Vec<u32>,
     register_starts: Vec<u32>,
-    /// What counts say that a reader saw, by reader.
+    /// The updaters that a reader saw, as counts say, by reader.
     counted: Vec<Edge>,
     places: Vec<Place>,
     /// The clocks one after another, and where each of them starts and ends.

@@ -1,4 +1,4 @@
-//! Who committed, who only committed locally, and what final commits flow-depend on (SPSI-4).
+//! The transactions that committed, those that only committed locally, and what final commits flow-depend on (SPSI-4).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -142,9 +142,9 @@ impl Cast {
         sources
     }
 
-    /// A view holds final commits and local ones of its own site: whoever is in it and was not the latter was
-    /// the former. So was whoever stands in a list before one that was, and that one did not survive it.
-    /// Returns those who may have been survived.
+    /// A view holds final commits and local ones of its own site: a transaction that is in it and was not the latter was the
+    /// former. So was a transaction that stands in a list before one that was, and that one did not survive it. Returns the
+    /// transactions that may have been survived.
     fn commit_what_views_need(&mut self, history: &History) -> BTreeSet<TxnId> {
         let mut passed = BTreeSet::new();
         for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
@@ -341,8 +341,7 @@ fn is_same(history: &History, one: &Op, other: &Op) -> bool {
     }
 }
 
-/// What a transaction that did not commit is known to have read: once for its `spec` line, and once for its
-/// outcome.
+/// The known reads of a transaction that did not commit: once for its `spec` line, and once for its outcome.
 pub(super) fn view_ops<'a>(history: &'a History, txn: &'a Txn) -> impl Iterator<Item = &'a [Op]> {
     let shown = txn.speculation.iter().map(|speculation| history.speculated_ops(speculation));
     let is_known = txn.observed || txn.outcome == Outcome::Committed;

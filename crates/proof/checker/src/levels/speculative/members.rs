@@ -160,7 +160,7 @@ impl Members<'_> {
         self.views.of.get(&txn).is_some_and(|view| view.members.contains(&member))
     }
 
-    /// What a snapshot holds shows in the reads of every key that it wrote.
+    /// The members of a snapshot show in the reads of every key that they wrote.
     fn check_shown(&mut self) {
         let (mut missed, mut survivors) = (Vec::new(), Vec::new());
         for (&txn, view) in &self.views.of {

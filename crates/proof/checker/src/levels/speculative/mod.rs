@@ -1,8 +1,8 @@
 //! Speculative snapshot isolation: SPSI-1 to SPSI-4 of the STR paper, section 5.
 //!
-//! A transaction has one snapshot: a prefix of the final commits and, if it does not commit itself, local
-//! commits of its own node (its site). What is in a snapshot brings its own snapshot along, so that every
-//! snapshot is that of a history under snapshot isolation.
+//! A transaction has one snapshot: a prefix of the final commits and, if it does not commit itself, local commits of its own
+//! node (its site). A member of a snapshot brings its own snapshot along, so that every snapshot is that of a history under
+//! snapshot isolation.
 //!
 //! | | what is judged | where |
 //! |---|---|---|
@@ -59,7 +59,7 @@ pub(crate) fn judge(
     if !anomalies.is_empty() {
         return None;
     }
-    // What is wrong with those that surely committed is wrong whatever became of the others.
+    // A fault among transactions that surely committed is a fault whatever became of the others.
     let certain = Cast::certain(history);
     let open = snapshots::judge_commits(history, dependencies, &certain, anomalies);
     if !anomalies.is_empty() || open.is_some() {

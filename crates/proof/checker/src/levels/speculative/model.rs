@@ -1,4 +1,4 @@
-//! What choices say about the final commits that views hold of their own site.
+//! The edges that choices add for the final commits that views hold of their own site.
 //!
 //! Such a commit may have been a local one still, so a view that holds it began after it began, not after it
 //! committed. That leaves a gap between *holds it* and *does not hold it*, in which the graph has no cycle.
@@ -59,7 +59,7 @@ pub(super) struct AtSites<'a, M, H> {
     held: Pairs,
     /// The view is known, or was chosen, not to hold the final commit.
     missed: Pairs,
-    /// What there was before each addition: the mark of the inner model, and the pairs held and missed.
+    /// The state before each addition: the mark of the inner model, and the pairs held and missed.
     additions: Vec<(usize, usize, usize)>,
 }
 

@@ -77,8 +77,8 @@ fn contribution(updates: &[Update], members: &BTreeSet<TxnId>) -> i64 {
     updates.iter().filter(|update| members.contains(&update.txn)).map(|update| update.change).sum()
 }
 
-/// The history in which every view is a transaction that committed and wrote nothing, and in which final
-/// commits of unknown outcome have read what they showed. What views wrote comes behind, aborted.
+/// The history in which every view is a transaction that committed and wrote nothing, and in which final commits of unknown
+/// outcome have read what they showed. The writes of views come behind, aborted.
 pub(super) fn shapes(history: &History, cast: &Cast, views: &Views) -> Vec<Reshaped> {
     let updates = SetUpdates::new(history, |_| true);
     let same = |ops: &[Op]| ops.iter().copied().map(ReshapedOp::Same).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What a site has shown comes before its later transactions (SPSI-1), in a linear number of edges.
+//! Edges from the transactions that a site has shown to its later ones (SPSI-1), in a linear number.
 //!
 //! | | the earlier transaction | the later one | what follows |
 //! |---|---|---|---|
@@ -95,7 +95,7 @@ pub(super) fn site_order(
                     locals.extend(site, id, KeyId(0), &mut nodes);
                     continue;
                 }
-                // What has become final does not need two ways to its successors.
+                // A final commit does not need two ways to its successors.
                 for group in keys(ops, is_update).into_iter().map(|key| (site, key)) {
                     let count = open.entry(group).or_default();
                     *count -= 1;
@@ -128,7 +128,7 @@ struct Nodes<'a> {
     edges: &'a mut Vec<Edge>,
 }
 
-/// Chains of auxiliary nodes, one per group. Whatever enters a chain leads to all that leaves it later.
+/// Chains of auxiliary nodes, one per group. Every node that enters a chain leads to all that leave it later.
 struct Chains<G> {
     kind: EdgeKind,
     /// The last node of each chain.

@@ -1,10 +1,10 @@
 //! The snapshots of final commits and of views, as one question about cycles.
 //!
-//! As for snapshot isolation, a transaction is a begin and a commit. What a site has shown comes before the begin
-//! of its later transactions, as [`site_order`](super::site_order) says: its commit before the begin of a final
-//! commit, if it was final by then or touched, and its begin before the begin of a view, which may hold it as a
-//! local commit and then holds all that it saw. A view is a transaction that wrote nothing; where it read from a
-//! final commit of its own site, that too may have been a local commit still.
+//! As for snapshot isolation, a transaction is a begin and a commit. A transaction that a site has shown comes before the
+//! begin of its later transactions, as [`site_order`](super::site_order) says: its commit before the begin of a final
+//! commit, if it was final by then or touched, and its begin before the begin of a view, which may hold it as a local commit
+//! and then holds all that it saw. A view is a transaction that wrote nothing; where it read from a final commit of its own
+//! site, that too may have been a local commit still.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -230,7 +230,7 @@ impl<'a> Snapshots<'a> {
         by_edges.chain(by_tails)
     }
 
-    /// What a view must hold of its own site shows in its reads.
+    /// The commits that a view must hold of its own site show in its reads.
     fn check_own_site(
         &self,
         dependencies: &Dependencies,
@@ -252,8 +252,8 @@ impl<'a> Snapshots<'a> {
         }
     }
 
-    /// Where nobody knows the final versions of a key below a local commit: whoever holds it holds only such
-    /// final versions of the key as it does.
+    /// Where nobody knows the final versions of a key below a local commit: a view that holds it holds only such final
+    /// versions of the key as it does.
     fn questions(&self, held: &BTreeMap<TxnId, BTreeSet<TxnId>>) -> Result<Vec<Choice>, String> {
         let mut questions = Vec::new();
         for (&txn, view) in &self.views.of {

@@ -1,4 +1,4 @@
-//! What transactions that did not commit saw: final commits, and local ones of their site.
+//! The views of transactions that did not commit: final commits, and local ones of their site.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ impl Base {
     }
 }
 
-/// What one transaction saw of others.
+/// The transactions that one transaction saw of others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
     /// The final versions of keys, as far as they are known.
@@ -226,7 +226,7 @@ impl Reader<'_> {
                 Words::new(history).intermediate_read(txn, writer, key, value)
             });
         }
-        // What is below the local commit is for that one to know.
+        // Versions below the local commit are for that one to know.
         let before = self.view.shown.insert(key, vec![writer]);
         self.agree(
             key,

@@ -12,10 +12,10 @@
 //! - a snapshot of a site holds the earlier ones of that site, so S(T, r) → S(U, r) at every site r if T and
 //!   U ran at one site and T comes first in the order of their snapshots.
 //!
-//! *Such an order suffices:* let T see whose commit reaches S(T, home) at home. A path there consists of edges
-//! that every site has, and of edges that leave the snapshots of transactions of that site, which the order of
-//! its snapshots replaces elsewhere. So whoever is seen commits before T at every site. *It is needed:* put
-//! S(T, r) where the last member of T's snapshot commits at r.
+//! *Such an order suffices:* let T see every transaction whose commit reaches S(T, home) at home. A path there consists of
+//! edges that every site has, and of edges that leave the snapshots of transactions of that site, which the order of its
+//! snapshots replaces elsewhere. So every transaction that is seen commits before T at every site. *It is needed:* put S(T,
+//! r) where the last member of T's snapshot commits at r.
 //!
 //! Without the last rule each site is a graph like that of snapshot isolation, in which only its own
 //! transactions have anti-dependencies. The order of snapshots is found site by site, by inserting them one
@@ -201,7 +201,7 @@ impl Walter<'_> {
         }
     }
 
-    /// For any two transactions of one site the question whose snapshot is the earlier one. Whoever completed
+    /// For any two transactions of one site the question whose snapshot is the earlier one. The transaction that completed
     /// first is asked about first; too many pairs are for the search to refuse.
     fn snapshot_pairs(&self) -> Vec<Choice> {
         let mut txns: Vec<(Option<Site>, u32)> = (0..)

@@ -5,9 +5,9 @@
 //! commit at or below `rs`, and may hold local commits of its own site at or below `rs` that are not final by
 //! then; which of these it does hold, its reads tell.
 //!
-//! What a site has shown, and does not abort, is in the snapshots of its later transactions: `lc` is at or below
-//! their `rs`. So is `fc` where a transaction commits, and the earlier one had been acknowledged when it was invoked,
-//! or wrote a key that it touches.
+//! A transaction that a site has shown, and that does not abort, is in the snapshots of its later transactions: `lc` is at
+//! or below their `rs`. So is `fc` where a transaction commits, and the earlier one had been acknowledged when it was
+//! invoked, or wrote a key that it touches.
 
 mod evidence;
 mod own_site;
@@ -54,7 +54,7 @@ pub fn check_speculation(history: &History) -> Report {
     whitebox::report("speculation", history, &fates, anomalies, reason)
 }
 
-/// What a transaction saw, if the history says so.
+/// The reads of a transaction, if the history tells them.
 fn known_reads<'a>(history: &'a History, txn: &'a Txn) -> Option<&'a [Op]> {
     match &txn.speculation {
         _ if txn.observed || txn.outcome == Outcome::Committed => Some(history.ops(txn)),
@@ -78,7 +78,7 @@ struct Judge<'a> {
     fates: &'a [Fate],
     /// Per key the final versions by their final commit.
     finals: Vec<Vec<Version>>,
-    /// Who wrote a value, whatever became of it.
+    /// The writer of each value, whatever became of it.
     writers: BTreeMap<(KeyId, Value), (TxnId, u32)>,
     updates: SetUpdates,
 }

@@ -1,4 +1,4 @@
-//! What a site has shown, and does not abort, is in the snapshots of its later transactions.
+//! Transactions that a site has shown, and that do not abort, are in the snapshots of its later transactions.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use crate::whitebox::snapshots::{commit, snapshot};
 use crate::whitebox::{self, spell};
 
 impl Judge<'_> {
-    /// What a site had shown before a transaction of the site was invoked, and does not abort, is in its snapshot:
-    /// finally, if the transaction commits, and it was acknowledged or is touched.
+    /// A transaction that a site had shown before another one of the site was invoked, and that does not abort, is in the
+    /// snapshot of that one: finally, if the later one commits, and the earlier one was acknowledged or is touched.
     pub(super) fn own_site(&self, anomalies: &mut Anomalies) {
         let mut events: Vec<(u32, TxnId, Line)> = Vec::new();
         for (id, txn) in (0..).map(TxnId).zip(self.history.txns()) {
@@ -86,7 +86,7 @@ enum Line {
     Ok,
 }
 
-/// What was shown so far of transactions that commit: greatest timestamps, with the transaction that has each.
+/// The transactions shown so far that commit: greatest timestamps, with the transaction that has each.
 struct Shown {
     /// Per site the final commits that are known to be final.
     finals: Vec<Option<(Timestamp, TxnId)>>,

@@ -1,4 +1,4 @@
-//! What one transaction that did not commit saw: final commits, and local ones of its site.
+//! The view of one transaction that did not commit: final commits, and local ones of its site.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::report::{Anomalies, AnomalyKind};
 use crate::whitebox::snapshots::snapshot;
 use crate::whitebox::spell;
 
-/// What one transaction saw that did not commit.
+/// The view of one transaction that did not commit.
 pub(super) struct View<'a> {
     judge: &'a Judge<'a>,
     txn: TxnId,

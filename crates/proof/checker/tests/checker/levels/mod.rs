@@ -38,7 +38,7 @@ pub(crate) fn tape(seed: u64) -> Tape {
     tape
 }
 
-/// What came of one history at one level.
+/// The outcome of one history at one level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Valid,

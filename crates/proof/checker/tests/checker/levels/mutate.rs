@@ -78,7 +78,7 @@ fn bend_read(tape: &mut Tape, at: usize, random: &mut Random) {
         }
     };
     *observed = bent;
-    // What was shown before stays what is reported, unless only that was to change.
+    // A read that was shown before stays the one that is reported, unless only that was to change.
     if let (false, Some((_, ops))) = (in_spec, &mut entry.spec)
         && random.percent(70)
     {

@@ -17,7 +17,7 @@ pub(crate) const LISTS: std::ops::Range<i64> = 0..3;
 pub(crate) const REGISTERS: std::ops::Range<i64> = 3..6;
 pub(crate) const SETS: std::ops::Range<i64> = 6..8;
 
-/// What a store promises, as far as no bug strikes.
+/// The promise of a store, as far as no bug strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A transaction reads and commits in one instant.
@@ -204,7 +204,7 @@ impl Store<'_> {
         let mut ops: Vec<MicroOp> = Vec::new();
         let is_late = self.writers_first > 0 && self.tape.entries.len() >= self.writers_first;
         if is_late && self.random.percent(80) || self.random.percent(self.scans) {
-            // What a transaction sees shows in the keys that it does not pass over.
+            // The commits that a transaction sees show in the keys that it does not pass over.
             let passed_over = self.random.pick(&[0, 0, 40]);
             for key in self.keys.clone() {
                 if !self.random.percent(passed_over) {
@@ -354,7 +354,7 @@ impl Store<'_> {
             || self.random.percent(5))
     }
 
-    /// What the client is told.
+    /// The outcome that the client is told.
     fn reported(&mut self, is_committed: bool) -> End {
         match (self.random.below(100), is_committed) {
             (0..4, _) => End::Info,

@@ -1,4 +1,4 @@
-//! What servers say about snapshots and commits must explain what clients saw.
+//! Snapshots and commits that servers tell of must explain what clients saw.
 
 mod facts;
 mod snapshots;

@@ -165,7 +165,7 @@ fn final_commits_conflict_where_there_is_evidence_of_them() {
     assert!(judge(&both).anomalies.iter().any(|anomaly| anomaly.kind.name() == "snapshot-violation"));
 }
 
-/// What a site has shown is in the snapshots of its later transactions, with or without a read.
+/// A transaction that a site has shown is in the snapshots of its later transactions, with or without a read.
 #[test]
 fn final_commits_of_the_own_site_conflict_once_they_were_shown() {
     let fill = |site: &str, before: &str, after: &str| {

@@ -144,7 +144,7 @@ fn a_session_keeps_what_it_did() {
     assert!(judge("u", "A:0", "[]", Level::WalterPsi).is_valid(), "the session changed its site");
 }
 
-/// What a reader saw is also done.
+/// A transaction that a reader saw is also done for the reader's session.
 #[test]
 fn a_session_keeps_what_it_saw() {
     let text = r#"
