@@ -8,12 +8,12 @@ use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
 
-/// What a replica is built from.
+/// The configuration of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
-    /// Who the replicas of its group are, and of every other group of the keyspace, as far as its host knew when it was built.
+    /// The replicas of its group, and of every other group of the keyspace, as far as its host knew when it was built.
     pub groups: Groups,
     /// The first shard of its keyspace, and how many there are: no transaction takes part in any other.
     pub shards: Shards,
@@ -21,7 +21,7 @@ pub struct ReplicaConfig {
     pub system: System,
     /// [`Rules::SOUND`] outside tests.
     pub rules: Rules,
-    /// What is asked at a timestamp further ahead of the local clock than this is not answered.
+    /// A question at a timestamp further ahead of the local clock than this is not answered.
     pub timestamp_ahead_max: Duration,
     /// How long a transaction stays prepared before the leader asks the other participants what became of it; and how long read
     /// locks keep younger writers off without a further one.
@@ -89,7 +89,7 @@ impl ReplicaConfig {
     }
 }
 
-/// What a coordinator is built from.
+/// The configuration of a coordinator.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.

@@ -1,7 +1,7 @@
 //! The outcome of a transaction as a function of how its participants stand to it.
 //!
-//! Commit if all have prepared, at the greatest of their timestamps; abort if one has refused. What participants have made
-//! durable never changes, so whoever has heard them all decides the same, however many decide.
+//! Commit if all have prepared, at the greatest of their timestamps; abort if one has refused. Durable standings never
+//! change, so all that have heard every participant decide the same, however many decide.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use quorate_core::{ShardId, Timestamp};
 
 use crate::message::Standing;
 
-/// What the participants of a transaction have said so far.
+/// The standings of the participants of a transaction so far.
 #[derive(Clone, Debug, Default)]
 pub struct Standings {
     /// None as long as nothing was heard.
     heard: BTreeMap<ShardId, Option<Standing>>,
 }
 
-/// What follows from what was heard.
+/// The conclusion from the standings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// This is its fate.
@@ -35,7 +35,7 @@ impl Standings {
     /// Notes what a shard says. True if it takes part.
     pub fn note(&mut self, shard: ShardId, standing: Standing) -> bool {
         let Some(heard) = self.heard.get_mut(&shard) else { return false };
-        // What is final outlives what is not, in whatever order both arrive.
+        // A final standing outlives one that is not, in whatever order both arrive.
         if !matches!(heard, Some(Standing::Ended(_))) {
             *heard = Some(standing);
         }
@@ -58,7 +58,7 @@ impl Standings {
         self.heard.iter().filter(move |(_, standing)| may_hold(standing)).map(|(shard, _)| *shard)
     }
 
-    /// What follows from what was heard; none if it does not suffice.
+    /// The conclusion from the standings; none if they do not suffice.
     pub fn verdict(&self) -> Option<Verdict> {
         let mut commits_at = Some(Timestamp::ZERO);
         let mut is_forgotten = false;
@@ -79,7 +79,7 @@ impl Standings {
         commits_at.map(|timestamp| Verdict::Outcome(Outcome::Committed(timestamp)))
     }
 
-    /// What follows, as if one participant had said it all: a complaint about the proposer's clock, if that is the reason.
+    /// The conclusion, as if one participant had said it all: a complaint about the proposer's clock, if that is the reason.
     pub fn summary(&self) -> Option<Standing> {
         let find = |is_reason: fn(&Standing) -> bool| self.heard.values().flatten().copied().find(is_reason);
         match self.verdict()? {

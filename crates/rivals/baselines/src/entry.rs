@@ -1,8 +1,8 @@
-//! What is appended to the log of a shard, and the pages of the state that it leads to.
+//! The entries of the log of a shard, and the pages of the state that it leads to.
 //!
-//! A vote is an entry: a participant has agreed once its PREPARED is stable, and has refused once REFUSED is. Which of
-//! both comes first in the log counts, and the other means nothing. So the outcome of a transaction is a function of what
-//! stands in the logs of its participants, and whoever reads them all can tell it.
+//! A vote is an entry: a participant has agreed once its PREPARED is stable, and has refused once REFUSED is. Which of both
+//! comes first in the log counts, and the other means nothing. So the outcome of a transaction is a function of the logs of
+//! its participants, and a reader of all of them can tell it.
 
 use std::sync::Arc;
 
@@ -48,11 +48,11 @@ pub enum Entry {
 pub struct Prepared {
     /// The transaction.
     pub transaction: TransactionId,
-    /// What it has read and writes here.
+    /// Its reads and writes here.
     pub part: Arc<Transaction>,
-    /// The timestamp that its coordinator has proposed: what lies below floors is forgotten.
+    /// The timestamp that its coordinator has proposed: a transaction below the floors is forgotten.
     pub proposed: Timestamp,
-    /// When the first attempt at it began, by the clock of its client: who is older has precedence where locks are waited for.
+    /// When the first attempt at it began, by the clock of its client: the older one has precedence where locks are waited for.
     pub age: Timestamp,
     /// It commits at this timestamp or above.
     pub timestamp: Timestamp,
@@ -89,10 +89,10 @@ pub enum Page {
     },
 }
 
-/// Roughly how many bytes an entry takes, rather more than less: what goes into one message is chosen by it.
+/// Roughly how many bytes an entry takes, rather more than less: the entries of one message are chosen by it.
 pub fn bytes(entry: &Entry) -> usize {
     const FIXED: usize = 64;
-    /// What stands around a key: its length, and of a read the version.
+    /// The bytes around a key: its length, and of a read the version.
     const FRAMING: usize = 32;
     match entry {
         Entry::Prepared(Prepared { part, .. }) => {

@@ -14,7 +14,7 @@
 //!       ├─ DECIDE ─────────────────────────────────────────────────────────►│ append DECIDED            │
 //! ```
 //!
-//! Where there is a dedicated coordinator, the client asks it, and it the participants; what one participant decides alone, the
+//! Where there is a dedicated coordinator, the client asks it, and it the participants; a transaction that one participant decides alone, the
 //! client asks that one:
 //!
 //! ```text
@@ -36,7 +36,7 @@ use quorate_core::{
     ClockTime, Key, KeyRange, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, Value, View,
 };
 
-/// What the participants of a transaction say to each other.
+/// A message between the participants of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Coordinator to a replica nearby: what does this key hold? The answer may be stale; validation finds out. Where what is
@@ -56,9 +56,9 @@ pub enum Message {
         transaction: TransactionId,
         /// The key.
         key: Key,
-        /// Who wrote it; [`Timestamp::ZERO`] if nobody has.
+        /// The transaction that wrote it; [`Timestamp::ZERO`] if nobody has.
         version: Timestamp,
-        /// What it holds.
+        /// The value that it holds.
         value: Option<Value>,
         /// The view in which the key is locked: the lock ends with it.
         locked_in: Option<View>,
@@ -107,7 +107,7 @@ pub enum Message {
         /// A replica has asked for more than this.
         above: Timestamp,
     },
-    /// A timestamp that nobody else is given. Never durable by itself: what lies below a stable ceiling is given once.
+    /// A timestamp that nobody else is given. Never durable by itself: a timestamp below a stable ceiling is given once.
     NextTimestampReply {
         /// The transaction.
         transaction: TransactionId,
@@ -115,16 +115,16 @@ pub enum Message {
         timestamp: Timestamp,
     },
     /// Client to the leader of the group that coordinates: commit this. It asks the participants, and does nothing durable by
-    /// itself: whoever leads that group may be asked again, as often as need be.
+    /// itself: the present leader of that group may be asked again, as often as need be.
     Coordinate {
         /// The transaction.
         transaction: TransactionId,
-        /// What it has read and writes at each participant, in their order.
+        /// Its reads and writes at each participant, in their order.
         parts: Vec<Arc<Transaction>>,
         /// The timestamp that is proposed: it may commit at a later one.
         proposed: Timestamp,
     },
-    /// What has become of a transaction: never that it is prepared.
+    /// The outcome of a transaction: never that it is prepared.
     CoordinateReply {
         /// The transaction.
         transaction: TransactionId,
@@ -136,7 +136,7 @@ pub enum Message {
     Prepare {
         /// The transaction.
         transaction: TransactionId,
-        /// What it has read and writes at the receiver's shard.
+        /// Its reads and writes at the receiver's shard.
         part: Arc<Transaction>,
         /// The timestamp that is proposed: it may commit at a later one.
         proposed: Timestamp,
@@ -158,7 +158,7 @@ pub enum Message {
     Validate {
         /// The transaction.
         transaction: TransactionId,
-        /// What it has read at the receiver's shard.
+        /// Its reads at the receiver's shard.
         part: Arc<Transaction>,
         /// The view in which it has locked that. The locks end with the answer.
         locked_in: Option<View>,
@@ -194,12 +194,12 @@ pub enum Message {
     ReadAt {
         /// The transaction.
         transaction: TransactionId,
-        /// What is read.
+        /// The keys or the range that are read.
         wanted: Wanted,
         /// The timestamp.
         at: Timestamp,
     },
-    /// What a shard held at a timestamp.
+    /// The values of a shard at a timestamp.
     ReadAtReply {
         /// The transaction.
         transaction: TransactionId,
@@ -223,8 +223,8 @@ pub enum Message {
         /// Its fate.
         outcome: Outcome,
     },
-    /// Whoever wants to know to every replica of a participant: how do you stand to this transaction? Who leads and has not
-    /// heard of it refuses it first, so that every answer is final.
+    /// A coordinator or a leader to every replica of a participant: how do you stand to this transaction? A leader that
+    /// has not heard of it refuses it first, so that every answer is final.
     Inquire {
         /// The transaction.
         transaction: TransactionId,
@@ -244,7 +244,7 @@ pub enum Message {
     NotLeading {
         /// The transaction.
         transaction: TransactionId,
-        /// Who leads, as far as it knows.
+        /// The leader, as far as the sender knows.
         leader: ReplicaIndex,
     },
     /// Leader to the replicas of a shard that took part in what it remembers: below what do you refuse to prepare?
@@ -256,7 +256,7 @@ pub enum Message {
     },
 }
 
-/// What is read of a snapshot.
+/// A part of a snapshot that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// These keys.
@@ -265,7 +265,7 @@ pub enum Wanted {
     Range(KeyRange, u32),
 }
 
-/// How a shard stands to a transaction. What follows from it never changes.
+/// The standing of a shard to a transaction. Conclusions from it never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has prepared it at this timestamp and waits for the outcome.
@@ -275,12 +275,12 @@ pub enum Standing {
     /// It was proposed below the floor of the shard and is not prepared there: it was not and never will be. The proposer's
     /// clock is behind.
     TooOld {
-        /// What the clock of the shard's leader says.
+        /// The reading of the clock of the shard's leader.
         clock: ClockTime,
     },
     /// It was proposed so long ago that its outcome may have been known and is forgotten.
     Forgotten {
-        /// What the clock of the shard's leader says.
+        /// The reading of the clock of the shard's leader.
         clock: ClockTime,
     },
 }

@@ -1,5 +1,6 @@
-//! Random schedules: leaders change, messages are lost, late and repeated, replicas and clients die. What clients were told is
-//! strictly serializable: lists that transactions append to show in which order they came, and that order must be one.
+//! Random schedules: leaders change, messages are lost, late and repeated, replicas and clients die. The results that clients
+//! were told are strictly serializable: lists that transactions append to show in which order they came, and that order must
+//! be one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,7 +150,7 @@ impl Schedule {
         self.troubles.end(20).iter().for_each(|command| self.command(command));
     }
 
-    /// What each key holds in the end.
+    /// The values of each key in the end.
     fn read_all(&mut self) -> BTreeMap<&'static str, Vec<String>> {
         let reader = 9_999;
         let reads = KEYS.iter().map(|key| (*key, None)).collect();
@@ -165,7 +166,7 @@ impl Schedule {
     }
 }
 
-/// What is wrong with what clients saw, if anything is.
+/// The fault in what clients saw, if there is one.
 fn judge(txns: &BTreeMap<String, Txn>, lists: &BTreeMap<&'static str, Vec<String>>) -> Result<usize, String> {
     let place = |id: &str, key: &str| lists[key].iter().filter(|element| *element == id).count();
     for (id, txn) in txns {
@@ -177,7 +178,7 @@ fn judge(txns: &BTreeMap<String, Txn>, lists: &BTreeMap<&'static str, Vec<String
             }
         }
     }
-    // Who committed, as far as that is known: clients were told, or it shows.
+    // The transactions that committed, as far as that is known: clients were told, or it shows.
     let committed: Vec<(&String, &Txn)> = txns
         .iter()
         .filter(|(id, txn)| {
@@ -210,13 +211,13 @@ fn judge(txns: &BTreeMap<String, Txn>, lists: &BTreeMap<&'static str, Vec<String
             }
         }
         for (other, (_, next)) in committed.iter().enumerate() {
-            // Who was told that nobody knows may commit long after.
+            // A transaction whose outcome nobody knows, as its client was told, may commit long after.
             if matches!(txn.ended, Some((ended, Some(true))) if ended < next.began) {
                 later[at].insert(other);
             }
         }
     }
-    // Whoever has nobody before it is taken away, until nobody is left.
+    // A transaction that has none before it is taken away, until none is left.
     let mut before = vec![0usize; committed.len()];
     later.iter().flatten().for_each(|next| before[*next] += 1);
     let mut free: Vec<usize> = (0..committed.len()).filter(|at| before[*at] == 0).collect();

@@ -1,4 +1,4 @@
-//! How old transactions are: who began first has precedence where locks are waited for.
+//! How old transactions are: the one that began first has precedence where locks are waited for.
 //!
 //! A transaction that is attempted again keeps the age of its first attempt, so that it is the oldest in the end.
 

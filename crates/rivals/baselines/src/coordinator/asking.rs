@@ -23,14 +23,14 @@ pub(super) struct Asking {
     pub(super) locked: BTreeMap<ShardId, Option<View>>,
     /// When the first attempt at it began, where that counts.
     pub(super) age: Option<Timestamp>,
-    /// Who has not answered.
+    /// The shards that have not answered.
     pub(super) missing: BTreeSet<ShardId>,
     pub(super) asked_at: Instant,
     /// How often it followed, since it was asked, to a replica that was named.
     pub(super) redirects: u32,
 }
 
-/// What is asked.
+/// A question to shards.
 #[derive(Debug)]
 pub(super) enum Question {
     /// The timestamp server is asked for a timestamp.
@@ -39,7 +39,7 @@ pub(super) enum Question {
     Prepare {
         /// The timestamp that is proposed.
         proposed: Timestamp,
-        /// What the clock of this client said then.
+        /// The reading of this client's clock then.
         clock: ClockTime,
         /// Of those that are asked.
         standings: Standings,
@@ -76,13 +76,13 @@ impl Asking {
         Asking { question, parts, locked, age, missing, asked_at: Instant::START, redirects: 0 }
     }
 
-    /// What a shard is asked.
+    /// The message to a shard that is asked.
     fn message(&self, id: TransactionId, shard: ShardId, above: Timestamp) -> Option<Message> {
         let part = || self.parts.get(&shard).cloned();
         let locked_in = self.locked.get(&shard).copied().flatten();
         Some(match &self.question {
             Question::Timestamp => Message::NextTimestamp { transaction: id, above },
-            // Who takes no part coordinates.
+            // A shard that takes no part coordinates.
             Question::Prepare { proposed, .. } if !self.parts.contains_key(&shard) => Message::Coordinate {
                 transaction: id,
                 parts: self.parts.values().cloned().collect(),
@@ -132,7 +132,7 @@ impl Coordinator {
         }
     }
 
-    /// Begins to ask; what is open goes on with this.
+    /// Begins to ask; the open transaction goes on with this.
     pub(super) fn ask(&mut self, id: TransactionId, asking: Asking, context: &Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         open.phase = Phase::Asking(Box::new(asking));
@@ -164,7 +164,7 @@ impl Coordinator {
         }
     }
 
-    /// Who was asked does not lead.
+    /// The replica that was asked does not lead.
     pub(super) fn on_not_leading(
         &mut self,
         from: ReplicaId,

@@ -32,7 +32,7 @@ impl Coordinator {
         let parts = execution.into_parts(self.config.rules);
         let shards: Vec<ShardId> = parts.keys().copied().collect();
         for shard in locked.keys().filter(|shard| !parts.contains_key(shard)) {
-            // What was to be read there is not wanted any more.
+            // Reads that are still open there are not wanted any more.
             outbox.send(self.leaders.leader(*shard), Message::Release { transaction: id });
         }
         if parts.is_empty() {
@@ -81,7 +81,7 @@ impl Coordinator {
         }
     }
 
-    /// Asks for votes: the participants; or whoever coordinates, if there are several of them and there is somebody.
+    /// Asks for votes: the participants; or the coordinating group, if there are several of them and there is one.
     fn preparing(
         &self,
         parts: BTreeMap<ShardId, Arc<Transaction>>,
@@ -146,7 +146,7 @@ impl Coordinator {
         self.last_timestamp = self.last_timestamp.max(Timestamp::new(arrives, self.config.client));
     }
 
-    /// The outcome is known: tells the client, unless it gave up, and whoever asked for it since.
+    /// The outcome is known: tells the client, unless it gave up, and all that have asked for it since.
     fn answer(&mut self, id: TransactionId, outcome: Outcome, context: &Context<'_>, outbox: &mut Out) {
         let Some(asking) = self.asking(id) else { return };
         let (age, participants) = (asking.age, asking.participants());
@@ -188,7 +188,7 @@ impl Coordinator {
         if !is_valid {
             self.fail(id, Failure::Conflict, outbox);
         } else if asking.missing.is_empty() {
-            // What it has read may not have been reported yet.
+            // A version that it has read may not have been reported yet.
             self.report(id, timestamp, greatest, Some(from.shard), Vec::new(), context, outbox);
         }
     }

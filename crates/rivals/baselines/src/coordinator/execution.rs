@@ -15,7 +15,7 @@ use super::{Coordinator, Out, Phase, finish};
 use crate::message::Message;
 use crate::rules::{Plant, Rules};
 
-/// What a transaction has read and wants to write.
+/// The reads of a transaction, and the writes that it wants.
 #[derive(Debug)]
 pub(super) struct Execution {
     routes: Arc<Routes>,
@@ -307,8 +307,8 @@ impl Coordinator {
         self.commit_if_read(id, context, outbox);
     }
 
-    /// Notes in which view a shard has locked something. False if that is another one than before: what was locked then is
-    /// not locked any more.
+    /// Notes in which view a shard has locked something. False if that is another one than before: earlier locks are
+    /// not held any more.
     fn keeps_locks(
         &mut self,
         from: ReplicaId,
@@ -337,7 +337,7 @@ impl Coordinator {
         }
     }
 
-    /// Whoever was asked for something to be locked does not lead.
+    /// A replica that was asked to lock something does not lead.
     pub(super) fn redirect_reads(
         &mut self,
         shard: ShardId,

@@ -78,7 +78,7 @@ pub struct Open {
     deadline: Instant,
     /// The answers that the client still waits for.
     wants: Wants,
-    /// What the clock showed when it began: it is proposed at no lower timestamp.
+    /// The reading of the clock when it began: it is proposed at no lower timestamp.
     began: ClockTime,
 }
 
@@ -172,7 +172,7 @@ impl Coordinates for Coordinator {
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, context, outbox);
             }
-            // What only replicas are told.
+            // Messages that only replicas are told.
             Message::Read { .. }
             | Message::Scan { .. }
             | Message::Release { .. }
@@ -280,7 +280,7 @@ impl Coordinator {
 
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
         if self.leaders.set_reachable(replica, reachable) && !reachable {
-            // Whoever waits for it need not wait any longer.
+            // A question that waits for it need not wait any longer.
             self.transactions.wake_all(context.now);
         }
     }

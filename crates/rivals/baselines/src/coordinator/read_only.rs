@@ -116,12 +116,12 @@ impl Coordinator {
         for KeyVersion { key, value, .. } in found {
             outbox.emit(Event::Got { transaction: id, key, value });
         }
-        // What it has read may not have been reported yet.
+        // A version that it has read may not have been reported yet.
         self.report(id, timestamp, greatest, Some(from.shard), Vec::new(), context, outbox);
     }
 }
 
-/// Whether a system without snapshots can read as fresh as this. What is current is fresh enough for all but the past.
+/// Whether a system without snapshots can read as fresh as this. The current values are fresh enough for all but the past.
 fn serves(routes: &Arc<Routes>, freshness: Freshness, context: &Context<'_>) -> Result<(), Failure> {
     match freshness {
         Freshness::Strict | Freshness::Stale(_) => Ok(()),

@@ -17,8 +17,8 @@ pub(super) struct Reporting {
 }
 
 impl Coordinator {
-    /// A transaction has committed: tells the client, and whoever asked for it since, at once or when `passes` has passed on
-    /// all clocks. `shard` is one that it has read or written.
+    /// A transaction has committed: tells the client, and all that have asked for it since, at once or when `passes` has
+    /// passed on all clocks. `shard` is one that it has read or written.
     #[expect(clippy::too_many_arguments, reason = "what is known of a commit")]
     pub(super) fn report(
         &mut self,

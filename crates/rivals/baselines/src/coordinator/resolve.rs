@@ -1,4 +1,4 @@
-//! What became of a transaction: its participants are asked, as they would ask each other.
+//! The outcome of a transaction: its participants are asked, as they would ask each other.
 
 use quorate_core::command::Event;
 use quorate_core::topology::SHARDS_MAX;

@@ -10,11 +10,11 @@ use super::asking::{Asking, Question};
 use super::{Coordinator, Out};
 use crate::message::Wanted;
 
-/// What is read at a timestamp, and what was found so far.
+/// A read at a timestamp, and the values that were found so far.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) at: Timestamp,
-    /// What each shard is asked for.
+    /// The keys or the range that each shard is asked for.
     wanted: BTreeMap<ShardId, Wanted>,
     /// How many entries of a range are wanted, if one is read.
     limit: Option<u32>,
@@ -52,7 +52,7 @@ impl Coordinator {
                 let back = back.min(STALE_MAX).as_micros() as u64;
                 Ok(Some((all_of(clock.as_micros().saturating_sub(back)), false)))
             }
-            // Whatever was reported has a timestamp that has passed on this clock as well.
+            // Every transaction that was reported has a timestamp that has passed on this clock as well.
             Freshness::ClockBound if routes.keyspace.clock_bound.is_some() => {
                 Ok(Some((all_of(clock.as_micros()), true)))
             }

@@ -1,11 +1,11 @@
 //! A dedicated coordinator: the leader of a group without keys runs two-phase commit for clients.
 //!
 //! The outcome follows from what the participants have made durable, so that it keeps nothing durable itself, and nobody waits
-//! for it to do so. It is asked again if it fails, or whoever leads after it: participants that have answered answer the same.
-//! What a client has begun that is never heard of again, participants settle among themselves, as they do anyway. So two that
-//! both take themselves for the coordinator do no harm.
+//! for it to do so. If it fails, it is asked again, or the leader after it is: participants that have answered answer the
+//! same. A transaction whose client is never heard of again, participants settle among themselves, as they do anyway. So two
+//! that both take themselves for the coordinator do no harm.
 //!
-//! It never asks again by itself. Clients do, and whoever is asked again asks all replicas of the participants that are silent.
+//! It never asks again by itself. Clients do, and a coordinator that is asked again asks all replicas of the participants that are silent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::entry::Entry;
 use crate::message::{Message, Standing};
 use crate::rules::Plant;
 
-/// So many transactions are coordinated at a time; whoever comes later asks again.
+/// So many transactions are coordinated at a time; the client of a further one asks again.
 const COORDINATIONS_MAX: usize = 100_000;
 
 /// So often a prepare follows from one replica to the one that it names, before the client asks again.
 const REDIRECTS_MAX: u32 = 4;
 
-/// What a leader coordinates.
+/// The transactions that a leader coordinates.
 #[derive(Debug, Default)]
 pub(super) struct Coordinations {
     open: BTreeMap<TransactionId, Coordination>,
@@ -75,7 +75,7 @@ impl Coordinations {
 }
 
 impl Coordination {
-    /// What a participant is asked.
+    /// The prepare that a participant is asked.
     fn prepare(&self, id: TransactionId, shard: ShardId) -> Option<Message> {
         let (part, proposed) = (self.parts.get(&shard)?.clone(), self.proposed);
         Some(Message::Prepare { transaction: id, part, proposed, age: proposed, locked_in: None })
@@ -179,7 +179,7 @@ impl Replica {
         open.remove(&id);
     }
 
-    /// Who was asked does not lead its shard.
+    /// The replica that was asked does not lead its shard.
     pub(super) fn on_not_leading(
         &mut self,
         from: Address,

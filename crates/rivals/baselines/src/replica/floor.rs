@@ -1,7 +1,7 @@
-//! What may be forgotten, so that memory does not grow with the number of transactions that have ended.
+//! Transactions that may be forgotten, so that memory does not grow with the number of those that have ended.
 //!
-//! The *floor* of a shard stands in its log: what is proposed below is refused without a trace, and versions below that are
-//! not the newest there are collected. It stays behind the clock, and below everything that is prepared.
+//! The *floor* of a shard stands in its log: a transaction that is proposed below is refused without a trace, and versions
+//! below that are not the newest there are collected. It stays behind the clock, and below everything that is prepared.
 //!
 //! An outcome may be forgotten once nobody can need it: its transaction lies below the floor of *every* shard that took part,
 //! so that it is prepared at none of them and never will be. Leaders ask each other for their floors.

@@ -1,4 +1,4 @@
-//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+//! The state that only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,18 +18,18 @@ pub(super) struct Leader {
     pub(super) view: View,
     /// PREPARED is appended and not yet stable. Holds what it holds all the same.
     pub(super) in_flight: PreparedSet,
-    /// PREPARED is appended and not yet stable, and commits when it is: no other shard takes part. Whatever is appended later
-    /// comes after it, and is lost if it is lost. So it holds nothing, and is in the way only of what has read older versions.
+    /// PREPARED is appended and not yet stable, and commits when it is: no other shard takes part. Every later entry comes
+    /// after it, and is lost if it is lost. So it holds nothing, and is in the way only of what has read older versions.
     pub(super) committing: PreparedSet,
     /// When what is in flight or committing was proposed, and who is to hear of it.
     pub(super) in_flight_proposals: BTreeMap<TransactionId, (Proposal, Address)>,
-    /// REFUSED is appended and not yet stable; who waits for that.
+    /// REFUSED is appended and not yet stable; the addresses that wait for that.
     pub(super) refusing: BTreeMap<TransactionId, BTreeSet<Address>>,
     /// DECIDED is appended and not yet stable.
     pub(super) deciding: BTreeSet<TransactionId>,
-    /// What transactions have locked that are not prepared: they lose it with the view.
+    /// The locks of transactions that are not prepared: they lose them with the view.
     pub(super) locks: ReadLocks,
-    /// What waits for the outcome of a transaction: it is looked at again then.
+    /// The messages that wait for the outcome of a transaction: they are looked at again then.
     pub(super) blocked: BTreeMap<TransactionId, Vec<(Address, Message)>>,
     /// The greatest timestamp that was prepared, committed or given away.
     pub(super) last: Timestamp,
@@ -41,10 +41,10 @@ pub(super) struct Leader {
     /// Which replica of each of them is asked next: any of them will do.
     pub(super) floor_round: usize,
     pub(super) floor_due: Instant,
-    /// FLOOR is appended and not yet stable, with this floor: what is prepared below it now would come after it.
+    /// FLOOR is appended and not yet stable, with this floor: a transaction that is prepared below it now would come after it.
     pub(super) next_floor: Option<Timestamp>,
     pub(super) source: TimestampSource,
-    /// What this replica coordinates, if its group does that.
+    /// The transactions that this replica coordinates, if its group does that.
     pub(super) coordinations: Coordinations,
 }
 

@@ -1,17 +1,18 @@
-//! Strict two-phase locking: what a transaction reads is locked at the leader, what it writes when it is prepared.
+//! Strict two-phase locking: the reads of a transaction are locked at the leader, its writes when it is prepared.
 //!
-//! Read locks live with the leader and end with its view; a transaction is prepared only if it has kept all of its own. What
-//! it has read and writes is held from then on until its outcome is known, by whoever leads.
+//! Read locks live with the leader and end with its view; a transaction is prepared only if it has kept all of its own. From
+//! then on its reads and writes are held until its outcome is known, by whichever replica leads.
 //!
 //! # Deadlocks
-//! Who is older, by the beginning of its first attempt, has precedence. A transaction that is not prepared can be wounded: an
-//! older one that is to write what it has locked takes the lock away. One that is prepared cannot, since it may have
-//! committed; there an older one waits, and a younger one is refused. Reads wait for whatever is prepared. So nobody waits for
-//! a transaction that reads, and among those that prepare the older wait for the younger only: there is no cycle. Pure
-//! wound-wait would have to wound what is prepared, and pure wait-die would refuse every younger reader of a key that is
-//! being written, which is where most waits are short. Whoever is refused keeps its age, so that it is the oldest in the end.
+//! The older transaction, by the beginning of its first attempt, has precedence. A transaction that is not prepared can be
+//! wounded: an older one that is to write what it has locked takes the lock away. One that is prepared cannot, since it may
+//! have committed; there an older one waits, and a younger one is refused. Reads wait for every prepared writer. So nobody
+//! waits for a transaction that reads, and among those that prepare the older wait for the younger only: there is no cycle.
+//! Pure wound-wait would have to wound what is prepared, and pure wait-die would refuse every younger reader of a key that is
+//! being written, which is where most waits are short. A refused transaction keeps its age, so that it is the oldest in the
+//! end.
 //!
-//! Who has read for long without reading more may have died, and has no precedence: anybody may wound it.
+//! A transaction that has read for long without reading more may have died, and has no precedence: any other may wound it.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use super::{Out, Replica};
 use crate::message::Message;
 use crate::rules::Plant;
 
-/// So many requests may wait for one transaction; whoever comes later asks again.
+/// So many requests may wait for one transaction; the client of a further one asks again.
 const BLOCKED_MAX: usize = 10_000;
 
 impl Replica {

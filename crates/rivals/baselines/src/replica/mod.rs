@@ -1,4 +1,4 @@
-//! A replica of a shard: a machine on a replicated log. Whoever leads the log is the participant in two-phase commit.
+//! A replica of a shard: a machine on a replicated log. The leader of the log is the participant in two-phase commit.
 //!
 //! ```text
 //!   PREPARE ─► known already? ─► answer again
@@ -56,14 +56,14 @@ type Out = LogOutbox<Replica>;
 /// Pages that are only digested are small, so that no turn takes long.
 const DIGESTED_PAGE_BYTES: usize = 16 * 1024;
 
-/// What a replica asks to be woken for.
+/// A timer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReplicaTimer {
     /// The leader looks after what has been prepared for long, and for a new floor.
     Attention,
 }
 
-/// What a replica tells its host.
+/// An event that a replica tells its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
     /// It leads, and serves.
@@ -75,10 +75,10 @@ pub enum ReplicaEvent {
     Deposed,
 }
 
-/// What a host tells a replica.
+/// A command of a host to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaCommand {
-    /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
+    /// The keyspace is in this epoch. Groups of an earlier one are passed over.
     ChangeGroups(Groups),
 }
 
@@ -90,7 +90,7 @@ pub struct Replica {
     leader: Option<Leader>,
 }
 
-/// What a replica keeps although it has ended and nothing may ask for it any more, in entries.
+/// The counts of entries that a replica keeps although they have ended and nothing may ask for them any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remains {
     /// Outcomes that may be forgotten.
@@ -117,7 +117,7 @@ impl Replica {
         &self.state.versions
     }
 
-    /// What is durably prepared here.
+    /// The transactions that are durably prepared here.
     pub fn prepared(&self) -> &PreparedSet {
         &self.state.prepared
     }
@@ -168,7 +168,7 @@ impl Replica {
         outcomes
     }
 
-    /// What it remembers of what has ended. Looks at everything that it keeps.
+    /// The counts of what it keeps after the end. Looks at everything that it keeps.
     pub fn remains(&self) -> Remains {
         Remains {
             outcomes: self.state.overdue(),
@@ -231,7 +231,7 @@ impl Replica {
             }
             Message::AskFloor => outbox.send(from, Message::AskFloorReply { floor: self.state.floor }),
             Message::AskFloorReply { floor } => self.on_ask_floor_reply(from, floor),
-            // What only coordinators are told.
+            // Messages that only coordinators are told.
             Message::ReadReply { .. }
             | Message::ScanReply { .. }
             | Message::Wounded { .. }
@@ -244,7 +244,7 @@ impl Replica {
         }
     }
 
-    /// Learns who the replicas of groups are now: whom it asks and tells. Who those of its own are decides its log.
+    /// Learns the present replicas of groups, which it asks and tells. The members of its own group are decided by its log.
     fn change_groups(&mut self, groups: Groups) {
         if groups.epoch > self.config.groups.epoch && !self.config.rules.has(Plant::GroupsForgotten) {
             if let Some(leader) = &mut self.leader {

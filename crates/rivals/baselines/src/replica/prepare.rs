@@ -17,7 +17,7 @@ use crate::entry::{Entry, Prepared};
 use crate::message::{Age, Message, Standing};
 use crate::rules::{Plant, Rules};
 
-/// What a coordinator asks of a participant.
+/// A prepare, as a coordinator asks it of a participant.
 #[derive(Debug)]
 pub(super) struct Prepare {
     pub(super) id: TransactionId,
@@ -139,8 +139,8 @@ impl Replica {
         let Prepare { id, part, proposal, .. } = prepare;
         let Proposal { proposed, age } = proposal;
         let Some(leader) = &mut self.leader else { return };
-        // Above everything that was read, written or given away here: so timestamps follow the order of conflicts. What is
-        // ahead of this clock has no need to be: no client drags all others along.
+        // Above everything that was read, written or given away here: so timestamps follow the order of conflicts. A
+        // timestamp that is ahead of this clock has no need to be: no client drags all others along.
         let own = Timestamp { micros: proposed.micros.min(context.clock.as_micros()), ..proposed };
         let timestamp = match own > leader.last {
             true => own,
@@ -156,7 +156,7 @@ impl Replica {
         let commits = commits_with_vote(self.config.system, &part);
         let held = quorate_store::Prepared { transaction: part, timestamp, since: context.now };
         if commits { &mut leader.committing } else { &mut leader.in_flight }.insert(id, held);
-        // What it has locked, it holds as prepared from now on.
+        // Its locks are held by the prepared transaction from now on.
         leader.locks.release(id);
         if self.config.rules.has(Plant::VoteBeforeStable) {
             send_standing(&self.config, asker, id, vote(commits, timestamp), outbox);
@@ -204,7 +204,7 @@ impl Replica {
         }
     }
 
-    /// The outcome is known, by whoever has told it.
+    /// The outcome is known, from any sender.
     pub(super) fn on_decide(
         &mut self,
         from: Address,
@@ -253,7 +253,7 @@ impl Replica {
         }
     }
 
-    /// DECIDED is stable, and has been followed: what has waited for it goes on.
+    /// DECIDED is stable, and has been followed: requests that have waited for it go on.
     pub(super) fn on_decided(
         &mut self,
         id: TransactionId,
@@ -270,7 +270,7 @@ impl Replica {
     }
 }
 
-/// Tells somebody how this shard stands to a transaction: whoever coordinates it as the answer to a prepare.
+/// Tells an asker the standing of this shard to a transaction: a coordinator, as the answer to its prepare.
 pub(super) fn send_standing(
     config: &ReplicaConfig,
     to: Address,

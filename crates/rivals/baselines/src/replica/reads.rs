@@ -1,4 +1,4 @@
-//! Reads: what this replica has applied, whoever asks; and strict ones, for which it must lead.
+//! Reads: of the state that this replica has applied, for any client; and strict ones, for which it must lead.
 //!
 //! A strict answer is true of the instant at which it is made only if nobody else leads then. The leader knows that while it
 //! holds a lease; else it asks the others whether it still leads, and the answer waits for theirs.
@@ -18,7 +18,7 @@ use crate::entry::Entry;
 use crate::message::Message;
 use crate::rules::Plant;
 
-/// So many answers may wait to be confirmed; whoever comes later asks again.
+/// So many answers may wait to be confirmed; the client of a further one asks again.
 const UNCONFIRMED_MAX: usize = 100_000;
 
 impl Replica {
@@ -165,14 +165,14 @@ impl Replica {
             return self.block(writer, from, Message::ReadCurrent { transaction: id, keys });
         }
         let found = keys.iter().map(|key| self.find(key)).collect();
-        // What is written from here on lies above both, and what a later leader lets in above what it finds in the log.
+        // Writes from here on lie above both, and those that a later leader lets in above what it finds in the log.
         let last = self.leader.as_ref().map_or(self.state.last, |leader| leader.last);
         let timestamp = self.state.last.min(last);
         let reply = Message::ReadCurrentReply { transaction: id, found, timestamp };
         self.send_strict(from, reply, context, log, outbox);
     }
 
-    /// What transactions are validated against; none if this replica does not lead.
+    /// The state that transactions are validated against; none if this replica does not lead.
     pub(super) fn validation(&self) -> Option<Validation<'_>> {
         let leader = self.leader.as_ref()?;
         let prepared: [&PreparedSet; 2] = [&self.state.prepared, &leader.in_flight];

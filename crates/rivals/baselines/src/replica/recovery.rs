@@ -1,8 +1,8 @@
 //! How a transaction ends whose coordinator is silent.
 //!
-//! The leader of a participant asks the others how they stand to it. Whoever has not heard of the transaction refuses it
-//! before answering, so whatever follows from the answers is final, and the same for everybody who asks: two leaders that
-//! recover one transaction at once, or its coordinator that comes to life again, come to one outcome.
+//! The leader of a participant asks the others how they stand to it. A participant that has not heard of the transaction
+//! refuses it before answering, so the conclusion from the answers is final, and the same for everybody who asks: two
+//! leaders that recover one transaction at once, or its coordinator that comes to life again, come to one outcome.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Replica {
         leader.inquiries.insert(id, Inquiry { standings, proposed });
     }
 
-    /// Asks every replica of the shards that have not answered: who leads them is not known here.
+    /// Asks every replica of the shards that have not answered: their leaders are not known here.
     fn send_inquire(&self, id: TransactionId, outbox: &mut Out) {
         let Some(inquiry) = self.leader.as_ref().and_then(|leader| leader.inquiries.get(&id)) else { return };
         let participants: Vec<ShardId> = inquiry.standings.participants().collect();
@@ -102,7 +102,7 @@ impl Replica {
         // It is asked of every replica, so somebody else answers.
         let Some(leader) = &mut self.leader else { return };
         if leader.is_in_flight(id) {
-            // The vote comes soon, and whoever asks will ask again.
+            // The vote comes soon, and the asker will ask again.
             return;
         }
         if let Some(askers) = leader.refusing.get_mut(&id) {
@@ -136,7 +136,7 @@ impl Replica {
             return;
         };
         // A shard forgets what it knew of a transaction only once that lies below the floors of all that took part, and the
-        // floor of this one stays below what it holds. So whoever says that it may have forgotten never knew.
+        // floor of this one stays below what it holds. So a shard that says that it may have forgotten never knew.
         let standing = match standing {
             Standing::Forgotten { clock } => Standing::TooOld { clock },
             standing => standing,

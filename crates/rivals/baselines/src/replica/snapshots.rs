@@ -1,8 +1,8 @@
-//! Snapshots: what a shard held at a timestamp, read at its leader without locks.
+//! Snapshots: the values of a shard at a timestamp, read at its leader without locks.
 //!
-//! Whoever reads at a timestamp gives it away: nothing is prepared at or below any more, by this leader or a later one. What is
-//! prepared there already may commit there, so its outcome is waited for. Then the versions up to that timestamp are all that
-//! there will ever be.
+//! A read at a timestamp gives it away: nothing is prepared at or below any more, by this leader or a later one. A transaction
+//! that is prepared there already may commit there, so its outcome is waited for. Then the versions up to that timestamp are
+//! all that there will ever be.
 
 use quorate_core::log::Log;
 use quorate_core::transaction::KeyVersion;

@@ -1,4 +1,4 @@
-//! What the entries of the log have led to: the same at every replica that has applied as many.
+//! The state that the entries of the log have led to: the same at every replica that has applied as many.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::config::System;
 use crate::entry::{Ended, Entry, Page, Prepared};
 use crate::rules::{Plant, Rules};
 
-/// What an entry of a page takes beside its bytes.
+/// The bytes of an entry of a page beside its own.
 const ENTRY_BYTES: usize = 64;
 
 /// When a transaction was proposed, and how old it is.
@@ -32,7 +32,7 @@ pub(super) struct State {
     /// When what is prepared was proposed.
     pub(super) proposals: BTreeMap<TransactionId, Proposal>,
     ended: FixedMap<TransactionId, Ended>,
-    /// What has ended, by the timestamp that the bound of what is forgotten must have passed.
+    /// The ended transactions, by the timestamp that the bound of what is forgotten must have passed.
     fading: BTreeSet<(Timestamp, TransactionId)>,
     /// Prepares that were proposed below are refused.
     pub(super) floor: Timestamp,
@@ -96,7 +96,7 @@ impl State {
         self.fading.range(..(self.forgotten, TransactionId::default())).count()
     }
 
-    /// Follows an entry. What contradicts an earlier one means nothing: the first counts.
+    /// Follows an entry. One that contradicts an earlier one means nothing: the first counts.
     pub(super) fn apply(&mut self, entry: &Entry, now: Instant) {
         match entry {
             Entry::Prepared(prepared) => {

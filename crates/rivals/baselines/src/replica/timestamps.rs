@@ -1,7 +1,7 @@
 //! Timestamps that a leader gives away: those of the timestamp server, which is a replicated group without data, and those of
 //! snapshots, below which nothing is prepared any more.
 //!
-//! The leader makes durable, in strides, up to where it may give away; whoever leads after it begins above. So giving one away
+//! The leader makes durable, in strides, up to where it may give away; the leader after it begins above. So giving one away
 //! costs no entry, and neither two leaders, nor one that does not know yet that it leads no longer, are in each other's way.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::message::Message;
 use crate::rules::Plant;
 
-/// So many requests may wait for a ceiling; whoever comes later asks again.
+/// So many requests may wait for a ceiling; the client of a further one asks again.
 const WAITING_MAX: usize = 100_000;
 
 /// Strides do not grow with an entry that took longer than this.
@@ -28,9 +28,9 @@ pub(super) struct TimestampSource {
     ceiling: Timestamp,
     /// Since when CEILING is appended and not yet stable.
     raised_at: Option<Instant>,
-    /// How long that took at most: strides are longer, or whoever waits for one would find its end behind the clock again.
+    /// How long that took at most: strides are longer, or a request that waits for one would find its end behind the clock again.
     took: Duration,
-    /// What waits for it: whoever asks again waits once.
+    /// The requests that wait for it: one that is asked again waits once.
     waiting: BTreeMap<(TransactionId, Address), Message>,
 }
 
@@ -55,7 +55,7 @@ impl Replica {
             return;
         }
         let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
-        // Not only the next: whoever asks for more does so because replicas have seen more.
+        // Not only the next: a client that asks for more does so because replicas have seen more.
         leader.last = leader.last.max(above);
         let next = leader.last.successor(context.clock, id.client);
         if next <= leader.source.ceiling {

@@ -1,22 +1,22 @@
 //! Optimistic concurrency control: may a transaction commit as it has read?
 //!
-//! A transaction is let in if what it has read is still the newest, nobody who is prepared is about to write it, and nobody
-//! who is prepared has read or is about to write what it writes. Who is let in keeps all who conflict out until it has ended.
-//! So conflicting transactions are ordered by the instants at which all their participants held them, and these lie between
-//! begin and outcome: that order is strict, whatever timestamps say. Timestamps follow it, because each is above all that
-//! its shards have seen.
+//! A transaction is let in if what it has read is still the newest, no prepared transaction is about to write it, and no
+//! prepared transaction has read or is about to write what it writes. One that is let in keeps all that conflict out until it
+//! has ended. So conflicting transactions are ordered by the instants at which all their participants held them, and these
+//! lie between begin and outcome: that order is strict, whatever timestamps say. Timestamps follow it, because each is above
+//! all that its shards have seen.
 
 use quorate_core::{Key, KeyRange, Transaction, TransactionId};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::rules::{Plant, Rules};
 
-/// What a transaction is validated against.
+/// The state that a transaction is validated against.
 pub(super) struct Validation<'a> {
     pub(super) versions: &'a Versions,
-    /// What is prepared durably, and what may become so.
+    /// The transactions that are prepared durably, and those that may become so.
     pub(super) prepared: [&'a PreparedSet; 2],
-    /// What is certain to commit before anything that is appended from now on.
+    /// The transactions that are certain to commit before anything that is appended from now on.
     pub(super) committing: &'a PreparedSet,
     pub(super) rules: Rules,
 }
@@ -147,7 +147,7 @@ mod tests {
             }
             assert!(validation.admits(id(1), &part(&[], &["written", "read"], &[])), "not in its own way");
         }
-        // What is certain to commit, and holds nothing, is in the way of nobody but who has read what it writes.
+        // A transaction that is certain to commit, and holds nothing, is in the way only of one that has read what it writes.
         let committing = &prepared;
         let validation =
             Validation { versions: &versions, prepared: [&none; 2], committing, rules: Rules::SOUND };

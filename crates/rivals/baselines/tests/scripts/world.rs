@@ -164,7 +164,7 @@ impl World {
         stage.replicas().get(&id)
     }
 
-    /// What replicas hold or wait for although everything should have ended, in words.
+    /// The remains that replicas hold or wait for although everything should have ended, in words.
     pub(crate) fn left(&self) -> Vec<String> {
         let held = |(id, replica): (&ReplicaId, &Replica)| {
             let (prepared, waiting) = (replica.prepared().len(), replica.waiting());
