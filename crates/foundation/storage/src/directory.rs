@@ -1,4 +1,4 @@
-//! What a log needs of the place where its files lie.
+//! The needs of a log from the place where its files lie.
 
 use std::fmt::Debug;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A directory that holds a log: of a file system ([`Files`](crate::Files)), or of a simulated one.
 ///
-/// Clones name the same directory. What was written is durable once the file has been synced, and the names of files
+/// Clones name the same directory. Bytes that were written are durable once the file has been synced, and the names of files
 /// once the directory has; a crash may take back anything else.
 pub trait Directory: Clone + Debug {
     /// A file in it.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
 
-/// What is tried with a file or directory to make it durable.
+/// The action on a file or directory that makes it durable.
 pub(crate) const SYNC: &str = "sync";
 
 /// A log that cannot be used.
@@ -47,7 +47,7 @@ pub enum LogError {
     /// The operating system refused something.
     #[error("cannot {action} {path}: {source}", path = .path.display())]
     Io {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
         /// With which file.
         path: PathBuf,
@@ -122,10 +122,10 @@ pub enum LogError {
         file: PathBuf,
         /// Where it begins.
         offset: u64,
-        /// What is wrong there.
+        /// The fault there.
         what: &'static str,
     },
-    /// An earlier write or sync failed. What became of it is unknown, so nothing more is written or acknowledged.
+    /// An earlier write or sync failed. Its effect is unknown, so nothing more is written or acknowledged.
     #[error(
         "the log in {directory} failed earlier, so nothing more is written to it: repair the disk and start the \
          replica again", directory = .directory.display()
@@ -133,7 +133,7 @@ pub enum LogError {
     Failed {
         /// The directory.
         directory: PathBuf,
-        /// What ran short then, if that is why.
+        /// The shortage then, if that is why.
         shortage: Option<Shortage>,
     },
     /// The journal of a node is not the one that the node has written last.
@@ -161,7 +161,7 @@ pub enum LogError {
         journal = .journal.display(), advice = unsettled_advice(*.is_loss)
     )]
     Unsettled {
-        /// Whose log.
+        /// The replica of the log.
         replica: ReplicaId,
         /// The directory of the journal.
         journal: PathBuf,
@@ -180,7 +180,7 @@ pub enum Shortage {
 }
 
 impl Shortage {
-    /// What ran short, if an error of the operating system says so.
+    /// The shortage, if an error of the operating system says so.
     pub fn of(error: &io::Error) -> Option<Shortage> {
         /// The process, or the system, has no descriptor left. The standard library has no names for these.
         const DESCRIPTORS: [i32; 2] = [24, 23];
@@ -194,7 +194,7 @@ impl Shortage {
 }
 
 impl LogError {
-    /// What ran short, if that is all that is wrong: then the log may be opened again, which reads and checks it as after a
+    /// The shortage, if that is all that is wrong: then the log may be opened again, which reads and checks it as after a
     /// crash, until there is enough. None if an operator has to act.
     ///
     /// A sync that failed is never among these, whatever the reason that is given: it has failed to write something that had been

@@ -53,7 +53,7 @@ pub(super) const SEGMENT_BYTES_MIN: u64 = RECORDS_OFFSET as u64 + 64;
 
 const SEAL: u32 = u32::MAX;
 
-/// What a segment says of itself.
+/// The content of a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) identity: LogIdentity,
@@ -152,7 +152,7 @@ pub(super) fn is_beginning(segment: &[u8], header: &Header) -> bool {
         == Some(&encode_beginning(header)[..])
 }
 
-/// What stands at some place of a segment.
+/// The content of some place of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry<'a> {
     Record {

@@ -1,4 +1,4 @@
-//! The journal of a node: what was written to several of its logs, made durable by one sync.
+//! The journal of a node: the writes to several of its logs, made durable by one sync.
 //!
 //! ```text
 //!   many logs ── written in one turn ──▶ their files        pages that the operating system writes when it likes
@@ -560,7 +560,7 @@ impl<D: Directory> Journal<D> {
         if self.is_settling() && self.holds(replica) {
             return Err(unsettled(false));
         }
-        // Only a journal that has failed itself is owed something now. What is synced is as good as settled.
+        // Only a journal that has failed itself is owed something now. A synced write is as good as settled.
         let is_its_own = |_: &u64, owed: &mut Owed<D>| owed.log.identity.replica == replica;
         let owed: Vec<Owed<D>> = self.owed.extract_if(.., is_its_own).map(|(_, owed)| owed).collect();
         for mut owed in owed {
@@ -635,7 +635,7 @@ impl<D: Directory> Journal<D> {
     }
 }
 
-/// What is being made durable.
+/// The writes that are being made durable.
 #[derive(Debug)]
 #[must_use = "nothing of it is durable"]
 pub struct Begun<D: Directory = Files> {
@@ -656,7 +656,7 @@ struct Record {
     contents: usize,
 }
 
-/// What became of writes to several logs.
+/// The result of writes to several logs.
 #[derive(Debug)]
 pub struct Committed<D: Directory = Files> {
     /// These are durable, unless their log had failed before.
@@ -665,7 +665,7 @@ pub struct Committed<D: Directory = Files> {
     pub alone: Vec<Unsynced<D>>,
 }
 
-/// What stands in a journal that is opened.
+/// The contents of a journal that is opened.
 struct Contents {
     /// The records of writes that are not settled, with their numbers.
     unsettled: Vec<(u64, Bytes)>,
@@ -721,7 +721,7 @@ fn is_journalled<D: Directory>(unsynced: &Unsynced<D>) -> bool {
 
 /// Divides writes to logs into records with so many bytes of writes at most, in their order.
 fn divide<D: Directory>(batch: &[Unsynced<D>], bytes_max: usize) -> Vec<Record> {
-    /// What stands before the writes, and some bytes to spare.
+    /// The bytes before the writes, and some to spare.
     const HEAD_BYTES: usize = 16;
 
     let mut records: Vec<Record> = Vec::new();
@@ -738,7 +738,7 @@ fn divide<D: Directory>(batch: &[Unsynced<D>], bytes_max: usize) -> Vec<Record> 
     records
 }
 
-/// What the writes to a log take in the journal, in bytes.
+/// The length of the writes to a log in the journal, in bytes.
 fn bytes_of<D: Directory>(unsynced: &Unsynced<D>) -> usize {
     unsynced.writes.iter().flatten().map(|write| WRITE_HEADER_BYTES + write.bytes.len()).sum()
 }

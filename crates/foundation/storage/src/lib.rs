@@ -74,7 +74,7 @@ pub const FORMAT: u32 = 1;
 /// The longest record, in bytes.
 pub const RECORD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Whose log it is. A log of another cluster or replica is refused.
+/// The owner of a log. A log of another cluster or replica is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogIdentity {
     /// The cluster.

@@ -40,7 +40,7 @@ pub struct Log<D: Directory = Files> {
     tail: Tail,
     /// Chunks of segments that have been filled, oldest first.
     filled: Vec<Chunk>,
-    /// What has been appended to the segment at the tail and was not written yet.
+    /// The bytes that have been appended to the segment at the tail and were not written yet.
     open: Chunk,
     /// True once the segment that follows the tail's has been asked for.
     next_requested: bool,
@@ -48,7 +48,7 @@ pub struct Log<D: Directory = Files> {
     lock: Arc<D::Lock>,
 }
 
-/// What a log and the thread that syncs it both know.
+/// The state that a log and the thread that syncs it share.
 #[derive(Debug)]
 pub(super) struct Shared<D: Directory = Files> {
     pub(super) directory: D,
@@ -67,7 +67,7 @@ pub(super) struct Shared<D: Directory = Files> {
     next: Mutex<Next<D>>,
 }
 
-/// What has failed a log, by the number that it is kept as.
+/// The failures of a log, by the number that each is kept as.
 const FAILURES: [Option<Option<Shortage>>; 4] =
     [None, Some(None), Some(Some(Shortage::Space)), Some(Some(Shortage::Descriptors))];
 
@@ -120,7 +120,7 @@ pub struct Unsynced<D: Directory = Files> {
     pub(super) log: Arc<Shared<D>>,
     /// Everything before this was written earlier.
     pub(super) from: Position,
-    /// What follows there, without a gap; none if that is much, and was handed to the operating system.
+    /// The writes that follow there, without a gap; none if they are many, and were handed to the operating system.
     pub(super) writes: Option<Vec<Write<D>>>,
     /// True if it was handed to the operating system.
     is_written: bool,
@@ -197,7 +197,7 @@ impl Log {
         Log::open_in(&Files::at(directory), identity, options)
     }
 
-    /// True if the directory holds a log, whoever's.
+    /// True if the directory holds a log, of any replica.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -317,12 +317,12 @@ impl<D: Directory> Log<D> {
         self.shared.opening
     }
 
-    /// Whose log this is.
+    /// The owner of this log.
     pub fn identity(&self) -> LogIdentity {
         self.shared.identity
     }
 
-    /// What had to be done when the log was opened.
+    /// The work that was needed when the log was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -576,7 +576,7 @@ impl<D: Directory> Log<D> {
         Header { identity: self.shared.identity, incarnation: self.shared.incarnation, number, bytes }
     }
 
-    /// Writes what was appended and waits until all of the log is durable. For those who have no event loop to keep
+    /// Writes what was appended and waits until all of the log is durable. For callers that have no event loop to keep
     /// going.
     ///
     /// # Errors
@@ -595,7 +595,7 @@ impl<D: Directory> Log<D> {
         Ok(unsynced.through)
     }
 
-    /// Makes everything durable and notes that it is, so that whatever the disk loses later is noticed.
+    /// Makes everything durable and notes that it is, so that every record that the disk loses later is noticed.
     ///
     /// # Errors
     /// As [`Log::sync`].
@@ -618,7 +618,7 @@ impl<D: Directory> Unsynced<D> {
         self.log.opening
     }
 
-    /// What became of something that a [`Journal`](super::Journal) has made durable: up to where the log is durable.
+    /// The outcome of writes that a [`Journal`](super::Journal) has made durable: up to where the log is durable.
     ///
     /// # Errors
     /// The log has failed before, and acknowledges nothing more.
@@ -647,7 +647,7 @@ impl<D: Directory> Unsynced<D> {
     /// Hands it to the operating system, if it was not.
     pub(super) fn write(&mut self) -> Result<(), LogError> {
         if self.log.has_failed() {
-            // What comes before it may not be written.
+            // The writes before it may be missing.
             return Err(self.log.failed_before());
         }
         if !self.is_written {
@@ -768,7 +768,7 @@ impl<D: Directory> Shared<D> {
     where
         D: 'a,
     {
-        // What stands side by side goes together.
+        // Writes that stand side by side go together.
         let mut writes = writes.peekable();
         let mut joined = BytesMut::new();
         while let Some(first) = writes.next() {
@@ -802,7 +802,7 @@ impl<D: Directory> Shared<D> {
     pub(super) fn fail(&self, error: &LogError) {
         let failure = FAILURES.iter().position(|known| *known == Some(error.shortage()));
         let failure = failure.expect("every shortage is listed") as u8;
-        // The first one counts: what comes after it may be its consequence.
+        // The first one counts: a later one may be its consequence.
         let _ = self.failed.compare_exchange(0, failure, Ordering::AcqRel, Ordering::Acquire);
     }
 

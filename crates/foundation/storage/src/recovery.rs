@@ -1,4 +1,4 @@
-//! What a log holds after whatever happened to it.
+//! The content of a log after any crash or damage.
 
 use std::cmp::Ordering;
 use std::vec;
@@ -10,7 +10,7 @@ use super::format::{self, Entry, Header, RECORDS_OFFSET};
 use super::segment::{self, Segment};
 use super::{Files, LogError, LogIdentity, Position};
 
-/// What recovery had to do.
+/// The work of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// How many records the log holds.
@@ -36,8 +36,8 @@ pub(super) struct Found<D: Directory> {
 /// Decides where the log begins, reads all segments from there, decides where it ends, cuts off what is torn and makes
 /// durable what remains: a machine is about to rely on it.
 ///
-/// What is not known to be durable is written once more first. After a sync that failed, the operating system shows what
-/// it could not write and takes it for written, so a sync alone would succeed and do nothing.
+/// A record that is not known to be durable is written once more first. After a sync that failed, the operating system shows
+/// what it could not write and takes it for written, so a sync alone would succeed and do nothing.
 pub(super) fn recover<D: Directory>(directory: &D, identity: LogIdentity) -> Result<Found<D>, LogError> {
     let Contiguous { segments, incarnation } = contiguous(directory, identity)?;
 
@@ -131,7 +131,7 @@ struct Contiguous {
     incarnation: u64,
 }
 
-/// Finds out where a log begins. What a crash has left of the segments before that is not needed.
+/// Finds out where a log begins. Segments before that, which a crash has left, are not needed.
 fn contiguous(directory: &impl Directory, identity: LogIdentity) -> Result<Contiguous, LogError> {
     let mut segments = segment::list(directory)?;
     let mut first = 1;
@@ -169,7 +169,7 @@ impl End {
     }
 }
 
-/// What a segment holds from its beginning on.
+/// The content of a segment from its beginning on.
 struct Scanned {
     /// Where the first thing stands that is no record.
     end: u32,

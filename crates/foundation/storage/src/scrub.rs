@@ -1,7 +1,7 @@
 //! Reading again what a log holds, while it is used, so that decay is found before more of the group decays.
 //!
-//! Only what is durable is looked at: nothing there is ever written again, but for marks, which nobody depends on. So a scrubber
-//! needs no lock. What it finds is what [`Log::open`] would find: a record that had been durable and cannot be read.
+//! Only what is durable is looked at: nothing there is ever written again, but for marks, on which nothing depends. So a
+//! scrubber needs no lock. It finds the same damage as [`Log::open`] would: a record that had been durable and cannot be read.
 
 use std::sync::{Arc, Weak};
 
@@ -31,7 +31,7 @@ struct Reading<D: Directory> {
     offset: u32,
 }
 
-/// What a scrubber has looked at.
+/// The part of a log that a scrubber has looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scrubbed {
     /// How much, in bytes.
@@ -40,7 +40,7 @@ pub struct Scrubbed {
     pub is_complete: bool,
 }
 
-/// What stands at some place of a segment.
+/// The content of some place of a segment.
 enum Found {
     /// Readable entries up to this offset.
     Records(u32),
@@ -76,7 +76,7 @@ impl<D: Directory> Scrubber<D> {
         // The newest records may be durable in the journal, and not written to the files yet.
         let (first, durable) = (log.first(), log.durable().min(log.written()));
         let mut reading = match self.reading.take() {
-            // What has been given up is not needed any more.
+            // A segment that has been given up is not needed any more.
             Some(reading) if reading.header.number >= first => reading,
             _ => open(log, first)?,
         };

@@ -19,7 +19,7 @@ pub(super) struct Segment<D: Directory> {
     pub(super) header: Header,
     pub(super) path: PathBuf,
     file: D::File,
-    /// True once a sync has failed. What the operating system could not write it takes for written then, so that no later sync says anything.
+    /// True once a sync has failed. The operating system then takes what it could not write for written, so that no later sync says anything.
     /// Locked for as long as a sync takes: of two at a time the operating system tells one alone of a failure.
     has_failed_to_sync: Mutex<bool>,
 }

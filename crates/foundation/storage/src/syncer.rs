@@ -20,13 +20,13 @@ const MARK_AFTER: Duration = Duration::from_millis(20);
 /// When nothing was written for so long, what the journal holds is settled.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
-/// What the journal holds is settled as often as this at least, so that a restart has little to do once more.
+/// The content of the journal is settled as often as this at least, so that a restart has little to do once more.
 const SETTLE_EVERY: Duration = Duration::from_secs(2);
 
-/// What became of what was submitted for one log.
+/// The result of the writes that were submitted for one log.
 #[derive(Debug)]
 pub struct Report {
-    /// Whose log.
+    /// The replica of the log.
     pub replica: ReplicaId,
     /// Which log, as [`Log::opening`](super::Log::opening) says: one that was given up may be reported after the next one of the
     /// same replica has been opened.
@@ -37,7 +37,7 @@ pub struct Report {
 
 /// Makes written records durable, on a thread of its own, so that an event loop never waits for a disk.
 ///
-/// While one sync runs, whatever is submitted waits and is then served together: by one sync a log, or by one of a [`Journal`] for all logs.
+/// While one sync runs, all that is submitted waits and is then served together: by one sync a log, or by one of a [`Journal`] for all logs.
 /// A second thread creates segments ahead of time and removes old ones, and a third settles the journal, which take longer than a sync. When
 /// the syncer is dropped it first completes what was submitted, and settles the journal.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Syncer {
     syncs: Arc<AtomicU64>,
 }
 
-/// What the thread that syncs is asked for.
+/// An order to the thread that syncs.
 #[derive(Debug)]
 enum Order {
     /// One for each log.
@@ -58,7 +58,7 @@ enum Order {
     Settle(ReplicaId, u64, Sender<Result<(), LogError>>),
 }
 
-/// What may take longer than a sync.
+/// A chore that may take longer than a sync.
 #[derive(Debug)]
 enum Chore {
     Prepare(Prepare),
@@ -172,7 +172,7 @@ fn do_later(chores: &Sender<Chore>, chore: Chore) {
     }
 }
 
-/// What the thread that syncs has at hand.
+/// The state of the thread that syncs.
 pub(super) struct Desk<R> {
     journal: Option<Journal>,
     /// Since when something stands in the journal that is not being settled.
@@ -219,7 +219,7 @@ impl<R: FnMut(Vec<Report>)> Desk<R> {
         while let Some(order) = next.take() {
             match order {
                 Order::Sync(all) => all.into_iter().for_each(|unsynced| gather(&mut batch, unsynced)),
-                // What was submitted before may be of that replica.
+                // Writes that were submitted before may be of that replica.
                 Order::Settle(replica, incarnation, answer) => {
                     self.commit(std::mem::take(&mut batch));
                     let settled = self.settle_for(replica, incarnation);
@@ -393,7 +393,7 @@ pub(super) fn sync(unsynced: Unsynced, idle: &mut BTreeMap<u64, Idle>) -> Report
     noted(unsynced, result, idle)
 }
 
-/// What is reported of a log whose writes have become durable, or have not.
+/// The report on a log whose writes have become durable, or have not.
 fn noted(unsynced: Unsynced, result: Result<(), LogError>, idle: &mut BTreeMap<u64, Idle>) -> Report {
     let through = unsynced.through();
     let result = result.and_then(|()| unsynced.outcome().map(drop));

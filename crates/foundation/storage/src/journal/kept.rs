@@ -22,10 +22,10 @@ const EXTENSION_NEW: &str = "new";
 /// Never the beginning of a text, and damaged by whatever converts line ends.
 const MAGIC: [u8; 8] = *b"\x89QKEP\r\n\x1a";
 
-/// What the name of a file takes in the journal: shard, index, incarnation, number.
+/// The length of a file's name in the journal: shard, index, incarnation, number.
 pub(super) const NAME_BYTES: usize = 4 + 1 + 8 + 8;
 
-/// What stands before the bytes of a write: shard, index, incarnation, segment, offset, length.
+/// The length of a write's header, before its bytes: shard, index, incarnation, segment, offset, length.
 pub(super) const WRITE_HEADER_BYTES: usize = 4 + 1 + 8 + 4 + 4 + 4;
 
 /// A log, told from all others of the same replica.

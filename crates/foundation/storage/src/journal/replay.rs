@@ -1,6 +1,6 @@
 //! Writes that are done once more before the first log of a node is opened.
 //!
-//! What becomes of the writes to a log is one of three things, for each log by itself:
+//! The writes to a log have one of three ends, for each log by itself:
 //!
 //! | what is found | what is done |
 //! |---|---|
@@ -24,11 +24,11 @@ use crate::directory::Directory;
 use crate::segment::{self, Segment};
 use crate::{Log, LogError, LogIdentity, recovery};
 
-/// What an operator can do about a log that is gone.
+/// The advice to an operator about a log that is gone.
 const LOST: &str = "bring it back and restart this node; or give it up: move the directory of the replica away, and start the node once with \
                     --rejoin";
 
-/// What opening a journal has done.
+/// The counts of writes when a journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// How many writes were done once more.
@@ -39,7 +39,7 @@ pub struct Replayed {
     pub kept: u64,
 }
 
-/// What is to be done once more to one log.
+/// The writes that are to be done once more to one log.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     writes: Vec<Place>,
@@ -58,7 +58,7 @@ pub(super) struct Replay {
     next_file: u64,
 }
 
-/// What has been done.
+/// The result of a replay.
 #[derive(Debug)]
 pub(super) struct Done<D> {
     pub(super) replayed: Replayed,
@@ -73,7 +73,7 @@ pub(super) struct Done<D> {
 }
 
 impl Replay {
-    /// What files beside the journal keep: those that are there, and those that have to be.
+    /// The contents of the files beside the journal: of those that are there, and those that have to be.
     pub(super) fn begin(directory: &impl Directory, noted: Vec<KeptName>) -> Result<Replay, LogError> {
         let mut replay = Replay::default();
         let mut names: BTreeSet<KeptName> = kept::list(directory)?.into_iter().collect();

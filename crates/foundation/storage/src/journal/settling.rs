@@ -72,7 +72,7 @@ impl<D: Directory> Owed<D> {
         }
     }
 
-    /// Hands what was gathered to the operating system. What it refuses is tried again later.
+    /// Hands the gathered writes to the operating system. A write that it refuses is tried again later.
     pub(super) fn write_out(&mut self) {
         let gathered = &self.writes[self.written..];
         if gathered.is_empty() {
@@ -106,7 +106,7 @@ impl<D: Directory> Owed<D> {
     }
 }
 
-/// What keeps a log from being opened.
+/// The lack that keeps a log from being opened.
 #[derive(Debug)]
 pub(super) struct Held<D> {
     /// The files that keep what it lacks.

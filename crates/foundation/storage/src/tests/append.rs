@@ -112,7 +112,7 @@ fn segments_are_preallocated() {
     assert_eq!(fs::metadata(directory.segment(1)).unwrap().len(), 1 << 20);
 }
 
-/// What a test fixture does, or somebody who archives logs.
+/// A test fixture does so, or somebody who archives logs.
 #[test]
 fn the_blank_end_of_a_segment_may_be_trimmed() {
     let directory = Directory::new();

@@ -1,7 +1,7 @@
-//! Crashes, also of the power: whatever was not synced may be there, or not, or in part, in any order.
+//! Crashes, also of the power: everything that was not synced may be there, or not, or in part, in any order.
 //!
-//! What was acknowledged is always there, what is recovered is always a prefix of what was appended, and a log that
-//! only crashed is never refused.
+//! Acknowledged records are always there, the recovered ones are always a prefix of the appended ones, and a log that only
+//! crashed is never refused.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,8 +13,8 @@ use super::*;
 /// The unit in which a disk writes or does not. Smaller than real ones, so that more is torn.
 const PAGE_BYTES: usize = 32;
 
-/// What is on the disk if of the writes since `synced` only some pages made it. New files are there in any case,
-/// because they are synced when they are created, but blank.
+/// The files on the disk if of the writes since `synced` only some pages made it. New files are there in any case, because
+/// they are synced when they are created, but blank.
 fn torn(synced: &Files, written: &Files, mut survives: impl FnMut() -> bool) -> Files {
     let mut files = written.clone();
     for (name, bytes) in &mut files {
@@ -36,8 +36,8 @@ fn torn(synced: &Files, written: &Files, mut survives: impl FnMut() -> bool) -> 
     files
 }
 
-/// What a truncation has made durable: the word that the log begins with its first segment, and that those before it
-/// are gone.
+/// The files that a truncation has made durable: the word that the log begins with its first segment, and that those before
+/// it are gone.
 fn truncate_files(synced: &mut Files, written: &Files) {
     let (name, bytes) = &written[0];
     synced.retain(|(known, _)| known >= name);
@@ -46,7 +46,7 @@ fn truncate_files(synced: &mut Files, written: &Files) {
     }
 }
 
-/// What one life of a replica does between two crashes.
+/// A step of one life of a replica between two crashes.
 #[derive(Clone, Debug)]
 enum Step {
     Append(usize),
@@ -80,7 +80,7 @@ proptest! {
     ) {
         let mut directory = Directory::new();
         drop(directory.create());
-        // What the log holds, with the position after each record.
+        // The records that the log holds, with the position after each of them.
         let mut kept: Vec<(Position, Bytes)> = Vec::new();
         let mut number = 0u32;
         for (steps, seed, survival) in lives {

@@ -117,7 +117,7 @@ fn the_error_says_where_and_what_to_do() {
     assert!(text.contains("0000000002.log is corrupt at byte 1024"), "{text}");
     assert!(text.contains(&format!("remove {}", directory.log().display())), "{text}");
     assert!(text.contains("rejoins") && text.contains("restore"), "{text}");
-    // Nothing was changed, so a copy for those who investigate is still possible.
+    // Nothing was changed, so a copy for an investigation is still possible.
     assert_eq!(super::files(&directory.log()), files);
 }
 

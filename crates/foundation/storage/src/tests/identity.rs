@@ -29,7 +29,7 @@ fn a_missing_log_is_not_created_silently() {
     }
 }
 
-/// What a crash during the creation of a segment leaves behind.
+/// A crash during the creation of a segment leaves this behind.
 #[test]
 fn a_half_created_segment_is_no_log() {
     let directory = Directory::new();
@@ -131,7 +131,7 @@ fn a_segment_under_another_name_is_refused() {
     assert!(matches!(error, LogError::Corrupt { offset: 32, .. }), "{error}");
 }
 
-/// What an earlier log left on the same blocks of the disk is no record, although it stands at the right position.
+/// A record that an earlier log left on the same blocks of the disk is none, although it stands at the right position.
 #[test]
 fn records_of_another_incarnation_are_not_taken() {
     let build = |records: &[&str]| {

@@ -1,4 +1,4 @@
-//! Many logs, made durable by one sync. What crashes do to them is tried in the simulator, on its disks.
+//! Many logs, made durable by one sync. The effects of crashes on them are tried in the simulator, on its disks.
 
 mod away;
 mod failing;
@@ -73,7 +73,7 @@ impl Node {
         Ok(opened)
     }
 
-    /// What opening the journal does.
+    /// The work that is done when the journal is opened.
     fn replayed(&self) -> Replayed {
         self.open().unwrap().1
     }

@@ -1,4 +1,4 @@
-//! What must hold of a log on a disk that works, decays, tears and fails.
+//! Properties of a log on a disk that works, decays, tears and fails.
 
 mod append;
 mod crash;

@@ -1,4 +1,4 @@
-//! What a scrubber sees of a log that is used.
+//! The work of a scrubber on a log that is used.
 
 use super::super::scrub::{Scrubber, scrub};
 use super::*;
@@ -28,7 +28,7 @@ fn a_scrubber_reads_what_is_durable_and_finds_nothing_wrong() {
     let mut log = filled(&directory);
     let bytes = scrub(&log).unwrap();
     assert!(bytes > 600, "{bytes}");
-    // What was only written does not concern it: it may be torn.
+    // A record that was only written does not concern it: it may be torn.
     log.append(&[9; 50]);
     let _unsynced = log.write().unwrap();
     flip(&directory.segment(log.end().segment()), log.end().offset() as usize - 30);

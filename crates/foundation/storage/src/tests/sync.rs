@@ -146,7 +146,7 @@ fn the_next_segment_is_ready_in_time() {
     assert_eq!(directory.records().unwrap(), expected);
 }
 
-/// The thread that creates segments may be slow. What has been written since is not overwritten.
+/// The thread that creates segments may be slow. Records that have been written since are not overwritten.
 #[test]
 fn a_segment_that_is_in_use_is_not_created_again() {
     let directory = Directory::new();

@@ -25,7 +25,7 @@ fn numbers(directory: &Directory) -> Vec<u32> {
     files(&directory.log()).into_iter().map(name).collect()
 }
 
-/// What is found must be the end of the log, from this record or an earlier one on.
+/// The found records must be the end of the log, from this record or an earlier one on.
 fn assert_from(found: &[Bytes], needed: usize) -> usize {
     let all: Vec<_> = (0..30).map(record).collect();
     let first = all.len() - found.len();
@@ -149,7 +149,7 @@ fn a_flip_in_the_beginning_is_noticed() {
     }
 }
 
-/// What belongs to another log is no leftover, and nothing is removed because of it.
+/// A file that belongs to another log is no leftover, and nothing is removed because of it.
 #[test]
 fn a_foreign_beginning_removes_nothing() {
     let (ours, theirs) = (Directory::new(), Directory::new());

@@ -298,7 +298,7 @@ fn what_was_acknowledged_stays_if_one_of_two_syncs_is_told_of_a_failure(told: &'
     drop(journal.end_settling(settled));
     assert!(journal.release(Node::identity(2).replica, 92).is_ok());
     drop((journal, logs, alone));
-    // What the sync that failed has not written is lost with the power.
+    // Writes that the failed sync has not written are lost with the power.
     node.lose(1, 1);
     node.replayed();
     assert_eq!(node.records(1).unwrap().first().unwrap(), "one", "what was acknowledged is lost");

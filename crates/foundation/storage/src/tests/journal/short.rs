@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::super::super::{Directory as LogDirectory, LogFile};
 use super::*;
 
-/// What is wrong with a disk.
+/// The faults of a disk.
 #[derive(Debug, Default)]
 struct Faults {
     /// No file can be created.
@@ -121,7 +121,7 @@ fn a_log_that_comes_back_after_the_journal_has_failed_keeps_what_it_acknowledges
     let synced: Vec<bool> = alone.iter().map(|unsynced| unsynced.sync().is_ok()).collect();
     assert_eq!(synced, [false, true]);
     drop(alone);
-    // There is room again. What the server does: settle, and open.
+    // There is room again. The server settles the journal, and opens the log.
     faults[1].is_full.store(false, Ordering::SeqCst);
     let [first, second] = logs;
     drop(first);
