@@ -6,7 +6,7 @@ use crate::crates::{CLIENT, CRATES, Crate};
 use crate::stage::{Outcome, judge};
 use crate::{picture, shell};
 
-/// What nothing below the runtime may depend on, however far down, and what to use instead.
+/// Packages on which nothing below the runtime may depend, however far down, and what to use instead.
 const BANNED_BELOW_RUNTIME: [(&str, &str); 15] = [
     ("tokio", ASYNC),
     ("async-std", ASYNC),
@@ -53,7 +53,7 @@ fn direct_tree(root: &Path) -> Result<String, String> {
     cargo_tree(root, &["--workspace", "--depth", "0"])
 }
 
-/// What a package depends on, itself included, tests left out, one package a line.
+/// The packages that a package depends on, itself included, tests left out, one a line.
 fn tree(root: &Path, package: &str, more: &[&str]) -> Result<String, String> {
     cargo_tree(root, &[&["--all-features", "--package", package], more].concat())
 }

@@ -1,6 +1,6 @@
 //! Machines assert what they rely on, in release too: at least so often for so many lines of code.
 //!
-//! What counts is code that runs outside of tests: no blank lines, no comments, no test modules. The modules named `invariants` neither count as
+//! Only code that runs outside of tests counts: no blank lines, no comments, no test modules. The modules named `invariants` neither count as
 //! lines nor for what they assert, since servers do not run all of them after every step.
 
 use std::path::Path;
@@ -22,13 +22,13 @@ const MACHINES: [&str; 8] = [
 /// So many assertions a machine has for every 1,000 lines of code, or more.
 const PER_THOUSAND_MIN: usize = 10;
 
-/// What asserts.
+/// The macros that assert.
 const ASSERTIONS: [&str; 3] = ["assert!", "assert_eq!", "assert_ne!"];
 
 /// How tests begin that stand in the file of what they test. They stand at its end.
 const TESTS: &str = "\n#[cfg(test)]\nmod tests {";
 
-/// What was counted in a machine.
+/// The counts of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     lines: usize,

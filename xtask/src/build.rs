@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use crate::shell;
 use crate::stage::Outcome;
 
-/// What cargo is asked to build, and the `tests` stage to run. Other packages or targets would ask for other features of
-/// dependencies, and all of it would be built again.
+/// The build that cargo is asked for, and that the `tests` stage runs. Other packages or targets would ask for other
+/// features of dependencies, and all of it would be built again.
 pub(crate) const TESTS: [&str; 3] = ["test", "--workspace", "--locked"];
 
 /// The file name of the binary, as on this system.
@@ -49,7 +49,7 @@ pub(crate) struct TestBinary {
 impl TestBinary {
     /// Reads what cargo says of an artifact; nothing if it is no test.
     fn parse(message: &str) -> Option<Self> {
-        // What cargo says of the target is also in such words.
+        // The target of an artifact is described in such words as well.
         let (_, profile) = message.split_once(r#""profile":{"#)?;
         let (profile, _) = profile.split_once('}')?;
         if !profile.contains(r#""test":true"#) {

@@ -1,7 +1,7 @@
 //! `cargo xtask check`: the stages in their order, each with its seconds, and a summary.
 //!
-//! What is cheap comes first, tests come last so that their closing lines are near the end. A stage that fails does not
-//! keep the later ones from running: one run tells everything that is wrong.
+//! Cheap stages come first, tests come last so that their closing lines are near the end. A stage that fails does not keep
+//! the later ones from running: one run tells everything that is wrong.
 //!
 //! Nothing is compiled more often than it must be. Clippy, rustdoc and wasm32 only check; tests and the `quorate` binary are
 //! compiled once, in one profile ([`build`]).

@@ -3,7 +3,7 @@
 //! Arrows point down only, from the binary to the vocabulary. A new crate is added here when it is added to the
 //! workspace; the `arrows` stage fails until it is. The picture and the table of `docs/architecture.md` are drawn from here.
 
-/// What is expected of one crate.
+/// The rules for one crate.
 pub(crate) struct Crate {
     /// The name of its package.
     pub(crate) package: &'static str,

@@ -1,4 +1,4 @@
-//! What deterministic crates must not use, each with what to use instead.
+//! Names that deterministic crates must not use, each with what to use instead.
 //!
 //! The simulator can only repeat an execution from its seed if nothing below it looks at the world by itself. Comments
 //! and literals are not looked at; examples and integration tests are not part of a crate's sources and are free.

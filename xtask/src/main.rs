@@ -130,7 +130,7 @@ fn fix(root: &std::path::Path) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    // What is formatted is copied.
+    // The examples are copied from the formatted code.
     if let Err(reason) = examples::write(root) {
         eprintln!("{reason}");
         return ExitCode::FAILURE;

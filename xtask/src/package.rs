@@ -80,7 +80,7 @@ fn fill(root: &Path, quorate: &Quorate, tree: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What the binary writes to standard output; it has to succeed.
+/// The standard output of the binary; it has to succeed.
 fn said(quorate: &Quorate, arguments: &[&str]) -> Result<String, String> {
     let (text, success) = quorate.output(arguments)?;
     if success { Ok(text) } else { Err(format!("quorate {} failed", arguments.join(" "))) }
@@ -145,7 +145,7 @@ fn checksums(folder: &Path, made: &[PathBuf]) -> Result<PathBuf, String> {
     if success { write(&to, &text).map(|()| to) } else { Err("sha256sum failed".to_owned()) }
 }
 
-/// What a program writes, without the end of its line; none if there is no such program, or it fails.
+/// The output of a program, without the end of its line; none if there is no such program, or it fails.
 fn asked(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

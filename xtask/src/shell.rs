@@ -38,8 +38,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", name(&command))) }
 }
 
-/// Runs a command and gives what it wrote to standard output, and whether it succeeded. What it says on standard error
-/// is shown.
+/// Runs a command and gives what it wrote to standard output, and whether it succeeded. Its standard error is shown.
 pub(crate) fn output(mut command: Command) -> Result<(String, bool), String> {
     command.stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("{}: {error}", name(&command)))?;

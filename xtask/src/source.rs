@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct File {
     /// From the root of the repository.
     pub(crate) path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub(crate) text: String,
 }
 

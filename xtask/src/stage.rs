@@ -4,9 +4,9 @@ use std::path::Path;
 
 /// A stage: what it is called, what it looks at, and how it is run.
 pub(crate) struct Stage {
-    /// What it is called on the command line and in the summary.
+    /// Its name on the command line and in the summary.
     pub(crate) name: &'static str,
-    /// What it looks at, in a line.
+    /// The objects of its checks, in a line.
     pub(crate) what: &'static str,
     /// How many seconds it may take on two quiet cores, on a machine that has built nothing yet.
     pub(crate) budget: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Stage {
 
 /// How a stage ended. Details were printed while it ran.
 pub(crate) struct Outcome {
-    /// What it came to.
+    /// The verdict of the stage.
     pub(crate) verdict: Verdict,
     /// A few words for the summary; may be empty.
     pub(crate) note: String,
@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
     pub(crate) last_words: Vec<String>,
 }
 
-/// What a stage came to.
+/// The verdict of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing to complain of.

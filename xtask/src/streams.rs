@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::source::File;
 
-/// What begins the name of a stream.
+/// The calls that begin the name of a stream.
 const CALLS: [&str; 3] = ["stream(\"", "stream(seed, \"", "stream(self.scenario.seed, \""];
 
 /// The names so far, each with its place.

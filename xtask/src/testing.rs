@@ -113,7 +113,7 @@ impl Run {
     }
 }
 
-/// What has run. What a binary has printed is printed in one piece.
+/// The test binaries that have run. The output of each is printed in one piece.
 #[derive(Default)]
 struct Done {
     closing: Closing,

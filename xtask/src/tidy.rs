@@ -18,7 +18,7 @@ const LINES_MAX: usize = 1_000;
 
 const REASON: &str = "//! Long because ";
 
-/// What is looked at, from the root of the repository.
+/// The files and folders that are looked at, from the root of the repository.
 const LOOKED_AT: [&str; 11] = [
     "crates",
     "xtask",
@@ -41,7 +41,7 @@ const LEFTOVERS: [(&str, &str); 4] = [
     (concat!("HA", "CK"), "say what is meant"),
 ];
 
-/// What no Rust code may contain, and what to write instead.
+/// Words that no Rust code may contain, and what to write instead.
 const CODE: [(&str, &str); 6] = [
     ("todo!", "a function that exists works"),
     ("unimplemented!", "a function that exists works"),

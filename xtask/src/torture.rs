@@ -10,7 +10,7 @@ use crate::stage::Outcome;
 /// How long servers are tortured each time.
 const SECONDS: &str = "12";
 
-/// What a commit chooses one of, for the run with proxies: the isolation of the keyspace, and further options. The isolations are those whose servers share
+/// The isolations of the keyspace, with further options, of which a commit chooses one for the run with proxies. They are those whose servers share
 /// least. In namespaces it is the first.
 const RUNS: [(&str, &[&str]); 5] = [
     ("strict", &[]),

@@ -1,4 +1,4 @@
-//! What was asked for.
+//! The arguments of a run.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -33,7 +33,7 @@ Examples:
 
 Exit codes: 0 done, 1 a mutant survives with --changed or --only, 2 wrong use, or nothing could be run.";
 
-/// Who is to notice mutants.
+/// The judges of mutants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Tests,
@@ -54,7 +54,7 @@ impl By {
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) crates: Vec<&'static Target>,
-    /// What the path of a file must hold.
+    /// A part of the path of a file.
     pub(crate) within: Option<String>,
     pub(crate) by: By,
     pub(crate) sample: Option<usize>,

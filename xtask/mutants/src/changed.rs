@@ -15,7 +15,7 @@ pub(crate) type Lines = BTreeMap<String, Vec<RangeInclusive<usize>>>;
 pub(crate) fn lines(root: &Path, base: &str) -> Result<Lines, String> {
     let unknown = |_| format!("--changed {base}: git knows no such commit");
     git(root, &["rev-parse", "--verify", "--quiet", &format!("{base}^{{commit}}")]).map_err(unknown)?;
-    // What has been added to the base since then is no change of this branch.
+    // A line that has been added to the base since then is no change of this branch.
     let fork = git(root, &["merge-base", base, "HEAD"]).unwrap_or_else(|_| base.to_owned());
     let diff = git(root, &["diff", "--unified=0", "--no-color", "--no-ext-diff", fork.trim(), "--", "*.rs"])?;
     Ok(parsed(&diff))

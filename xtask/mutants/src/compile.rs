@@ -19,7 +19,7 @@ const DROPPED: &str = "dropped.txt";
 /// No crate has needed more rounds than this; one that does has an error of its own.
 const ROUNDS_MAX: usize = 60;
 
-/// What was built.
+/// The results of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     /// The binaries with tests of each package, by its folder in the copy.
@@ -125,7 +125,7 @@ fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<(Vec<Value>, bool)
         "--message-format",
         "json",
     ]);
-    // What cargo tells a package of itself it must not tell another.
+    // The variables in which cargo tells a package of itself must not reach another.
     command.env_remove("CARGO_MANIFEST_DIR").env("CARGO_TARGET_DIR", &workspace.build);
     command.current_dir(&workspace.copy).stdin(Stdio::null()).stderr(Stdio::piped());
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;

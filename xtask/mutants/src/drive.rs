@@ -18,7 +18,7 @@ use crate::{changed, compile, equivalent, report};
 /// How often it is said how far a run has come.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// What is known of a mutant.
+/// The verdicts on a mutant, as far as they are known.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// By the tests of its crate.

@@ -1,4 +1,4 @@
-//! What is known of each mutant from before, in a file to which results are appended as they come.
+//! The verdicts on each mutant from before, in a file to which results are appended as they come.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use crate::workspace::{Workspace, known};
 
 const RESULTS: &str = "results.jsonl";
 
-/// What became of a mutant.
+/// The result of running a mutant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
@@ -47,10 +47,10 @@ pub(crate) struct Results {
     found: Mutex<Found>,
 }
 
-/// What is known, and the file to which it is appended.
+/// The known results, and the file to which further ones are appended.
 #[derive(Debug)]
 struct Found {
-    /// By the mutant and what has judged it: what became of it, and the stamp.
+    /// By the mutant and its judge: the verdict, and the stamp.
     known: BTreeMap<(String, String), (Verdict, String)>,
     file: File,
 }
@@ -76,7 +76,7 @@ impl Results {
         Ok(Results { found: Mutex::new(Found { known: verdicts, file }) })
     }
 
-    /// What is known, if it still holds for what judges now.
+    /// The known verdict, if it still holds for the present judges.
     pub(crate) fn known(&self, id: &str, by: &str, stamp: &str) -> Option<Verdict> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let (verdict, before) = found.known.get(&(id.to_owned(), by.to_owned()))?;

@@ -43,7 +43,7 @@ struct Seed {
     reached: BTreeSet<u32>,
 }
 
-/// What is known of the seeds of a system.
+/// The seeds of a system, and the mutants that each of them reaches.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Seeds {
     /// Names the program and the seeds that this is known of.

@@ -36,7 +36,7 @@ struct Test {
     reached: BTreeSet<u32>,
 }
 
-/// What is known of the tests of a crate.
+/// The tests of a crate, and the mutants that each of them reaches.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tests {
     /// Names the binaries that this is known of.

@@ -1,7 +1,7 @@
 //! A copy of the workspace with all mutants in it.
 //!
-//! It lies in the target directory. A file is written only if it differs, so that cargo builds again what has changed and
-//! nothing else. What the copy has more than the repository is a module of `quorate-core`, which knows which mutant is chosen, and a
+//! It lies in the target directory. A file is written only if it differs, so that cargo builds again what has changed and nothing
+//! else. The copy has two things more than the repository: a module of `quorate-core`, which knows which mutant is chosen, and a
 //! program that runs seeds.
 
 use std::collections::BTreeSet;
@@ -25,9 +25,9 @@ const CORE: &str = "crates/foundation/core/src";
 pub(crate) struct Workspace {
     /// The copy.
     pub(crate) copy: PathBuf,
-    /// What is built of it.
+    /// The folder of its builds.
     pub(crate) build: PathBuf,
-    /// What is known of mutants.
+    /// The folder of the results on mutants.
     pub(crate) known: PathBuf,
 }
 
@@ -190,7 +190,7 @@ fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<(), String> 
     Ok(())
 }
 
-/// What is known under a name; nothing if there is no such file.
+/// The content of a file in the folder of results; nothing if there is no such file.
 pub(crate) fn known(workspace: &Workspace, name: &str) -> String {
     read(&workspace.known.join(name)).unwrap_or_default()
 }

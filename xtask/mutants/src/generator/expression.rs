@@ -202,7 +202,7 @@ pub(super) fn has_pattern(condition: &Expr) -> bool {
     conjuncts(condition).into_iter().any(|operand| matches!(operand, Expr::Let(_)))
 }
 
-/// What a condition joins by `&&`.
+/// The operands that a condition joins by `&&`.
 pub(super) fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     match condition {
         Expr::Binary(binary) if matches!(binary.op, BinOp::And(_)) => {

@@ -5,9 +5,9 @@ use std::ops::Range;
 /// A change of one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mutant {
-    /// What kind of change it is, in words that do not change when lines move.
+    /// The kind of the change, in words that do not change when lines move.
     pub(crate) kind: &'static str,
-    /// What takes the place of the site. Empty if the site is deleted.
+    /// The text that takes the place of the site. Empty if the site is deleted.
     pub(crate) text: String,
 }
 

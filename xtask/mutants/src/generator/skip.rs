@@ -1,4 +1,4 @@
-//! What has no mutants: tests, text for people, bugs that are planted already.
+//! Code without mutants: tests, text for people, bugs that are planted already.
 
 use syn::{Attribute, Expr, ImplItemFn, Item, ItemImpl};
 

@@ -16,7 +16,7 @@ pub(super) fn sites(text: &str, file: &syn::File) -> Vec<Site> {
     walk.sites
 }
 
-/// What is known of the function around.
+/// The function around, as far as it is known.
 #[derive(Clone)]
 struct Function {
     name: String,
@@ -61,7 +61,7 @@ impl<'a> Walk<'a> {
         let outer = self.function.replace(function);
         if gives("bool") {
             let begin = block.brace_token.span.open().byte_range().end;
-            // What a function gives in any case is no change.
+            // A value that a function gives in any case is no change.
             let only = if let [only] = &block.stmts[..] { self.text_of(only) } else { "" };
             let mutants = [("gives-true", "true"), ("gives-false", "false")].into_iter();
             let mutants = mutants.filter(|(_, given)| *given != only);
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         self.function = outer;
     }
 
-    /// What a block gives is `None` in place of something.
+    /// A block gives `None` in place of something.
     fn given(&mut self, block: &Block) {
         if let Some(Stmt::Expr(last, None)) = block.stmts.last() {
             self.given_by(last);
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
     fn deletable(&mut self, expression: &Expr, range: Range<usize>) {
         let kind = match expression {
             _ if !expression::attributes(expression).is_empty() || skip::is_idle(expression) => return,
-            // What begins with a capital is a value.
+            // A call whose name begins with a capital makes a value.
             Expr::Call(_)
                 if skip::called(expression).is_none_or(|name| name.starts_with(char::is_uppercase)) =>
             {
@@ -215,7 +215,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         }
     }
 
-    // What the compiler executes, what is no code, and what macros make of what.
+    // Code that the compiler executes, tokens that are no code, and code that only macros understand.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_item_enum(&mut self, _: &'ast syn::ItemEnum) {}
@@ -246,7 +246,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
 
     fn visit_expr_if(&mut self, choice: &'ast syn::ExprIf) {
         if skip::asks_for_plant(self.text, &choice.cond) {
-            // What a planted bug does is as it may be.
+            // The code of a planted bug is as it may be.
             match (&*choice.cond, &choice.else_branch) {
                 (Expr::Unary(_), _) => self.visit_block(&choice.then_branch),
                 (_, Some((_, branch))) => self.visit_expr(branch),
@@ -303,7 +303,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         if expression::attributes(expression).is_empty() {
             expression::mutate(self, expression);
         }
-        // What is said to people, and how much room is made, is as it may be.
+        // Text for people, and the room that is made, are as they may be.
         if skip::is_idle(expression) {
             if let Expr::MethodCall(call) = expression {
                 self.visit_expr(&call.receiver);
