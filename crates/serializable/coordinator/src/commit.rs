@@ -21,7 +21,7 @@ impl Interactive {
         };
         let writes = execution.buffer.writes();
         if !writes && execution.reads < 2 {
-            // What was read at once is a transaction by itself, and what has read nothing can stand anywhere.
+            // A transaction that has read at once is complete by itself, and one that has read nothing can stand anywhere.
             let timestamp = execution.read_at.max(execution.began);
             return finish(outbox, id, Ok(committed(id, timestamp)));
         }
@@ -42,7 +42,7 @@ impl Interactive {
         self.execute(id, asked, order, &mut context, outbox);
     }
 
-    /// What a transaction was to compare and write is done, or not.
+    /// The comparisons and writes of a transaction are done, or not.
     pub(crate) fn on_written(
         &mut self,
         id: TransactionId,
@@ -70,7 +70,7 @@ impl Interactive {
             Refused::Conflict | Refused::Aborted(_) => Failure::Conflict,
             Refused::Lost { .. } => self.failure_of_read(refused, &participants),
             Refused::NoSuchShard(_) | Refused::InUse => Failure::Invalid(Invalid::NotOpen(id)),
-            // Copies of the requests may be on their way. Who has executed what differs, if that differs, an operator finds out.
+            // Copies of the requests may be on their way. If shards have decided differently, an operator finds out.
             Refused::Unknown { .. }
             | Refused::Forgotten
             | Refused::ClockAhead { .. }
@@ -79,7 +79,7 @@ impl Interactive {
         }
     }
 
-    /// What a transaction has only read is as it was, all at one timestamp, or not.
+    /// The keys that a transaction has only read are as they were, all at one timestamp, or not.
     pub(crate) fn on_validated(
         &mut self,
         id: TransactionId,

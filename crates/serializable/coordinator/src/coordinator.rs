@@ -34,27 +34,27 @@ const OWN_NAMES: u64 = 1 << 63;
 pub struct Interactive {
     client: ClientId,
     one_round: Coordinator,
-    /// What that does in one step.
+    /// The effects of that machine in one step.
     done: OutboxOf<Coordinator>,
     pub(crate) keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
     pub(crate) executing: FixedMap<TransactionId, Execution>,
-    /// What each one-round transaction is for, by its name.
+    /// The purpose of each one-round transaction, by its name.
     asked: FixedMap<TransactionId, Asked>,
     /// How many names it has used for what it reads.
     names: u64,
     disagreements: u64,
 }
 
-/// What a one-round transaction is for. All but the first kinds bear the name of the transaction.
+/// The purpose of a one-round transaction. All but the first kinds bear the name of the transaction.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// To read keys, for a transaction.
     Get(TransactionId, KeysOfShards),
     /// To read a range, for a transaction.
     Scan(TransactionId, Box<Scanning>),
-    /// To commit what writes.
+    /// To commit a transaction that writes.
     Write(Vec<ShardId>),
-    /// To commit what has only read.
+    /// To commit a transaction that has only read.
     Validate(Vec<ShardId>),
     /// To read everything at once.
     ReadOnly(Box<Reading>, Vec<ShardId>),
@@ -216,7 +216,7 @@ impl Interactive {
         outbox: &mut Out,
     ) {
         let OneRound { parts, class, patience } = order;
-        // What only reads leaves nothing behind, so its name means nothing. Else a name stands for one attempt.
+        // A transaction that only reads leaves nothing behind, so its name means nothing. Else a name stands for one attempt.
         let persists = class == Class::ReadOnly && name.sequence >= OWN_NAMES;
         self.ask(name, asked);
         let order = Order::Execute { transaction: name, parts, class, persists, patience };
@@ -266,7 +266,7 @@ impl Interactive {
                 answers.iter().map(|(shard, (timestamp, answer))| decided(*shard, *timestamp, answer));
             outbox.emit(Event::Disagreement { transaction, decided: decided.collect() });
         }
-        // What it reads by itself is known by its first attempt.
+        // A transaction that the coordinator has named for its own reads is known by its first attempt.
         let is_own = transaction.sequence >= OWN_NAMES;
         let name = if is_own { TransactionId { attempt: 0, ..transaction } } else { transaction };
         match self.asked.remove(&name) {
@@ -325,7 +325,7 @@ pub(crate) struct OneRound {
     pub(crate) patience: Duration,
 }
 
-/// What a shard has decided, as an operator is told.
+/// The decision of a shard, as an operator is told.
 fn decided(shard: ShardId, timestamp: ClockTime, answer: &Answer) -> Decided {
     let (is_refused, content) = match answer {
         Answer::Done(content) => (false, content),
@@ -334,7 +334,7 @@ fn decided(shard: ShardId, timestamp: ClockTime, answer: &Answer) -> Decided {
     Decided { shard, timestamp, is_refused, digest: Checksum::of(&[&content[..]]).low }
 }
 
-/// What one-round transactions come to.
+/// The result of a one-round transaction.
 pub(crate) type OneRoundResult = Result<Executed, Refused>;
 
 /// The clock of this client is ahead.

@@ -21,7 +21,7 @@ const OVER: &str = "the transaction is over";
 pub(crate) struct Execution {
     pub(crate) routes: Arc<Routes>,
     pub(crate) deadline: Instant,
-    /// What the clock showed when it began: nothing of it is sent as if it had been earlier.
+    /// The clock when it began: nothing of it is sent as if it had been earlier.
     pub(crate) began: ClockTime,
     pub(crate) buffer: Buffer,
     /// Where each version stands that was read. The buffer knows them by less.

@@ -1,4 +1,4 @@
-//! What shards are asked in the name of transactions, and what they answer.
+//! The operations that shards are sent in the name of transactions, and their answers.
 
 use quorate_coordinator::Page;
 use quorate_core::command::{Failure, Invalid};
@@ -31,7 +31,7 @@ pub(crate) fn compare_and_write(conditions: Vec<Condition>, writes: Vec<quorate_
     Operation::Batch(Batch { conditions, steps }).encode()
 }
 
-/// What each of so many steps has found.
+/// The result of each of so many steps.
 pub(crate) fn found(answer: &Answer, steps: usize) -> Result<Vec<Found>, Failure> {
     match read_answer(answer) {
         Ok(Ok(quorate_serializable_shard::answer::Answer::Batch(found))) if found.len() == steps => Ok(found),
@@ -44,7 +44,7 @@ pub(crate) fn found(answer: &Answer, steps: usize) -> Result<Vec<Found>, Failure
     }
 }
 
-/// What a get has found.
+/// The result of a get.
 pub(crate) fn held(found: Found) -> Option<Held> {
     match found {
         Found::Held(held) => Some(held),
@@ -52,7 +52,7 @@ pub(crate) fn held(found: Found) -> Option<Held> {
     }
 }
 
-/// What a scan has found, and where each version stands.
+/// The result of a scan, and where each version stands.
 pub(crate) fn page_of(found: Found) -> (Page, Vec<Place>) {
     let Found::Keys { keys, more } = found else { return Default::default() };
     let next = keys.last().filter(|_| more).map(|last| successor(&last.key));
@@ -65,7 +65,7 @@ pub(crate) fn page_of(found: Found) -> (Page, Vec<Place>) {
     (Page { keys: keys.collect(), next }, places)
 }
 
-/// Where a version stands. Who only reads has written none of them.
+/// Where a version stands. A transaction that only reads has written none of them.
 pub(crate) fn place_of(held: &Held) -> Place {
     held.place.unwrap_or_default()
 }

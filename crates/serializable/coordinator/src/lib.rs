@@ -10,7 +10,7 @@
 //!   Commit ──────► one transaction: if everything is as it was read, write
 //! ```
 //!
-//! What was read is compared by *version*, the place in the serial order of whoever wrote it. If nothing has changed, the
+//! Reads are compared by *version*, the place in the serial order of the transaction that wrote it. If nothing has changed, the
 //! transaction could have run at the place of the last one, so it stands there in the serial order; else it has changed nothing,
 //! and may be tried again.
 //!

@@ -56,7 +56,7 @@ impl Interactive {
         Ok(())
     }
 
-    /// What a transaction was to do is done, or not.
+    /// The parts of a transaction are carried out, or not.
     pub(crate) fn on_executed(
         &mut self,
         id: TransactionId,
@@ -96,7 +96,7 @@ impl Interactive {
         self.order(Input::Command(inquiry), context, outbox);
     }
 
-    /// What became of a transaction is known, or not.
+    /// The outcome of a transaction is known, or not.
     pub(crate) fn on_recalled(
         &self,
         id: TransactionId,
@@ -133,7 +133,7 @@ impl Interactive {
     }
 }
 
-/// What shards have answered, unless one has refused its part: then all have, or it only reads.
+/// The answers of the shards, unless one has refused its part: then all have, or the transaction only reads.
 fn answers_of(id: TransactionId, executed: quorate_granola::Executed) -> Result<Executed, NotExecuted> {
     let timestamp = committed(id, executed.timestamp).timestamp;
     let mut answers = BTreeMap::new();

@@ -14,7 +14,7 @@ use quorate_serializable_shard::answer::Found;
 use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, committed, finish};
 use crate::language;
 
-/// What a client wants to read at once.
+/// The keys that a client wants to read at once.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     /// Keys.
@@ -23,7 +23,7 @@ pub(crate) enum Wanted {
     Range(KeyRange, u32),
 }
 
-/// What is read at once.
+/// The reads of a transaction that reads at once.
 #[derive(Debug)]
 pub(crate) enum Reading {
     /// Keys, by shard.
@@ -53,7 +53,7 @@ impl Reading {
         Ok(Reading::Keys(parts))
     }
 
-    /// What each shard is asked.
+    /// The part of each shard.
     fn parts(&self) -> BTreeMap<ShardId, Value> {
         match self {
             Reading::Keys(parts) => {
@@ -67,7 +67,7 @@ impl Reading {
         }
     }
 
-    /// What shards have answered, as clients are told.
+    /// The answers of the shards, as clients are told.
     fn read(self, id: TransactionId, executed: &Executed) -> Result<Vec<Event>, Failure> {
         let answer = |shard: &ShardId| executed.answers.get(shard).ok_or(Failure::Conflict);
         match self {
@@ -92,7 +92,7 @@ impl Reading {
     }
 }
 
-/// What a shard holds of some keys.
+/// The values that a shard holds of some keys.
 fn got_keys(id: TransactionId, keys: Vec<Key>, answer: &Answer) -> Result<Vec<Event>, Failure> {
     let found = language::found(answer, keys.len())?;
     let got = |(key, found): (Key, Found)| {

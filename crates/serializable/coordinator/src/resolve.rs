@@ -1,4 +1,4 @@
-//! What became of a transaction whose client was not told, or is gone: its participants are asked, and those that have not heard
+//! The outcome of a transaction whose client was not told, or is gone: its participants are asked, and those that have not heard
 //! of it see to it that it comes to nothing.
 
 use std::time::Duration;

@@ -40,16 +40,16 @@ struct Stage {
     clock: u64,
     /// The class of everything that was asked for, by name, and of how many shards.
     asked: Vec<(Class, usize)>,
-    /// What the client was told of transactions whose parts it has named.
+    /// The answers that the client was given to transactions whose parts it has named.
     executed: Vec<Result<Executed, NotExecuted>>,
     now: Instant,
-    /// What these shards answer is lost.
+    /// The answers of these shards are lost.
     silent: BTreeSet<ShardId>,
     /// These shards are lost for good.
     lost: BTreeSet<ShardId>,
-    /// Why the client has dropped what it was told.
+    /// Why the client has dropped a message.
     ignored: Vec<&'static str>,
-    /// What the shards remember of transactions that have ended.
+    /// The answers that the shards remember, of transactions that have ended.
     ended: BTreeMap<(TransactionId, ShardId), Reply>,
 }
 
@@ -118,7 +118,7 @@ impl Stage {
         told
     }
 
-    /// What a shard says, unless that is lost.
+    /// The reply of a shard, unless that is lost.
     fn reply(&self, from: Address, transaction: TransactionId, reply: Reply) -> Option<In> {
         let message = Message::Reply { transaction, reply };
         let is_heard = !self.silent.contains(&shard_of(from));
@@ -168,7 +168,7 @@ impl Stage {
         self.shards.get_mut(&shard_of(at)).expect("there is such a shard")
     }
 
-    /// What a shard would answer; what writes is looked at as a copy of the shard runs it.
+    /// The answer of a shard; a part that writes is looked at as a copy of the shard runs it.
     fn read(&mut self, at: Address, timestamp: ClockTime, request: &Request) -> Answer {
         let shard = self.shard(at);
         if request.class == Class::ReadOnly {

@@ -42,7 +42,7 @@ impl Stage {
         assert_eq!(self.tell(recall), []);
     }
 
-    /// What the client was told last.
+    /// The last answer that the client was given.
     fn told(&mut self) -> Result<Executed, NotExecuted> {
         self.executed.pop().expect("it was told something")
     }
