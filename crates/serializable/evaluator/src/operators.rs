@@ -57,7 +57,7 @@ impl Machine<'_, '_> {
     }
 }
 
-/// A power that is exact: of whole numbers, as long as no bit is lost. What C makes of others depends on its library.
+/// A power that is exact: of whole numbers, as long as no bit is lost. The powers of others depend on the library of C.
 pub(crate) fn power(base: f64, exponent: f64) -> Result<f64, Halt> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     const INEXACT: Halt = Halt::Unfit("a power is not exact");

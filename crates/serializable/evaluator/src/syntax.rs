@@ -1,4 +1,4 @@
-//! What a script is made of once its names are resolved.
+//! The parts of a script once its names are resolved.
 //!
 //! Each function has a register for every local variable that it declares. A variable that a function within uses too lives in a cell instead, which its register
 //! names; a new one each time that it is declared.

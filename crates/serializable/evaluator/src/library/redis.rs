@@ -91,7 +91,7 @@ impl Machine<'_, '_> {
         Ok(Vec::new())
     }
 
-    /// Carries out a command. What the door would refuse, it refuses.
+    /// Carries out a command. It refuses the commands that the door would refuse.
     fn command(&mut self, arguments: &[Value]) -> Result<Reply, Halt> {
         let mut words = Vec::with_capacity(arguments.len());
         for argument in arguments {
