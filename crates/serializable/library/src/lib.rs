@@ -31,7 +31,7 @@ use quorate_tpcc::procedures::{Delivery, NewOrder, OrderStatus, Payment, StockLe
 pub use applications::{Application, LinkError, applications, is_linked, link};
 use recent::Recent;
 
-/// What servers can call.
+/// The procedures that servers can call.
 #[derive(Clone, Copy, Debug)]
 pub enum Hosted {}
 
@@ -57,7 +57,7 @@ fn read(text: &[u8]) -> Result<Arc<Program>, Unfit> {
     READ.load(text, |text| Program::new(text).map(Arc::new))
 }
 
-/// What was loaded lately, or why it could not be.
+/// The modules that were loaded lately, or why one could not be.
 static LOADED: Recent<Result<Module, String>> = Recent::new();
 
 /// True if code was loaded lately, so that to deploy it takes a shard no time.
@@ -65,7 +65,7 @@ pub fn is_loaded(code: &[u8]) -> bool {
     LOADED.has(code)
 }
 
-/// Loads code before shards do. What comes of it, they find.
+/// Loads code before shards do. They find the result.
 pub fn load(code: &[u8]) {
     drop(Hosted::compile(code));
 }

@@ -1,7 +1,7 @@
-//! What was loaded lately in this process.
+//! The modules that were loaded lately in this process.
 //!
 //! To load a module takes far longer than anything else that a shard does, and the same one is loaded again and again: ahead of the shards
-//! of the keyspace that have replicas here, by each of them, and by one that tries a deployment again. What comes of it follows from the
+//! of the keyspace that have replicas here, by each of them, and by one that tries a deployment again. The result follows from the
 //! code alone.
 
 use std::collections::VecDeque;
@@ -13,13 +13,13 @@ const REMEMBERED_BYTES: usize = 4 * 1024 * 1024;
 /// Code that is short counts as this.
 const ENTRY_BYTES: usize = 16 * 1024;
 
-/// What was loaded lately, the latest last.
+/// The results of the last loads, the latest last.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     known: Mutex<VecDeque<Entry<T>>>,
-    /// What a byte of code counts as,
+    /// The cost that a byte of code counts for,
     byte_cost: usize,
-    /// and what code counts as that is short.
+    /// and the cost of code that is short.
     entry_bytes: usize,
 }
 
@@ -44,7 +44,7 @@ impl<T: Clone> Recent<T> {
         (entry.code.len() * self.byte_cost).max(self.entry_bytes)
     }
 
-    /// Loads code, unless it was loaded lately. Who wants the same meanwhile waits for it, and nobody else.
+    /// Loads code, unless it was loaded lately. A caller that wants the same meanwhile waits for it, and no other.
     pub(crate) fn load(&self, code: &[u8], load: impl FnOnce(&[u8]) -> T) -> T {
         let entry = self.entry(code);
         let mut loaded = lock(&entry);
