@@ -18,7 +18,7 @@ use quorate_procedure::{Answer, Footprint, Procedure, Stop, Store};
 /// The procedure.
 pub struct Transfer;
 
-/// What a call is asked to do.
+/// The arguments of a call.
 struct Request<'a> {
     from: &'a [u8],
     to: &'a [u8],

@@ -39,7 +39,7 @@ pub struct NeededRange {
     pub from: Vec<u8>,
     /// The first key behind it.
     pub to: Vec<u8>,
-    /// So many keys from that end are enough. What can read from the least end only reads the whole range where the greatest are needed.
+    /// So many keys from that end are enough. A reader that can only begin at the least end reads the whole range where the greatest are needed.
     pub limit: usize,
     /// From which end.
     pub direction: Direction,
@@ -67,19 +67,19 @@ impl Needs {
     }
 }
 
-/// What a transaction has read so far.
+/// The keys and ranges that a transaction has read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// What keys hold; none if they were found absent.
+    /// The values of keys; none if they were found absent.
     keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Ranges of which every key that is there is known, by their first key up to the first one behind them. They neither touch nor overlap.
     ranges: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What calls are told of time.
+    /// The time that calls are told.
     timestamp: Option<u64>,
 }
 
 impl Fetched {
-    /// A key holds this; none if it is absent. What was found first stays, so that all calls see the same.
+    /// A key holds this; none if it is absent. The value that was found first stays, so that all calls see the same.
     pub fn found(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         if self.known(&key).is_none() {
             self.keys.insert(key, value);
@@ -127,7 +127,7 @@ impl Fetched {
         self.ranges.insert(from, to);
     }
 
-    /// What a key holds, if that is known; a known key may be absent.
+    /// The value of a key, if that is known; a known key may be absent.
     fn known(&self, key: &[u8]) -> Option<Option<&Vec<u8>>> {
         match self.keys.get(key) {
             Some(value) => Some(value.as_ref()),
@@ -155,7 +155,7 @@ pub enum Called {
     Misses(Needs),
     /// It has done its work.
     Done {
-        /// What it answers.
+        /// The answer.
         answer: Vec<u8>,
         /// The keys that it writes, ascending, with their values; none deletes.
         writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
@@ -221,7 +221,7 @@ impl Sequence {
         }
     }
 
-    /// What was missing.
+    /// Takes in the keys and ranges that were missing.
     ///
     /// # Panics
     /// If a range holds a key that lies outside of it.
@@ -244,7 +244,7 @@ impl Sequence {
     }
 }
 
-/// What has been read because it was missing.
+/// The keys and ranges that have been read because they were missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Single keys with their values; none if one is absent.
@@ -278,7 +278,7 @@ impl Attempt {
         call(procedure, arguments, &self.fetched)
     }
 
-    /// What was missing.
+    /// Takes in the keys and ranges that were missing.
     ///
     /// # Panics
     /// If a range holds a key that lies outside of it.
@@ -344,10 +344,10 @@ pub fn read(store: &mut dyn Store, needs: Needs) -> Result<Found, Stop> {
     Ok(all)
 }
 
-/// What was fetched, with what the call has written.
+/// The fetched keys, with those that the call has written.
 struct View<'a> {
     fetched: &'a Fetched,
-    /// What calls of the same transaction have written before.
+    /// The writes of earlier calls of the same transaction.
     before: &'a Writes,
     writes: Writes,
     misses: Needs,

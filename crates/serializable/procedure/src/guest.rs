@@ -1,6 +1,6 @@
 //! The inside of a sandbox: what [`export!`](crate::export) compiles a procedure against.
 //!
-//! The host is asked through imported functions. None of them gives an error: whatever the store stops, the
+//! The host is asked through imported functions. None of them gives an error: if the store stops a call, the
 //! host ends the call there and then, and nothing of the guest runs any more. `docs/procedures.md` has the
 //! interface byte by byte.
 
@@ -14,16 +14,16 @@ pub use raw::Bump;
 
 use crate::{Answer, Direction, Footprint, Pair, Procedure, Stop, Store};
 
-/// What `call` returns for work that is done.
+/// The result of `call` for work that is done.
 const DONE: i32 = 0;
 
-/// What `call` returns for a refusal.
+/// The result of `call` for a refusal.
 const REFUSED: i32 = 1;
 
-/// What `footprint` returns for any key.
+/// The result of `footprint` for any key.
 const EVERYTHING: i32 = 0;
 
-/// What `footprint` returns for the keys and ranges that it has named.
+/// The result of `footprint` for the keys and ranges that it has named.
 const KEYS: i32 = 1;
 
 /// The answer to a scan is expected to fit into this many bytes; a longer one costs a second call of the
@@ -112,7 +112,7 @@ pub fn footprint(procedure: &impl Procedure, arguments_length: usize) -> i32 {
 /// Ends a call that has panicked, and says why.
 pub fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut text = Text { bytes: [0; 256], length: 0 };
-    // What does not fit is cut off, and that is no reason not to say the rest.
+    // Text that does not fit is cut off, and that is no reason not to say the rest.
     let _ = write!(text, "{info}");
     raw::fail(&text.bytes[..text.length])
 }

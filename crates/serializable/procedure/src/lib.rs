@@ -58,12 +58,12 @@ pub use fetched::Needs;
 pub use memory::Memory;
 pub use store::{Direction, Pair, Stop, Store};
 
-/// What a procedure has come to.
+/// The result of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It has done its work.
     Done(Vec<u8>),
-    /// It refuses, for this reason, and nothing of what it has written is kept.
+    /// It refuses, for this reason, and none of its writes is kept.
     Refused(Vec<u8>),
 }
 
@@ -72,12 +72,12 @@ pub trait Procedure {
     /// Runs at one shard.
     ///
     /// # Errors
-    /// What the store has answered with is passed on: whoever has called decides what follows.
+    /// An error of the store is passed on: the caller decides what follows.
     fn call(&self, store: &mut dyn Store, arguments: &[u8]) -> Result<Answer, Stop>;
 
-    /// Whatever a call with these arguments may touch, wherever it stands in the serial order (the paper's
+    /// All keys that a call with these arguments may touch, wherever it stands in the serial order (the paper's
     /// `forcePrepare`). Clients that name no keys ask for it too, and call the procedure at the shards that hold
-    /// what it names: there it may touch nothing else. What is wider than it needs to be costs conflicts while a
+    /// these keys: there it may touch no other. A footprint that is wider than it needs to be costs conflicts while a
     /// shard waits for one that is lost, and shards that need not take part.
     fn footprint(&self, arguments: &[u8]) -> Footprint {
         let _ = arguments;
@@ -92,7 +92,7 @@ pub trait Procedure {
     }
 }
 
-/// What a call may touch.
+/// The keys that a call may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Footprint {
     /// Any key.

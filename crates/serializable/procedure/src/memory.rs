@@ -20,7 +20,7 @@ impl Memory {
     /// Calls a procedure as a shard does: one that is called to read only cannot write.
     ///
     /// # Errors
-    /// The procedure was stopped. What it has written until then is kept.
+    /// The procedure was stopped. Its writes until then are kept.
     ///
     /// # Panics
     /// If it refuses although it has written.

@@ -1,4 +1,4 @@
-//! What a procedure sees of its shard.
+//! A procedure's view of its shard.
 
 use alloc::vec::Vec;
 

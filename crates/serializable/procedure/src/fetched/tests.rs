@@ -22,8 +22,8 @@ impl Seeded {
     }
 }
 
-/// Does what its arguments say, four bytes each, and answers with everything that it has read. What it reads it also writes, so that what it
-/// does depends on that.
+/// Does the steps that its arguments name, four bytes each, and answers with everything that it has read. It also writes all that it reads, so that
+/// its effect depends on that.
 struct Script;
 
 impl Procedure for Script {

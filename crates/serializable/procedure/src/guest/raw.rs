@@ -71,7 +71,7 @@ pub(super) fn scan(from: &[u8], to: &[u8], limit: usize, descending: bool, expec
     complete(bytes, length)
 }
 
-/// What the host has written into the buffer, or fetches if it is longer than that.
+/// The bytes that the host has written into the buffer, or fetches if they are longer than that.
 fn complete(mut buffer: Vec<u8>, length: usize) -> Vec<u8> {
     if length > buffer.capacity() {
         buffer = Vec::with_capacity(length);
@@ -196,7 +196,7 @@ impl Bump {
     fn alloc_grown(&self, layout: Layout) -> *mut u8 {
         let memory_end = core::arch::wasm32::memory_size(0) * PAGE_BYTES - self.arena();
         if self.end() != memory_end {
-            // What follows the arena is somebody else's, up to the end of the memory.
+            // The memory behind the arena is somebody else's, up to its end.
             self.next.set(memory_end);
             self.beyond.set(memory_end - ARENA_BYTES);
         }
@@ -209,7 +209,7 @@ impl Bump {
         }
     }
 
-    /// Makes room up to this address, from the arena on. What was there before ends with the memory.
+    /// Makes room up to this address, from the arena on. The room that was there before ends with the memory.
     fn reach(&self, end: usize) -> bool {
         let Some(lacking) = end.checked_sub(self.end()) else { return true };
         let pages = lacking.div_ceil(PAGE_BYTES);
