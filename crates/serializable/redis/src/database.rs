@@ -270,7 +270,7 @@ impl<'a> Database<'a> {
         self.save(key, &mut Header { stamp, expiry, encoding, body })
     }
 
-    /// Writes a part of a string, which becomes longer where that reaches beyond its end. What lies between is zeros.
+    /// Writes a part of a string, which becomes longer where that reaches beyond its end. The bytes between are zeros.
     pub(crate) fn patch_string(
         &mut self,
         key: &[u8],

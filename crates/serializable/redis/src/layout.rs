@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The slot is that of Redis Cluster: CRC-16 of the hash tag, or of the whole key, of 16,384. It stands in braces, so that all records of a key share
-//! a shard, and keys with one hash tag do. Headers lie in the order of slots, then of a hash of the key; so a cursor is a number, and whoever
+//! a shard, and keys with one hash tag do. Headers lie in the order of slots, then of a hash of the key; so a cursor is a number, and a client that
 //! follows one sees each key that is there all the time.
 //!
 //! A generation belongs to one life of a key. So a large collection is dropped by dropping its header: what comes after it has

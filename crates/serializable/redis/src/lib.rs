@@ -132,7 +132,7 @@ impl Procedure for Commands {
     }
 }
 
-/// Whatever the keys of these slots may be made of.
+/// The ranges in which the records of the keys of these slots lie.
 pub fn footprint_of(mut slots: Vec<u16>) -> Footprint {
     use layout::kind::{DROPPED, ELEMENT, GENERATION, HEADER};
     slots.sort_unstable();

@@ -1,5 +1,5 @@
 //! Lists: `LPUSH`, `LRANGE` and their kin. Elements have consecutive numbers, and a record each; so both ends grow and shrink by one record, and a range is a
-//! scan. What is put or taken in the middle moves the elements on the shorter side.
+//! scan. A put or a removal in the middle moves the elements on the shorter side.
 
 use crate::collection::{Keeps, Opened};
 use crate::database::Database;

@@ -1,7 +1,7 @@
 //! Numbers with a mantissa of 64 bits, as `INCRBYFLOAT` adds them.
 //!
 //! Redis adds with the `long double` of its C compiler, which is the extended format of x87 on the machines that most run it on, and prints 17 digits
-//! behind the point. What it prints shows the format: `0.1 + 0.2` is `0.3` there, and would not be with the 64 bits of `f64`. So the format is
+//! behind the point. Its output shows the format: `0.1 + 0.2` is `0.3` there, and would not be with the 64 bits of `f64`. So the format is
 //! calculated here, in integers, the same on every processor.
 
 use std::cmp::Ordering;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::Malformed;
 use crate::bytes::{Reader, put_bytes, put_number};
 
-/// A reply. Some differ between versions 2 and 3 of the protocol; whoever writes them knows which one the client speaks.
+/// A reply. Some differ between versions 2 and 3 of the protocol; the code that writes them knows which one the client speaks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// A line of text: `OK`.

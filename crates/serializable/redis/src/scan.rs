@@ -1,7 +1,7 @@
 //! Walks over keys and over elements: `SCAN`, `KEYS`, `RANDOMKEY`, `DBSIZE`, `HSCAN`, and what they have in common.
 //!
-//! A cursor is the place to go on from: of keys the slot and the hash that order headers, of elements their hash. Whatever is written meanwhile, a
-//! walk only goes forward. So it ends, and meets each key that is there from its beginning to its end.
+//! A cursor is the place to go on from: of keys the slot and the hash that order headers, of elements their hash. A walk only goes forward,
+//! even while clients write. So it ends, and meets each key that is there from its beginning to its end.
 
 use quorate_procedure::Direction;
 

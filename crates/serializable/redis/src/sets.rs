@@ -207,7 +207,7 @@ enum Combine {
     Difference,
 }
 
-/// The members of sets put together. What is wrong with one of them comes first.
+/// The members of sets put together. An error in one of them comes first.
 fn combined(
     database: &mut Database<'_>,
     keys: &[&[u8]],

@@ -194,7 +194,7 @@ impl Command {
         !matches!(self.name, "sort" | "sort_ro") || sort::is_confined(words)
     }
 
-    /// The positions of its keys among these words. What is no number of keys stands for none: the command says what is wrong.
+    /// The positions of its keys among these words. A word that is no number of keys stands for none: the command says what is wrong.
     pub fn key_positions(&self, words: &[impl AsRef<[u8]>]) -> Vec<usize> {
         self.keys.positions(words)
     }
