@@ -1,4 +1,4 @@
-//! What must hold at any time.
+//! The conditions that must hold at any time.
 //!
 //! | condition | what |
 //! |---|---|
@@ -140,7 +140,7 @@ fn users(books: &Books, report: &mut Report) {
     }
 }
 
-/// What was bid and bought, and what those concerned have noted of it.
+/// The bids and purchases, and the notes that users have of them.
 fn notes(books: &Books, report: &mut Report) {
     let mut bids: BTreeMap<(Id, Id), bool> = books.bid_notes.iter().map(|note| (*note, false)).collect();
     for (item, bid) in books.bids.iter().flat_map(|(item, bids)| bids.iter().map(move |bid| (item, bid))) {

@@ -1,4 +1,4 @@
-//! What a user asks for, and the arguments that say so.
+//! The interactions that a user asks for, and their arguments.
 
 use alloc::vec::Vec;
 
@@ -180,7 +180,7 @@ pub struct StoreComment {
     pub item: Id,
     /// From minus five to five.
     pub rating: i64,
-    /// What is said.
+    /// The text of the comment.
     pub text: Vec<u8>,
     /// When, in microseconds; not zero.
     pub date: u64,

@@ -1,7 +1,7 @@
 //! RUBiS: an auction site, whose users browse, bid, buy, sell and comment, as stored procedures.
 //!
 //! Every table is divided into equal portions, and the portions of all tables that belong together are a *market*. Every key begins with its market, so
-//! that a shard holds whole markets. What an interaction does to a market is done by one call at the shard that holds it:
+//! that a shard holds whole markets. The work of an interaction at a market is done by one call at the shard that holds it:
 //!
 //! ```text
 //!   Generator ──▶ Interaction ──arguments(local markets)──▶ Rubis, called at each shard that takes part
@@ -27,7 +27,7 @@
 //! # Where it differs from the benchmark of Rice University
 //! - Sessions are not walked through: interactions are drawn one by one, as often as a walk passes through them.
 //! - A page of search results begins at a number that is drawn, where the benchmark counts pages from the first.
-//! - Auctions do not end while it runs, so there is no table of old items. What is bought to the last piece stays.
+//! - Auctions do not end while it runs, so there is no table of old items. An item that is bought to the last piece stays.
 //! - Bids and comments hold the nickname of their author, a user of any market; the notes of a bidder say what it has bid, and not whether it
 //!   was outbid elsewhere.
 //! - A buyer that wants more than there is gets what there is. The benchmark refuses; here the buyer's market could not tell.

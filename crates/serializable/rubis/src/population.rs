@@ -1,4 +1,4 @@
-//! What there is at first.
+//! The rows that there are at first.
 //!
 //! A market's users live in random regions and sell random items, of random categories, for which random users of the same market have bid. There is one
 //! comment for each item, on its seller. Nobody has bought anything.

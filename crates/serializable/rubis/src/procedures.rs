@@ -19,13 +19,13 @@ use crate::key;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rubis;
 
-/// What is answered to arguments that are not those of an interaction.
+/// The answer to arguments that are not those of an interaction.
 pub const MALFORMED: &[u8] = b"the arguments are no interaction of RUBiS";
 
-/// What is answered where another user has the nickname that a new one wants.
+/// The answer where another user has the nickname that a new one wants.
 pub const NICKNAME_TAKEN: &[u8] = b"another user has this nickname";
 
-/// What is answered to a user that does not prove to be the one.
+/// The answer to a user that does not prove to be the one.
 pub const NOT_THE_USER: &[u8] = b"there is no user of this nickname with this password";
 
 impl Procedure for Rubis {

@@ -21,7 +21,7 @@ row! {
 }
 
 row! {
-    /// What numbers the rows of a table at a market.
+    /// The counter that numbers the rows of a table at a market.
     Counter {
         /// The number that the next row will have.
         next / set_next: u32,
@@ -39,7 +39,7 @@ row! {
         created / set_created: u64,
         /// The name by which it is known.
         nickname / set_nickname: Text<20>,
-        /// What it proves itself with.
+        /// Its password.
         password / set_password: Text<20>,
         /// Its first name.
         first / set_first: Text<20>,

@@ -1,4 +1,4 @@
-//! What interactions do and show.
+//! The effects and answers of interactions.
 
 use quorate_procedure::{Answer, Memory, Procedure, Stop};
 use quorate_rubis::interaction::{Login, RegisterItem, RegisterUser, StoreBid, StoreBuyNow, StoreComment};
