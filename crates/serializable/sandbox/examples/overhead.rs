@@ -1,4 +1,4 @@
-//! What a procedure costs in WebAssembly beyond what it costs linked: the transfer of the worked example,
+//! The cost of a procedure in WebAssembly beyond its cost when it is linked: the transfer of the worked example,
 //! with four calls of the store.
 //!
 //! `cargo run --release -p quorate-serializable-sandbox --example overhead`

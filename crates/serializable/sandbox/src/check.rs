@@ -1,6 +1,6 @@
-//! What a module must be, before anything is compiled.
+//! The check of a module, before anything is compiled.
 //!
-//! One pass over the bytes, whose cost is proportional to their number, finds whatever is not accepted and
+//! One pass over the bytes, whose cost is proportional to their number, finds everything that is not accepted and
 //! says so in words. The interpreter validates again what it compiles.
 
 use wasmparser::{
@@ -25,7 +25,7 @@ const TABLE_MAX: u64 = 10_000;
 /// The longest name of an import or export that is spelled out.
 const NAME_SHOWN: usize = 64;
 
-/// What is asked of an exported function.
+/// The type that an exported function must have.
 const CALL: &str = "a function `call` that takes an i32 and returns one";
 
 /// The extensions of WebAssembly that compilers use today, and that are the same everywhere.
@@ -43,7 +43,7 @@ fn malformed(error: BinaryReaderError) -> Invalid {
     Invalid::Malformed(error.to_string())
 }
 
-/// What a module has that its user has to know.
+/// The properties of a module that its user has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// It says what its calls may touch.
@@ -65,7 +65,7 @@ pub(crate) fn check(bytes: &[u8], limits: &Limits) -> Result<Shape, Invalid> {
     check.finish()
 }
 
-/// Checks types and structure. What is valid but for its floating-point instructions is told apart.
+/// Checks types and structure. A module that is valid but for its floating-point instructions is told apart.
 fn validate(bytes: &[u8]) -> Result<(), Invalid> {
     let validated = |features| {
         let mut validator = Validator::new_with_features(features);
@@ -86,7 +86,7 @@ fn validate(bytes: &[u8]) -> Result<(), Invalid> {
     })
 }
 
-/// What was seen of a module so far.
+/// The parts of a module that were seen so far.
 struct Check<'a> {
     limits: &'a Limits,
     types: Vec<FuncType>,
@@ -277,7 +277,7 @@ fn shown(name: &str) -> String {
     name.chars().take(NAME_SHOWN).collect()
 }
 
-/// What an instruction is called that could leave something behind that is not undone after a call.
+/// The name of an instruction, if it could leave something behind that is not undone after a call.
 fn lasting(operator: &Operator<'_>) -> Option<&'static str> {
     match operator {
         Operator::TableSet { .. } | Operator::TableGrow { .. } | Operator::TableFill { .. } => {

@@ -1,4 +1,4 @@
-//! What is wrong with a module, and what went wrong with a call.
+//! The errors in a module, and those of a call.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -47,7 +47,7 @@ pub enum Invalid {
         module: String,
         /// Under which name.
         name: String,
-        /// What it could import.
+        /// The imports that it could have.
         known: String,
     },
     /// It imports something as something else.
@@ -55,15 +55,15 @@ pub enum Invalid {
     ImportType {
         /// The import.
         name: String,
-        /// What it is.
+        /// Its true type.
         expected: &'static str,
     },
     /// It does not export what it has to.
     #[error("the module does not export {what}: {why}")]
     MissingExport {
-        /// What it has to export.
+        /// The export that it lacks.
         what: &'static str,
-        /// What for.
+        /// The purpose of that.
         why: &'static str,
     },
     /// It has a function that runs when it is loaded.
@@ -72,7 +72,7 @@ pub enum Invalid {
     /// It uses an instruction or a part of modules that would outlast a call.
     #[error("the module has {what}, at byte {at}: a call could leave something behind with it")]
     Unsupported {
-        /// What it has.
+        /// The instruction or part.
         what: &'static str,
         /// Where.
         at: usize,
@@ -96,12 +96,12 @@ impl Failure {
         Failure { stop, reason: Cow::Borrowed("the store has stopped the call") }
     }
 
-    /// What the caller is told.
+    /// The error that the caller is told.
     pub fn stop(&self) -> Stop {
         self.stop
     }
 
-    /// Why, in words: for logs, and for whoever has written the procedure. The same at every replica.
+    /// Why, in words: for logs, and for the author of the procedure. The same at every replica.
     pub fn reason(&self) -> &str {
         &self.reason
     }

@@ -29,7 +29,7 @@ const fn known(name: &'static str, parameters: usize, results: usize, signature:
     Known { name, parameters, results, signature }
 }
 
-/// What a module may import.
+/// The functions that a module may import.
 pub(crate) const IMPORTS: [Known; 10] = [
     known("arguments", 1, 0, "(buffer: i32)"),
     known("get", 4, 1, "(key, key_length, buffer, capacity: i32) -> i32"),
@@ -48,7 +48,7 @@ pub(crate) const IMPORTS: [Known; 10] = [
     known("footprint_range", 4, 0, "(from, from_length, to, to_length: i32)"),
 ];
 
-/// What a call has come to so far.
+/// The state of a call so far.
 pub(crate) struct Host {
     /// The store of the call; none while a footprint is asked for.
     pub(crate) lent: Lent,
@@ -60,7 +60,7 @@ pub(crate) struct Host {
     pub(crate) memory: Option<Memory>,
     /// Which parts of the memory the host has written: from, and how many bytes.
     pub(crate) written: Vec<(usize, usize)>,
-    /// What did not fit into the guest's buffer.
+    /// The bytes that did not fit into the guest's buffer.
     reply: Vec<u8>,
     bounds: StoreLimits,
     memory_bytes_max: usize,
@@ -137,7 +137,7 @@ impl Host {
     }
 }
 
-/// What the interpreter is told when the host ends a call; why, the host knows.
+/// The error that the interpreter is told when the host ends a call; why, the host knows.
 const ENDED: &str = "the host has ended the call";
 
 fn no_keys() -> Footprint {
@@ -349,7 +349,7 @@ fn footprint_range(
 /// As many bytes are named of a footprint at most; with what each key costs beside.
 const FOOTPRINT_BYTES_MAX: usize = 1 << 20;
 
-/// What a key costs that is named, beside its bytes.
+/// The cost of a key that is named, beside its bytes.
 const NAMED_BYTES: usize = 64;
 
 impl Host {

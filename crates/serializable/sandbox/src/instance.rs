@@ -12,16 +12,16 @@ use crate::rewrite::{BLOCK_BYTES, STORE_BYTES_MAX, TOUCHED, global_name};
 /// The blocks of a page, of which a memory has a whole number.
 const PAGE_BLOCKS: usize = 64 * 1024 / BLOCK_BYTES;
 
-/// What `call` returns for work that is done.
+/// The result of `call` for work that is done.
 const DONE: i32 = 0;
 
-/// What `call` returns for a refusal.
+/// The result of `call` for a refusal.
 const REFUSED: i32 = 1;
 
-/// What `footprint` returns for any key.
+/// The result of `footprint` for any key.
 const EVERYTHING: i32 = 0;
 
-/// What `footprint` returns for the keys and ranges that it has named.
+/// The result of `footprint` for the keys and ranges that it has named.
 const KEYS: i32 = 1;
 
 /// An interpreter that runs what passes the check, and nothing without fuel.
@@ -40,7 +40,7 @@ pub(crate) fn engine(limits: &Limits) -> Engine {
     Engine::new(&config)
 }
 
-/// What is compiled of a module.
+/// The compiled form of a module.
 #[derive(Clone)]
 pub(crate) struct Code {
     pub(crate) linker: Linker<Host>,
@@ -61,11 +61,11 @@ pub(crate) struct Instance {
     call: TypedFunc<i32, i32>,
     footprint: Option<TypedFunc<i32, i32>>,
     fuel: u64,
-    /// What calls have taken of it, all together.
+    /// The fuel that calls have taken of it, all together.
     pub(crate) spent: u64,
     /// How long the memory is.
     memory_bytes: usize,
-    /// What it holds.
+    /// The content of the memory before a call.
     fresh: Fresh,
 }
 
@@ -195,7 +195,7 @@ fn take_touched(touched: &mut [u8], written: &mut Vec<(usize, usize)>) {
     }
 }
 
-/// What the memory holds when nothing has run: zeros, but for one part.
+/// The content of the memory when nothing has run: zeros, but for one part.
 struct Fresh {
     at: usize,
     bytes: Vec<u8>,
@@ -220,7 +220,7 @@ impl Fresh {
     }
 }
 
-/// What has stopped a call that neither the host nor the guest has ended.
+/// The failure of a call that neither the host nor the guest has ended.
 fn explain(error: &Error) -> Failure {
     match error.as_trap_code() {
         Some(TrapCode::OutOfFuel) => out_of_fuel(),

@@ -22,7 +22,7 @@ impl Lent {
         Lent(None)
     }
 
-    /// What is lent.
+    /// The store that is lent.
     pub(crate) fn store(&mut self) -> Option<&mut dyn Store> {
         // SAFETY: `lending` has borrowed the store for as long as this stands here, and `self` is borrowed
         // for as long as the result is used: nobody else has it.

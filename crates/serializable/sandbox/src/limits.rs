@@ -1,6 +1,6 @@
-//! What a module and a call of it may cost.
+//! The costs that a module and a call of it may have.
 
-/// What a module and a call of it may cost. All replicas of a shard use the same.
+/// Bounds on the cost of a module and of a call of it. All replicas of a shard use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The length of a module, in bytes.
@@ -14,13 +14,13 @@ pub struct Limits {
     pub memory_bytes_max: usize,
     /// The functions that may be entered, each from within the one before.
     pub depth_max: usize,
-    /// The work of a call: about the number of its instructions. Whatever the store is asked for costs
+    /// The work of a call: about the number of its instructions. A call of the store costs
     /// [`Limits::FUEL_OF_A_CALL`], and one for each eight bytes.
     pub fuel: u64,
 }
 
 impl Limits {
-    /// What one call of the host costs.
+    /// The cost of one call of the host.
     pub const FUEL_OF_A_CALL: u64 = 64;
 }
 

@@ -19,7 +19,7 @@ pub struct Module {
     /// An instance that is as good as new.
     spare: RefCell<Option<Instance>>,
     failure: Cell<Option<Failure>>,
-    /// What calls have taken of their fuel since somebody has asked.
+    /// The fuel that calls have taken since somebody has asked.
     spent: Cell<u64>,
 }
 
@@ -45,12 +45,12 @@ impl Module {
     /// Runs the procedure.
     ///
     /// # Errors
-    /// What has stopped it, and why. Nothing that it has written may be kept.
+    /// The failure that has stopped it, and why. None of its writes may be kept.
     pub fn run(&self, store: &mut dyn Store, arguments: &[u8]) -> Result<Answer, Failure> {
         self.with_instance(|instance| instance.call(store, arguments))
     }
 
-    /// What a call may touch.
+    /// The keys that a call may touch.
     ///
     /// # Errors
     /// If the module fails to say it.
@@ -93,7 +93,7 @@ impl Procedure for Module {
         })
     }
 
-    /// What a module fails to say is everything.
+    /// A module that fails to say it may touch everything.
     fn footprint(&self, arguments: &[u8]) -> Footprint {
         self.try_footprint(arguments).unwrap_or(Footprint::Everything)
     }

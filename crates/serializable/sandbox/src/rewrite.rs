@@ -11,7 +11,7 @@
 //! ```
 //!
 //! An address for which there is no byte lies outside the memory, so what traps is as in the module itself. A
-//! store over the boundary of two blocks sets the byte of the first alone: whoever undoes goes
+//! store over the boundary of two blocks sets the byte of the first alone: the undoing goes
 //! [`STORE_BYTES_MAX`] beyond each block.
 //!
 //! Mutable globals are exported, so that they can be set back. Nothing else of an instance changes: see what

@@ -1,4 +1,4 @@
-//! What a call does, and what stops it.
+//! The effects of a call, and the errors that stop it.
 
 use crate::common::{Shard, calling, module};
 use quorate_procedure::{Answer, Footprint, Procedure, Stop};
@@ -211,7 +211,7 @@ fn a_footprint_is_what_the_module_names() {
     assert_eq!(names.footprint(b"x"), keys);
     assert_eq!(names.footprint(b"x"), keys);
     assert_eq!(names.footprint(b""), Footprint::Everything);
-    // Whatever it returns beside is a mistake, and then it may be anything.
+    // Any other result is a mistake, and then the call may touch anything.
     assert!(names.try_footprint(b"xx").unwrap_err().reason().contains("neither 0 nor 1"));
     assert_eq!(names.footprint(b"xx"), Footprint::Everything);
 

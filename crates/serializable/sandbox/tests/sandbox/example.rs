@@ -29,7 +29,7 @@ fn accounts(ada: u64, bob: u64) -> Shard {
     Shard::new(&[("ada", &ada.to_le_bytes()), ("bob", &bob.to_le_bytes())])
 }
 
-/// What a transfer must do, compiled or not.
+/// The rules of a transfer, compiled or not.
 fn judge(transfer: &dyn Procedure) {
     let done = |left: u64| Ok(Answer::Done(left.to_le_bytes().to_vec()));
     let refused = |why: &str| Ok(Answer::Refused(why.as_bytes().to_vec()));

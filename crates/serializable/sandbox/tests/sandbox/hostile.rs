@@ -1,4 +1,4 @@
-//! Modules that mean no good: whatever they are, nothing panics, and work and memory are bounded.
+//! Modules that mean no good: nothing panics, and work and memory are bounded.
 
 use proptest::prelude::*;
 use quorate_procedure::{Answer, Procedure};
@@ -30,7 +30,7 @@ fn survive(bytes: &[u8]) -> bool {
     true
 }
 
-/// What a piece of a random program does: it writes somewhere, in one of all ways.
+/// A piece of a random program: it writes somewhere, in one of all ways.
 fn write() -> impl Strategy<Value = String> {
     let address = prop_oneof![0..200u32, 4_080..4_110u32, 0..65_536u32, 65_500..65_536u32];
     let kind = prop::sample::select(vec!["i32.store", "i32.store8", "i32.store16"]);

@@ -1,4 +1,4 @@
-//! What the sandbox accepts, runs and stops.
+//! The modules that the sandbox accepts, and the calls that it runs and stops.
 
 mod calls;
 mod common;

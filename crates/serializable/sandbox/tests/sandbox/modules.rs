@@ -1,4 +1,4 @@
-//! What is accepted, and what is said of what is not.
+//! The modules that are accepted, and the errors that are told of others.
 
 use crate::common::{IMPORTS, bytes, refused};
 use quorate_serializable_sandbox::{Invalid, Limits, Module};
