@@ -1,4 +1,4 @@
-//! What running an operation costs a shard: `cargo run --release --example cost -p quorate-serializable-shard`.
+//! The cost of operations at a shard: `cargo run --release --example cost -p quorate-serializable-shard`.
 //!
 //! Each operation is settled once it has run, as at a replica that follows the log, or at a leader that has
 //! caught up with it. Keys are drawn at random from a million, so most of them are not in any cache.

@@ -1,4 +1,4 @@
-//! What a shard answers.
+//! The answers of a shard.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use quorate_granola::Place;
 
 use crate::operation::{Declared, Malformed};
 
-/// What an operation has come to that was carried out.
+/// The result of an operation that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// What each step of a batch has come to, in their order.
+    /// The results of the steps of a batch, in their order.
     Batch(Vec<Found>),
-    /// What a procedure has answered.
+    /// The answer of a procedure.
     Call(Value),
     /// A procedure was deployed, or removed.
     Changed,
-    /// What a call would touch.
+    /// The keys that a call would touch.
     Inferred(Inferred),
 }
 
-/// What a call of a procedure would touch.
+/// The keys that a call of a procedure would touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inferred {
     /// The version that was asked: the one that was named, or else the greatest; zero if the procedure is linked
     /// with the server.
     pub version: u32,
-    /// What it names; none if it may touch any key.
+    /// The keys and ranges that it names; none if it may touch any key.
     pub touches: Option<Declared>,
 }
 
-/// What a step of a batch has come to.
+/// The result of a step of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Of a get: what the key holds.
@@ -45,14 +45,14 @@ pub enum Found {
     Length(u64),
     /// Of a scan.
     Keys {
-        /// What it has found, in its direction.
+        /// The keys that it has found, in its direction.
         keys: Vec<FoundKey>,
         /// True if the range holds more.
         more: bool,
     },
 }
 
-/// What a key held when it was read.
+/// The value of a key when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Where the transaction stands that wrote it; none if that is the one that has read it, which has no
@@ -67,7 +67,7 @@ pub struct Held {
 pub struct FoundKey {
     /// The key.
     pub key: Key,
-    /// What it held.
+    /// Its version.
     pub held: Held,
 }
 
@@ -76,14 +76,14 @@ pub struct FoundKey {
 pub enum Refusal {
     /// The bytes are no operation, or go beyond a limit.
     Malformed {
-        /// What is wrong.
+        /// The mistake.
         text: String,
     },
     /// A condition does not hold.
     Condition {
         /// Which, counted from zero.
         condition: u32,
-        /// What the key holds, of a condition on a key: none if it is absent.
+        /// The version that the key holds, of a condition on a key: none if it is absent.
         found: Option<Held>,
     },
     /// A step cannot be taken.
@@ -93,7 +93,7 @@ pub enum Refusal {
         /// Why.
         fault: StepFault,
     },
-    /// What it has read, or has written, is too much for one transaction.
+    /// The keys that it has read, or has written, are too much for one transaction.
     TooLarge,
     /// It writes, and was to read only.
     ReadOnly,
@@ -166,7 +166,7 @@ impl Refusal {
     }
 }
 
-/// What a shard has answered.
+/// The answer or the refusal of a shard.
 ///
 /// # Errors
 /// The bytes are neither an answer nor a refusal.

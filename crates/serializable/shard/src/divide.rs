@@ -8,7 +8,7 @@
 //! | lies on several, and no part can refuse | [`Class::Independent`]: no locks, no aborts |
 //! | lies on several, and one of them may refuse | [`Class::Coordinated`]: locks, and all have to agree |
 //!
-//! What can be refused: conditions, increments, appends, and reads of more than an answer may hold.
+//! A shard can refuse conditions, increments, appends, and reads of more than an answer may hold.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl Placement for Keyspace {
 /// A batch in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// What each shard has to do.
+    /// The part of each shard.
     pub parts: BTreeMap<ShardId, Batch>,
     /// How they have to agree.
     pub class: Class,
@@ -53,11 +53,11 @@ pub struct Division {
     conditions: BTreeMap<ShardId, Vec<u32>>,
     /// The same for steps.
     steps: BTreeMap<ShardId, Vec<u32>>,
-    /// What each step of the batch asks for, as far as that matters for its answer.
+    /// The request of each step of the batch, as far as that matters for its answer.
     asked: Vec<Asked>,
 }
 
-/// What a step asks for.
+/// The request of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     One,
@@ -76,12 +76,12 @@ pub enum NoAnswer {
         /// Why.
         refusal: Refusal,
     },
-    /// What a shard has answered is no answer to its part.
+    /// The bytes that a shard has answered with are no answer to its part.
     #[error("{shard} answers what cannot be understood: {malformed}")]
     Malformed {
         /// The shard.
         shard: ShardId,
-        /// What is wrong with it.
+        /// The mistake in it.
         malformed: Malformed,
     },
 }
@@ -183,7 +183,7 @@ impl Division {
         encoded.collect()
     }
 
-    /// What each step of the batch has come to, from what the shards have answered.
+    /// The results of the steps of the batch, from the answers of the shards.
     ///
     /// # Errors
     /// A shard has refused its part, or has not answered it.
@@ -224,7 +224,7 @@ impl Division {
         Ok(joined.collect())
     }
 
-    /// What a shard has refused, by the vote that it has given against the transaction.
+    /// The refusal of a shard, by the vote that it has given against the transaction.
     pub fn refusal(&self, shard: ShardId, reason: &Value) -> NoAnswer {
         match Refusal::decode(reason) {
             Ok(refusal) => self.refused(shard, refusal),

@@ -1,4 +1,4 @@
-//! What a shard of a serializable keyspace runs.
+//! The operations of a shard of a serializable keyspace.
 //!
 //! Granola orders one-round transactions and leaves open what they do. Here each participant's part is an
 //! [`Operation`]: a [`Batch`] of conditions and steps over keys, a [`Call`] of a procedure, or a change of
@@ -18,7 +18,7 @@
 //! Every write stands at the [`Place`](quorate_granola::Place) of its transaction, and what it has
 //! overwritten is kept until that is settled. So a reader sees the state before its place even if more has
 //! run, and what ran ahead of the log can be undone. Locks are taken on keys and ranges, present or not:
-//! whatever is executed while a transaction is prepared, and does not conflict, might as well have been
+//! an operation that is executed while a transaction is prepared, and does not conflict, might as well have been
 //! executed after it.
 
 pub mod answer;

@@ -4,14 +4,14 @@ use std::fmt;
 
 use quorate_procedure::{Answer, Footprint, Procedure, Stop, Store};
 
-/// What a shard can call. Whoever hosts shards says it with a type, the same at every replica.
+/// The procedures that a shard can call. The host of shards says it with a type, the same at every replica.
 pub trait Library: fmt::Debug + 'static {
     /// A procedure that was deployed, ready to be called.
     type Module: Procedure + Send;
 
-    /// True where operations run out of their order on purpose: in experiments. What is out of order is counted
-    /// then, as where a bug is planted in the protocol. Otherwise it stops the replica, because its state would
-    /// be wrong.
+    /// True where operations run out of their order on purpose: in experiments. Operations that are out of order
+    /// are counted then, as where a bug is planted in the protocol. Otherwise one stops the replica, because its
+    /// state would be wrong.
     const ALLOWS_DISORDER: bool = false;
 
     /// A procedure that is linked with the server. None is deployed under its name.
@@ -39,7 +39,7 @@ pub trait Library: fmt::Debug + 'static {
         0
     }
 
-    /// What a call would touch.
+    /// The keys that a call would touch.
     ///
     /// # Errors
     /// Why the procedure does not come to say it, in the same words at every replica.

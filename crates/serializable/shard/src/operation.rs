@@ -1,4 +1,4 @@
-//! What a client asks of one shard: its part of a one-round transaction.
+//! The operations of a client at one shard: its part of a one-round transaction.
 
 use quorate_core::transaction::{
     KEY_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX, validate_key, validate_write,
@@ -14,7 +14,7 @@ pub const NAME_BYTES_MAX: usize = 200;
 /// The most keys that a scan may ask for.
 pub const SCAN_KEYS_MAX: u32 = 10_000;
 
-/// What a client asks of one shard.
+/// The operation that a client asks of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Conditions, and steps that are taken if all of them hold.
@@ -37,7 +37,7 @@ pub enum Operation {
 /// all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freeze {
-    /// Whoever reads it: a random number.
+    /// The reader: a random number.
     pub reader: u64,
 }
 
@@ -57,13 +57,13 @@ pub struct ReadFrozen {
 /// Steps that are taken one after the other, if all conditions hold: all of them or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// What has to hold before the first step.
+    /// The conditions that have to hold before the first step.
     pub conditions: Vec<Condition>,
-    /// What is done, in this order. Each step sees what those before it have written.
+    /// The steps, in this order. Each step sees the writes of those before it.
     pub steps: Vec<Step>,
 }
 
-/// What has to hold for a batch to be carried out.
+/// A condition for a batch to be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The key is not there.
@@ -83,7 +83,7 @@ pub enum Condition {
         /// Where the transaction stands that wrote it.
         version: Place,
     },
-    /// The key has this value, whoever wrote it.
+    /// The key has this value, written by any transaction.
     Value {
         /// The key.
         key: Key,
@@ -97,7 +97,7 @@ pub enum Condition {
         /// The least number that will do.
         number: i64,
     },
-    /// No key of a range was written, or removed, since it was scanned. What was removed leaves no trace: so
+    /// No key of a range was written, or removed, since it was scanned. A removed key leaves no trace: so
     /// keys are counted.
     Unchanged {
         /// The range.
@@ -130,19 +130,19 @@ pub enum Step {
         /// The key.
         key: Key,
     },
-    /// Adds to a number. It is written as decimal digits, and a key that is absent counts as zero. What is no
-    /// such number, and what would be none of 64 bits afterwards, is refused.
+    /// Adds to a number. It is written as decimal digits, and a key that is absent counts as zero. A value that is no
+    /// such number, or would be none of 64 bits afterwards, is refused.
     Increment {
         /// The key.
         key: Key,
-        /// What is added.
+        /// The number that is added.
         by: i64,
     },
     /// Adds bytes to the end of a value; an absent one counts as empty. Refused if it would be too long.
     Append {
         /// The key.
         key: Key,
-        /// What is added.
+        /// The bytes that are added.
         value: Value,
     },
     /// Reads a range.
@@ -164,14 +164,14 @@ pub struct Call {
     /// Which version of it; zero stands for the greatest that is deployed, and for one that is linked with
     /// the server.
     pub version: u32,
-    /// What it is called with.
+    /// The arguments.
     pub arguments: Value,
-    /// What it touches at this shard, if the caller knows: then it may touch nothing else, and is in the way
-    /// of nothing else.
+    /// The keys that it touches at this shard, if the caller knows: then it may touch no others, and is in the way
+    /// of no others.
     pub declared: Option<Declared>,
 }
 
-/// What a call touches at a shard, at most.
+/// The keys that a call touches at a shard, at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
     /// Single keys.
@@ -185,7 +185,7 @@ pub struct Declared {
 pub struct Deploy {
     /// Its name.
     pub name: String,
-    /// Its version, from one. What it stands for never changes.
+    /// Its version, from one. The code that it stands for never changes.
     pub version: u32,
     /// A WebAssembly module.
     pub code: Value,
@@ -207,7 +207,7 @@ pub struct Infer {
     pub name: String,
     /// Which version of it, as in [`Call`].
     pub version: u32,
-    /// What it would be called with.
+    /// The arguments of that call.
     pub arguments: Value,
 }
 
@@ -238,10 +238,10 @@ impl Operation {
         Ok(operation)
     }
 
-    /// Checks lengths and counts. What it finds is independent of what a shard holds.
+    /// Checks lengths and counts. The result is independent of the keys that a shard holds.
     ///
     /// # Errors
-    /// What goes beyond which limit.
+    /// A length or a count that goes beyond its limit.
     pub fn validate(&self) -> Result<(), Malformed> {
         match self {
             Operation::Batch(batch) => batch.validate(),
@@ -264,7 +264,7 @@ impl Operation {
         }
     }
 
-    /// True if it surely changes nothing. What a procedure does is not known here: whoever calls it says.
+    /// True if it surely changes nothing. The writes of a procedure are not known here: the caller says.
     pub fn reads_only(&self) -> bool {
         match self {
             Operation::Batch(batch) => batch.reads_only(),
@@ -283,7 +283,7 @@ impl Batch {
     /// Checks keys, values and counts.
     ///
     /// # Errors
-    /// What goes beyond which limit.
+    /// A key, a value or a count that goes beyond its limit.
     pub fn validate(&self) -> Result<(), Malformed> {
         let entries = self.conditions.len() + self.steps.len();
         if entries > TRANSACTION_ENTRIES_MAX {

@@ -48,7 +48,7 @@ fn held(at: u64, text: &str) -> Held {
     Held { place: Some(place(at)), value: value(text) }
 }
 
-/// What it has written itself.
+/// A version that the reader has written itself.
 fn own(text: &str) -> Held {
     Held { place: None, value: value(text) }
 }

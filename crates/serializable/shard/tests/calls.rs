@@ -50,7 +50,7 @@ fn the_newest_version_is_called_unless_one_is_named() {
     assert_eq!(run(&mut shard, 10, &remove("p", 300)), missing(300));
     run(&mut shard, 11, &call("p", 0, "", None)).unwrap();
     assert_eq!(held(&shard, "a"), Some(value("322")));
-    // What was deployed before a place can still be called there.
+    // A procedure that was deployed before a place can still be called there.
     let read = |before| read_answer(&shard.read(place(before), &call("p", 300, "", None)).answer).unwrap();
     assert_eq!(read(9), Err(Refusal::ReadOnly));
     assert_eq!(read(10), missing(300));

@@ -148,7 +148,7 @@ fn the_oldest_gives_way_to_one_too_many() {
     assert_eq!(shard.frozen_len(), 4, "the same once more");
 }
 
-/// What it would answer depends on the memory of one replica.
+/// The answer of a write would depend on the memory of one replica.
 #[test]
 fn only_transactions_that_read_freeze() {
     let mut shard = Shard::default();

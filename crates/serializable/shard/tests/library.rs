@@ -3,7 +3,7 @@
 use quorate_procedure::{Answer, Direction, Footprint, Procedure, Stop, Store};
 use quorate_serializable_shard::{Library, ShardWith};
 
-/// What the tests call.
+/// The procedures that the tests call.
 #[derive(Debug)]
 pub(crate) enum Tested {}
 
@@ -20,7 +20,7 @@ impl Procedure for Count {
     }
 }
 
-/// `stubborn`: whatever the store says, it has done its work.
+/// `stubborn`: it says that it has done its work, even if the store fails.
 struct Stubborn;
 
 impl Procedure for Stubborn {

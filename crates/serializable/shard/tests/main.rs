@@ -1,4 +1,4 @@
-//! What a shard of a serializable keyspace runs, from outside.
+//! The operations of a shard of a serializable keyspace, from outside.
 
 mod batches;
 mod calls;

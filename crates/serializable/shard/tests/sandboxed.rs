@@ -13,7 +13,7 @@ use crate::batches::{batch, get, key, place, put};
 /// The worked example: moves an amount from one account to another, and refuses an overdraft.
 const TRANSFER: &[u8] = include_bytes!("../../sandbox/tests/sandbox/transfer.wasm");
 
-/// Whatever is deployed runs in the sandbox.
+/// All deployed procedures run in the sandbox.
 #[derive(Debug)]
 enum Sandboxed {}
 

@@ -24,7 +24,7 @@ pub(super) fn execute(work: &mut Work<'_>, batch: Batch) -> Result<Value, End> {
     Ok(Answer::Batch(found).encode())
 }
 
-/// Whatever a batch may touch, whatever it finds.
+/// All keys that a batch may touch, in any state of the shard.
 pub(super) fn footprint(batch: &Batch) -> Touched {
     let mut touched = Touched::default();
     for condition in &batch.conditions {

@@ -101,14 +101,14 @@ impl Bounds {
     fn renew(&mut self) {
         let keys = self.keys.get(1..).unwrap_or_default();
         let (first, last) = (keys.first().cloned().unwrap_or_default(), keys.last());
-        // Whatever lies between two keys begins with what both begin with.
+        // A key between two others begins with the bytes that both begin with.
         let alike = last
             .map_or(0, |last| first.iter().zip(last.iter()).take_while(|(one, other)| one == other).count());
         self.prefix = Key::copy_from_slice(&first[..alike]);
         self.heads = keys.iter().map(|key| head(key, alike)).collect();
     }
 
-    /// Whatever was done: heads are those of the keys.
+    /// After any change: heads are those of the keys.
     #[cfg(test)]
     pub(super) fn check(&self) {
         assert!(self.keys.is_sorted_by(|one, next| one < next), "{self:?}");

@@ -1,12 +1,12 @@
 //! States that are read at one place, for a backup: page by page, while more runs.
 //!
 //! [`Freeze`](crate::operation::Freeze) is an operation that only reads, at all shards of a keyspace, in one transaction. It touches every key, so the protocol
-//! gives it one place in the serial order at all of them, and nothing that writes below that place comes later. What stood before the
+//! gives it one place in the serial order at all of them, and nothing that writes below that place comes later. The state before the
 //! place is frozen, which costs a reference for each node of the map ([ADR 0032](https://github.com/quorate/quorate/blob/main/docs/adr/0032-what-a-shard-of-a-serializable-keyspace-holds.md)),
 //! and [`ReadFrozen`](crate::operation::ReadFrozen) reads it.
 //!
 //! A frozen state is in the memory of the one replica that has answered. It is no part of the state of the shard: no operation that writes can
-//! see it, it is not handed over, and a replica that does not have it says so. So whoever reads begins anew then.
+//! see it, it is not handed over, and a replica that does not have it says so. So the reader begins anew then.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use quorate_granola::Place;
 
 use super::versions::{self, Version};
 
-/// States that are kept at a time, whoever reads them: the oldest gives way.
+/// States that are kept at a time, for all readers: the oldest gives way.
 const FROZEN_MAX: usize = 4;
 
 /// A state that was not read for so long by the timestamps of the shard is let go, in microseconds.

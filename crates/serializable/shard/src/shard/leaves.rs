@@ -4,8 +4,8 @@
 //!   top ──► nodes, of some dozens of leaves each ──► leaves, of some dozens of entries each
 //! ```
 //!
-//! Nodes and leaves are shared with whoever has cloned the map: a clone costs a reference for each node, and
-//! what is shared is copied when it is first changed afterwards. Keys lie beside each other at every level,
+//! Nodes and leaves are shared with the clones of the map: a clone costs a reference for each node, and
+//! a shared one is copied when it is first changed afterwards. Keys lie beside each other at every level,
 //! so that looking for one touches little memory.
 
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const FANOUT_JOINED: usize = 48;
 /// Entries with consecutive keys.
 #[derive(Clone, Debug)]
 struct Leaf<V> {
-    /// A byte of each key that tells it from most others: whoever looks for one that is there touches the
-    /// memory of few others. What stands after the last means nothing.
+    /// A byte of each key that tells it from most others: a search for one that is there touches the
+    /// memory of few others. The bytes behind the last mark mean nothing.
     marks: [u8; MARKS],
     keys: Vec<Key>,
     values: Vec<V>,
@@ -127,7 +127,7 @@ impl<V> Leaf<V> {
     }
 }
 
-/// What can be joined with its neighbour.
+/// A node or a leaf, which can be joined with its neighbour.
 trait Child: Clone {
     fn len(&self) -> usize;
 
@@ -222,7 +222,7 @@ impl<V: Clone> Leaves<V> {
         self.len
     }
 
-    /// What a key holds.
+    /// The value of a key.
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
         let node = &self.nodes.values[self.nodes.bounds.child(key)];
         let leaf = &node.values[node.bounds.child(key)];
@@ -253,7 +253,7 @@ impl<V: Clone> Leaves<V> {
 
     /// Removes a key, and gives back what it held.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
-        // What is not there copies nothing.
+        // A key that is not there copies nothing.
         self.get(key)?;
         let node_at = self.nodes.bounds.child(key);
         let node = Arc::make_mut(&mut self.nodes.values[node_at]);
@@ -309,7 +309,7 @@ mod tests {
             self.nodes.values.iter().flat_map(|node| node.bounds.iter().zip(&node.values))
         }
 
-        /// Whatever was done: everything is in order, and nothing but the first leaf is empty.
+        /// After any change: everything is in order, and nothing but the first leaf is empty.
         fn check(&self) {
             let mut last: Option<&Key> = None;
             assert!(self.nodes.bounds.first().is_empty() && self.nodes.values[0].bounds.first().is_empty());

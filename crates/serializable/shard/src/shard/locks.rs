@@ -1,4 +1,4 @@
-//! What prepared transactions have locked.
+//! The locks of prepared transactions.
 //!
 //! A key or range is locked to be read, or to be written. Two locks conflict if both are on one key and one
 //! of them is to write. A range is locked as a whole, with the keys in it that are not there.
@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use quorate_core::{Key, KeyRange, TransactionId};
 
-/// What for something is locked.
+/// The purpose of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// To be read.
@@ -17,14 +17,14 @@ pub(crate) enum Access {
     Write,
 }
 
-/// What a transaction has touched, or may touch.
+/// The keys and ranges that a transaction has touched, or may touch.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     /// Keys; what is written may have been read before.
     pub(crate) keys: BTreeMap<Key, Access>,
     /// Ranges.
     pub(crate) ranges: Vec<(KeyRange, Access)>,
-    /// What for it needs to know which procedures there are.
+    /// The purpose for which it needs to know which procedures there are.
     pub(crate) procedures: Option<Access>,
 }
 
@@ -149,7 +149,7 @@ impl Locks {
         assert!(self.transactions > 0 || !is_any_left, "{transaction} was the last, and something is locked");
     }
 
-    /// True if whoever touches a key conflicts with a lock.
+    /// True if an access to a key conflicts with a lock.
     pub(crate) fn has_key(&self, key: &[u8], access: Access) -> bool {
         if self.are_none() {
             return false;
@@ -159,7 +159,7 @@ impl Locks {
             || self.ranges.iter().any(|(_, range, held)| is_against(range, *held))
     }
 
-    /// True if whoever touches a range conflicts with a lock.
+    /// True if an access to a range conflicts with a lock.
     pub(crate) fn has_range(&self, range: &KeyRange, access: Access) -> bool {
         if self.are_none() || range.is_empty() {
             return false;
@@ -171,7 +171,7 @@ impl Locks {
             || self.ranges.iter().any(|(_, other, held)| is_against(other, *held))
     }
 
-    /// True if whoever asks which procedures there are, or changes that, conflicts with a lock.
+    /// True if a look at which procedures there are, or a change of that, conflicts with a lock.
     pub(crate) fn has_procedures(&self, access: Access) -> bool {
         self.procedures.are_against(access)
     }
@@ -207,7 +207,7 @@ impl Locks {
         self.procedures.writer
     }
 
-    /// True if whoever touches all this conflicts with a lock.
+    /// True if an access to all this conflicts with a lock.
     pub(crate) fn has_any(&self, touched: &Touched) -> bool {
         touched.keys.iter().any(|(key, access)| self.has_key(key, *access))
             || touched.ranges.iter().any(|(range, access)| self.has_range(range, *access))

@@ -1,4 +1,4 @@
-//! What a shard of a serializable keyspace holds, and how it runs operations.
+//! The state of a shard of a serializable keyspace, and how it runs operations.
 //!
 //! ```text
 //!   run      ─► work: sees the newest versions, writes beside them ─► install at its place
@@ -46,7 +46,7 @@ use versions::{Versions, Writes};
 pub(crate) use work::ENTRY_BYTES;
 use work::{Halt, Mode, Work};
 
-/// What is wrong with a transaction that reads or writes what stands above it.
+/// The error of a transaction that reads or writes versions above its place.
 const BELOW: &str = "runs below what it touches";
 
 /// A shard of a serializable keyspace whose procedures come from a library.
@@ -74,7 +74,7 @@ struct Waiting<L: Library> {
     waits: Waits<L>,
 }
 
-/// What a prepared transaction leads to once it has a place.
+/// The effects of a prepared transaction once it has a place.
 #[derive(Debug)]
 enum Waits<L: Library> {
     /// It has run.
@@ -90,7 +90,7 @@ enum Waits<L: Library> {
     Late(Value),
 }
 
-/// What an operation changes.
+/// The changes that an operation makes.
 #[derive(Debug)]
 struct Effect<L: Library> {
     writes: Writes,
@@ -184,7 +184,7 @@ impl<L: Library> ShardWith<L> {
         self.disorders + self.keys.disorders() + self.procedures.code.disorders()
     }
 
-    /// What a key holds now.
+    /// The version that a key holds now.
     pub fn newest(&self, key: &[u8]) -> Option<&Version> {
         self.keys.newest(&Key::copy_from_slice(key))
     }
@@ -263,7 +263,7 @@ impl<L: Library> ShardWith<L> {
         self.note_order(place, is_in_order, BELOW);
     }
 
-    /// What comes out of order stops the replica, unless that is allowed.
+    /// An operation out of order stops the replica, unless that is allowed.
     fn note_order(&mut self, place: Place, is_in_order: bool, what_is_wrong: &str) {
         assert!(is_in_order || self.allows_disorder, "{place} {what_is_wrong}");
         self.disorders += u64::from(!is_in_order);

@@ -1,8 +1,8 @@
 //! Procedures: which there are, and calls of them.
 //!
 //! A version of a procedure is a part of the state, like a key: it is deployed and removed at a place in the
-//! serial order, and rewound and handed over with the rest. What was compiled of it is not: each replica does
-//! that for itself.
+//! serial order, and rewound and handed over with the rest. Its compiled form is not: each replica compiles
+//! for itself.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ pub(super) struct Procedures<L: Library> {
     pub(super) application: Option<String>,
     /// Code, by name and version.
     pub(super) code: Versions,
-    /// What was made of it, by where it was deployed.
+    /// The modules that were compiled of it, by where it was deployed.
     compiled: BTreeMap<(Key, Place), L::Module>,
-    /// How much work calls have been, whatever came of them.
+    /// How much work calls have been, with any result.
     work: Cell<u64>,
 }
 
@@ -88,7 +88,7 @@ fn version_of(key: &Key) -> u32 {
     u32::from_be_bytes(*number)
 }
 
-/// What a procedure says that it touches; none if that is any key.
+/// The keys that a procedure says that it touches; none if that is any key.
 fn declared(footprint: Footprint) -> Option<Declared> {
     let Footprint::Keys { keys, ranges } = footprint else { return None };
     let range = |(from, to)| KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
@@ -273,7 +273,7 @@ impl<L: Library> Procedures<L> {
         self.code.restore(key, version);
     }
 
-    /// Whatever a call may touch, wherever it stands.
+    /// All keys that a call may touch, at any place.
     pub(super) fn footprint(&self, call: &Call, locks: &Locks) -> Touched {
         let mut touched = Touched::default();
         let linked = if call.version == 0 { self.linked(&call.name) } else { None };
@@ -304,11 +304,11 @@ impl<L: Library> Procedures<L> {
     }
 }
 
-/// What a procedure sees.
+/// A procedure's view of the shard.
 struct Caller<'w, 'a> {
     work: &'w mut Work<'a>,
     declared: Option<&'w Declared>,
-    /// What ends the call, whatever the procedure makes of it.
+    /// The reason that ends the call, even if the procedure goes on.
     ended: Option<End>,
 }
 

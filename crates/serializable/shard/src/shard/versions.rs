@@ -1,4 +1,4 @@
-//! What the keys of a shard hold, and what they held before, until that is settled.
+//! The values of the keys of a shard, and those that they held before, until that is settled.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -10,7 +10,7 @@ use quorate_granola::Place;
 
 use super::leaves::Leaves;
 
-/// What a key holds.
+/// A value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Where the transaction stands that wrote it.
@@ -24,9 +24,9 @@ pub struct Version {
 pub(crate) struct Versions {
     /// The newest version of each key that is there.
     live: Leaves<Version>,
-    /// What a key held until it was overwritten at a place that is not settled.
+    /// The version that a key held until it was overwritten at a place that is not settled.
     past: BTreeMap<(Key, Place), Option<Version>>,
-    /// What was written where, of what is not settled.
+    /// The keys that were written at places that are not settled.
     written: BTreeSet<(Place, Key)>,
     /// The greatest place at which something was written that is settled.
     settled: Place,
@@ -36,7 +36,7 @@ pub(crate) struct Versions {
     disorders: Cell<u64>,
 }
 
-/// What a reader sees of a key.
+/// A version of a key, as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen<'a> {
     /// Where it was written; none if by the reader itself.
@@ -45,10 +45,10 @@ pub(crate) struct Seen<'a> {
     pub(crate) value: &'a Value,
 }
 
-/// What a transaction writes: none removes a key.
+/// The writes of a transaction: none removes a key.
 pub(crate) type Writes = BTreeMap<Key, Option<Value>>;
 
-/// What a reader sees in place of what keys hold now.
+/// The versions that a reader sees in place of those that keys hold now.
 type Patch<'a> = BTreeMap<&'a Key, Option<Seen<'a>>>;
 
 impl<'a> Seen<'a> {
@@ -128,7 +128,7 @@ impl Versions {
         }
     }
 
-    /// What keys of a range held before a place, of those that were overwritten there or above.
+    /// The versions that keys of a range held before a place, of the keys that were overwritten there or above.
     fn patch(&self, range: &KeyRange, place: Place) -> Patch<'_> {
         let mut patch = Patch::new();
         if !self.has_past(place) {
@@ -181,8 +181,8 @@ impl Versions {
             || past.any(|(_, held)| held.as_ref().is_some_and(|held| held.place == place))
     }
 
-    /// What was written below this place, or at all, is not undone any more, nor is what stood there before
-    /// read.
+    /// The writes below this place, or all, are not undone any more, and the versions before them are not read
+    /// any more.
     pub(crate) fn settle(&mut self, below: Option<Place>) {
         while let Some((place, _)) = self.written.first()
             && below.is_none_or(|below| *place < below)
@@ -228,7 +228,7 @@ impl Versions {
         undone
     }
 
-    /// What the keys held before a place, or hold now: to be read while more is written.
+    /// The versions that the keys held before a place, or hold now: to be read while more is written.
     pub(crate) fn freeze(&self, below: Option<Place>) -> Frozen {
         let all = KeyRange { from: Key::default(), to: None };
         let patch = below.map(|place| self.patch(&all, place)).unwrap_or_default();
@@ -247,7 +247,7 @@ impl Versions {
     }
 }
 
-/// What keys held at one time, page by page.
+/// The versions that keys held at one time, page by page.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     live: Leaves<Version>,
@@ -295,7 +295,7 @@ impl Frozen {
     }
 }
 
-/// What keys hold, with some of them replaced.
+/// The versions that keys hold, with some of them replaced.
 struct Merged<L: Iterator, P: Iterator> {
     live: Peekable<L>,
     patch: Peekable<P>,

@@ -12,7 +12,7 @@ use quorate_granola::Place;
 use super::locks::{Access, Locks, Touched};
 use super::versions::{Seen, Versions, Writes};
 
-/// What each key that is read or written counts for, beside its bytes.
+/// The cost of each key that is read or written, beside its bytes.
 pub(crate) const ENTRY_BYTES: usize = 64;
 
 /// How an operation runs.
@@ -45,9 +45,9 @@ pub(crate) struct Work<'a> {
     keys: &'a Versions,
     locks: &'a Locks,
     mode: Mode,
-    /// What it has written.
+    /// The writes of the transaction.
     pub(crate) writes: Writes,
-    /// What it has touched, if somebody may have to lock that.
+    /// The keys that it has touched, if somebody may have to lock them.
     pub(crate) touched: Touched,
     /// If it only reads: a transaction that is prepared and may change what it has read.
     pub(crate) locked_by: Option<TransactionId>,
@@ -76,7 +76,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What a key holds.
+    /// The version of a key.
     pub(crate) fn read(&mut self, key: &Key) -> Result<Option<Seen<'_>>, Halt> {
         self.touch_key(key, Access::Read)?;
         let found = match self.mode {
@@ -179,7 +179,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Looks whether a lock stands against it. What only reads goes on, and says which transaction holds one that does.
+    /// Looks whether a lock stands against it. A transaction that only reads goes on, and says which transaction holds such a lock.
     fn meet_lock(
         &mut self,
         is_locked: impl FnOnce(&Locks) -> bool,
@@ -203,7 +203,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The place where it runs, if that is known yet. What it does depends on that from here on.
+    /// The place where it runs, if that is known yet. Its effects depend on that from here on.
     pub(crate) fn ask_place(&self) -> Option<Place> {
         match self.mode {
             Mode::Run(place) | Mode::RunAnyway(place) | Mode::Read(place) => Some(place),

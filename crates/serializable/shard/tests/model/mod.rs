@@ -1,5 +1,5 @@
-//! Random histories of a shard, in orders in which a replica may drive it, against a simple model: whatever
-//! was answered is what one execution after the other would have answered, in the order of places.
+//! Random histories of a shard, in orders in which a replica may drive it, against a simple model: each
+//! answer is the one that one execution after the other would have given, in the order of places.
 
 mod reference;
 
@@ -23,9 +23,9 @@ const KEYS: [&str; 6] = ["a", "b", "c", "d", "k-that-is-too-long-to-lie-in-its-h
 struct History {
     random: Random,
     shard: TestedShard,
-    /// What was executed and not undone, with what was answered.
+    /// The operations that were executed and not undone, with their results.
     executed: BTreeMap<Place, (Operation, Result)>,
-    /// What was read that nothing may change any more.
+    /// The reads whose results nothing may change any more.
     reads: Vec<(Place, Operation, Result)>,
     prepared: BTreeMap<TransactionId, Open>,
     /// Nothing stands above yet.
@@ -43,7 +43,7 @@ struct Open {
     proposed: u64,
     is_forced: bool,
     is_free: bool,
-    /// What it will answer, unless it was prepared by force.
+    /// The answer that it will give, unless it was prepared by force.
     promised: Option<Answered>,
 }
 
@@ -184,7 +184,7 @@ impl History {
         if read.locked_by.is_some() {
             self.seen.insert("a read met a lock");
         } else if timestamp >= self.last {
-            // Whoever reads at a timestamp proposes above it. Below it, only what holds locks can still come.
+            // A read at a timestamp moves later proposals above it. Below it, only a transaction that holds locks can still come.
             self.last = self.last.max(timestamp);
             self.reads.push((before, operation, answer));
         }
@@ -255,7 +255,7 @@ impl History {
         self.seen.insert("it was restarted");
     }
 
-    /// What everything below a place has led to, one after the other.
+    /// The state after everything below a place, one after the other.
     fn state(&self, before: Place) -> State {
         let mut state = State::default();
         for (place, (operation, _)) in self.executed.range(..before) {
@@ -264,7 +264,7 @@ impl History {
         state
     }
 
-    /// Whatever was answered is what the order of places gives.
+    /// Each answer is the one that the order of places gives.
     fn check(mut self) -> BTreeSet<&'static str> {
         let mut state = State::default();
         for (place, (operation, answer)) in &self.executed {

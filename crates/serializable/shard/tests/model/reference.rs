@@ -11,7 +11,7 @@ use quorate_serializable_shard::{
 
 pub(crate) type Result = std::result::Result<Answer, Refusal>;
 
-/// What stands where.
+/// The versions of keys and procedures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) keys: BTreeMap<Vec<u8>, Version>,
@@ -224,7 +224,7 @@ impl State {
     }
 }
 
-/// What somebody at a place says of what it has found: of what it has written itself it knows no place.
+/// A version as a transaction at a place reads it: of its own writes it knows no place.
 fn held(own: Place, found: &Version) -> Held {
     Held { place: (found.place != own).then_some(found.place), value: found.value.clone() }
 }
