@@ -1,4 +1,4 @@
-//! What must hold at any time: the twelve conditions of section 3.3.2, and what this layout adds.
+//! The conditions that must hold at any time: the twelve of section 3.3.2, and those that this layout adds.
 //!
 //! | condition | what |
 //! |---|---|
@@ -31,7 +31,7 @@ use books::{Books, DistrictBooks};
 /// As many violations are spelled out for each condition; the others are counted.
 const SHOWN: usize = 5;
 
-/// What is violated, in words; nothing if all is well. `pairs` are all keys of all shards, in any order.
+/// The conditions that are violated, in words; none if all is well. `pairs` are all keys of all shards, in any order.
 pub fn violations(scale: &Scale, pairs: impl IntoIterator<Item = Pair>) -> Vec<String> {
     let mut report = Report::default();
     let books = Books::read(pairs, &mut report);
@@ -51,7 +51,7 @@ pub fn violations(scale: &Scale, pairs: impl IntoIterator<Item = Pair>) -> Vec<S
 /// A district: its warehouse and its number.
 type Place = (u32, u8);
 
-/// What was found, by condition.
+/// The violations that were found, by condition.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     found: BTreeMap<&'static str, (Vec<String>, usize)>,
@@ -260,7 +260,7 @@ fn items(scale: &Scale, books: &Books, report: &mut Report) {
     }
 }
 
-/// What was ordered of a stock is what lines say.
+/// The orders that a stock has counted are those of the lines.
 fn stocks(scale: &Scale, books: &Books, report: &mut Report) {
     // How many were ordered, in how many lines, and in how many of other warehouses.
     let mut said: BTreeMap<(u32, u32), [u32; 3]> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! TPC-C, revision 5.11: the orders, payments and deliveries of a wholesale supplier, as stored procedures.
 //!
-//! Every key begins with its warehouse, so that a shard holds whole warehouses. What a transaction does to a
+//! Every key begins with its warehouse, so that a shard holds whole warehouses. The work of a transaction at a
 //! warehouse is done by one call at the shard that holds it:
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! What there is at first (section 4.3.3).
+//! The rows that there are at first (section 4.3.3).
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::random::{
 use crate::row::{Customer, District, History, Item, Order, OrderLine, Stock, Text, Warehouse};
 use crate::scale::{DISTRICTS, Scale};
 
-/// What each customer has paid at first, in cents.
+/// The sum that each customer has paid at first, in cents.
 pub const FIRST_PAYMENT: i64 = 1_000;
 
 /// The items, drawn once: all warehouses have the same.

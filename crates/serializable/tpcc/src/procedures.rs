@@ -29,7 +29,7 @@ use crate::transaction::{Transaction, Who};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tpcc;
 
-/// What is answered to arguments that are not those of a transaction.
+/// The answer to arguments that are not those of a transaction.
 pub const MALFORMED: &[u8] = b"the arguments are no transaction of TPC-C";
 
 impl Procedure for Tpcc {
@@ -128,7 +128,7 @@ fn customer(
     Ok(Some((number, row::Customer::of(bytes)?)))
 }
 
-/// What is answered where there is no such customer. The generator never asks for one: of a payment that two
+/// The answer where there is no such customer. The generator never asks for one: of a payment that two
 /// shards take part in, one alone would refuse.
 fn no_such_customer() -> Result<Answer, Stop> {
     Ok(Answer::Refused(b"there is no such customer".to_vec()))

@@ -1,4 +1,4 @@
-//! What is drawn at random, and how (sections 2.1.6 and 4.3.2).
+//! The values that are drawn at random, and how (sections 2.1.6 and 4.3.2).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -91,7 +91,7 @@ fn drawn_from(random: &mut dyn Source, letters: &[u8], (shortest, longest): (u32
     (0..length).map(|_| letters[between(random, 0, letters.len() as u32 - 1) as usize]).collect()
 }
 
-/// What marks the text of an item or a stock as original.
+/// The mark in the text of an original item or stock.
 pub const ORIGINAL: &[u8] = b"ORIGINAL";
 
 /// A text of 26 to 50 letters, a tenth of which are original.

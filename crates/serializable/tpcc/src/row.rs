@@ -2,7 +2,7 @@
 //! after a byte with their length. The one text of which most rows have much less than they may have stands
 //! at the end, without room to spare.
 
-/// What a field can hold.
+/// A value that a field can hold.
 pub trait Field: Sized {
     /// The room that it takes, in bytes.
     const ROOM: usize;
@@ -69,7 +69,7 @@ impl<const MAX: usize> Field for Text<MAX> {
     }
 }
 
-/// What the code needs that [`row!`](crate::row!) makes.
+/// The items that the code made by [`row!`](crate::row!) needs.
 #[doc(hidden)]
 pub mod parts {
     pub use alloc::vec;
@@ -109,7 +109,7 @@ macro_rules! row {
                 }
             }
 
-            /// What is stored.
+            /// The stored bytes.
             pub fn as_bytes(&self) -> &[u8] {
                 &self.bytes
             }
@@ -147,7 +147,7 @@ macro_rules! row {
 row! {
     /// A warehouse.
     Warehouse {
-        /// What was paid to it, in cents.
+        /// The payments to it, in cents.
         paid / set_paid: i64,
         /// In hundredths of a percent.
         tax / set_tax: u16,
@@ -169,7 +169,7 @@ row! {
 row! {
     /// A district.
     District {
-        /// What was paid to it, in cents.
+        /// The payments to it, in cents.
         paid / set_paid: i64,
         /// The number that its next order will have.
         next_order / set_next_order: u32,
@@ -193,9 +193,9 @@ row! {
 row! {
     /// A customer. The text at the end is what is known of it.
     Customer {
-        /// What it has, in cents.
+        /// Its balance, in cents.
         balance / set_balance: i64,
-        /// What it has paid, in cents.
+        /// The payments that it has made, in cents.
         paid / set_paid: i64,
         /// How often it has paid.
         payments / set_payments: u32,
@@ -251,7 +251,7 @@ row! {
         customer / set_customer: u32,
         /// When it was entered.
         entered / set_entered: u64,
-        /// Who delivers it; zero if nobody yet.
+        /// Its carrier; zero if it was not delivered yet.
         carrier / set_carrier: u8,
         /// How many lines it has.
         lines / set_lines: u8,
@@ -273,7 +273,7 @@ row! {
         quantity / set_quantity: u8,
         /// In cents, for all of them.
         amount / set_amount: i64,
-        /// What the supplier has noted for the district, if it is the warehouse of the order.
+        /// The note of the supplier for the district, if it is the warehouse of the order.
         district_text / set_district_text: Text<24>,
     }
 }
@@ -307,7 +307,7 @@ row! {
 }
 
 impl Stock {
-    /// What is noted for a district.
+    /// The note for a district.
     pub fn district_text(&self, district: u8) -> Text<24> {
         let districts = self.districts();
         let at = usize::from(district.saturating_sub(1)) * 24;

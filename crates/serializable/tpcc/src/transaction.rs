@@ -1,4 +1,4 @@
-//! What a transaction is asked to do, and the arguments that say so.
+//! The transactions that can be asked for, and their arguments.
 
 use alloc::vec::Vec;
 
@@ -41,7 +41,7 @@ pub struct NewOrder {
     pub customer: u32,
     /// When, in microseconds; not zero.
     pub entered: u64,
-    /// What.
+    /// The lines of the order.
     pub lines: Vec<Line>,
 }
 
@@ -67,7 +67,7 @@ pub struct Payment {
     pub customer_warehouse: u32,
     /// Of which of its districts.
     pub customer_district: u8,
-    /// Who.
+    /// The customer.
     pub customer: Who,
     /// How much, in cents.
     pub amount: i64,
@@ -82,7 +82,7 @@ pub struct OrderStatus {
     pub warehouse: u32,
     /// Of which of its districts.
     pub district: u8,
-    /// Who.
+    /// The customer.
     pub customer: Who,
 }
 
@@ -91,7 +91,7 @@ pub struct OrderStatus {
 pub struct Delivery {
     /// By which warehouse.
     pub warehouse: u32,
-    /// Who delivers; not zero.
+    /// The carrier; not zero.
     pub carrier: u8,
     /// When, in microseconds; not zero.
     pub date: u64,

@@ -15,7 +15,7 @@ use crate::row::{Customer, District, History, Item, Order, OrderLine, Stock, War
 pub(super) struct Books {
     pub(super) warehouses: BTreeMap<u32, Warehouse>,
     pub(super) districts: BTreeMap<Place, DistrictBooks>,
-    /// What history says that a district was paid.
+    /// The payments to a district, by the rows of the history.
     pub(super) paid: BTreeMap<Place, i64>,
     /// By warehouse and number.
     pub(super) items: BTreeMap<u32, BTreeMap<u32, Item>>,

@@ -11,7 +11,7 @@ use crate::row::{Customer, Order, OrderLine};
 use crate::scale::DISTRICTS;
 use crate::transaction::{Delivery, LINES_MAX};
 
-/// What is answered: the number of the order that was delivered in each district; none if none waited.
+/// The answer: the number of the order that was delivered in each district; none if none waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryAnswer {
     /// By district, from the first.

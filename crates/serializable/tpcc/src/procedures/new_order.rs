@@ -11,19 +11,19 @@ use crate::random::is_original;
 use crate::row::{Customer, District, Item, Order, OrderLine, Stock, Text, Warehouse};
 use crate::transaction::{Line, NewOrder};
 
-/// What is answered if an item does not exist: the words that the specification has a terminal show.
+/// The answer if an item does not exist: the words that the specification has a terminal show.
 pub const INVALID_ITEM: &[u8] = b"Item number is not valid";
 
-/// What a shard answers to a new order.
+/// The answer of a shard to a new order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewOrderAnswer {
-    /// What the warehouse of the order has noted, if it is here.
+    /// The order as its warehouse has noted it, if that is here.
     pub ordered: Option<OrderedHere>,
     /// The lines that are supplied from here.
     pub supplied: Vec<SuppliedHere>,
 }
 
-/// What the warehouse of an order has noted.
+/// An order as its warehouse has noted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderedHere {
     /// The number of the order.
@@ -211,7 +211,7 @@ fn enter(
     })
 }
 
-/// What the customer has to pay.
+/// The sum that the customer has to pay.
 fn total(sum: i64, [discount, warehouse_tax, district_tax]: [u16; 3]) -> i64 {
     const WHOLE: i64 = 10_000;
     let discounted = sum * (WHOLE - i64::from(discount));

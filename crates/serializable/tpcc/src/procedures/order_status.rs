@@ -10,12 +10,12 @@ use crate::key;
 use crate::row::{Order, OrderLine};
 use crate::transaction::{LINES_MAX, OrderStatus};
 
-/// What is answered.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderStatusAnswer {
     /// The number of the customer.
     pub customer: u32,
-    /// What it has, in cents.
+    /// Its balance, in cents.
     pub balance: i64,
     /// Its first, middle and last name.
     pub names: [Vec<u8>; 3],

@@ -14,7 +14,7 @@ use crate::transaction::Payment;
 /// As much as this is known of a customer at most.
 const DATA_MAX: usize = 500;
 
-/// What a shard answers to a payment.
+/// The answer of a shard to a payment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentAnswer {
     /// The names of the warehouse and the district that were paid, if they are here.
@@ -112,7 +112,7 @@ fn charge(
     Ok((number, customer.balance()))
 }
 
-/// What is noted of a payment by a customer with bad credit.
+/// The note of a payment by a customer with bad credit.
 fn note(payment: &Payment, number: u32) -> Vec<u8> {
     let Payment { customer_warehouse, customer_district, warehouse, district, amount, .. } = payment;
     let numbers =

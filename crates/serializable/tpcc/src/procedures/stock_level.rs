@@ -13,7 +13,7 @@ use crate::transaction::{LINES_MAX, StockLevel};
 /// The orders that count as lately.
 const LATELY: u32 = 20;
 
-/// What is answered.
+/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockLevelAnswer {
     /// How many items there are fewer of than asked for.

@@ -1,4 +1,4 @@
-//! TPC-C over stores in memory: whatever is run, the consistency conditions hold, and what is broken is
+//! TPC-C over stores in memory: after any transactions the consistency conditions hold, and a broken one is
 //! noticed.
 
 mod conditions;

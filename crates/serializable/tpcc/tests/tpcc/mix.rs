@@ -1,4 +1,4 @@
-//! What is drawn, and how often.
+//! The transactions that are drawn, and how often.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What each transaction does.
+//! The effects of each transaction.
 
 use quorate_procedure::{Answer, Direction, Memory, Procedure, Stop, Store};
 use quorate_tpcc::Tpcc;
