@@ -1,4 +1,4 @@
-//! Who a machine is, its limits and how long it waits.
+//! The identity of a machine, its limits and how long it waits.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 use crate::rules::Rules;
 use crate::vector::LocalSite;
 
-/// What a replica is built from.
+/// The parts that a replica is built from.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is: its shard is its local site.
@@ -146,7 +146,7 @@ impl ReplicaConfig {
     }
 }
 
-/// What a coordinator is built from.
+/// The parts that a coordinator is built from.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.

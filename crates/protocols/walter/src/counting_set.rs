@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(told(&counts, End::Least, &[1, 1]), "");
     }
 
-    /// Whatever has come since does not help, and whatever was taken since is gone.
+    /// Elements that have come since do not help, and those that were taken since are gone.
     #[test]
     fn nothing_is_left_in_a_snapshot_of_what_was_taken_since() {
         let mut counts = set(&[(0, 1, "s0", 5), (0, 2, "s0", -2), (1, 1, "s0", 4), (0, 3, "s1", 7)]);

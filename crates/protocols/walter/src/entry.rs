@@ -1,6 +1,6 @@
-//! What is appended to the log of a local site, and the pages of the state that it leads to.
+//! The entries of the log of a local site, and the pages of the state that they lead to.
 //!
-//! Whatever another site or a client may rely on is an entry: that a transaction has committed here, that one of another site was received
+//! Every fact that another site or a client may rely on is an entry: that a transaction has committed here, that one of another site was received
 //! or has committed here, a lock, a refusal.
 
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub struct Commit {
     pub version: VersionNumber,
     /// Its snapshot.
     pub snapshot: Vector,
-    /// What it updates.
+    /// Its updates.
     pub updates: Vec<Update>,
-    /// True if other sites have locked what it writes (*slow commit*).
+    /// True if other sites have locked the registers that it writes (*slow commit*).
     pub is_slow: bool,
 }
 
@@ -37,7 +37,7 @@ impl Commit {
     /// Roughly how many bytes it takes.
     pub(crate) fn bytes(&self) -> usize {
         const FIXED: usize = 96;
-        /// What stands around a key.
+        /// The bytes around a key.
         const FRAMING: usize = 24;
         let update = |update: &Update| {
             FRAMING
@@ -219,7 +219,7 @@ pub enum Page {
     Bounds {
         /// The oldest snapshot that can be read: the pages of registers and sets hold what it reads.
         floor: Vector,
-        /// What has committed here.
+        /// The transactions that have committed here.
         committed: Vector,
         /// The present period.
         period: Period,
@@ -245,9 +245,9 @@ pub enum Page {
     Joined(Vec<ShardId>),
     /// The pages behind this one are those of another site, and not all of them: this site joins, and adopts them.
     Partial {},
-    /// What is locked.
+    /// The locks.
     Locks(Vec<Lock>),
-    /// What has ended.
+    /// The endings of transactions.
     Ended(Vec<Ended>),
 }
 

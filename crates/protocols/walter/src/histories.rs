@@ -9,7 +9,7 @@
 //! Of a container that has no replica at its site, histories hold the versions of registers above the floor, without values, so that no
 //! write is concurrent with them that is let in here; and what transactions of this site have written, with values, as long as other sites may lack it.
 //!
-//! A *floor* is a vector that every snapshot includes which anybody may still read. What no such snapshot tells apart is folded: a register
+//! A *floor* is a vector that every snapshot includes which anybody may still read. Versions that no such snapshot tells apart are folded: a register
 //! keeps its newest version below the floor, a set adds up its counts. A snapshot that does not include the floor is too old.
 
 mod replicas;

@@ -107,7 +107,7 @@ impl Snapshot {
     }
 }
 
-/// What is read of a snapshot.
+/// A question to a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A register.
@@ -164,7 +164,7 @@ pub struct Member {
     pub value: Option<Value>,
 }
 
-/// What a snapshot holds.
+/// The answer of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A register that was written: the version that the snapshot reads.
@@ -246,7 +246,7 @@ pub enum Ending {
     Aborted,
 }
 
-/// What the participants say to each other.
+/// The messages of the participants to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Client to the leader of its local site.
@@ -257,10 +257,10 @@ pub enum Message {
         request: u32,
         /// At which snapshot.
         snapshot: Snapshot,
-        /// What. Several things are read at one snapshot.
+        /// The questions. Several are answered at one snapshot.
         wanted: Vec<Wanted>,
     },
-    /// What was asked for.
+    /// The answers to a READ.
     ReadReply {
         /// The transaction.
         transaction: TransactionId,
@@ -305,7 +305,7 @@ pub enum Message {
         snapshot: Snapshot,
         /// A period of the local site in which the client had not sent it yet.
         period: Period,
-        /// What it updates.
+        /// Its updates.
         updates: Vec<Update>,
     },
     /// How a transaction has ended, durably.
@@ -326,7 +326,7 @@ pub enum Message {
         transaction: TransactionId,
         /// The period that the refused message names; none if it was a read that comes after no other transaction.
         refused: Option<Period>,
-        /// What has committed at the local site.
+        /// The transactions that have committed at the local site.
         committed: Vector,
         /// Its present period.
         period: Period,
@@ -391,7 +391,7 @@ pub enum Message {
     MilestoneReply {
         /// The transaction.
         transaction: TransactionId,
-        /// What was asked for.
+        /// The milestone that was asked for.
         milestone: Milestone,
         /// The sites whose copies or commits are missing, as far as the sender knows; none if it has reached it.
         missing: Vec<ShardId>,

@@ -143,7 +143,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends again what a transaction has asked its local site for. What it has asked others for has a time of its own.
+    /// Sends again what a transaction has asked its local site for. Its questions to other sites have a time of their own.
     pub(super) fn ask_home_again(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         match self.transactions.get(&id).map(|open| &open.phase) {
             Some(Phase::Executing(_)) => self.read_again(id, context.now, outbox),

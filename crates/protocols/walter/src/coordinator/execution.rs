@@ -172,7 +172,7 @@ impl Coordinator {
         self.want_for(id, wanted, Some(Completes::Mark(key)), context, outbox);
     }
 
-    /// A snapshot has this of a register. What the transaction has written itself is in flight.
+    /// A snapshot has this of a register. A write of the transaction itself is in flight.
     fn take_marked(
         &mut self,
         id: TransactionId,

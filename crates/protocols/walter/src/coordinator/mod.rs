@@ -75,7 +75,7 @@ struct Session {
     routes: Arc<Routes>,
     /// The local site that the client speaks to.
     home: ShardId,
-    /// What it has seen: every later snapshot includes this.
+    /// The vector that it has seen: every later snapshot includes it.
     seen: Vector,
     /// The period of its local site that it has heard of last; zero if of none.
     period: Period,
@@ -317,7 +317,7 @@ impl Coordinator {
             Some(session) => {
                 let Session { home, .. } = Session::new(routes);
                 if home != session.home {
-                    // Another site counts other periods. What this client has seen it takes along.
+                    // Another site counts other periods. The client takes the vector that it has seen along.
                     (session.home, session.period) = (home, Period(0));
                 }
                 session.routes = Arc::clone(routes);

@@ -1,8 +1,9 @@
 //! Clients say what their sessions have seen, and are believed as far as that can be waited for.
 //!
-//! A session that has changed site may have seen what has not come here yet: it waits. What its site never had never comes, so that is found out: the
-//! sites of which a waiting client claims to have seen more than has come are asked how much they have had by now. All that a session can have
-//! seen was stable at its site before the client spoke here. So a site whose last transaction, at a time after that, is an earlier one never had it.
+//! A session that has changed site may have seen transactions that have not come here yet: it waits. A transaction that its site never had never
+//! comes, so that is found out: the sites of which a waiting client claims to have seen more than has come are asked how much they have had by now.
+//! All that a session can have seen was stable at its site before the client spoke here. So a site whose last transaction, at a time after that, is
+//! an earlier one never had it.
 //!
 //! ```text
 //!   client: READ or COMMIT, after ⟨0 9⟩ ─► waits ─ ASK-LAST ─► the second site

@@ -39,7 +39,7 @@ use crate::reasons;
 use crate::rules::Plant;
 use crate::vector::{LocalSite, Vector, VersionNumber};
 
-/// What a client asks its local site to commit.
+/// A transaction that a client asks its local site to commit.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: TransactionId,
@@ -301,7 +301,7 @@ impl Replica {
         let newest = self.newest();
         assert!(
             newest.includes_all(&snapshot)
-                // What was abandoned with a site may have been seen.
+                // A snapshot may include transactions that were abandoned with a site.
                 || !self.state.removals.is_empty()
                 || self.config.rules.has(Plant::SessionForgotten),
             "{id} commits in {snapshot}, and {newest} has committed or is about to"

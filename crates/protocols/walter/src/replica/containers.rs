@@ -126,8 +126,8 @@ impl Replica {
         replicas.has(*preferred) && replicas.are_within(present) && are_ready && are_enough
     }
 
-    /// True if this site can hand a container over now: it has it, and no transaction is under way that writes to it. What this site has let in
-    /// comes before, and so does all that has committed here.
+    /// True if this site can hand a container over now: it has it, and no transaction is under way that writes to it. The writes that this site has
+    /// let in come before, and so does all that has committed here.
     pub(super) fn can_hand_over(&self, name: &[u8]) -> bool {
         let Some(leader) = &self.leader else { return false };
         let is_meant = |key: &Key| container_of(key) == name;

@@ -1,4 +1,4 @@
-//! What may be forgotten, so that memory does not grow with the number of transactions.
+//! The transactions that may be forgotten, so that memory does not grow with their number.
 //!
 //! A snapshot can be read for a while, then it is too old: a client that vanished pins nothing. Each site tells the others the oldest
 //! snapshot that can still be read at it, and the floor is what all of these include. Periods count how long endings are remembered.

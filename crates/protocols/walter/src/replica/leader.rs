@@ -1,4 +1,4 @@
-//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+//! The state that only the leader has, and loses with its leadership: none of it is needed to tell what has been promised.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -61,19 +61,19 @@ pub(super) struct Leader {
     pub(super) receiving: Vector,
     /// Transactions of other sites that have come before their causes.
     pub(super) early: BTreeMap<(LocalSite, u64), Arc<Commit>>,
-    /// What has committed here once every ADVANCE is stable that is appended.
+    /// The vector of committed transactions once every ADVANCE is stable that is appended.
     pub(super) advancing: Vector,
     /// Transactions of this site that are disaster-safe durable.
     pub(super) durable: u64,
     /// True while a batch waits for its time.
     pub(super) propagates: bool,
-    /// What had committed at some instants, and in which period, oldest first.
+    /// The transactions that had committed at some instants, and in which period, oldest first.
     pub(super) samples: VecDeque<(Instant, Vector, Period)>,
     /// FLOOR is appended and not yet stable.
     pub(super) raising: bool,
     /// Clients that wait for milestones of their transactions.
     pub(super) awaited: Awaited,
-    /// What had committed here at some instants.
+    /// The transactions that had committed here at some instants.
     pub(super) marks: Marks,
     /// When it was asked last which sites were taken out.
     pub(super) consulted: Option<Instant>,
@@ -114,7 +114,7 @@ pub(super) enum Unleased {
     Ending(TransactionId),
 }
 
-/// Those who wait until a refusal is stable.
+/// The clients and sites that wait until a refusal is stable.
 #[derive(Debug, Default)]
 pub(super) struct Refusing {
     /// Clients.
@@ -191,7 +191,7 @@ pub(super) struct Peer {
     pub(super) batches: VecDeque<u64>,
     /// How many of them it has received.
     pub(super) received: u64,
-    /// What has committed at it.
+    /// The transactions that have committed at it.
     pub(super) committed: Vector,
     /// The oldest snapshot that may be read at it; none if it has not said so to this leader.
     pub(super) oldest: Option<Vector>,

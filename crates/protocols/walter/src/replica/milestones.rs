@@ -6,8 +6,8 @@
 //!                                        └─ PROGRESS of the last of them ─► MILESTONE-REPLY, nobody is missing
 //! ```
 //!
-//! The leader counts copies anyway; clients that ask are told what it has counted. What has been noted is lost with the leader, and a client
-//! that hears nothing asks again: a new leader is told everything anew by the other sites. What the floor includes has committed everywhere.
+//! The leader counts copies anyway; clients that ask are told this count. Clients that have been noted are lost with the leader, and a client
+//! that hears nothing asks again: a new leader is told everything anew by the other sites. A transaction below the floor has committed everywhere.
 //! A milestone is never taken back, so an answer is right whether or not the sender still leads.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -75,7 +75,7 @@ const REDIRECTS_MAX: u32 = 4;
 /// Pages that are only digested are small, so that no turn takes long.
 const DIGESTED_PAGE_BYTES: usize = 16 * 1024;
 
-/// What a replica asks to be woken for.
+/// The reason why a replica asks to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReplicaTimer {
     /// The leader looks after what is old.
@@ -86,7 +86,7 @@ pub enum ReplicaTimer {
     Reservations,
 }
 
-/// What a replica tells its host.
+/// A message of a replica to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
     /// It asks the configuration service.
@@ -100,10 +100,10 @@ pub enum ReplicaEvent {
     Deposed,
 }
 
-/// What a host tells a replica.
+/// A message of a host to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaCommand {
-    /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
+    /// The keyspace is in this epoch. Groups that it names in an earlier one are passed over.
     ChangeGroups(Groups),
     /// The answer of the configuration service.
     Answer {
@@ -150,7 +150,7 @@ impl Replica {
         &self.state.histories
     }
 
-    /// What has committed at its site: the paper's *CommittedVTS*.
+    /// The transactions that have committed at its site: the paper's *CommittedVTS*.
     pub fn committed(&self) -> &Vector {
         &self.state.committed
     }

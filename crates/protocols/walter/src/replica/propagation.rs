@@ -6,7 +6,7 @@
 //!     ADVANCE stable ─► snapshots include it, its locks go ─► PROGRESS
 //! ```
 //!
-//! Batches go in the order of numbers, several of them at a time. What is not confirmed in time is sent again from there on. Whatever a
+//! Batches go in the order of numbers, several of them at a time. Those that are not confirmed in time are sent again from there on. All that a
 //! leader knows of other sites it is told again: PROGRESS says all of it.
 
 use std::sync::Arc;

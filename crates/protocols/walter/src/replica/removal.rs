@@ -8,7 +8,7 @@
 //!   its successor, once it has committed all that the barrier names: lets in what the lost site let in
 //! ```
 //!
-//! All of that concerns the lost site alone; transactions among the others commit meanwhile. What each site says of itself in FROZEN stands in its log,
+//! All of that concerns the lost site alone; transactions among the others commit meanwhile. A FROZEN says of its site the same as that site's log,
 //! so that all of them propose the same. The end is what the site had received that had most, as far as its values are at sites that are left: where all
 //! objects are at all sites nothing is abandoned that anybody else has, and nowhere anything that has committed at another site. A site whose lease has
 //! ended tells no client of a commit.
@@ -202,7 +202,7 @@ impl Replica {
         leader.freezing.clone_from(&lost);
         leader.early.retain(|(site, _), _| !lost.contains(site));
         leader.frozen.clear();
-        // What has its consent and is not appended commits no more.
+        // A commit that has its consent and is not appended commits no more.
         let missing = |slow: &super::leader::Slow| -> BTreeSet<LocalSite> {
             slow.participants.iter().filter(|site| lost.contains(site)).copied().collect()
         };
@@ -277,7 +277,7 @@ impl Replica {
                 if bytes >= self.config.batch_bytes_max {
                     break;
                 }
-                // What is below the floor has committed everywhere.
+                // A transaction below the floor has committed everywhere.
                 let Some(commit) = self.state.commit(VersionNumber { site, seqno }) else { break };
                 let commit = self.for_site(commit, receiver);
                 bytes += commit.bytes();

@@ -1,4 +1,4 @@
-//! What the entries of the log have led to: the same at all replicas of a local site.
+//! The state that the entries of the log have led to: the same at all replicas of a local site.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct State {
     site: LocalSite,
     /// All objects, and what has been received: the paper's *GotVTS* and *histories*.
     pub(super) histories: Histories,
-    /// What has committed here: the paper's *CommittedVTS*. New snapshots are copies of it.
+    /// The transactions that have committed here: the paper's *CommittedVTS*. New snapshots are copies of it.
     pub(super) committed: Vector,
     /// The transactions that the floor does not include, by site, in the order of their numbers: the first is the one after the floor.
     pub(super) journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>>,
@@ -36,7 +36,7 @@ pub(super) struct State {
     fading: BTreeSet<(Period, TransactionId)>,
     /// The present period, from one.
     pub(super) period: Period,
-    /// What names this period or an earlier one is refused.
+    /// A message that names this period or an earlier one is refused.
     pub(super) forgotten: Period,
     /// How many transactions of this site have committed and been refused since this replica began.
     pub(super) decided: (u64, u64),
@@ -370,7 +370,7 @@ impl State {
             kept.extend(journal.iter().map(|commit| commit.transaction));
         }
         self.journals.retain(|_, journal| !journal.is_empty());
-        // What it coordinated has committed if it is kept, and never will if not.
+        // A transaction that it coordinated has committed if it is kept, and never will if not.
         let is_over = |(id, (lock, _)): (&TransactionId, &(Lock, Instant))| {
             (lock.origin == site && !kept.contains(id)).then_some(*id)
         };

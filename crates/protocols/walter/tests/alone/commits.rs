@@ -133,7 +133,7 @@ fn a_slow_commit_is_appended_once_all_preferred_sites_have_agreed() {
     assert_eq!(site.hears("2/r0", vote(9, &["apple"], true)), ["✗ no vote is waited for"]);
     assert_eq!(site.hears("2/r1", vote(2, &["apple", "plum"], true)), NOTHING);
     assert_eq!(site.hears("2/r1", vote(2, &["apple", "plum"], true)), ["✗ no vote is waited for"], "twice");
-    // What it holds for it nobody else writes.
+    // No other transaction writes the register that it holds for it.
     assert_eq!(site.is_asked(3, new(), vec![write("oak", "z")]), ["appends REFUSED c1.3"]);
     let told = site.hears("3/r0", vote(2, &["pear"], true));
     assert_eq!(told, ["appends COMMIT s0.2 slow c1.2 at ⟨1⟩ oak=y plum=p pear=q apple=r"]);
@@ -258,7 +258,7 @@ fn a_commit_is_told_only_while_it_is_sure_that_the_site_was_not_taken_out() {
     let told = site.does(answer(site.now, changes()));
     let expected = ["c1 ← c1.2 committed as s0.2 at ⟨1⟩", "c1 ← c1.1 committed as s0.1 at ⟨⟩"];
     assert_eq!(told, expected);
-    // What waits for a lease for long is forgotten.
+    // A request that waits for a lease for long is forgotten.
     site.waits(4_000);
     site.hears("c1", asks(1, 1));
     assert_eq!(site.machine.waiting(), 1);
@@ -355,7 +355,7 @@ fn a_client_that_comes_while_its_transaction_is_refused_is_told() {
     assert_eq!(site.logs(), ["c1 ← c1.1 aborted", "2/r0 ← RELEASE c1.1", "3/r0 ← RELEASE c1.1"]);
 }
 
-/// What is denied is answered, and neither waits nor is done.
+/// A request that is denied is answered, and neither waits nor is done.
 #[test]
 fn a_request_that_is_denied_does_not_wait() {
     let mut site = site();

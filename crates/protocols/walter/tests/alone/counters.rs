@@ -44,7 +44,7 @@ fn a_site_takes_from_its_own_share_what_its_snapshot_has_and_nobody_has_taken_si
     assert_eq!(site.is_asked(5, new(), change(-1)), ["appends REFUSED c1.5"]);
     site.logs();
     assert_eq!(site.is_asked(6, new(), change(1)).len(), 1);
-    // What its client adds comes before.
+    // The amount that its client adds comes before.
     assert_eq!(site.is_asked(7, new(), change(-1)), NOTHING, "it waits for what is about to be added");
     let told = site.logs();
     assert!(told.contains(&"appends COMMIT s0.5 c1.7 at ⟨4⟩ #stock[s0]-1".to_owned()), "{told:?}");
@@ -376,7 +376,7 @@ fn a_change_by_nothing_takes_nothing() {
     assert_eq!(site.is_asked(3, new(), change(0)).len(), 1);
 }
 
-/// What is taken from it meanwhile makes it less, and then what comes is more again.
+/// An amount taken from it meanwhile makes it less, and then an amount that comes is more again.
 #[test]
 fn a_share_has_come_if_there_is_more_than_before() {
     let mut site = site();

@@ -65,7 +65,7 @@ fn a_site_is_sent_what_it_lacks_of_a_lost_one_as_far_as_a_batch_goes() {
     assert_eq!(relayed(&told), ["s3.1", "s2.1"]);
 }
 
-/// What is beyond the end is abandoned.
+/// A transaction beyond the end is abandoned.
 #[test]
 fn a_site_is_sent_nothing_that_is_not_kept() {
     let mut asking = without_third(3, 3, |_| {});
@@ -182,7 +182,7 @@ fn a_lost_site_ends_before_the_first_transaction_whose_values_are_lost() {
     assert_eq!(only(told, "proposes"), ["proposes that shard3 ends at 1, with the barrier [0, 1]"]);
 }
 
-/// What has committed at a site that is left is kept, whatever is lost of it.
+/// A transaction that has committed at a site that is left is kept, even if a part of it is lost.
 #[test]
 fn what_has_committed_at_a_site_that_is_left_is_kept() {
     let mut asking = Asking::new(|_| {});
@@ -198,7 +198,7 @@ fn what_has_committed_at_a_site_that_is_left_is_kept() {
     assert_eq!(only(told, "proposes"), ["proposes that shard3 ends at 1, with the barrier [0, 1]"]);
 }
 
-/// Two sites are lost at once. What one has done depends on what the other has.
+/// Two sites are lost at once. The effects of one depend on those of the other.
 #[test]
 fn an_effect_ends_with_its_cause() {
     let mut asking = Asking::of(4, |_| {});
@@ -264,7 +264,7 @@ fn a_site_that_joins_has_no_say_in_an_end() {
     assert_eq!(only(told, "proposes"), ["proposes that shard3 ends at 1, with the barrier []"]);
 }
 
-/// What is said of an end goes to those that are left, also to those that join.
+/// The words about an end go to the sites that are left, also to those that join.
 #[test]
 fn a_site_says_how_far_it_had_come_to_all_that_are_left() {
     let mut asking = Asking::of(4, |_| {});
@@ -286,7 +286,7 @@ fn a_site_says_how_far_it_had_come_to_all_that_are_left() {
     assert_eq!(told, ["✗ the sender is no other local site"]);
 }
 
-/// What has come from it before its causes is taken no more; what has come from others is.
+/// A transaction that has come from it before its causes is taken no more; those that have come from others are.
 #[test]
 fn a_site_forgets_what_has_come_too_early_from_a_lost_one() {
     let mut asking = Asking::new(|_| {});

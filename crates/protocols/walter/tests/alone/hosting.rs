@@ -1,4 +1,4 @@
-//! What a host, an operator and a judge are told of a site.
+//! The reports of a site to a host, an operator and a judge.
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Boot, HandedOver, Holdings, HostedOnLog, Seat, Urgency};
@@ -122,7 +122,7 @@ fn a_replica_is_built_for_its_seat() {
     assert_eq!(Replica::new(config).site(), LocalSite(3));
 }
 
-/// What a group says of its members in an earlier epoch is passed over.
+/// The members that a group has in an earlier epoch are passed over.
 #[test]
 fn a_site_follows_the_groups_of_others() {
     let mut site = site();
@@ -177,7 +177,7 @@ fn replicas_that_hold_the_same_have_the_same_digest() {
     for other in [placed(2, &[1, 2], 1), placed(1, &[1], 1), placed(1, &[], 1), placed(1, &[1, 2], 2)] {
         assert_ne!(one, digest(&other), "{other:?}");
     }
-    // What a site has promised to clients and others is its own.
+    // The promises of a site to clients and others are its own.
     let empty = digest(&Page::Joined(vec![]));
     assert_eq!(empty, digest(&Page::Joined(vec![ShardId(7)])));
 }

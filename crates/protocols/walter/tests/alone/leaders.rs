@@ -10,7 +10,7 @@ fn new() -> Snapshot {
     Snapshot::New(v(&[]))
 }
 
-/// What is stable counts at each replica, whichever has appended it; and a backup says nothing.
+/// A stable entry counts at each replica, whichever has appended it; and a backup says nothing.
 #[test]
 fn a_backup_follows_all_that_its_leader_has_appended() {
     let mut follower = backup(|_| {});
@@ -81,7 +81,7 @@ fn a_later_leader_sends_what_others_have_not_confirmed_to_it() {
     assert_eq!(site.hears("c1", ask), ["c1 ← c1.3 is durable"]);
 }
 
-/// What a site has received it tells the leader that has sent it, which may be another one since.
+/// A site tells the leader that has sent it transactions which it has received; that may be another one since.
 #[test]
 fn progress_goes_to_the_replica_that_was_heard_last() {
     let mut site = site();

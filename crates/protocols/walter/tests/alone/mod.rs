@@ -103,12 +103,12 @@ fn site() -> Site {
     leader(|_| {})
 }
 
-/// What a step has led to, without what sites tell each other every now and then.
+/// The effects of a step, without the messages that sites send each other every now and then.
 fn but_for_progress(told: Vec<String>) -> Vec<String> {
     told.into_iter().filter(|line| !line.contains("← PROGRESS")).collect()
 }
 
-/// What a step has led to that begins like this.
+/// The effects of a step that begin like this.
 fn only(told: Vec<String>, what: &str) -> Vec<String> {
     told.into_iter().filter(|line| line.contains(what)).collect()
 }
@@ -128,7 +128,7 @@ fn foreign(site: u16, seqno: u64, snapshot: &[u64], updates: Vec<Update>) -> std
     std::sync::Arc::new(Commit { transaction, version, snapshot, updates, is_slow: false })
 }
 
-/// What a site needs of others.
+/// The messages that a site needs of others.
 trait Speaks {
     /// A client asks for a commit.
     fn is_asked(&mut self, sequence: u64, snapshot: Snapshot, updates: Vec<Update>) -> Vec<String>;

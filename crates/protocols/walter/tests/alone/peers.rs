@@ -48,7 +48,7 @@ fn batches_go_in_order_and_so_many_at_a_time() {
     assert_eq!(told, expected);
 }
 
-/// What is not confirmed in time is sent again from there on.
+/// A transaction that is not confirmed in time is sent again, with all later ones.
 #[test]
 fn a_batch_that_is_not_confirmed_is_sent_again() {
     let mut site = site();

@@ -141,7 +141,7 @@ fn what_is_kept_of_a_lost_site_commits_and_its_successor_goes_on() {
     assert_eq!(only(told, "appends"), appended, "this site lets in what that let in");
     assert_eq!(asking.site.machine.locks(), 0, "what it coordinated never commits");
     asking.site.logs();
-    // Who has seen what is abandoned is told once.
+    // A client that has seen an abandoned transaction is told once.
     let told = asking.site.hears("c1", read_at(1, 5, Snapshot::New(v(&[0, 0, 3])), vec![]));
     assert_eq!(told, ["c1 ← c1.5 ABANDONED, all after s2.2"]);
     let told = asking.site.hears("c1", read_at(1, 5, Snapshot::New(v(&[0, 0, 2])), vec![]));
@@ -171,7 +171,7 @@ fn a_slow_commit_that_has_the_consent_of_a_lost_site_is_refused() {
     assert_eq!(asking.site.machine.load(None), 1, "the other one goes on");
 }
 
-/// What a lost site coordinated commits if it is kept, and only then are its locks released.
+/// A transaction that a lost site coordinated commits if it is kept, and only then are its locks released.
 #[test]
 fn what_is_kept_of_a_lost_site_keeps_its_locks_until_it_commits() {
     let mut asking = Asking::new(|_| {});
@@ -233,7 +233,7 @@ fn no_container_moves_to_a_lost_site() {
     }
 }
 
-/// It says nothing any more, whoever asks.
+/// It says nothing any more to anybody.
 #[test]
 fn a_site_that_was_taken_out_is_silent() {
     let mut asking = Asking::new(|_| {});
@@ -242,7 +242,7 @@ fn a_site_that_was_taken_out_is_silent() {
     let removed = ["✗ this site was removed"];
     assert_eq!(asking.site.is_asked(1, new(), vec![write("oak", "x")]), removed);
     assert_eq!(asking.site.is_sent("2/r0", vec![], 0), removed);
-    // What it was told earlier is no news.
+    // The changes that it was told earlier are no news.
     let early = SiteChanges::default();
     let asked = asking.site.now;
     assert_eq!(asking.site.does(ReplicaCommand::Answer { asked, changes: early }), ["✗ known already"]);

@@ -1,4 +1,4 @@
-//! Messages of those who have no say, and messages that nobody sends.
+//! Messages of participants that have no say, and messages that nobody sends.
 
 use quorate_core::command::{End, Milestone};
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
@@ -7,7 +7,7 @@ use quorate_walter::{Container, Page, Replicas};
 
 use super::*;
 
-/// What leaders of sites say to each other.
+/// The messages of leaders of sites to each other.
 fn of_leaders() -> Vec<Message> {
     let (transaction, vector) = (txn(1, 1), v(&[]));
     let frozen =
@@ -31,7 +31,7 @@ fn of_leaders() -> Vec<Message> {
     ]
 }
 
-/// What clients are told.
+/// The messages to clients.
 fn for_clients() -> Vec<Message> {
     let (transaction, vector, period) = (txn(1, 1), v(&[]), Period(1));
     let last = version(1, 1);

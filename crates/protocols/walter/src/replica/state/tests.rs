@@ -1,4 +1,4 @@
-//! What each entry leads to.
+//! The state that each entry leads to.
 
 use std::time::Duration;
 

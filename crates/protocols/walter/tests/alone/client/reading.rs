@@ -259,7 +259,7 @@ fn what_is_too_large_ends_a_transaction() {
     assert!(unsupported[0].contains("Unsupported"), "{unsupported:?}");
 }
 
-/// What is read counts as well as what is written.
+/// The values that are read count as well as those that are written.
 #[test]
 fn a_transaction_that_has_read_too_much_ends() {
     let mut client = Client::new();

@@ -1,4 +1,4 @@
-//! What a client has seen goes along with what it does next.
+//! The vector that a client has seen goes along with its later transactions.
 
 use super::*;
 
@@ -115,7 +115,7 @@ fn a_client_catches_up_before_it_takes_a_vector_over() {
     assert_eq!(client.hears("1/r2", gone), ["1/r2 ← READ c1.9  after ⟨4 1 1⟩"]);
     client.hears("1/r0", Message::NotLeading { transaction: Some(txn(1, 9)), leader: ReplicaIndex(0) });
     assert_eq!(client.is_told(9, &[4, 1, 1], vec![]).len(), 1);
-    // What was never there fails it.
+    // A transaction that was never there fails it.
     client.sequence = 3;
     client.does(catch(3));
     let never = Message::NeverCommitted { transaction: txn(1, 3), last: version(0, 2) };

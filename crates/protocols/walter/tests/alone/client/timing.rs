@@ -147,7 +147,7 @@ fn a_period_is_that_of_the_site_at_which_the_client_is() {
     assert_eq!(begins_with(&mut client), "3");
 }
 
-/// What it has seen names the first group of its keyspace, so that another client can tell the keyspaces apart.
+/// The state that it has seen names the first group of its keyspace, so that another client can tell the keyspaces apart.
 #[test]
 fn a_client_says_of_each_keyspace_what_it_has_seen() {
     let mut client = Client::new();
@@ -219,7 +219,7 @@ fn each_question_to_another_site_has_its_own_time() {
     assert_eq!(client.alone.waits(1), [format!("1 ms: {}", copy("2/r1", "pear"))]);
     assert_eq!(client.alone.waits(199), NOTHING);
     assert_eq!(client.alone.waits(1), [format!("1 ms: {}", copy("3/r1", "plum"))]);
-    // What its own site has to say is asked for beside that.
+    // Its own site is asked beside that.
     client.gets(&["oak"]);
     assert_eq!(client.alone.waits(299), NOTHING);
     assert_eq!(client.alone.waits(1), [format!("1 ms: {}", copy("2/r2", "pear"))]);
