@@ -19,7 +19,7 @@
 //! | `home` | transactions of a node: speculation, certification, decisions |
 //! | `shard` | versions, readers, grants, votes |
 //! | `coordinator` | the client's side |
-//! | [`config`] | who a machine is, how much it speculates, how long it waits |
+//! | [`config`] | the identity of a machine, how much it speculates, how long it waits |
 //! | `settings` | the options of a keyspace |
 //! | [`tuner`] | the degree of speculation, chosen while transactions run |
 //! | `landmarks` | by which messages a host follows a transaction, and what people call messages |

@@ -42,7 +42,7 @@ pub enum ReplicaCommand {
     Meet(Vec<ReplicaId>),
 }
 
-/// What a replica tells its host.
+/// A message of a replica to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
     /// It leads.
@@ -239,7 +239,7 @@ impl Replica {
         }
     }
 
-    /// What has happened, if this is the machine of a node.
+    /// The counts of events, if this is the machine of a node.
     pub fn counts(&self) -> Option<crate::home::Counts> {
         match self {
             Replica::Shard(_) => None,

@@ -151,7 +151,7 @@ pub enum Ending {
     Aborted(Refusal),
 }
 
-/// What the participants of a transaction say to each other.
+/// The messages of the participants of a transaction to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Client to the machine of a home: read this for a transaction. The first such message of a transaction takes its snapshot.
@@ -164,7 +164,7 @@ pub enum Message {
         snapshot: Option<ClockTime>,
         /// Numbers the reads of the transaction.
         request: u32,
-        /// What.
+        /// The keys and ranges.
         wanted: Vec<Wanted>,
     },
     /// Home to client: that was read. Read-write transactions may still find out that a version was none.
@@ -262,7 +262,7 @@ pub enum Message {
         request: u64,
         /// The snapshot.
         snapshot: ClockTime,
-        /// What.
+        /// The keys and ranges.
         wanted: Vec<Wanted>,
     },
     /// A replica answers a read at a snapshot with committed versions. Where the sender is of the home's own node, those that have committed
@@ -432,7 +432,7 @@ pub enum Message {
     NotLeading {
         /// The transaction; none if it was about none.
         transaction: Option<TransactionId>,
-        /// Who leads, as far as it knows.
+        /// The leader, as far as it knows.
         leader: ReplicaIndex,
     },
 }

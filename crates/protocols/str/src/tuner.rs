@@ -20,7 +20,7 @@
 //! *Search.* Hill climbing over the ladder of [`Degree`]s, beginning with none, which is the measure of all others. A step up is followed
 //! by another unless it was clearly worse than the best so far; if none was clearly better than the start, the steps go downward. Steps that
 //! differ by less than the noise are no local maximum: of a slope of one percent each, the tuner finds the end. Of degrees that are alike
-//! the lowest wins. What was found is tried against none once more, with windows of its own, because the best of several samples
+//! the lowest wins. The winner is tried against none once more, with windows of its own, because the best of several samples
 //! flatters.
 //!
 //! *Noise.* All samples of a search together say how far windows differ at one degree: `s`, as a share of the mean. Two degrees with `n`
@@ -157,7 +157,7 @@ pub struct Decision {
     pub throughput: f64,
 }
 
-/// What the tuner is at.
+/// The present activity of the tuner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The degree is a static setting.
@@ -182,7 +182,7 @@ impl Phase {
     }
 }
 
-/// What is known of a degree.
+/// The measurements of a degree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// The degree.
@@ -196,7 +196,7 @@ pub struct Throughput {
 /// The state of a tuner, for metrics and people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TunerState {
-    /// What it is at.
+    /// Its activity.
     pub phase: Phase,
     /// The degree that is in use.
     pub degree: Degree,
@@ -227,7 +227,7 @@ pub enum Ended {
     GivenUp,
 }
 
-/// What a window is for.
+/// The purpose of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// To let chains get shorter by one on the way to a lesser degree.
@@ -336,7 +336,7 @@ impl Tuner {
         self.window.ends
     }
 
-    /// A transaction was begun: its first attempt, whoever retries it later.
+    /// A transaction was begun: its first attempt. A later attempt is no arrival.
     pub fn on_arrival(&mut self) {
         self.window.arrivals += 1;
     }
@@ -393,7 +393,7 @@ impl Tuner {
         std::mem::take(&mut self.decisions).into_iter()
     }
 
-    /// What it is at, and what it knows.
+    /// Its activity, and its measurements.
     pub fn state(&self) -> TunerState {
         let (phase, settled) = match &self.work {
             Work::Nothing => (Phase::Fixed, Some(self.degree)),
@@ -428,7 +428,7 @@ impl Tuner {
         }
     }
 
-    /// What it is at, for metrics; its host lets transactions go to `degree` now.
+    /// Its activity, for metrics; its host lets transactions go to `degree` now.
     pub fn tuning(&self, degree: Degree) -> Tuning {
         let state = self.state();
         let latest = self.decisions.iter().skip(self.decisions.len().saturating_sub(Tuning::LATEST_MAX));

@@ -203,7 +203,7 @@ fn depended_on(dependent: &[&str], name: &str) -> Story {
     story
 }
 
-/// What depends on it: what has read from it, what has written over it, what has only read, and what follows it.
+/// Its dependents: one that has read from it, one that has written over it, one that has only read, and one that follows it.
 const DEPENDENTS: [(&str, &[&str]); 4] = [
     ("c11.1", &["begin c11 1", "get c11 1 a", "deliver", "put c11 1 c y", "commit c11 1", "deliver"]),
     ("c11.1", &["begin c11 1", "put c11 1 a y", "commit c11 1", "deliver"]),

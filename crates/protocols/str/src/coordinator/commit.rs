@@ -197,7 +197,7 @@ impl Coordinator {
                 let snapshot = ClockTime::from_micros(timestamp.micros);
                 self.end(id, Ending::Committed { timestamp, snapshot }, outbox);
             }
-            // What has only read and was shown may have committed before that was forgotten, and others after it.
+            // A transaction that has only read and was shown may have committed before that was forgotten, and others after it.
             Some(Outcome::Aborted) if open.is_read_only && open.is_shown => self.give_up(id, outbox),
             Some(Outcome::Aborted) => {
                 // Of one that was given up before it is not known which machine has run it.

@@ -19,7 +19,7 @@ use crate::machine::{Out, ReplicaEvent};
 use crate::message::{Ending, Message};
 use crate::reasons;
 
-/// What only a leader of the home's log knows.
+/// The state that only a leader of the home's log has.
 #[derive(Debug)]
 pub(super) struct Leading {
     /// Decisions that were appended, and the participants that have inquired.

@@ -153,7 +153,7 @@ impl Home {
         self.counts.finals += 1;
         self.tell_tuner(Ended::Final(context.now - transaction.began_at));
         let snapshot = transaction.snapshot;
-        // Whatever begins on this node from here on sees what this one has seen.
+        // A transaction that begins on this node from here on sees what this one has seen.
         self.greatest = self.greatest.max(snapshot);
         let timestamp = Timestamp { micros: snapshot.as_micros(), client: id.client };
         let ending = Ending::Committed { timestamp, snapshot };

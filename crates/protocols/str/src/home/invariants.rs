@@ -1,4 +1,4 @@
-//! What holds between any two steps of the machine of a node. Golden scripts and the simulator assert it after every step.
+//! The invariants that hold between any two steps of the machine of a node. Golden scripts and the simulator assert them after every step.
 //!
 //! | id | property | what relies on it |
 //! |---|---|---|
@@ -14,7 +14,7 @@ use super::Home;
 use super::cache::Stage;
 use super::transaction::{Phase, Transaction};
 
-/// What the pass over the transactions counts.
+/// The counts of the pass over the transactions.
 #[derive(Default)]
 struct Counted {
     open: usize,
@@ -42,7 +42,7 @@ impl Home {
         assert!(counted.clients == self.committing.clients(), "STR6: commits under way are counted");
     }
 
-    /// What only has to be known of transactions in some phases is known of just those.
+    /// Facts that have to be known only of transactions in some phases are known of just those.
     fn phase_is_known(&self, id: TransactionId, transaction: &Transaction, counted: &mut Counted) {
         let is_open = transaction.phase == Phase::Executing;
         counted.open += usize::from(is_open);

@@ -78,7 +78,7 @@ pub struct Home {
     met: Vec<ReplicaId>,
     /// Sessions that are ahead of clocks, by the transactions that they want to begin, and since when they wait.
     waiting: BTreeMap<TransactionId, Instant>,
-    /// Who leads each shard, as far as is known.
+    /// The leader of each shard, as far as is known.
     leaders: Leaders,
     /// Boxed, because they are many bytes each, and neighbours in the map are moved often.
     transactions: BTreeMap<TransactionId, Box<Transaction>>,
@@ -104,7 +104,7 @@ pub struct Home {
     counts: Counts,
 }
 
-/// What has happened, for metrics.
+/// The counts of events, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Transactions that became final.
@@ -289,7 +289,7 @@ impl Home {
             self.leaders.note_leading(from);
         }
         self.references.insert(from.shard, (clock, context.now));
-        // What is safe up to a bound is so up to a greater one now.
+        // A snapshot that is safe up to a bound is so up to a greater one now.
         self.look_at_parked(context, log, outbox);
     }
 

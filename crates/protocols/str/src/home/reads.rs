@@ -179,7 +179,7 @@ impl Home {
                     let shard = self.config.shard_of(key);
                     let is_cached = self.is_cached(key, snapshot);
                     if is_cached || !self.has(Plant::CacheReadersUnnoted) {
-                        // Whatever commits on this node from now on, and is not seen, commits above.
+                        // A transaction that commits on this node from now on, and is not seen, commits above.
                         self.cache.note_key(key, snapshot);
                     }
                     // A replica on this node protects what is read of the cache; another one need not know of it.
@@ -414,7 +414,7 @@ impl Home {
         };
         let mut oldest = transaction.oldest.clone();
         for (source, safe) in &mut oldest {
-            // What was safe up to a grant when it was read is so further on by the next one.
+            // A version that was safe up to a grant when it was read is so further on by the next one.
             if let Some(read) = self.transactions.get(source) {
                 *safe = (*safe).max(self.safe_up_to(read).min(read.oldest_unsafe()));
             }

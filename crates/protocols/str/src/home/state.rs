@@ -1,4 +1,4 @@
-//! What the entries of a home's log have led to: decisions, of which the first on each transaction counts.
+//! The state that the entries of a home's log have led to: decisions, of which the first on each transaction counts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -114,8 +114,8 @@ impl Home {
 
     /// Why a transaction does not begin yet, if it does not; its client asks again.
     ///
-    /// A node that has compared its clock with none begins nothing: were it far ahead, whatever the node reads by it would raise its commits as far.
-    /// Nor does a transaction whose session has seen what lies further ahead than grants reach: whatever it commits would be out of the reach
+    /// A node that has compared its clock with none begins nothing: were it far ahead, its reads by that clock would raise its commits as far.
+    /// Nor does a transaction whose session has seen what lies further ahead than grants reach: its commit would be out of the reach
     /// of other nodes until clocks come there. It waits no longer than a grant lasts, since a clock that was wrong may have led it there.
     pub(super) fn early(
         &mut self,

@@ -91,7 +91,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The vote of a replica that was granted snapshots. What a replica on this node has noted it holds under every view; of another one only a
+    /// The vote of a replica that was granted snapshots. A replica on this node holds its note under every view; of another one only a
     /// vote under the view counts whose leader has let the transaction in: earlier ones are forgotten with what was announced under them.
     pub(super) fn vote_of(&self, holder: &Holder, view: View) -> Option<ClockTime> {
         let noted = self.local_vote.filter(|_| self.local == Some((holder.replica, holder.life)));

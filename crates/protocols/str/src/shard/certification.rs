@@ -28,7 +28,7 @@ pub(super) struct Candidate {
     pub(super) is_local: bool,
 }
 
-/// What certification says.
+/// The result of certification.
 enum Certified {
     /// Nothing is in the way.
     Clear,

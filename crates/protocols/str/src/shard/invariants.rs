@@ -1,4 +1,4 @@
-//! What holds between any two steps of a replica of a shard. Golden scripts and the simulator assert it after every step.
+//! The invariants that hold between any two steps of a replica of a shard. Golden scripts and the simulator assert them after every step.
 //!
 //! | id | property | what relies on it |
 //! |---|---|---|

@@ -51,9 +51,9 @@ pub struct Shard {
     /// The latest readers of keys in this life.
     readers: ReadTimestamps,
     pendings: Pendings,
-    /// What waits for the outcome of a transaction.
+    /// The requests that wait for the outcome of a transaction.
     waiting: BTreeMap<TransactionId, Vec<Waiter>>,
-    /// What waits for a grant.
+    /// The reads that wait for a grant.
     ungranted: Vec<Read>,
     waiters: usize,
     /// Up to where this life may serve snapshots.
@@ -62,7 +62,7 @@ pub struct Shard {
     asked_at: Option<Instant>,
     is_read: bool,
     leader: Option<Leading>,
-    /// What the clock of the leader said that has granted it.
+    /// The clock of the leader that has granted it.
     bound_clock: ClockTime,
     /// True if the state was replaced since what waits was looked at.
     is_replaced: bool,
@@ -79,7 +79,7 @@ enum Waiter {
     Candidate(Candidate),
 }
 
-/// What only a leader knows.
+/// The state that only a leader has.
 #[derive(Debug)]
 struct Leading {
     view: View,
@@ -295,7 +295,7 @@ impl Shard {
         let Some(Leading { view, .. }) = self.leader.take() else {
             return outbox.ignored(reasons::NOT_LEADING);
         };
-        // Whatever was appended and is not stable may never be: the log will say.
+        // An entry that was appended and is not stable may never be: the log will say.
         let appended = self
             .pendings
             .iter_mut()

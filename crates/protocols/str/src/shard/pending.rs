@@ -19,7 +19,7 @@ pub(super) struct Pending {
     pub(super) life: Life,
     pub(super) snapshot: ClockTime,
     pub(super) keys: Vec<Key>,
-    /// What it writes, noted for the home of this node.
+    /// Its writes, noted for the home of this node.
     pub(super) note: Option<Vec<Write>>,
     /// The leader of this view has announced it.
     pub(super) announced: Option<View>,
@@ -82,7 +82,7 @@ impl Pending {
         self.announced.is_some() || self.is_appended || self.prepared.is_some()
     }
 
-    /// What it writes to a key; none if that has not come here yet.
+    /// The write to a key; none if that has not come here yet.
     pub(super) fn write_to(&self, key: &[u8]) -> Option<&Write> {
         let writes = self.note.as_deref().or_else(|| self.prepared.as_deref().map(|one| &one.writes[..]))?;
         let at = writes.binary_search_by(|write| write.key.as_slice().cmp(key)).ok()?;

@@ -122,7 +122,7 @@ impl Shard {
     }
 
     /// All keys at one snapshot, for an operator that reads them (a backup). That is a reader of all keys as any other: it is served up to
-    /// the bound that is granted, whatever commits later commits above its snapshot, and it waits for what may commit below. So shards
+    /// the bound that is granted, all later commits are above its snapshot, and it waits for those that may be below. So shards
     /// that are read at one snapshot give what one transaction would have read, however long it takes to fetch it.
     pub(crate) fn freeze_at(&mut self, below: Timestamp) -> FrozenAt<Frozen> {
         let Some(snapshot) = below.micros.checked_sub(1).map(ClockTime::from_micros) else {
@@ -153,7 +153,7 @@ impl Shard {
         }
     }
 
-    /// Whatever commits from now on, and the reader does not see, commits above its snapshot.
+    /// A transaction that commits from now on, and that the reader does not see, commits above its snapshot.
     fn note_reader(&mut self, read: &Read) {
         let snapshot = newest_of(read.snapshot);
         for wanted in &read.wanted {
@@ -234,7 +234,7 @@ impl Shard {
         }
     }
 
-    /// A transaction has ended, or holds nothing any more: whatever waits for it is looked at.
+    /// A transaction has ended, or holds nothing any more: the requests that wait for it are looked at.
     pub(super) fn wake(
         &mut self,
         id: TransactionId,

@@ -1,4 +1,4 @@
-//! What the entries of a shard's log have led to: the same at every replica that has applied as many.
+//! The state that the entries of a shard's log have led to: the same at every replica that has applied as many.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use quorate_store::Versions;
 use crate::entry::{Decided, Ended, Frozen, Granted, Page, Prepared};
 use crate::message::Holder;
 
-/// What an element of a page takes beside its bytes.
+/// The bytes of an element of a page beside its content.
 const ENTRY_BYTES: usize = 64;
 
 /// The versions of so many keys are collected with one floor.
@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) versions: Versions,
     pub(super) prepared: BTreeMap<TransactionId, Arc<Prepared>>,
     ended: FixedMap<TransactionId, (Outcome, ClockTime)>,
-    /// What has ended, by the snapshot that the floor must have passed.
+    /// The transactions that have ended, by the snapshot that the floor must have passed.
     fading: BTreeSet<(ClockTime, TransactionId)>,
     pub(super) floor: ClockTime,
     /// The greatest bound of each replica that was ever granted one, with the life that was granted it last.

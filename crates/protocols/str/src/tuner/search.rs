@@ -75,7 +75,7 @@ impl Search {
         }
     }
 
-    /// What is known of a degree.
+    /// The measurements of a degree.
     pub(super) fn measured(&self, degree: Degree) -> Sample {
         match self.stage {
             _ if degree == Degree::NONE => self.none(),

@@ -10,13 +10,13 @@ use super::statistics::{Comparison, Cusum, Sample, variance};
 /// Probes are compared with the latest windows: so many.
 const RECENT_MAX: usize = 64;
 
-/// What a probe has said counts this much less with each later one of the same degree.
+/// The evidence of a probe counts this much less with each later one of the same degree.
 const FORGETTING: f64 = 0.75;
 
 /// Probes are repeated without end, so that what they say must exceed its standard error once more than elsewhere.
 const CAUTION: f64 = 1.0;
 
-/// What probes of one degree have said: differences weighted by the inverse of their variance.
+/// The results of the probes of one degree: differences weighted by the inverse of their variance.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     weight: f64,
@@ -30,7 +30,7 @@ struct Probe {
     sample: Sample,
 }
 
-/// What comes after a window.
+/// The next step after a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// Another window at this degree: the one that was settled on, or that of a probe.
@@ -89,7 +89,7 @@ impl Settled {
         self.probe.is_some()
     }
 
-    /// What is known of a degree: of that which was settled on, the latest windows.
+    /// The measurements of a degree: of that which was settled on, the latest windows.
     pub(super) fn known(&self, degree: Degree) -> Sample {
         let recent = self.recent();
         if degree == self.degree && recent.windows > 0 { recent } else { self.known[degree.index()] }

@@ -1,4 +1,4 @@
-//! What windows say: means, noise, medians and changes.
+//! The statistics of windows: means, noise, medians and changes.
 //!
 //! Floating-point numbers are added, multiplied, divided and rooted, nothing else: these operations give the same results everywhere.
 

@@ -1,4 +1,4 @@
-//! What a tuner decides in systems without noise, decision by decision: when it has seen enough of a degree, where it goes from there, and why.
+//! The decisions of a tuner in systems without noise, one by one: when it has seen enough of a degree, where it goes from there, and why.
 //!
 //! A line is a decision: how many windows have ended by then, how many of them were measured, the degree before and after, and the cause.
 
@@ -172,7 +172,7 @@ fn a_change_of_the_load_or_of_the_throughput_begins_a_search_at_the_degree_in_us
     assert_eq!(system.tuner.state().searches, 3);
 }
 
-/// What it is compared with was measured in another time.
+/// The measure that it is compared with is of another time.
 #[test]
 fn a_search_is_void_if_none_is_not_what_it_was() {
     let mut system = Quiet::new(Setting::Internal, curve(&[500.0, 700.0]));

@@ -442,7 +442,7 @@ fn a_result_is_shown_once_and_only_to_a_client_that_waits() {
     assert_eq!(client.does(after(2, 1)), NOTHING);
     assert_eq!(client.gets(&["oak"]), ["3/r0 ← READ c1.2 oak above @0 after c1.1"]);
     assert_eq!(client.does(after(2, 1)), ["✗ nothing waits under this name"], "a node knows of it");
-    // What was shown and aborts is apologised for: nothing comes after it.
+    // A transaction that was shown and aborts is apologised for: nothing comes after it.
     client.sequence = 1;
     assert_eq!(client.ends("3/r0", Ending::Aborted(Refusal::Misspeculated)), ["c1.1 CONFLICT"]);
     client.sequence = 2;
@@ -451,7 +451,7 @@ fn a_result_is_shown_once_and_only_to_a_client_that_waits() {
     assert_eq!(client.hears("3/r0", shown(3)), ["✗ answered already"]);
 }
 
-/// What has only read may have committed before that was forgotten, and others after it.
+/// A transaction that has only read may have committed before that was forgotten, and others after it.
 #[test]
 fn what_has_only_read_and_was_shown_is_unknown_if_its_home_has_forgotten_it() {
     for (is_shown, expected) in [(true, "c1.1 UNKNOWN"), (false, "c1.1 CONFLICT")] {

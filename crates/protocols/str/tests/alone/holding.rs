@@ -85,7 +85,7 @@ fn decided(sequence: u64, outcome: Outcome, readers: &[(&str, u64)]) -> Entry {
     Entry::Decided(Arc::new(Decided { transaction: txn(1, sequence), outcome, readers }))
 }
 
-/// What an announcement was made for may have ended meanwhile, and then nothing ends it again.
+/// The transaction of an announcement may have ended meanwhile, and then nothing ends it again.
 #[test]
 fn an_announcement_of_what_has_ended_holds_nothing() {
     let mut shard = backup(|_| {});
@@ -257,7 +257,7 @@ fn bounds(shard: &Alone) -> (u64, Vec<Holder>, Vec<(Key, ClockTime)>) {
     }
 }
 
-/// The state is that of all lives: whoever led before may have served it.
+/// The state is that of all lives: a leader of an earlier one may have served it.
 #[test]
 fn bounds_and_readers_only_grow_until_the_floor_has_passed_them() {
     let mut shard = backup(|_| {});
@@ -319,7 +319,7 @@ fn the_data_of_a_state_are_its_versions() {
     assert_eq!(shard.pages().len(), 4);
 }
 
-/// What the log had said before is said by that, or is over.
+/// A transaction of which the log had said something before is held by that, or is over.
 #[test]
 fn a_state_from_another_replica_leaves_what_is_noted_or_announced_here() {
     let mut other = backup(|_| {});

@@ -1,4 +1,4 @@
-//! What a host, an operator and a judge are told of a machine.
+//! The reports of a machine to a host, an operator and a judge.
 
 use quorate_core::Groups;
 use quorate_core::hosted::{Admission, Boot, Seat, Urgency};

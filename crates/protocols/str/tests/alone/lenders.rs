@@ -99,7 +99,7 @@ fn a_backup_asks_for_a_grant_and_serves_what_waits_for_it() {
     assert_eq!(told, ["4/r0 ← holds oak=nothing [], number 3"]);
     let told = backup.hears("4/r0", read_at(4, 2_000_000, vec![key("oak")]));
     assert_eq!(told, ["4/r0 ← holds oak=nothing, number 4"]);
-    // What lies too far ahead of the clock of the leader is refused with the next grant.
+    // A snapshot that lies too far ahead of the clock of the leader is refused with the next grant.
     backup.hears("4/r0", read_at(5, 40_000_000, vec![key("oak")]));
     let told = backup.follows(&granted(life, 3_000_000, 1_000_000));
     let expected = ["4/r0 ← CANNOT-READ: ahead of @1000000, number 5", "4/r0 ← holds oak=nothing, number 2"];
@@ -149,7 +149,7 @@ fn a_leader_refuses_snapshots_that_are_far_ahead_of_its_clock() {
     let told = shard.hears("4/r0", read_at(2, 10_001_000, vec![key("oak")]));
     assert_eq!(told, ["appends GRANTED r0 up to @12001000"]);
     shard.logs();
-    // What was granted is served, whatever the clock shows by then.
+    // A snapshot that was granted is served at any reading of the clock.
     let told = shard.hears("4/r0", read_at(3, 12_001_000, vec![key("oak")]));
     assert_eq!(told, ["4/r0 ← holds oak=nothing, number 3"]);
 }
@@ -169,7 +169,7 @@ fn a_reader_waits_for_what_may_commit_in_its_snapshot() {
         shard.hears("4/r0", read_at(5, 900, vec![key("iris")])),
         ["4/r0 ← holds iris=nothing, number 5"]
     );
-    // What waits has left its trace.
+    // A read that waits has left its trace.
     let told = shard.hears("4/r0", prepare(2, 500, "iris=y"));
     assert_eq!(told, ["appends PREPARED c1.2 iris=y in @500, @901"]);
     let told = shard.hears("4/r0", decide(1, committed(600)));
@@ -386,7 +386,7 @@ fn the_next_life_of_a_home_waits_for_what_the_one_before_has_prepared() {
     assert_eq!(told, ["appends DECIDED c1.1 committed @800", "3/r0 ← holds oak=x@800, number 2"]);
 }
 
-/// An operator reads what may no more change: whatever may commit below is waited for, and what is above is not.
+/// An operator reads versions that may no more change: a commit that may come below is waited for, and one above is not.
 #[test]
 fn an_operator_waits_for_what_may_commit_below_a_snapshot() {
     use quorate_core::log::FrozenAt;

@@ -78,7 +78,7 @@ fn machine(name: &str, change: impl FnOnce(&mut ReplicaConfig)) -> Alone {
     AloneReplica::new(Replica::new(config), words())
 }
 
-/// What a step has led to that says this.
+/// The effects of a step that contain these words.
 fn only(told: Vec<String>, what: &str) -> Vec<String> {
     told.into_iter().filter(|line| line.contains(what)).collect()
 }

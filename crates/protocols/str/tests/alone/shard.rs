@@ -270,7 +270,7 @@ fn a_transaction_of_one_home_stands_on_top_of_another_one_of_it() {
     assert_eq!(told, ["4/r0 ← holds oak=x@700, number 2"]);
 }
 
-/// What has committed at one node alone gives way to what the shard lets in.
+/// A transaction that has committed at one node alone gives way to one that the shard lets in.
 #[test]
 fn a_vote_waits_until_notes_have_given_way() {
     let mut backup = machine("1/r1", |_| {});

@@ -113,7 +113,7 @@ const ANOMALIES: [Anomaly; 23] = [
     ),
     // A session does not see its own commit.
     Anomaly::of("07_a_session_sees_its_commits", Plant::SessionIgnored, &["  c1.2 got a = nothing"]),
-    // What is final has read from what has aborted.
+    // A final transaction has read from one that has aborted.
     Anomaly::of(
         "08_a_reader_waits_for_what_it_has_read",
         Plant::ReadOnlyAtOnce,
@@ -135,7 +135,7 @@ const ANOMALIES: [Anomaly; 23] = [
         Plant::OrphansKept,
         &["  A/r0 holds keys for c1.1", "  1 wait at A/r0"],
     ),
-    // What was there seems to have been deleted.
+    // A key that was there seems to have been deleted.
     Anomaly::of("13_a_snapshot_below_the_floor", Plant::FloorIgnored, &["  c1.1 got a = nothing"]),
     // The program does not hear that it computes with what never was.
     Anomaly::of("14_a_program_that_is_doomed", Plant::DoomedUntold, &["  c1.1 CONFLICT"])

@@ -1,4 +1,4 @@
-//! What a search does at each stage, from samples of which the noise is known.
+//! The decisions of a search at each stage, from samples of which the noise is known.
 
 use super::*;
 use crate::tuner::config::Setting;

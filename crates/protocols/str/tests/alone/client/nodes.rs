@@ -110,7 +110,7 @@ fn a_client_remembers_the_last_thousand_apologies() {
     }
 }
 
-/// What a node has not committed says nothing of how far away it is.
+/// A transaction that a node has not committed says nothing of how far away the node is.
 #[test]
 fn a_client_is_as_patient_as_the_number_of_nodes_that_it_has_left() {
     let mut client = Client::new();

@@ -115,7 +115,8 @@ fn a_range_has_versions_between_keys_that_are_held() {
     assert!(!shard.machine.is_idle());
 }
 
-/// What a home says twice it says alike, and the log agrees with the shard's own proposal: a replica that hears otherwise stops, before it answers anybody by it.
+/// A home that repeats itself says the same, and the log agrees with the shard's own proposal: a replica that hears otherwise
+/// stops, before it answers anybody by it.
 #[test]
 fn a_replica_stops_at_ends_that_contradict_each_other() {
     use std::panic::{AssertUnwindSafe, catch_unwind};

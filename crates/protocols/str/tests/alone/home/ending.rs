@@ -31,7 +31,7 @@ fn of_the_votes_of_a_replica_the_greatest_counts() {
     assert_eq!(told, ["3/r1 ← RECORD c1.1 committed @4000"]);
 }
 
-/// A decision names all that the shards and those who ask later have to know.
+/// A decision names all that the shards and later readers have to know.
 #[test]
 fn a_decision_has_the_shards_the_snapshot_and_the_readers_of_its_transaction() {
     let mut home = Home::new();
@@ -168,7 +168,7 @@ fn a_session_that_is_ahead_of_clocks_has_waited_only_if_it_asks_again_before_lon
     }
 }
 
-/// What is noted at a replica that is no member any more is protected by nobody.
+/// A version that is noted at a replica that is no member any more is protected by nobody.
 #[test]
 fn a_replica_of_the_node_that_is_no_member_any_more_is_left() {
     let mut home = Home::new();

@@ -1,4 +1,4 @@
-//! Whom a node takes for the leader of a shard, and what only that one does.
+//! The replica that a node takes for the leader of a shard, and the messages that only that one gets.
 
 use super::*;
 
