@@ -1,4 +1,4 @@
-//! What a transaction has read and wants to write, until it is to commit.
+//! The reads and writes of a transaction, until it is to commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use quorate_core::{Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, 
 
 use crate::scan::{self, Entries, Scan};
 
-/// What a transaction has read and wants to write.
+/// The reads and writes of a transaction.
 ///
-/// A transaction sees its own writes, and reads no key twice: what it has read once, or has found to be absent in a range,
+/// A transaction sees its own writes, and reads no key twice: a version that it has read once, or an absence that it has found in a range,
 /// it is told again. If that is stale by then, it will not be let in.
 #[derive(Debug, Default)]
 pub struct Buffer {
     reads: BTreeMap<Key, (Timestamp, Option<Value>)>,
     writes: BTreeMap<Key, Option<Value>>,
-    /// What was scanned, with each shard that was asked.
+    /// The ranges that were scanned, with each shard that was asked.
     ranges: Vec<(ShardId, KeyRange)>,
     /// How many other entries count against its limits.
     others: usize,
@@ -28,7 +28,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// What the transaction is told about a key without anybody being asked; none if somebody has to be.
+    /// The value of a key that the transaction is told without anybody being asked; none if somebody has to be.
     pub fn value(&self, key: &Key) -> Option<Option<Value>> {
         let own = self.writes.get(key).cloned();
         own.or_else(|| self.known(key).map(|(_, value)| value))
@@ -121,7 +121,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Forgets what was found to be absent, so that nobody will validate it. For those who plant bugs.
+    /// Forgets the keys that were found to be absent, so that nobody will validate them. For planted bugs.
     pub fn forget_absence(&mut self) {
         self.reads.retain(|_, (version, _)| *version > Timestamp::ZERO);
         self.ranges.clear();
@@ -149,7 +149,7 @@ impl Buffer {
         parts.into_iter().map(finish).collect()
     }
 
-    /// What the transaction has read of a key, if it has: also that it was absent when a range around it was scanned.
+    /// The version that the transaction has read of a key, if it has: also that it was absent when a range around it was scanned.
     fn known(&self, key: &Key) -> Option<(Timestamp, Option<Value>)> {
         let scanned = || self.ranges.iter().any(|(_, range)| range.contains(key));
         self.reads.get(key).cloned().or_else(|| scanned().then_some((Timestamp::ZERO, None)))
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(deleted, [true, false, false]);
     }
 
-    /// What lies beyond the limit was not shown, so it is not validated either.
+    /// A key beyond the limit was not shown, so it is not validated either.
     #[test]
     fn only_what_a_scan_has_shown_counts_as_read() {
         let mut buffer = Buffer::default();
@@ -277,7 +277,7 @@ mod tests {
         assert!(matches!(refused, Err(LimitExceeded::Transaction { .. })), "{refused:?}");
         let refused = buffer.put(Key::from("9"), large);
         assert!(matches!(refused, Err(LimitExceeded::Transaction { .. })), "{refused:?}");
-        // What was refused is not there and does not count.
+        // A write that was refused is not there and does not count.
         assert_eq!(buffer.value(&Key::from("9")), None);
         buffer.put(Key::from("9"), value("small")).unwrap();
 

@@ -7,9 +7,9 @@ use quorate_core::ClockTime;
 /// A clock that was turned back by more since a transaction began was wrong then, and its transaction is not proposed.
 const TURNED_BACK_MAX: Duration = Duration::from_secs(1);
 
-/// What the clock shows, and no less than when the transaction began.
+/// The reading of the clock, and no less than when the transaction began.
 ///
-/// Whoever asks for the outcome later takes the beginning for a bound of the transaction's timestamps. If it had committed far
+/// A client that asks for the outcome later takes the beginning for a bound of the transaction's timestamps. If it had committed far
 /// below, that might long be forgotten there, and the answer would be that there never was such a transaction. None if the
 /// clock has been turned back so far that it must have been wrong: then nobody should be asked for anything that far ahead.
 pub fn clock_since(began: ClockTime, clock: ClockTime) -> Option<ClockTime> {

@@ -1,4 +1,4 @@
-//! Who leads each shard, as far as a coordinator knows. A guess: whoever does not lead says so and does nothing.
+//! The leader of each shard, as far as a coordinator knows. A guess: a replica that does not lead says so and does nothing.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub struct Group {
     members: Members,
     /// Its keyspace; none where it is clear of itself, or not known yet.
     pub keyspace: Option<KeyspaceId>,
-    /// The membership under which it is spoken to. What is said under another is as true: a leader says what its log says, and a
+    /// The membership under which it is spoken to. A message under another is as true: a leader says what its log says, and a
     /// log is one through all its memberships.
     pub epoch: Epoch,
     /// The greatest membership that was heard of.
@@ -29,7 +29,7 @@ pub struct Leaders {
 }
 
 impl Leaders {
-    /// What is known of a group.
+    /// The membership of a group, and its leader, as far as they are known.
     pub fn group(&self, shard: ShardId) -> Option<&Group> {
         self.groups.get(&shard)
     }
@@ -59,7 +59,7 @@ impl Leaders {
         self.groups.insert(shard, Group { members, keyspace, epoch, newest_epoch, leader });
     }
 
-    /// Who is asked as the leader of a shard.
+    /// The replica that is asked as the leader of a shard.
     pub fn leader(&self, shard: ShardId) -> ReplicaId {
         let index = self.groups.get(&shard).map_or(ReplicaIndex(0), |group| group.leader);
         ReplicaId { shard, index }
@@ -71,7 +71,7 @@ impl Leaders {
         members.into_iter().flat_map(Members::iter).map(move |index| ReplicaId { shard, index })
     }
 
-    /// A replica says who leads its shard. True if whoever was taken for the leader says so and names another; who may be of
+    /// A replica names the leader of its shard. True if the one that was taken for the leader does, and names another; that may be of
     /// another membership than the one that is known.
     pub fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) -> bool {
         let Some(group) = self.groups.get_mut(&from.shard) else { return false };
@@ -89,7 +89,7 @@ impl Leaders {
         }
     }
 
-    /// Whoever was taken for the leader of a shard is silent: the next one may know more.
+    /// The replica that was taken for the leader of a shard is silent: the next one may know more.
     pub fn suspect(&mut self, shard: ShardId) {
         let Some(group) = self.groups.get_mut(&shard) else { return };
         for _ in 0..group.members.replicas() {

@@ -1,15 +1,15 @@
-//! What the coordinators of all protocols have in common.
+//! The parts that the coordinators of all protocols have in common.
 //!
 //! | module | what it keeps |
 //! |---|---|
 //! | [`buffer`] | what a transaction has read and wants to write, within its limits |
 //! | [`clock`] | timestamps by a clock that may be turned back |
-//! | [`leaders`] | who leads each group, as far as a coordinator knows |
+//! | [`leaders`] | the leader of each group, as far as a coordinator knows |
 //! | [`scan`] | the pages of a scan that spans shards, until they are one |
 //! | [`transactions`] | which transactions are not forgotten, and when they want attention |
 //! | [`frame`] | the machine around it: messages, commands, attention, one timer |
 //!
-//! Whom to ask, and what to ask of those that are to commit, is what protocols differ in.
+//! Protocols differ in the replicas that they ask, and in what they ask of those that are to commit.
 
 pub mod buffer;
 pub mod clock;

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// So many kinds of plans have a lane. Whatever fits into none goes to a heap.
+/// So many kinds of plans have a lane. A plan that fits into none goes to a heap.
 const LANES: usize = 4;
 
 /// Plans; the least comes first.

@@ -9,7 +9,7 @@ use quorate_core::{Key, KeyRange, ShardId, TransactionId, Value};
 /// Keys and values, ascending.
 pub type Entries = Vec<(Key, Value)>;
 
-/// What one shard holds of a range.
+/// The keys that one shard holds of a range.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The keys, ascending.
