@@ -43,7 +43,7 @@ pub(crate) struct Arena {
     strikes: BTreeMap<Fault, u64>,
 }
 
-/// What is known of a node.
+/// The state of a node, as far as it is known.
 struct Node {
     state: State,
     /// True from the loss of its data until it was seen to serve again.
@@ -70,23 +70,23 @@ enum Ending {
     StartClients(usize),
 }
 
-/// What a strike asks of whoever owns the clients.
+/// A request of a strike to the owner of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// The clients of this site vanish.
     Vanish(usize),
     /// New ones take their place.
     Start(usize),
-    /// Who the replicas are is to be changed; [`Arena::expect_replicas`] ends that.
+    /// The membership is to be changed; [`Arena::expect_replicas`] ends that.
     Change(Wish),
 }
 
-/// What came of a strike.
+/// The result of a strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Struck {
     /// It struck.
     Yes(Option<Request>),
-    /// It would have gone beyond what must be survived, or there was nothing to strike.
+    /// It would have gone beyond the faults that must be survived, or there was nothing to strike.
     No,
 }
 

@@ -21,7 +21,7 @@ const FINAL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long clients that cannot connect wait before they try again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What all clients do.
+/// The work of all clients.
 #[derive(Clone)]
 pub(crate) struct Task {
     /// Any nodes of the cluster.
@@ -30,7 +30,7 @@ pub(crate) struct Task {
     pub(crate) client: quorate::Options,
     /// The keyspace.
     pub(crate) keyspace: String,
-    /// What they draw their transactions from.
+    /// The parameters that they draw their transactions from.
     pub(crate) parameters: Parameters,
     /// How many transactions the clients of one site have in flight.
     pub(crate) in_flight: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Task {
     pub(crate) history: HistoryLog,
     /// The doors that they go through; none if they are native clients.
     pub(crate) doors: Option<Doors>,
-    /// What they draw with.
+    /// The seed that they draw with.
     pub(crate) seed: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Task {
 pub(crate) struct Doors {
     /// The address of each.
     pub(crate) listen: Vec<String>,
-    /// What was acknowledged there, beside the history.
+    /// The writes that were acknowledged there, beside the history.
     pub(crate) ledger: Ledger,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Clients {
     next: u64,
     /// How many generations of keys were touched by clients that are gone.
     generations: u64,
-    /// What those have come to.
+    /// The outcomes of those.
     tally: Tally,
 }
 
@@ -76,7 +76,7 @@ struct Running {
     thread: JoinHandle<Result<Ended, Failure>>,
 }
 
-/// What clients have come to.
+/// The outcomes of clients.
 #[derive(Default)]
 struct Ended {
     tally: Tally,
@@ -138,7 +138,7 @@ impl Clients {
         Ok(())
     }
 
-    /// What the clients that have ended have come to.
+    /// The outcomes of the clients that have ended.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -245,7 +245,7 @@ fn live(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
     let ended = runtime.block_on(run(task, site, first, generations, commits, farewell));
-    // Whatever is under way ends here, without a word to anybody.
+    // A transaction that is under way ends here, without a word to anybody.
     runtime.shutdown_background();
     ended
 }

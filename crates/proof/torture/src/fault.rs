@@ -21,7 +21,7 @@ pub enum Fault {
     Partitions,
     /// Nothing passes over links in one direction.
     OneWayPartitions,
-    /// What a node sends takes longer.
+    /// The messages of a node take longer.
     DelaySpikes,
     /// All connections of a node break.
     BrokenConnections,

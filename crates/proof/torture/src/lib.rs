@@ -10,7 +10,7 @@
 //!   compared          the replicas of each shard must hold the same
 //! ```
 //!
-//! What strikes is drawn from a seed. When exactly it strikes, and what the processes do meanwhile, is up to the machine:
+//! The faults are drawn from a seed. When exactly one strikes, and what the processes do meanwhile, is up to the machine:
 //! the same seed gives the same faults in the same order, and not the same execution, which only the simulator does.
 //!
 //! | file | role |
@@ -20,7 +20,7 @@
 //! | `arena` | the servers, and what is done to them |
 //! | `clients` | the clients of each site |
 //! | `door` | through which door clients come in, if through one |
-//! | `operator` | who changes where replicas are |
+//! | `operator` | changes where replicas are |
 //! | `recovery` | how long there was no service |
 //! | `status` | what nodes say of themselves |
 //! | `upgrade` | rolling upgrades and downgrades between two programs |
@@ -133,7 +133,7 @@ pub struct Options {
     pub workload: WorkloadKind,
     /// How many transactions the clients of each site have in flight.
     pub in_flight: u64,
-    /// What the keyspace holds beside, from before anything strikes.
+    /// The records that the keyspace holds beside, from before anything strikes.
     pub fill: Option<Fill>,
     /// How many nodes, each of which holds a replica of every shard at first. Where groups stand in sites, so many in each of two sites.
     pub nodes: GroupSize,
@@ -286,7 +286,7 @@ impl Options {
 
     fn faults(&self) -> Vec<Fault> {
         let is_survived_and_possible = |fault: &Fault| match fault {
-            // What is only in memory does not survive this.
+            // A write that is only in memory does not survive this.
             Fault::PowerLoss => self.durability == Durability::Sync,
             fault => self.is_possible(*fault),
         };

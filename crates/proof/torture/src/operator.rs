@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait after an attempt that has failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is to become of the groups.
+/// The membership that the groups are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// They get [`SPARE_NODES`] replicas more than at first.

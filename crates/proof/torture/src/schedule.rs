@@ -1,4 +1,4 @@
-//! What strikes when: everything is drawn from the seed.
+//! The faults and their times: everything is drawn from the seed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::operator::Wish;
 pub(crate) struct Strike {
     /// The fault.
     pub(crate) fault: Fault,
-    /// What is done.
+    /// The fault.
     pub(crate) blow: Blow,
     /// How long it lasts.
     pub(crate) lasts: Duration,
@@ -29,7 +29,7 @@ impl Strike {
     }
 }
 
-/// What is done to the cluster.
+/// A fault of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
     /// These nodes are killed.
@@ -42,13 +42,13 @@ pub(crate) enum Blow {
     Pause(usize),
     /// Nothing passes over these links, each from the first place to the second.
     Cut(Vec<(Place, Place)>),
-    /// What a node sends takes so much longer.
+    /// The messages of a node take so much longer.
     Slow(usize, Duration),
     /// The connections of a node break.
     Break(usize),
     /// The clients in the site of this node vanish.
     VanishClients(usize),
-    /// Who the replicas are is changed.
+    /// The membership is changed.
     Change(Wish),
 }
 

@@ -1,4 +1,4 @@
-//! What a node says of itself over HTTP, which no fault touches.
+//! The status of a node over HTTP, which no fault touches.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) leads: bool,
     /// Transactions that it holds prepared.
     pub(crate) prepared: u64,
-    /// What keeps it from serving until an operator acts.
+    /// The problem that keeps it from serving until an operator acts.
     pub(crate) problem: Option<String>,
     /// How far other local sites are behind, if it leads one.
     pub(crate) lags: Vec<Lag>,
@@ -61,7 +61,7 @@ pub(crate) struct Lag {
 }
 
 impl NodeStatus {
-    /// What keeps a replica from serving until an operator acts, if anything does.
+    /// The problem that keeps a replica from serving until an operator acts, if there is one.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.replicas.iter().find_map(|replica| replica.problem.as_deref())
     }

@@ -1,4 +1,4 @@
-//! What a keyspace has acknowledged, and whether it is still there.
+//! The writes that a keyspace has acknowledged, and whether they are still there.
 //!
 //! Every write has a value of its own. Three of four write a key of their own, so that each loss shows; the fourth overwrites one of a
 //! few keys, so that a value that comes back from the past shows as well. A key has one write at a time under way.
@@ -36,9 +36,9 @@ pub(super) struct Ledger {
     keyspace: Keyspace,
     /// The number of the next write.
     next: u64,
-    /// What was written to each key.
+    /// The writes to each key.
     keys: BTreeMap<String, Story>,
-    /// What every value ends with, which only makes it longer.
+    /// The end of every value, which only makes it longer.
     padding: String,
     counts: Counts,
 }
@@ -77,7 +77,7 @@ struct Story {
     refused: Vec<String>,
 }
 
-/// What is wrong with a key.
+/// An error in a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wrong {
     /// An acknowledged write is not there.
@@ -113,7 +113,7 @@ impl Ledger {
         self.padding = ".".repeat(bytes);
     }
 
-    /// What all writes have come to.
+    /// The counts of the outcomes of all writes.
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }

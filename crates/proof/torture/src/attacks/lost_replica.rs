@@ -1,4 +1,4 @@
-//! What a node has of a replica is gone while its disk is otherwise there: the node knows what must be there, and does not begin empty.
+//! The files of a replica are gone while the disk of its node is otherwise there: the node knows what must be there, and does not begin empty.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) const ATTACK: Attack = Attack {
     ],
 };
 
-/// What the refusal has to say, beside the name of what is missing.
+/// The words that the refusal has to contain, beside the name of what is missing.
 const REMEDY: &str = "--rejoin";
 
 async fn directory_is_lost(cluster: &mut Cluster, keyspace: &str) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ pub(super) const ATTACK: Attack = Attack {
     ],
 };
 
-/// What the refusal has to say.
+/// The words that the refusal has to contain.
 const REMEDY: &str = "--initialise=replace";
 
 /// How many calls of the catalogue have to succeed meanwhile.

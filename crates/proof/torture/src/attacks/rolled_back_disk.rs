@@ -16,7 +16,7 @@ pub(super) const ATTACK: Attack = Attack {
     ],
 };
 
-/// What the refusal has to say.
+/// The words that the refusal has to contain.
 const REMEDY: &str = "--initialise=replace";
 
 /// The copy is from so many lives ago.

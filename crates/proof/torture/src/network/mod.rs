@@ -23,7 +23,7 @@ pub(crate) enum Place {
     Node(usize),
     /// The clients that stand in the site of this node.
     Clients(usize),
-    /// Whoever watches; its links are never cut.
+    /// The watcher; its links are never cut.
     Watch,
 }
 
@@ -79,7 +79,7 @@ impl Network {
         Ok(())
     }
 
-    /// Whatever a node sends from here on takes so much longer. False if this network cannot do that.
+    /// All messages of a node from here on take so much longer. False if this network cannot do that.
     pub(crate) fn slow(&self, node: usize, extra: Duration) -> bool {
         match self {
             Network::Proxies(proxies) => proxies.slow(node, extra),

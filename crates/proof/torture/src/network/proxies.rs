@@ -1,7 +1,7 @@
 //! A proxy before every node, through which everybody reaches it.
 //!
-//! Whoever connects says who it is in its first packet, so the proxy knows between which two places a connection runs.
-//! What passes over a link that is cut waits, and arrives once the link is mended, as TCP would deliver it; connections
+//! The peer that connects names itself in its first packet, so the proxy knows between which two places a connection runs.
+//! Bytes that pass over a link that is cut wait, and arrive once the link is mended, as TCP would deliver them; connections
 //! can also be broken.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) struct Proxies {
     _alive: oneshot::Sender<()>,
 }
 
-/// What can be done to links.
+/// The links, and the changes that can be made to them.
 struct Links {
     state: Mutex<State>,
     /// Counts the changes of the state.
@@ -181,7 +181,7 @@ async fn relay(mut dialler: TcpStream, node: Place, listen: &str, links: &Links)
     }
 }
 
-/// Reads until whoever connected has said who it is; gives what was read as well.
+/// Reads until the peer that connected has named itself; gives what was read as well.
 async fn introduction(dialler: &mut TcpStream) -> io::Result<(Place, Vec<u8>)> {
     let (mut said, mut frames) = (Vec::new(), FrameReader::new());
     loop {

@@ -1,4 +1,4 @@
-//! What becomes of the data directories of nodes.
+//! The data directories of nodes: how they are filled, damaged, taken away and brought back.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::Cluster;
 /// The file that fills a disk.
 const BALLAST: &str = "ballast";
 
-/// What a damaged file holds.
+/// The content of a damaged file.
 const DAMAGE: &str = "format = 2\nthis is not what it was";
 
 /// A copy of what the disk of a node holds.

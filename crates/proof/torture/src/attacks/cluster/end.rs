@@ -1,4 +1,4 @@
-//! What the end of an attack has to be like.
+//! The conditions at the end of an attack.
 
 use quorate_cluster::Failure;
 
@@ -26,7 +26,7 @@ impl Cluster {
             db.close().await;
         }
         let Cluster { processes, layout, steps, skipped, mounts, keep, directory, .. } = self;
-        // Whatever has ended before has said so already.
+        // A process that has ended before has said so already.
         let stopped = processes.stop();
         if troubles.is_empty() {
             troubles.extend(stopped);

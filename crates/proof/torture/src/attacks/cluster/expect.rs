@@ -1,4 +1,4 @@
-//! What nodes have to say: what is wrong, in which file, and what to do.
+//! The messages that nodes have to print: the problem, its file, and the remedy.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// What a node lacks that is to be refused and to say these words; nothing if it is and does.
+    /// The difference to a node that is refused and says these words; none if this one is and does.
     async fn refusal(&mut self, node: usize, words: &[&str]) -> Result<Result<(), String>, Failure> {
         let status = self.status(node).await;
         let (healthy, said) = status
@@ -113,7 +113,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What a node has logged since it was started last.
+    /// The lines that a node has logged since it was started last.
     pub(super) fn log(&self, node: usize) -> Result<String, Failure> {
         let path = self.log_path(node);
         let bytes = std::fs::read(&path)

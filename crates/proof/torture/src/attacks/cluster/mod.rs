@@ -74,7 +74,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Below how much room nodes refuse writes: disks that are to be filled are small.
 const FREE_BYTES_LOW: u64 = 8 << 20;
 
-/// What a cluster is like at first.
+/// The shape of a cluster at first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     /// How many nodes, each in a site of its own.
@@ -102,7 +102,7 @@ pub(super) struct Cluster {
     ledgers: Vec<Ledger>,
     /// Changes of replicas that are under way.
     changing: JoinSet<Result<Changed, quorate::Error>>,
-    /// What was done, and when.
+    /// The steps that were taken, and when.
     steps: Vec<String>,
     began: Instant,
     /// True if the evidence is kept in any case.
@@ -282,7 +282,7 @@ impl Cluster {
         self.ledgers.iter_mut().for_each(|ledger| ledger.fatten(bytes));
     }
 
-    /// Tries to write and to read while the cluster may refuse both. What it acknowledges counts, and what it says must be true. Tells how
+    /// Tries to write and to read while the cluster may refuse both. A write that it acknowledges counts, and its answers must be true. Tells how
     /// many writes were acknowledged.
     pub(super) async fn tempt(&mut self) -> Result<u64, Failure> {
         // Both keyspaces at once, because each may take all the time that it is given.
@@ -307,7 +307,7 @@ impl Cluster {
         outcome
     }
 
-    /// What all writes have come to.
+    /// The counts of the outcomes of all writes.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         self.ledgers.iter().for_each(|ledger| counts.add(ledger.counts()));

@@ -66,7 +66,7 @@ impl Cluster {
         let talk = async {
             let mut stream = TcpStream::connect(&self.layout.nodes[node].1).await?;
             stream.write_all(&frames.take()).await?;
-            // What the node answers does not matter, but it must not be kept from answering. It may close the connection.
+            // The answer of the node does not matter, but it must not be kept from answering. It may close the connection.
             let mut answer = [0; 4096];
             let listen = async { while matches!(stream.read(&mut answer).await, Ok(1..)) {} };
             let _ = tokio::time::timeout(LINGER, listen).await;

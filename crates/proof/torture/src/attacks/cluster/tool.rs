@@ -11,14 +11,14 @@ use super::{Cluster, POLL};
 /// How long a command may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a command has come to.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Told {
     /// Its exit code; none if a signal has ended it.
     pub(in super::super) code: Option<i32>,
-    /// What it has printed.
+    /// Its output.
     pub(in super::super) out: String,
-    /// What it has said on standard error.
+    /// Its words on standard error.
     pub(in super::super) err: String,
 }
 

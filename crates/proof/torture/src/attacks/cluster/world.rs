@@ -1,4 +1,4 @@
-//! What surrounds the servers: addresses, connections, clocks.
+//! The surroundings of the servers: addresses, connections, clocks.
 
 use std::fs;
 use std::net::TcpListener;
