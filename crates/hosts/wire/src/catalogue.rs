@@ -1,4 +1,4 @@
-//! What the configuration service keeps, which clients see as the built-in keyspace `_system`.
+//! The entries of the configuration service, which clients see as the built-in keyspace `_system`.
 //!
 //! | key | value |
 //! |---|---|
@@ -51,7 +51,7 @@ pub const SYSTEM_KEYSPACE_ID: KeyspaceId = KeyspaceId(0);
 /// Its only shard: the replicas of the configuration service. Those of other keyspaces follow.
 pub const SYSTEM_SHARD: ShardId = ShardId(0);
 
-/// What the keys of keyspaces begin with.
+/// The beginning of the keys of keyspaces.
 pub const KEYSPACE_KEY_PREFIX: &str = "keyspace/";
 
 /// The key of the counter of keyspaces.
@@ -140,12 +140,12 @@ pub fn option_key(keyspace: KeyspaceId, name: &str) -> Key {
     Key::from(format!("option/{:010}/{name}", keyspace.0))
 }
 
-/// The key of a container: whoever has written it, and holds the lease that it is bound to, holds the container.
+/// The key of a container: the node that has written it, and holds the lease that it is bound to, holds the container.
 pub fn container_key(keyspace: KeyspaceId, container: u64) -> Key {
     Key::from(format!("container/{:010}/{container:020}", keyspace.0))
 }
 
-/// Finds out whether a write makes sense to those who read here; no value deletes.
+/// Finds out whether a write makes sense to the readers of this key; no value deletes.
 ///
 /// # Errors
 /// The key is none that is kept here, the value is not what such a key holds, or what must always be there would be deleted.

@@ -52,9 +52,9 @@ pub enum FrameError {
         "a frame has the CRC {found:08x} and states {stated:08x}: it was damaged on its way, or was never a frame"
     )]
     Crc {
-        /// What the header says.
+        /// The checksum in the header.
         stated: u32,
-        /// What the bytes give.
+        /// The checksum of the bytes.
         found: u32,
     },
     /// The payload is in a version that this program cannot read.

@@ -1,4 +1,4 @@
-//! What Quorate says on sockets and writes to disks, as bytes.
+//! The messages that Quorate sends on sockets and the records that it writes to disks, as bytes.
 //!
 //! ```text
 //!   TCP stream   = frame, frame, …                 frame: length, CRC, version byte, payload
@@ -19,7 +19,7 @@
 //! | [`record`] | what a replica writes to its log |
 //! | [`catalogue`] | what the configuration service keeps, which clients see as the built-in keyspace `_system` |
 //! | [`version`] | protocol versions: which nodes may work together |
-//! | [`rights`] | who may say each message, and what it demands of a client |
+//! | [`rights`] | the senders that each message may have, and its demand on a client |
 //! | `schema` | all messages as data, from which `docs/wire-format.proto` is written |
 
 pub mod catalogue;

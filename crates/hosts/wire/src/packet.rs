@@ -1,4 +1,4 @@
-//! What one end of a connection says to the other.
+//! The packets that one end of a connection sends to the other.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::protocols::ProtocolMessage;
 pub enum Packet {
     /// Either → either: a message of a protocol.
     Envelope(Envelope),
-    /// Whoever connected → the other, first: who I am, and which cluster I want.
+    /// The end that connected → the other, first: who I am, and which cluster I want.
     Hello(Hello),
     /// The answer to [`Packet::Hello`]: who I am.
     Welcome(Welcome),
@@ -50,14 +50,14 @@ pub enum Packet {
     ReplicaService {
         /// The replica.
         replica: ReplicaId,
-        /// What is wrong and what to do; none if nothing is.
+        /// The problem and its remedy; none if there is none.
         problem: Option<String>,
     },
     /// Server → client: I am about to stop: ask others, as if you could not reach me any more. This node still deals with messages that you have sent.
     Stopping,
     /// Client → server, on behalf of an operator: a replica of yours that has lost its records is to go on as a member
-    /// that has slept since its group was created, because more of the group have lost theirs than it survives. What
-    /// only they knew is lost.
+    /// that has slept since its group was created, because more of the group have lost theirs than it survives. Records that
+    /// only they had are lost.
     AcceptLoss {
         /// The replica.
         replica: ReplicaId,
@@ -77,7 +77,7 @@ pub enum Packet {
         /// The message that held what is not known, as it is called in the description of the wire format.
         message: String,
     },
-    /// Whoever wants to be a node → server: register me. Asking twice is asking once.
+    /// A process that wants to be a node → server: register me. Asking twice is asking once.
     Join {
         /// The name of its site, which may be new.
         site: String,
@@ -93,7 +93,7 @@ pub enum Packet {
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
-    /// Client → server: which replicas do you host, and how far are they? Asked by whoever changes groups.
+    /// Client → server: which replicas do you host, and how far are they? Asked by a client that changes groups.
     ReplicasRequest,
     /// The answer to [`Packet::ReplicasRequest`].
     Replicas {
@@ -108,7 +108,7 @@ pub enum Packet {
     },
     /// Node → node, first: this is what I am told by my file and what has to be the same at all nodes.
     Settings {
-        /// What.
+        /// The settings.
         settings: Vec<Setting>,
     },
     /// Client → server, on behalf of an operator: another shard of the serializable keyspace of this replica of yours is lost for
@@ -146,7 +146,7 @@ pub enum Packet {
     VerifyReply {
         /// The replica.
         replica: ReplicaId,
-        /// What was asked.
+        /// The question.
         request: Request,
         /// How far the replica is with it.
         answer: Answer,
@@ -154,7 +154,7 @@ pub enum Packet {
     /// Server → client and node, and once more whenever it changes: whether my disk has room. Shards that would have no majority
     /// without nodes of which it has none take no writes.
     Space {
-        /// What is wrong and what to do; none if there is room, which need not be said at first.
+        /// The problem and its remedy; none if there is room, which need not be said at first.
         problem: Option<String>,
     },
     /// Client → server: pass announcements under these topics on to me, and no others. Said on every new connection, and once more
@@ -180,13 +180,13 @@ pub enum Packet {
     Disagreement {
         /// The transaction.
         transaction: TransactionId,
-        /// What each of its shards has decided: [`DECIDED_MAX`] at most are told.
+        /// The decision of each of its shards: [`DECIDED_MAX`] at most are told.
         decided: Vec<Decided>,
     },
     /// Server → client: you have not the right to what you have said, and I have done nothing about it.
     Denied(Denial),
-    /// Node → node: who shows the token with this hash works for me: my doors, which ask for the rights of their own clients, or somebody who can read my data
-    /// directory. Said on every new connection; an earlier one counts no more.
+    /// Node → node: a client that shows the token with this hash works for me: my doors, which ask for the rights of their own clients, or somebody
+    /// who can read my data directory. Said on every new connection; an earlier one counts no more.
     Token {
         /// The SHA-256 of the token.
         hash: Bytes,
@@ -208,10 +208,10 @@ pub enum About {
     Announcement,
 }
 
-/// What a server has not done because the right for it is missing, and why.
+/// A message that a server has refused because the right for it is missing, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// What was not done.
+    /// The subject of the message.
     pub about: About,
     /// The replica that was to receive a message; none if it was no message to one.
     pub replica: Option<ReplicaId>,
@@ -273,7 +273,7 @@ pub const TOPICS_MAX: usize = 16;
 /// The length of an announcement at most, in bytes.
 pub const ANNOUNCEMENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a node remembers of the lives of another one, or of its own.
+/// The life of another node, or of its own, as a node remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownLife {
     /// The other node.
@@ -287,7 +287,7 @@ pub struct KnownLife {
 pub struct Setting {
     /// Its name, which says in what unit the value is.
     pub name: String,
-    /// What it is set to.
+    /// Its value.
     pub value: u64,
 }
 
@@ -308,22 +308,22 @@ pub struct ReplicaReport {
 /// A message of a protocol with its sender and receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Who sends it.
+    /// The sender.
     pub from: Address,
-    /// Who is to receive it.
+    /// The receiver.
     pub to: Address,
     /// Under which membership it is said.
     pub epoch: Epoch,
-    /// What it says.
+    /// The message.
     pub message: ProtocolMessage,
 }
 
-/// The first packet of whoever connected.
+/// The first packet of the end that connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The cluster that the sender belongs to; zero, which only a client may say, for whichever this is.
     pub cluster: u64,
-    /// Who connects.
+    /// The sender.
     pub peer: Peer,
     /// The name of the site that the sender stands in; empty if it does not know.
     pub site: String,
@@ -331,7 +331,7 @@ pub struct Hello {
     pub credential: Option<Credential>,
 }
 
-/// Who connects to a node.
+/// A peer that connects to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Another node of the cluster.
@@ -353,7 +353,7 @@ pub struct Welcome {
     pub version: String,
 }
 
-/// What a client has to know to reach the catalogue of keyspaces.
+/// The data that a client needs to reach the catalogue of keyspaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// The sites and nodes.

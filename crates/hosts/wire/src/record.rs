@@ -1,4 +1,4 @@
-//! What a replica writes to its log.
+//! The records that a replica writes to its log.
 
 use bytes::BytesMut;
 use quorate_codec::field::{Field, Varint};

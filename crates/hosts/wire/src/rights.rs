@@ -1,4 +1,4 @@
-//! The table of all messages: who may say each, and what it claims when a client says it.
+//! The table of all messages: the senders that each may have, and its claim when a client says it.
 //!
 //! A node looks here before it gives a message to a replica. A replica of another node is believed for what replicas say, and only within its own group where the
 //! protocol has nothing to say across groups; a client has to have the right that its message claims ([`quorate_access::native`]). Every match is exhaustive, so that a new
@@ -41,7 +41,7 @@ pub enum Speaker {
     Client,
 }
 
-/// What a message asks of the rights of a client that says it.
+/// The right that a message demands of a client that says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Nothing: it only ends what the client itself has begun.
@@ -52,16 +52,16 @@ pub enum Demand {
     Own(TransactionId),
     /// [`Claim::Coordinate`]; without it the message is passed over, and nobody is told: nothing waits for it.
     Hint,
-    /// What its keys and ranges demand: it is about entries of the catalogue.
+    /// The rights that its keys and ranges demand: it is about entries of the catalogue.
     Entries,
 }
 
-/// Who may say a message, and what it demands of a client.
+/// The senders that a message may have, and the right that it demands of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Who.
+    /// The senders.
     pub speaker: Speaker,
-    /// What; [`Demand::Nothing`] where no client says it.
+    /// The right; [`Demand::Nothing`] where no client says it.
     pub demand: Demand,
 }
 
@@ -94,7 +94,7 @@ impl Row {
     }
 }
 
-/// What writes has to be coordinated; what only reads may be the client's own.
+/// A transaction that writes has to be coordinated; one that only reads may be the client's own.
 fn writes_or_own(writes: bool, transaction: TransactionId) -> Row {
     if writes { COORDINATE } else { own(transaction) }
 }
@@ -120,7 +120,7 @@ pub fn row(message: &ProtocolMessage) -> Row {
     }
 }
 
-/// The transaction of a client that a message is about, for a refusal that reaches whoever waits for it.
+/// The transaction of a client that a message is about, for a refusal that reaches the call that waits for it.
 pub fn transaction_of(message: &ProtocolMessage) -> Option<TransactionId> {
     match message {
         ProtocolMessage::Tapir(message) => tapir_transaction(message),
@@ -220,7 +220,7 @@ fn tapir(message: &quorate_tapir::Message) -> Row {
         | Message::Scan { .. }
         | Message::QuorumRead { .. }
         | Message::QuorumScan { .. }
-        // What it says of validated versions is taken out unless it comes from a coordinator.
+        // Its words on validated versions are taken out unless it comes from a coordinator.
         | Message::ReadValidated { .. } => READ,
         Message::Validated { .. } | Message::ClockProbe { .. } => HINT,
         Message::Ir(message) => {
@@ -443,7 +443,7 @@ fn configuration(message: &quorate_configuration::Message) -> Row {
 fn baselines(message: &quorate_baselines::Message) -> Row {
     use quorate_baselines::Message;
     match message {
-        // What locks keeps others from writing.
+        // A read that locks keeps others from writing.
         Message::Read { lock: Some(_), .. } | Message::Scan { lock: Some(_), .. } => COORDINATE,
         Message::Read { .. } | Message::Scan { .. } => READ,
         Message::ReadCurrent { .. } | Message::ReadAt { .. } => READ,

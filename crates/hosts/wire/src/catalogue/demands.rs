@@ -1,4 +1,4 @@
-//! What questions about entries of the catalogue, and writes to them, demand of a client.
+//! The rights that questions about entries of the catalogue, and writes to them, demand of a client.
 //!
 //! Any user learns which keyspaces, nodes and sites there are. Users, roles and tokens are read and written by administrators of the cluster: they hold hashes of
 //! credentials. A keyspace is changed by its administrators, and its procedures by those that may deploy there.
@@ -22,7 +22,7 @@ pub enum Named {
     Shard(ShardId),
 }
 
-/// What a part of a message demands.
+/// A right that a part of a message demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryDemand {
     /// To be a user.
@@ -39,7 +39,7 @@ pub enum EntryDemand {
     IfThere(Named, Claim),
 }
 
-/// What a message of this client to the configuration service demands: all of it.
+/// The rights that a message of this client to the configuration service demands: all of them.
 pub fn demands(message: &Message, client: ClientId) -> Vec<EntryDemand> {
     let read = |is_secret: bool| vec![if is_secret { EntryDemand::Cluster } else { EntryDemand::Known }];
     match message {
@@ -107,7 +107,7 @@ fn of_put(put: &Put) -> Vec<EntryDemand> {
 /// The definition of a keyspace must not take what belongs to others: its name, its id, its shards. `value` is none if it is deleted, and holds none if it cannot be read.
 fn of_keyspace(key: &Key, value: Option<Option<Keyspace>>) -> Vec<EntryDemand> {
     let name = String::from_utf8_lossy(&key.as_slice()[KEYSPACE_KEY_PREFIX.len()..]).into_owned();
-    // Whoever may administer a name may create a keyspace of it.
+    // A user that may administer a name may create a keyspace of it.
     let mut demands = vec![EntryDemand::In(Named::Name(name), Claim::Administer)];
     match value {
         None => {}

@@ -1,4 +1,4 @@
-//! What the catalogue knows of procedures: a record for each version that a keyspace has, or had.
+//! The procedures in the catalogue: a record for each version that a keyspace has, or had.
 //!
 //! The code itself lies at the shards. Its record is there before the code, and stays when the code is gone, so that a version never
 //! stands for anything else.
@@ -20,7 +20,7 @@ pub struct Deployment {
     pub bytes: u64,
     /// The CRC-32 of its code, as `gzip` and `crc32` calculate it: enough to notice a mix-up. Shards compare the code itself.
     pub crc32: u32,
-    /// When it was deployed, by the clock of whoever did.
+    /// When it was deployed, by the clock of the client that did.
     pub deployed_at: ClockTime,
 }
 
@@ -84,7 +84,7 @@ pub fn deployments_range(keyspace: KeyspaceId) -> KeyRange {
 /// The range of the records of one procedure.
 pub fn versions_range(keyspace: KeyspaceId, name: &str) -> KeyRange {
     let prefix = format!("procedure/{:010}/{name}", keyspace.0);
-    // What follows the end of a name.
+    // The keys that follow the end of a name.
     KeyRange { from: Key::from(format!("{prefix}\0")), to: Some(Key::from(format!("{prefix}\u{1}"))) }
 }
 

@@ -1,4 +1,4 @@
-//! What the catalogue keeps of a keyspace that was dropped: enough to bring it back, and the word that its data may go.
+//! The record in the catalogue of a keyspace that was dropped: enough to bring it back, and the word that its data may go.
 //!
 //! A replica is deleted because its keyspace is recorded here as [`DropStage::Purged`], and for no other reason: a catalogue that is
 //! empty, or older than it was, deletes nothing.
@@ -20,7 +20,7 @@ use quorate_codec::Fault;
 use quorate_codec::field::{KeyBytes, Nested, Optional, Repeated, Text, Varint};
 use quorate_codec::{choices, message};
 
-/// What the keys of dropped keyspaces begin with.
+/// The beginning of the keys of dropped keyspaces.
 const DROPPED_KEY_PREFIX: &str = "dropped/";
 
 /// How long a dropped keyspace can be brought back if nothing else is asked for.
@@ -39,7 +39,7 @@ pub struct Dropped {
     pub id: KeyspaceId,
     /// Its name when it was dropped.
     pub name: String,
-    /// What may become of it.
+    /// Its stage: whether it may come back.
     pub stage: DropStage,
     /// When it was dropped, by the clock of the client: for people, and to tell the latest of several. Nothing is deleted by it.
     pub dropped_at: ClockTime,
@@ -55,7 +55,7 @@ pub struct Dropped {
     pub procedures: Vec<Key>,
 }
 
-/// What may become of a keyspace that was dropped.
+/// The stage of a keyspace that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropStage {
     /// It serves no client, and can be brought back.

@@ -2,7 +2,7 @@
 
 use super::Packet;
 
-/// Who may say a packet, and what it demands of a client.
+/// The senders that a packet may have, and the right that it demands of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketRow {
     /// The transport deals with it, before a node hears of it.

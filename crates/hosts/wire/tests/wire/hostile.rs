@@ -35,7 +35,7 @@ type Fact = quorate_log::Fact<Item<Replica>>;
 /// be, while it grows.
 const AMPLIFICATION_MAX: usize = 64;
 
-/// What an error and the smallest containers take in any case.
+/// The bytes that an error and the smallest containers take in any case.
 const OVERHEAD_BYTES: usize = 4 * 1024;
 
 /// Decodes bytes as messages and as records of each protocol.
@@ -116,7 +116,7 @@ fn mutated_operations_and_answers_are_harmless() {
     mutants_are_harmless(&roots::operations());
 }
 
-/// Whatever a shard is asked, it answers, and refuses as malformed what is no operation.
+/// A shard answers all requests, and refuses as malformed those that are no operation.
 #[test]
 fn a_shard_that_is_asked_mutants_is_unharmed() {
     use quorate_granola::{Application, Place};
@@ -317,7 +317,7 @@ fn lists_of_tiny_entries_in_operations_are_bounded() {
     refuse_within::<Found>("keys", 6, &[0x0a, 5, 0x0a, 1, b'k', 0x12, 0]);
 }
 
-/// What replicas that compare logs and count majorities rely on.
+/// Rules that replicas rely on when they compare logs and count majorities.
 #[test]
 fn shapes_and_memberships_that_cannot_be_are_refused() {
     let run = |view, first| Run { view: View(view), first: Position(first) };
@@ -428,7 +428,7 @@ fn entries_that_do_not_ascend_are_refused() {
     }
 }
 
-/// What would make a client that trusts its directory panic.
+/// Keyspaces at which a client that trusts its directory would panic.
 #[test]
 fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
     use quorate_core::topology::{Durability, Isolation, Shard};
@@ -511,7 +511,7 @@ fn a_keyspace_of_an_earlier_version_decides_in_a_site_and_reads_anywhere() {
     assert!(read(&[1 << 3, 2, 5 << 3, 3]).is_err() && read(&[1 << 3, 2, 6 << 3, 3]).is_err());
 }
 
-/// What would make a client wait for homes that are not there, or a node run a transaction twice.
+/// A keyspace that would make a client wait for homes that are not there, or a node run a transaction twice.
 /// An isolation, its homes with their nodes, how it speculates, and the complaint.
 type Row<'a> = (
     quorate_core::topology::Isolation,
@@ -613,7 +613,7 @@ fn homes_that_cannot_be_are_refused() {
     }
 }
 
-/// What would make two replicas one, or ask nobody for what a group knows.
+/// Changes that would make two replicas one, or ask nobody for the records of a group.
 #[test]
 fn changes_that_cannot_have_been_are_refused() {
     use quorate_core::topology::{Change, Durability, Isolation, Shard};

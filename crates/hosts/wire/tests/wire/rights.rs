@@ -89,7 +89,7 @@ fn the_table_is_the_one_that_was_reviewed() {
     );
 }
 
-/// What a client says is about a transaction, or about entries; or nothing waits for an answer.
+/// A message of a client is about a transaction, or about entries; or nothing waits for an answer.
 #[test]
 fn a_refusal_reaches_the_call_that_waits() {
     cases(2_000, |random| {
