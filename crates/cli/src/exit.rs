@@ -1,4 +1,4 @@
-//! What a command comes to, and the exit code that says so.
+//! The result of a command, and its exit code.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ impl Verdict {
     }
 }
 
-/// What most commands return.
+/// The result of most commands.
 pub(crate) type Outcome = Result<Verdict, Failure>;
 
 /// Prints what went wrong, if anything did, and gives the exit code.

@@ -1,4 +1,4 @@
-//! What commands need of the world: an async runtime, signals, logs.
+//! The surroundings of commands: an async runtime, signals, logs.
 
 use std::fs::File;
 use std::future::Future;

@@ -176,7 +176,7 @@ pub(crate) struct BenchArguments {
     json: bool,
 }
 
-/// What is measured.
+/// The workload or benchmark that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measured {
     /// Transactions that read before they write.
@@ -198,13 +198,13 @@ impl Measured {
     }
 }
 
-/// What TPC-C is called, and is.
+/// The name of TPC-C, and its description.
 const TPCC: (&str, &str) = (
     "tpcc",
     "TPC-C, as procedures or interactive transactions, with its consistency conditions: --mix standard, A, B, C or shares",
 );
 
-/// What RUBiS is called, and is.
+/// The name of RUBiS, and its description.
 const RUBIS: (&str, &str) = (
     "rubis",
     "RUBiS, an auction site, as procedures or interactive transactions, with what must hold: --updates, --markets",
@@ -225,7 +225,7 @@ impl FromStr for Measured {
     }
 }
 
-/// What came of it.
+/// The result of a measurement.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Outcomes {

@@ -62,7 +62,7 @@ pub(crate) struct DevArguments {
 /// The file of its log, in the directory of its data.
 const LOG: &str = "log.txt";
 
-/// What a development cluster remembers of itself.
+/// The memory that a development cluster has of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
     cluster: u64,
@@ -247,7 +247,7 @@ fn names(count: usize, matrix: Option<&Matrix>) -> Result<Vec<String>, Failure> 
     Ok(known[..count].to_vec())
 }
 
-/// What to do next, for people.
+/// The next steps, for people.
 fn welcome(layout: &Layout, http: Option<SocketAddr>, redis: Option<SocketAddr>) -> String {
     let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
     let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };

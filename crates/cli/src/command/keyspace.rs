@@ -130,7 +130,7 @@ enum Action {
     },
 }
 
-/// What a new keyspace is to be like; also a statement of the shell.
+/// The properties of a new keyspace; also a statement of the shell.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CreateArguments {
     /// Its name: letters, digits, `-`, `_` and `.`, beginning with a letter.
@@ -444,7 +444,7 @@ fn described_timestamps(timestamping: Timestamping) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What it promises, and what runs it if that is not the protocol of its isolation.
+/// The promise of its isolation, and what runs it if that is not the protocol of its isolation.
 fn isolation(definition: &Definition) -> String {
     match definition.comparison.as_ref().map(|comparison| comparison.rival) {
         None => definition.isolation.to_string(),

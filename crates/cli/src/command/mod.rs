@@ -36,7 +36,7 @@ pub(crate) use keyspace::{CreateArguments, definition_lines};
 /// Where servers listen unless told otherwise.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
 
-/// What `quorate` can do.
+/// The commands of `quorate`.
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one in the life of a process")]
 pub(crate) enum Command {

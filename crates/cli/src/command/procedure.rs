@@ -127,7 +127,7 @@ impl ProcedureArguments {
     }
 }
 
-/// What is to be done, with all that files had to say.
+/// A command, with the contents of all its files.
 enum Prepared {
     Deploy { keyspace: String, name: String, version: Option<u32>, code: Vec<u8> },
     List { keyspace: String },

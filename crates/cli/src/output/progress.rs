@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What a command is doing, for people who wait.
+/// The progress of a command, for people who wait.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,

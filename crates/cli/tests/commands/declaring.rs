@@ -27,7 +27,7 @@ fn key_of(servers: &Servers, shard: u32) -> String {
     (0..40).map(|number| format!("key{number}")).find(is_there).expect("each shard has keys")
 }
 
-/// What the replica of a shard says of itself.
+/// The status of the replica of a shard, in its own words.
 fn replica(status: &Value, shard: u32) -> &Value {
     let shards = status["shards"].as_array().unwrap();
     let shard = shards.iter().find(|known| known["shard"] == shard);

@@ -105,7 +105,7 @@ fn metrics_are_well_formed_and_commits_of_every_keyspace_have_a_histogram() {
     }
 }
 
-/// What Prometheus itself says of the page, where its tool is installed.
+/// The verdict of Prometheus itself on the page, where its tool is installed.
 fn is_found_good_by_promtool(page: &str) {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -32,7 +32,7 @@ fn quorate() -> Command {
     command
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Run {
     code: i32,
     out: String,
@@ -72,7 +72,7 @@ fn run_with_input(arguments: &[&str], input: &str) -> Run {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Who finds its arguments wrong does not read what it is given.
+    // A command that finds its arguments wrong does not read its input.
     if let Err(error) = child.stdin.take().unwrap().write_all(input.as_bytes()) {
         assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "{error}");
     }

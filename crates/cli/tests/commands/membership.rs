@@ -14,7 +14,7 @@ fn nodes(servers: &Servers, keyspace: &str) -> Vec<Vec<usize>> {
     shown["shards"].as_array().unwrap().iter().map(nodes).collect()
 }
 
-/// What a command that changes replicas prints for its keyspaces.
+/// The output of a command that changes replicas, for its keyspaces.
 fn changed(servers: &Servers, words: &[&str]) -> Vec<Value> {
     let run = servers.run(&[words, &["--json"]].concat());
     assert_eq!(run.code, 0, "{words:?}: {}{}", run.out, run.err);

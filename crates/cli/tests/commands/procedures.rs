@@ -9,7 +9,7 @@ use crate::servers::Servers;
 /// The worked example: moves an amount from one account to another, and refuses an overdraft.
 const TRANSFER: &[u8] = include_bytes!("../../../serializable/sandbox/tests/sandbox/transfer.wasm");
 
-/// What an account holds at first, in bytes that a shell can write: the least significant first.
+/// The first balance of an account, in bytes that a shell can write: the least significant first.
 const OPENED: &str = "00000000";
 
 fn written(directory: &Path, name: &str, bytes: &[u8]) -> String {
@@ -40,7 +40,7 @@ fn transfer_in(
     run.json()
 }
 
-/// What is left on an account after so many were taken from it.
+/// The balance of an account after so many were taken from it.
 fn left(taken: u64) -> Value {
     let opened = u64::from_le_bytes(OPENED.as_bytes().try_into().unwrap());
     let hex: String = (opened - taken).to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -78,7 +78,7 @@ fn a_procedure_is_deployed_called_and_removed_while_servers_come_and_go() {
     let refused = transfer(&servers, ("ada", "bob"), u64::MAX, &[]);
     assert!(refused["refused"].as_str().unwrap().contains("does not hold that much"), "{refused}");
 
-    // Whoever comes back, or is new, has the code as well.
+    // A node that comes back, or is new, has the code as well.
     servers.kill(0);
     assert_eq!(transfer(&servers, ("ada", "bob"), 1, &["--version", "1"])["answers_hex"], left(2));
     servers.start_again(0);

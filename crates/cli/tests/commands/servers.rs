@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Run, quorate, run};
 
-/// A process for each node, whose data is removed by whoever started it.
+/// A process for each node, whose data is removed by the test that started it.
 pub(crate) struct Servers {
     configs: Vec<std::path::PathBuf>,
     processes: Vec<Child>,

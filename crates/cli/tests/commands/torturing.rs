@@ -204,7 +204,7 @@ impl Tortures {
         let (_, directory) = line.trim_end().rsplit_once(' ').unwrap();
         let directory = PathBuf::from(directory);
         assert!(directory.is_dir(), "{line}");
-        // Whatever it says later must not block it.
+        // Later output must not block it.
         std::thread::spawn(move || told.read_to_end(&mut Vec::new()));
         Tortures { child, directory }
     }

@@ -1,4 +1,4 @@
-//! What server processes take of memory and disk while they work, second by second.
+//! The memory and disk that server processes take while they work, second by second.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ pub(crate) struct Samples {
     file: File,
     /// The ids of the processes.
     servers: Vec<u32>,
-    /// What they write to lies below.
+    /// The directory below which they write.
     directory: PathBuf,
     taken: Vec<Sample>,
 }
@@ -30,7 +30,7 @@ struct Sample {
     committed: u64,
     /// The resident memory of each server.
     memory_bytes: Vec<u64>,
-    /// What all servers occupy on the disk.
+    /// The bytes of all servers on the disk.
     disk_bytes: u64,
 }
 
@@ -123,7 +123,7 @@ fn resident_bytes(status: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// What the files below a directory occupy. One that goes away meanwhile counts as gone.
+/// The bytes of the files below a directory. One that goes away meanwhile counts as gone.
 fn disk_bytes(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {

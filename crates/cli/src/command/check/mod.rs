@@ -128,12 +128,12 @@ fn read(file: &Path) -> Result<History, Failure> {
         format!("reading {}: {}{of} MB", file.display(), megabytes(bytes.load(Ordering::Relaxed)))
     };
     let input = Counted { input, bytes: &bytes };
-    // Whatever cannot be read is not judged, and must not look as if it had been found invalid.
+    // A history that cannot be read is not judged, and must not look as if it had been found invalid.
     say_if_slow(how_far, || History::read(input))
         .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 
-/// Counts what is read, for those who wait.
+/// Counts the bytes that are read, for people who wait.
 struct Counted<'a, R> {
     input: R,
     bytes: &'a AtomicU64,

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often nodes are asked meanwhile.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What is to be done to one shard.
+/// The change that is to be made to one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Plan {
     keyspace: String,
@@ -85,7 +85,7 @@ pub(super) async fn run(
     Ok(Verdict::good_if(is_ok))
 }
 
-/// What to do to a shard; nothing if it can help itself.
+/// The plan for a shard; none if it can help itself.
 fn plan(shard: &ShardView) -> Result<Option<Plan>, String> {
     let ShardView { keyspace, shard: number, replicas, .. } = shard;
     let name = format!("shard {number} of {keyspace}");
@@ -143,7 +143,7 @@ fn see_to(replica: &ReplicaView, is_refused: bool, name: &str) -> String {
     )
 }
 
-/// What a plan means, for whoever has to decide.
+/// The consequences of a plan, for the operator who decides.
 fn consequences(plan: &Plan) -> String {
     let Plan { keyspace, shard, survivors, lost, .. } = plan;
     let list = |indices: &[u8]| indices.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Who survives and who sleeps, if there is anything to do.
+    /// The replicas that survive and those that sleep, if there is anything to do.
     type Told = Option<(Vec<u8>, Vec<u8>)>;
 
     fn outcome(states: &[&str]) -> Result<Told, String> {

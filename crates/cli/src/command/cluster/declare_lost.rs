@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often nodes are asked and told meanwhile.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What was asked for.
+/// The arguments of the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub(super) keyspace: &'a str,
@@ -127,7 +127,7 @@ fn knows(view: &ShardView, lost: ShardId) -> bool {
     view.replicas.iter().any(|replica| replica.lost_shards.contains(&lost.0))
 }
 
-/// What it means, for whoever has to decide.
+/// The consequences of the loss, for the operator who decides.
 fn consequences(keyspace: &str, lost: ShardId, others: &[ShardId]) -> String {
     let others: Vec<u32> = others.iter().map(|other| other.0).collect();
     format!(

@@ -1,4 +1,4 @@
-//! `quorate cluster move` and `drain`, and `quorate keyspace resize`: who the replicas of keyspaces are is changed, and waited for.
+//! `quorate cluster move` and `drain`, and `quorate keyspace resize`: the replicas of keyspaces are changed, and waited for.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -125,11 +125,11 @@ fn held_up(survey: &Survey, keyspaces: &[Definition], topology: &Topology) -> Ve
     survey.shards.iter().flat_map(of_shard).collect()
 }
 
-/// What the nodes that answer say of the configuration service.
+/// The state of the configuration service, as the nodes that answer tell it.
 fn configuration(survey: &Survey, problem: Option<String>) -> ConfigurationView {
     let shard = survey.shards.iter().find(|shard| shard.keyspace == SYSTEM_KEYSPACE);
     let replicas = shard.map_or(&[][..], |shard| &shard.replicas);
-    // Who is cut off may not have heard of a later view that another one leads.
+    // A node that is cut off may not have heard of a later view that another one leads.
     let leads = |replica: &&ReplicaView| replica.leads;
     ConfigurationView {
         verdict: shard.map_or("not served", verdict),

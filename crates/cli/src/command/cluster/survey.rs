@@ -1,4 +1,4 @@
-//! What all nodes of a cluster say of themselves, put together by shard.
+//! The status of all nodes of a cluster, put together by shard.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
-/// What was found out about a cluster.
+/// The state of a cluster, as far as it was found out.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Survey {
     pub(super) nodes: Vec<NodeView>,
@@ -241,7 +241,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
     Ok(Survey { nodes, shards: shards(&said) })
 }
 
-/// What a node says, or why it says nothing.
+/// The status of a node, or why there is none.
 async fn status(db: &Database, node: NodeId) -> Result<Result<NodeStatus, String>, Failure> {
     let json = match db.status(node).await {
         Ok(json) => json,
@@ -275,7 +275,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             lags: Vec::new(),
         };
         let known = shards.entry(replica.shard).or_insert_with(shard);
-        // Who knows of a later membership knows who the members are.
+        // A replica that knows of a later membership knows its members.
         if known.epoch < replica.epoch {
             *known = shard();
         }
@@ -304,7 +304,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
 mod tests {
     use super::*;
 
-    /// What a node says of the first replica of a shard that has three.
+    /// The status of a node: of the first replica of a shard that has three.
     fn status() -> ReplicaStatus {
         ReplicaStatus {
             keyspace: "accounts".to_owned(),

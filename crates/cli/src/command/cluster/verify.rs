@@ -15,7 +15,7 @@ use crate::output::{Align, Table, print_json, thousands};
 /// For so long nothing is said of how far it is.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// What is to be compared.
+/// The keyspaces that are to be compared.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VerifyArguments {
     /// The keyspaces; by default all, the catalogue `_system` as well.

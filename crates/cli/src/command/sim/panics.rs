@@ -1,4 +1,4 @@
-//! Panics that are expected: a machine with a planted bug may fail an assertion, which catches the bug. What it says then is
+//! Panics that are expected: a machine with a planted bug may fail an assertion, which catches the bug. Its message then is
 //! in the report of the hunt; a message and a backtrace for each would only bury it.
 
 use std::cell::RefCell;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 thread_local! {
-    /// What was last kept back on this thread, while something runs aside on it.
+    /// The message that was last kept back on this thread, while something runs aside on it.
     static KEPT_BACK: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// What reached the hook that was there before, of this test.
+    /// The messages that reached the hook that was there before, of this test.
     static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     fn panics(message: &'static str) {
