@@ -1,7 +1,7 @@
 //! The key of a backup, and what it is used for.
 //!
 //! Blocks are sealed with XChaCha20-Poly1305. A nonce is the salt of the segment, 16 random bytes, and the number of the block: no two blocks under
-//! one key have the same. What a block belongs to (backup, shard, segment, number) is authenticated with it, so a block that was moved is no block.
+//! one key have the same. The place of a block (backup, shard, segment, number) is authenticated with it, so a block that was moved is no block.
 
 use std::fmt;
 use std::path::Path;

@@ -87,7 +87,7 @@ async fn take(
     Ok((folder, manifest))
 }
 
-/// The folder of a backup that is removed unless it is finished, also if whoever takes it stops halfway.
+/// The folder of a backup that is removed unless it is finished, also if the program that takes it stops halfway.
 struct Unfinished(Option<PathBuf>);
 
 impl Unfinished {
@@ -99,7 +99,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
-            // What is left of it is no backup. If it cannot be removed, `list` shows it as interrupted.
+            // The files that are left are no backup. If they cannot be removed, `list` shows it as interrupted.
             let _ = std::fs::remove_dir_all(folder);
         }
     }

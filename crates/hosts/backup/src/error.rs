@@ -1,4 +1,4 @@
-//! What can be wrong with a backup, and what to do.
+//! The errors that a backup can have, and their remedies.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum Error {
     NotABackup {
         /// The folder or file.
         path: PathBuf,
-        /// What was found.
+        /// The finding.
         reason: String,
     },
     /// A later version has taken it.
@@ -33,7 +33,7 @@ pub enum Error {
         "the manifest of the backup is damaged: {reason}; restore from another backup, or from another copy of this one"
     )]
     ManifestDamaged {
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A file is not as it was written.
@@ -41,7 +41,7 @@ pub enum Error {
     Damaged {
         /// The file.
         file: String,
-        /// What is wrong, and where.
+        /// The damage, and where it is.
         reason: String,
     },
     /// The backup is encrypted, and no key was given.
@@ -55,7 +55,7 @@ pub enum Error {
     InvalidKey {
         /// The file.
         path: PathBuf,
-        /// What a key looks like.
+        /// The form of a key.
         reason: String,
     },
     /// A place that backups cannot be kept at.
@@ -72,11 +72,11 @@ pub enum Error {
     /// A file or folder could not be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that was tried.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A row of a file that is imported.
@@ -84,7 +84,7 @@ pub enum Error {
     Row {
         /// The line, counted from one.
         line: u64,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
     /// Something of the keyspace has no place in the format.

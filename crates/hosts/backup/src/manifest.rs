@@ -17,7 +17,7 @@ use crate::segment::{Content, Place};
 /// The greatest format of manifests that is known here.
 pub const FORMAT: u32 = 1;
 
-/// What belongs to a backup.
+/// The contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -53,9 +53,9 @@ pub struct KeyspaceManifest {
     pub name: String,
     /// Its number in its cluster.
     pub id: u32,
-    /// What its transactions are promised.
+    /// The isolation of its transactions.
     pub isolation: String,
-    /// What acknowledged writes survive.
+    /// The durability of its acknowledged writes.
     pub durability: String,
     /// Into how many shards its keys are divided.
     pub shards: u32,
@@ -122,7 +122,7 @@ pub struct File {
 }
 
 impl KeyspaceManifest {
-    /// What stands in the catalogue of a keyspace.
+    /// The manifest of a keyspace as it stands in the catalogue.
     pub fn of(definition: &Definition) -> Self {
         let speculation = definition.speculation.map(|speculation| SpeculationManifest {
             variant: speculation.variant.name().to_owned(),

@@ -220,7 +220,7 @@ async fn compare(db: &Database, loading: &str, manifest: &Manifest, patience: Du
     }
 }
 
-/// What a keyspace holds.
+/// The content of a keyspace.
 async fn content_of(db: &Database, keyspace: &str, patience: Duration) -> Result<Content> {
     let cut = db.cut(keyspace, patience).await?;
     let mut shards: JoinSet<quorate::Result<Content>> = JoinSet::new();

@@ -95,7 +95,7 @@ fn put(row: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
 /// Reads a line of JSON.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistake in it.
 pub fn read_json(line: &str) -> Result<CutEntry, String> {
     let row: Json = serde_json::from_str(line).map_err(|error| format!("this is no JSON: {error}"))?;
     let Json::Object(mut row) = row else {
@@ -131,7 +131,7 @@ pub fn read_json(line: &str) -> Result<CutEntry, String> {
     } else {
         return Err("it has none of \"key\", \"set\", \"counter\" and \"procedure\"".to_owned());
     };
-    // What is not understood is not left out in silence.
+    // A field that is not understood is not left out in silence.
     match row.keys().next() {
         Some(name) => Err(format!("it has a field {name:?}, which means nothing here")),
         None => Ok(entry),
@@ -171,7 +171,7 @@ impl Columns {
     /// Reads the line of names, in any order.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake in it.
     pub fn read(line: &str) -> Result<Self, String> {
         let names = fields(line)?;
         let known = ["key", "key_base64", "value", "value_base64"];
@@ -193,7 +193,7 @@ impl Columns {
     /// Reads a row.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake in it.
     pub fn entry(&self, line: &str) -> Result<CutEntry, String> {
         let fields = fields(line)?;
         if fields.len() != self.count {
@@ -277,7 +277,7 @@ fn to_base64(bytes: &[u8]) -> String {
     text
 }
 
-/// What is in base64; none if it is not.
+/// The bytes that a text in base64 stands for; none if it is not in base64.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let (quads, rest) = text.as_bytes().as_chunks::<4>();
     if !rest.is_empty() {

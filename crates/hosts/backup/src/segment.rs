@@ -48,7 +48,7 @@ pub struct Place {
     pub number: u32,
 }
 
-/// What a segment holds.
+/// The content of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// How many entries.
@@ -161,7 +161,7 @@ impl SegmentWriter {
         self.close_block().map(Some)
     }
 
-    /// What was added.
+    /// The content that was added.
     pub fn content(&self) -> Content {
         self.content
     }
@@ -213,7 +213,7 @@ impl SegmentWriter {
     }
 }
 
-/// What a block belongs to.
+/// The place of a block, with its kind and length.
 fn bound(header: &[u8; HEADER_BYTES], position: u64, kind: u8, length: [u8; 4]) -> Vec<u8> {
     [&header[..], &position.to_le_bytes(), &[kind], &length].concat()
 }
@@ -315,7 +315,7 @@ impl<R: Read> SegmentReader<R> {
         }
     }
 
-    /// What was read so far; all of it once there are no more blocks.
+    /// The content that was read so far; all of it once there are no more blocks.
     pub fn content(&self) -> Content {
         self.content
     }
@@ -333,7 +333,7 @@ impl<R: Read> SegmentReader<R> {
         let (kind, length) = (head[0], number(1));
         let plain_length = u32::from_le_bytes(length) as usize;
         let stored_length = u32::from_le_bytes(number(5)) as usize;
-        // Before memory is taken for it. What does not compress grows a little.
+        // Before memory is taken for it. Bytes that do not compress grow a little.
         if plain_length > PLAIN_BYTES_MAX || stored_length > PLAIN_BYTES_MAX + PLAIN_BYTES_MAX / 8 {
             return Err(self.damaged(format!("{what} has impossible lengths")));
         }

@@ -118,7 +118,7 @@ pub async fn import(
         }
         progress(loader.committed());
     }
-    // What was read before a row that is wrong is committed all the same.
+    // The rows before one that is wrong are committed all the same.
     let finished = loader.finish().await;
     let lines = match &finished {
         Ok(()) if stopped.is_none() => source.line,

@@ -175,7 +175,7 @@ fn the_sum_of_a_content_depends_on_every_entry_and_on_no_order() {
     assert_eq!(sum(&entries), all);
     let (one, other) = entries.split_at(2);
     assert_eq!(sum(one).plus(sum(other)), all);
-    // What one part ends with is not what the next begins with.
+    // Bytes at the end of one part count differently at the beginning of the next.
     assert_ne!(sum(&[value("ab", b"c")]), sum(&[value("a", b"bc")]));
     entries.pop();
     assert_ne!(sum(&entries), all);

@@ -143,7 +143,7 @@ async fn a_keyspace_of_any_isolation_is_restored_as_it_was_at_one_instant_of_the
         stop.store(true, Ordering::Relaxed);
         assert!(mover.await.unwrap() > 0, "{isolation}");
         verify(&backup, &manifest, Some(&key), |_| {}).unwrap();
-        // What comes later is not in it.
+        // Later writes are not in it.
         keyspace.put("key1", "later").await.unwrap();
         keyspace.put("new", "1").await.unwrap();
 
