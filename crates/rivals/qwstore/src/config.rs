@@ -1,4 +1,4 @@
-//! Who a machine is and how long it waits.
+//! The identity of a machine and how long it waits.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use quorate_core::{ClientId, Epoch, GroupSize, ReplicaId};
 
 use crate::rules::Rules;
 
-/// What a replica is built from beside its records.
+/// The parts that a replica is built from beside its records.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
     /// The size of its group.
     pub group: GroupSize,
-    /// The membership that it belongs to: it answers nobody who speaks under another.
+    /// The membership that it belongs to: it answers no message under another.
     pub epoch: Epoch,
-    /// What to do without records.
+    /// The way to begin without records.
     pub boot: Boot,
     /// The rules: [`Rules::SOUND`] outside tests.
     pub rules: Rules,
@@ -71,7 +71,7 @@ impl ReplicaConfig {
     }
 }
 
-/// What a coordinator is built from.
+/// The parts that a coordinator is built from.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.

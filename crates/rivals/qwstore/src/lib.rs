@@ -9,11 +9,11 @@
 //!
 //! | file | role |
 //! |---|---|
-//! | [`message`] | everything that is said, who says it and what may be concluded from it |
+//! | [`message`] | all messages, their senders and the conclusions that may be drawn from them |
 //! | [`record`] | what a replica keeps across a crash |
 //! | [`replica`] | one copy of a shard: puts, gets, scans, comparing, forgetting |
 //! | [`coordinator`] | inside the client: sends puts, reads, says when a transaction is over |
-//! | [`config`] | who a machine is and how long it waits |
+//! | [`config`] | the identity of a machine and how long it waits |
 //! | [`rules`] | the bugs that can be planted |
 //! | `wire` | the field numbers |
 //!
@@ -24,8 +24,8 @@
 //! * Replicas converge: once nobody writes any more they come to hold the same.
 //!
 //! It promises neither atomicity nor isolation nor sessions: others see some puts of a transaction and not yet others,
-//! overwrite what was read, and who reads at another replica may miss its own puts. What is aborted after it has put something
-//! stays put. The simulator shows these anomalies.
+//! overwrite what was read, and a client that reads at another replica may miss its own puts. A transaction that aborts after
+//! a put leaves it. The simulator shows these anomalies.
 //!
 //! # Where this deviates from the paper, and why
 //! * "QWStore must wait for replies from all replicas for writes" (section 7.3). It does, for as long as one may expect them:

@@ -29,7 +29,7 @@ impl Put {
     }
 }
 
-/// What travels beside a record.
+/// The bounds that travel beside a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Supplement {
     /// Puts below are refused.
@@ -98,7 +98,7 @@ impl Operations for QwStore {
     }
 }
 
-/// What coordinators and replicas say to each other.
+/// The messages of coordinators and replicas to each other.
 ///
 /// A put has an id of its own, which has the form of a [`TransactionId`]: the client and how many puts it has sent before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ pub enum Message {
         put: TransactionId,
         /// Below this I refuse.
         refusal: Timestamp,
-        /// What my clock shows.
+        /// The reading of my clock.
         clock: ClockTime,
     },
     /// Replica → coordinator: I have not recorded this put, because its timestamp is too far ahead of my clock.
@@ -217,7 +217,7 @@ pub enum Message {
         /// The floor.
         floor: Timestamp,
     },
-    /// Replica → whoever speaks under an earlier membership: learn of the present one.
+    /// Replica → the sender under an earlier membership: learn of the present one.
     Outdated,
 }
 

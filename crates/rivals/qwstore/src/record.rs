@@ -1,4 +1,4 @@
-//! What a replica keeps across a crash.
+//! The records that a replica keeps across a crash.
 //!
 //! Records are replayed in the order in which they were emitted. Between the first and the last record of an installed
 //! view a crash may fall: an install that did not reach its [`Record::ViewInstalled`] has not happened.
@@ -55,7 +55,7 @@ pub enum Record {
         view: View,
         /// The view whose base was kept.
         since: Option<View>,
-        /// What came with it.
+        /// The supplement that came with it.
         supplement: Supplement,
         /// The floor below which the pages of state hold everything, if there were any.
         floor: Option<Timestamp>,
@@ -89,7 +89,7 @@ pub enum Record {
         complete: Timestamp,
         /// The lives of replicas that it knew of.
         lives: BTreeMap<ReplicaIndex, u64>,
-        /// What it owed to others.
+        /// The supplement that it owed to others.
         supplement: Supplement,
     },
     /// A page of a snapshot.

@@ -6,9 +6,9 @@
 //!              └─ Commit ─► waits for its puts ─► committed
 //! ```
 //!
-//! It takes the commands that the coordinators of transactional protocols take, so that the same workloads run on it. What a
-//! transaction puts is put as soon as it is asked for: committing waits until all of it is complete, and aborting takes
-//! nothing back. A transaction sees its own puts, and reads no key twice; that is done in the client and asks nobody.
+//! It takes the commands that the coordinators of transactional protocols take, so that the same workloads run on it. A put of a
+//! transaction is sent as soon as it is asked for: committing waits until all of them are complete, and aborting takes
+//! none back. A transaction sees its own puts, and reads no key twice; that is done in the client and asks nobody.
 //!
 //! | file | role |
 //! |---|---|
@@ -146,7 +146,7 @@ impl Coordinates for Coordinator {
                     self.fail(id, Failure::Invalid(invalid), outbox);
                 }
             }
-            // What only replicas are told.
+            // Messages that only replicas are told.
             Message::Read { .. }
             | Message::Scan { .. }
             | Message::Ir(_)
@@ -252,7 +252,7 @@ impl Coordinator {
 
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
         if self.groups.set_reachable(replica, reachable) && !reachable {
-            // Whoever waits for it need not wait any longer.
+            // A transaction that waits for it need not wait any longer.
             self.transactions.wake_all(context.now);
         }
     }
@@ -396,7 +396,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends a transaction. What it has put stays put, and what is on its way may still arrive.
+    /// Ends a transaction. Its puts stay put, and those that are on their way may still arrive.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
         let Some(open) = self.transactions.remove(&id) else { return };
         self.forget_puts(&open);

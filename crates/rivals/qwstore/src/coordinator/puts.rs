@@ -286,7 +286,7 @@ impl Coordinator {
         (is_alone && flight.refused.len() == flight.views.len()).then_some(id)
     }
 
-    /// Sends puts again to those who have not answered, or goes on without them; gives when to look again.
+    /// Sends puts again to the replicas that have not answered, or goes on without them; gives when to look again.
     pub(super) fn attend_puts(
         &mut self,
         id: TransactionId,

@@ -3,7 +3,7 @@
 //! It records puts through inconsistent replication and lets them take effect at once; of each key the version with the latest
 //! timestamp counts. It answers reads from what it has.
 //!
-//! A put reaches every replica that is up, and is acknowledged once f + 1 have it. What a replica misses all the same, because
+//! A put reaches every replica that is up, and is acknowledged once f + 1 have it. A put that a replica misses all the same, because
 //! it was cut off or because the client died, it is told by the others, as they search for a floor below which records and old
 //! versions can be collected: see [`quorate_ir::member::search`]. A put that was acknowledged is held by f + 1 replicas, and f + 1
 //! have refused new ones below the floor before they said what they hold: one of them holds it, so all that are complete do. A put
@@ -38,7 +38,7 @@ use store::Store;
 
 type Ir = quorate_ir::Message<QwStore>;
 
-/// What a replica asks to be woken for.
+/// The reason why a replica asks to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReplicaTimer {
     /// A view change has taken too long.
@@ -47,10 +47,10 @@ pub enum ReplicaTimer {
     Sweep,
 }
 
-/// What a replica tells its host.
+/// A message of a replica to its host.
 pub type ReplicaEvent = MemberEvent;
 
-/// What a replica keeps although nothing may ask for it any more, in entries.
+/// The entries that a replica keeps although nothing may ask for them any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remains {
     /// Puts in its record that lie below the floor.
@@ -234,7 +234,7 @@ impl Replica {
                 return;
             }
             if timestamp < self.store.bounds.refusal && !self.config.rules.has(Plant::LatePutsTaken) {
-                // Whoever hears it twice puts twice, which does no harm.
+                // A client that hears it twice puts twice, which does no harm.
                 let (refusal, clock) = (self.store.bounds.refusal, context.clock);
                 outbox.send_unordered(from, Message::Late { put, refusal, clock });
                 return;
@@ -261,7 +261,7 @@ impl Replica {
         }
     }
 
-    /// What the replica is doing.
+    /// The status of the replica.
     pub fn status(&self) -> Status {
         self.ir.status()
     }
@@ -291,7 +291,7 @@ impl Replica {
         self.ir.record().holds(put)
     }
 
-    /// What it remembers of what has ended. Looks at everything that it keeps.
+    /// The entries of ended puts that it remembers. Looks at everything that it keeps.
     pub fn remains(&self) -> Remains {
         let floor = self.ir.floor();
         Remains {

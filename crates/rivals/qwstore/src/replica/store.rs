@@ -1,4 +1,4 @@
-//! What a replica keeps, and how puts run: the upcalls of inconsistent replication.
+//! The state that a replica keeps, and how puts run: the upcalls of inconsistent replication.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use quorate_store::Versions;
 use crate::message::{Put, QwStore, StatePage, Supplement};
 use crate::rules::Rules;
 
-/// What a replica keeps.
+/// The state that a replica keeps.
 #[derive(Debug)]
 pub struct Store {
     /// The versions. The newest of each key counts; older ones stay until a floor has passed them.
@@ -167,7 +167,7 @@ mod tests {
         store
     }
 
-    /// What lies below was compared, and is being collected: a put that comes late is no version any more.
+    /// A put below the floor was compared, and is being collected: one that comes late is no version any more.
     #[test]
     fn a_put_below_the_floor_has_no_effect() {
         let mut store = store(&[("a", 5)]);

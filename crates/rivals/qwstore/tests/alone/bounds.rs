@@ -39,7 +39,7 @@ fn puts_are_sent_for_a_while_after_their_client_has_waited_long_enough() {
     assert_eq!(client.alone.waits(60_000), NOTHING);
 }
 
-/// What f + 1 have recorded by the time is not sent again; and who was not heard of is not expected to answer.
+/// A put that f + 1 have recorded by the time is not sent again; and a replica that was not heard of is not expected to answer.
 #[test]
 fn the_puts_of_a_transaction_go_on_each_for_itself() {
     let mut client = Client::new();

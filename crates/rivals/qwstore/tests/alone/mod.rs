@@ -132,7 +132,7 @@ impl Client {
     }
 }
 
-/// What is said to all three replicas of a shard is told once, as `1/all ← …`.
+/// A message to all three replicas of a shard is told once, as `1/all ← …`.
 fn of_all(told: Vec<String>) -> Vec<String> {
     let mut shortened: Vec<String> = Vec::new();
     for line in &told {

@@ -123,7 +123,7 @@ fn puts_of_one_key_follow_each_other() {
     assert_eq!(client.puts("oak", "2"), NOTHING);
     assert_eq!(client.puts("elm", "3"), ["1/all ← PUT c1#1 elm=3 at 1001c1"], "another key does not wait");
     assert_eq!(client.puts("oak", "4"), NOTHING);
-    // What goes by does not overtake what waits.
+    // A put that goes by does not overtake one that waits.
     assert_eq!(client.puts("apple", "5"), ["2/all ← PUT c1#2 apple=5 at 1002c1"]);
     assert_eq!(client.commits(), NOTHING);
     client.is_recorded("1/r0", 0, 0);
@@ -248,7 +248,7 @@ fn a_transaction_that_has_put_is_unknown_once_its_client_has_waited_long_enough(
     assert!(told.iter().all(|line| line.contains("PUT")) && !told.is_empty(), "{told:?}");
     assert_eq!(client.alone.waits(60_000), NOTHING, "then it is forgotten");
     assert_eq!(client.is_recorded("1/r0", 0, 0), NOTHING);
-    // What is complete by then is no longer sent.
+    // A put that is complete by then is no longer sent.
     let mut client = Client::new();
     client.begins();
     client.puts("oak", "x");

@@ -182,7 +182,7 @@ fn a_timestamp_that_is_far_ahead_is_not_recorded() {
     let mut store = Store::new(|_| {});
     assert_eq!(store.is_put(0, "oak", 60_001_001), ["c1 ⇠ c1#0 is 60000001 µs ahead"], "a minute");
     assert_eq!(store.is_put(1, "oak", 60_001_000), ["writes", "c1 ← recorded c1#1 in v0"]);
-    // What is recorded is answered, whatever the clock shows since.
+    // A put that is recorded is answered at any reading of the clock since.
     store.clock = 1;
     assert_eq!(store.is_put(1, "oak", 60_001_000), ["c1 ← recorded c1#1 in v0"]);
 }
@@ -292,7 +292,7 @@ fn a_floor_is_looked_for_below_which_all_hold_the_same() {
     assert_eq!(store.hears("1/r1", done()), ["writes", "1/r1 ← RAISE-FLOOR 95500000"]);
     assert_eq!(store.replica.floor(), below);
     assert_eq!(store.hears("1/r2", done()), ["1/r2 ← RAISE-FLOOR 95500000"]);
-    // What lies below is collected: the newest version there is what reads find, and stays.
+    // The versions below are collected: the newest version there is what reads find, and stays.
     let left: Vec<_> = store.replica.remains().left().collect();
     assert_eq!((store.replica.record_len(), left), (4, vec![("recorded puts", 2), ("versions", 1)]));
     assert_eq!(store.waits(500), NOTHING);

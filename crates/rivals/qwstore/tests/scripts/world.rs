@@ -188,7 +188,7 @@ impl World {
         log
     }
 
-    /// Whatever has happened, a restart of a replica that had written this down would find all that it has said.
+    /// At any time, a restart of a replica that had written this down would find all that it has said.
     fn check_restart(&self, id: ReplicaId, records: Vec<Record>) {
         if self.rules != Rules::SOUND {
             return;
