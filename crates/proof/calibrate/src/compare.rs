@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::processors::machine_cpu_time;
 
-/// What is run: so many transactions in flight, and what survives a crash. By the first of them is fitted what nothing else
+/// The cases that are run: so many transactions in flight, and a durability. The first of them fits the costs that nothing else
 /// tells.
 pub(super) const CASES: [Case; 6] = [
     Case { durability: Durability::Memory, in_flight: 256 },
@@ -189,7 +189,7 @@ pub struct Remainder {
 }
 
 impl Remainder {
-    /// Whatever real processes take more for a transaction than simulated ones.
+    /// The costs of a transaction that real processes have beyond simulated ones.
     pub(super) fn between(real: &Went, simulated: &Went) -> Self {
         let more_ns = |real: f64, simulated: f64| (real - simulated).max(0.0) * 1e3;
         Remainder {

@@ -1,4 +1,4 @@
-//! What the log of a disk takes: appending records, and having them synced.
+//! The times that the log of a disk takes: appending records, and having them synced.
 
 use std::sync::mpsc;
 use std::thread;
@@ -34,14 +34,14 @@ const WRITTEN: [usize; 2] = [1, 16];
 /// So many records of each size are appended.
 const RECORDS: usize = 2_000;
 
-/// What records take of a processor.
+/// The processor time of records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Appended {
     pub(super) cost: Cost,
     pub(super) error: f64,
 }
 
-/// What syncs take.
+/// The time of syncs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Synced {
     /// Of the disk.
@@ -103,7 +103,7 @@ impl Synced {
     }
 }
 
-/// What every tenth of these does not exceed; ascending, of which the very longest do not count.
+/// The bounds that each tenth of these does not exceed; ascending, of which the very longest do not count.
 fn tenths(took: &[Duration]) -> [Duration; 11] {
     let last = took.len() - 1 - took.len() / 50;
     std::array::from_fn(|tenth| took[last * tenth / 10])
@@ -152,7 +152,7 @@ fn sync(logs: &mut [Log], bytes: usize) -> Result<Vec<Duration>, Failure> {
 fn sync_one(log: &mut Log, bytes: usize) -> Result<Vec<Duration>, Failure> {
     let contents = vec![7; bytes];
     let (sender, reports) = mpsc::channel();
-    // Whoever waits for the report is gone only if something has failed, and says so.
+    // The receiver of the report is gone only if something has failed, and says so.
     let syncer = Syncer::start(move |report| drop(sender.send(report))).map_err(Failure::failed)?;
     let mut took = Vec::new();
     for _ in 0..SYNCS {

@@ -3,7 +3,7 @@
 /// How often each kind occurred, and what they took together.
 pub(super) type Sample = (Vec<f64>, f64);
 
-/// What was found.
+/// The result of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fit {
     /// The cost of one of each, never negative.

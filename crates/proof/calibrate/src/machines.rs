@@ -1,7 +1,7 @@
-//! What replicas and coordinators take for each operation: the machines themselves, in the driver that hosts them, with
-//! what they read and write of bytes, and without a network between them.
+//! The costs of replicas and coordinators for each operation: the machines themselves, in the driver that hosts them, with
+//! the bytes that they read and write, and without a network between them.
 //!
-//! Transactions run side by side. What all of them ask of one machine is done at one go, as in a turn, and timed by what
+//! Transactions run side by side. The requests of all of them to one machine are carried out at one go, as in a turn, and timed by what
 //! the thread has had of a processor. Nothing is left out of the mean: that a table grows, or a page is collected, happens
 //! to few, and all pay for it. The store is as that of a server that has run for a while: each key has been written
 //! before, and what has ended is collected as fast as it comes.
@@ -72,7 +72,7 @@ const SHARD: ShardId = ShardId(1);
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 const CLIENT: ClientId = ClientId(1);
 
-/// What an operation was found to cost, and how well that explains what was measured.
+/// The cost of an operation, and how well that explains the measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) operation: Operation,
@@ -103,8 +103,8 @@ pub(super) fn measure() -> Result<Vec<Measured>, Failure> {
     Ok(Operation::ALL.into_iter().map(|operation| bench.cost(operation)).collect())
 }
 
-/// What the bytes of a packet take to be written and to be read, in nanoseconds: it is a part of every operation here, and of
-/// what the transport takes for a message.
+/// The times to write and to read the bytes of a packet, in nanoseconds: they are a part of every operation here, and of
+/// the time of the transport for a message.
 pub(super) fn codec(packet: &Packet) -> Result<[f64; 2], Failure> {
     const PACKETS: usize = 100;
     const ROUNDS: usize = 200;
@@ -129,7 +129,7 @@ pub(super) fn codec(packet: &Packet) -> Result<[f64; 2], Failure> {
     Ok([each(writing), each(reading)])
 }
 
-/// What reading the time twice takes, in nanoseconds.
+/// The time to read the clock twice, in nanoseconds.
 fn clock_cost() -> f64 {
     const TIMES: u32 = 1_000;
     let began = thread_cpu_time();
@@ -157,7 +157,7 @@ struct Bench {
     sequence: u64,
 }
 
-/// What was said to each machine, as bytes: the replicas, and then the coordinator.
+/// The messages to each machine, as bytes: the replicas, and then the coordinator.
 #[derive(Default)]
 struct Told {
     frames: [FrameWriter; REPLICAS + 1],
@@ -386,7 +386,7 @@ impl Bench {
         self.settle()
     }
 
-    /// What an operation costs, by the mean for each number of keys.
+    /// The cost of an operation, by the mean for each number of keys.
     fn cost(&self, operation: Operation) -> Measured {
         let took = self.took.iter().filter(|(work, _)| work.operation == operation);
         let samples: Vec<_> = took

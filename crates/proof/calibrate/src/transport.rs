@@ -1,6 +1,6 @@
-//! What it takes to say and to hear: the real transport over loopback, between two threads that do nothing else.
+//! The costs of sending and receiving: the real transport over loopback, between two threads that do nothing else.
 //!
-//! Each has a core of its own: who wakes a thread of another core has to interrupt it, which costs more than all the rest.
+//! Each has a core of its own: a thread that wakes one of another core has to interrupt it, which costs more than all the rest.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ const WAYS: [(usize, usize, usize); 14] = [
     (8, 8, 64),
 ];
 
-/// What was found.
+/// The result of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) wake_ns: f64,
@@ -135,7 +135,7 @@ impl Sample {
         Ok(Sample { cpu: thread_cpu_time(), sleeps: thread_sleeps()?, counters, rounds, at: Instant::now() })
     }
 
-    /// What was done since an earlier one, and how many nanoseconds it took.
+    /// The counts since an earlier sample, and how many nanoseconds it took.
     fn since(&self, earlier: &Sample) -> (Vec<f64>, f64) {
         let (now, then) = (&self.counters, &earlier.counters);
         let counts = [
@@ -191,7 +191,7 @@ fn serve(
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Failure::failed)?;
         let address = listener.local_addr().map_err(Failure::failed)?;
         transport.listen(listener);
-        // Whoever measures waits for it, or has failed and says so.
+        // The measuring thread waits for it, or has failed and says so.
         let _ = bound.send(address);
         while let Some(reply) = asked.recv().await {
             let _ = reply.send(Sample::take(&transport));
@@ -248,7 +248,7 @@ async fn measure_against(
     let [wake_ns, read_ns, write_ns, message_in, byte_in, message_out, byte_out] = found.costs[..] else {
         unreachable!("as many costs as counters");
     };
-    // What the bytes of messages take is counted with the operations that they ask for.
+    // The cost of the bytes of messages is counted with the operations that they ask for.
     let [writing_ns, reading_ns] = codec(&packet(1, 0))?;
     Ok(Measured {
         wake_ns,
@@ -269,7 +269,7 @@ fn packet(round: usize, bytes: usize) -> Packet {
     envelope(Message::ReadReply { transaction, key, version: Timestamp::ZERO, value })
 }
 
-/// What ends a round.
+/// The packet that ends a round.
 fn answer() -> Packet {
     let transaction = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
     envelope(Message::Read { transaction, key: Key::from("a key of a usual size") })
