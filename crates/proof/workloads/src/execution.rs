@@ -14,7 +14,7 @@ use crate::social::{self, ReadSet};
 use crate::unique::UniqueValues;
 use crate::value::{Content, Undecodable};
 
-/// What the client is to do next.
+/// The next step of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Read a key and pass what it holds to [`Execution::got`].
@@ -85,7 +85,7 @@ pub struct Execution {
     fresh: Vec<i64>,
     /// For each operation: what it has read.
     seen: Vec<Seen>,
-    /// What the current operation writes, now that it has read.
+    /// The value that the current operation writes, now that it has read.
     pending: Option<Value>,
     /// Changes of sets that were found out to be made, and have not been made.
     queued: VecDeque<Step>,
@@ -97,7 +97,7 @@ pub struct Execution {
     reads_apart: bool,
 }
 
-/// What an operation has read that was done together with all others.
+/// The result of an operation that was done together with all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeenAtOnce {
     /// It has only written.
@@ -113,7 +113,7 @@ pub enum SeenAtOnce {
     },
 }
 
-/// What an operation has read.
+/// The result of an operation.
 #[derive(Clone, Debug, Default)]
 enum Seen {
     #[default]
@@ -187,7 +187,7 @@ impl Execution {
         self.done > 0
     }
 
-    /// What to do next. A read is repeated until it is answered, and commit for ever.
+    /// The next step. A read is repeated until it is answered, and commit for ever.
     pub fn next_step(&mut self) -> Step {
         if let Some(step) = self.queued.pop_front() {
             return step;
@@ -446,7 +446,7 @@ impl Execution {
         violations
     }
 
-    /// What each operation does, with the fresh value that it writes, if it writes one: for whoever does all of them at once.
+    /// The operations, each with the fresh value that it writes, if it writes one: for clients that do all of them at once.
     pub fn all_at_once(&self) -> impl Iterator<Item = (&Operation, i64)> {
         self.plan.operations.iter().zip(self.fresh.iter().copied())
     }
@@ -591,7 +591,7 @@ fn record_listed(elements: &Elements, listed: &Listed, ops: &mut Vec<MicroOp>) -
     Ok(())
 }
 
-/// What a set holds, as a history says it.
+/// The content of a set, as a history says it.
 fn observed_set(counts: &[(Key, i64)]) -> Result<Observed, Undecodable> {
     let count = |(element, count): &(Key, i64)| match number_of(element) {
         Some(number) => Ok((number, *count)),

@@ -30,7 +30,7 @@ pub(crate) fn element(number: i64) -> Key {
 /// The number of the value of a counter in a history. No other element has it.
 pub(crate) const VALUE: i64 = 0;
 
-/// The number of an element; none if no workload has named it. What an object is called goes on with its owner.
+/// The number of an element; none if no workload has named it. The name of an object goes on with its owner.
 pub(crate) fn number_of(element: &Key) -> Option<i64> {
     if element == counter::VALUE {
         return Some(VALUE);

@@ -10,7 +10,7 @@
 //! A [`Workload`] draws transactions from a seeded generator; a [`Plan`] says what one transaction does; an
 //! [`Execution`] is one attempt at it, a small state machine that says what to do next and is told what was read. It
 //! knows no client, so a simulated and a real one run the same code, and it ends with the micro-operations that a
-//! history records. What is known beforehand can be carried out as one batch instead ([`Execution::all_at_once`]).
+//! history records. A plan that is known beforehand can be carried out as one batch instead ([`Execution::all_at_once`]).
 //!
 //! | workload | what | source |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What a transaction does, as data.
+//! The operations of a transaction, as data.
 
 use quorate_core::command::End;
 use quorate_core::{Key, KeyRange};
@@ -141,7 +141,7 @@ impl Operation {
     }
 }
 
-/// What one transaction does, in program order.
+/// The operations of one transaction, in program order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The name of the transaction within its workload, such as `follow`.

@@ -1,4 +1,4 @@
-//! What social networks over counting sets have in common: users, what belongs to them, and what must hold of it.
+//! The parts that social networks over counting sets have in common: users, their objects, and the invariants of these.
 //!
 //! A user is a number. Everything that belongs to one shares a tag, so that it has one preferred site:
 //!
@@ -14,7 +14,7 @@
 //!
 //! Invariants, judged of all that one transaction has read ([`crate::Execution::violations`]):
 //!
-//! - Whoever is a friend has the other as a friend, as often. Whoever follows somebody is a follower of that one.
+//! - A user that is a friend has the other as a friend, as often. A user that follows another is a follower of that one.
 //! - Every object that a set names is there.
 
 use quorate_core::topology::shard_position;
@@ -200,7 +200,7 @@ impl Place {
         number
     }
 
-    /// The user that acts next, and so many others, whoever they are: so that two popular users are not concerned all the time.
+    /// The user that acts next, and so many others, drawn evenly: so that two popular users are not concerned all the time.
     pub(crate) fn draw_users(&self, users: &Distribution, others: usize, random: &mut Random) -> Vec<u64> {
         let mut drawn = vec![self.draw_user(users, random)];
         while drawn.len() <= others {
@@ -229,7 +229,7 @@ pub fn draw_of<A: Copy>(shares: &[(A, u64)], random: &mut Random) -> A {
     unreachable!("what is drawn lies below the sum of the shares")
 }
 
-/// What a transaction has read of a set: all elements with their counts, and the objects that some of them name.
+/// The elements that a transaction has read of a set: all of them with their counts, and the objects that some of them name.
 pub(crate) struct ReadSet<'a> {
     pub(crate) set: &'a Key,
     pub(crate) counts: &'a [(Key, i64)],

@@ -4,7 +4,7 @@
 //!    register:  1, integer, padding…          list:  2, count, integer, integer, …, padding…
 //! ```
 //!
-//! What is appended to a list without reading it is `3, integer`: so a list may end with such pairs, or consist of them.
+//! An integer that is appended to a list without reading it is `3, integer`: so a list may end with such pairs, or consist of them.
 //!
 //! Integers are unsigned LEB128, as in protocol buffers. Padding brings a value to the size that a benchmark asks for.
 
@@ -16,7 +16,7 @@ const REGISTER: u8 = 1;
 const LIST: u8 = 2;
 const APPENDED: u8 = 3;
 
-/// What a key holds.
+/// The content of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// One integer.
@@ -68,7 +68,7 @@ impl Content {
         value.freeze()
     }
 
-    /// What a value holds.
+    /// The content of a value.
     ///
     /// # Errors
     /// The value was not written by [`Content::encode`] and [`Content::appended`].

@@ -62,7 +62,7 @@ impl WorkloadKind {
         }
     }
 
-    /// What its transactions do, in a sentence.
+    /// The work of its transactions, in a sentence.
     pub const fn what(self) -> &'static str {
         match self {
             WorkloadKind::Rmw => "reads one key and writes it",
