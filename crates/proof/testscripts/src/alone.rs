@@ -123,7 +123,7 @@ pub struct AloneReplica<M: LogMachine> {
     pub log: OwnLog<M::Entry>,
     /// The instant.
     pub now: Instant,
-    /// What its clock shows, in microseconds. It runs with the time.
+    /// The reading of its clock, in microseconds. It runs with the time.
     pub clock: u64,
     /// All that it has said in the last step.
     pub said: Vec<M::Message>,
@@ -212,7 +212,7 @@ impl<M: LogMachine> AloneReplica<M> {
         self.step(|machine, context, log, outbox| machine.on_leading(context, View(view), log, outbox))
     }
 
-    /// It leads no longer. What is not stable never will be.
+    /// It leads no longer. An entry that is not stable never will be.
     pub fn is_deposed(&mut self) -> Vec<String> {
         self.log.leads = None;
         self.log.position -= self.log.waiting.len() as u64;
@@ -277,7 +277,7 @@ pub struct AloneClient<M: Machine<Record = Infallible>> {
     pub machine: M,
     /// The instant.
     pub now: Instant,
-    /// What its clock shows, in microseconds. It runs with the time.
+    /// The reading of its clock, in microseconds. It runs with the time.
     pub clock: u64,
     message: fn(&M::Message) -> String,
     event: fn(&M::Event) -> String,

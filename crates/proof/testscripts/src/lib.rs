@@ -2,7 +2,7 @@
 //!
 //! A *world* carries out one command after the other and tells what happened: a function from a line to lines. A script is a
 //! sequence of blocks: commands, one a line, a line `---`, and what they led to. Blocks are set apart by empty lines,
-//! and a line of commands that begins with `#` is a comment. What the commands mean is up to the crate whose scripts they are, and
+//! and a line of commands that begins with `#` is a comment. The meaning of the commands is up to the crate whose scripts they are, and
 //! is documented there.
 //!
 //! | module | what it is for |

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorate_core::log::{Confirmation, Log, Position};
 use quorate_core::{Instant, ReplicaIndex, View};
 
-/// What the logs of a group say to each other.
+/// The messages of the logs of a group to each other.
 #[derive(Clone, Debug)]
 pub enum LogMessage<E> {
     /// The leader has appended.
@@ -15,7 +15,7 @@ pub enum LogMessage<E> {
         view: View,
         /// Where, counted from one.
         position: usize,
-        /// What.
+        /// The entry.
         entry: E,
     },
     /// A backup holds everything up to a position.
@@ -51,7 +51,7 @@ pub struct ReplicaLog<E> {
     pub(crate) confirmed: u64,
     /// Up to where the backups were told that it is stable.
     pub(crate) told_stable: usize,
-    /// What was appended and not sent yet.
+    /// The entries that were appended and not sent yet.
     pub(crate) unsent: BTreeSet<usize>,
 }
 

@@ -12,7 +12,7 @@
 //! | `repeat WHO` | delivers every message that WHO ever received once more, but for those of logs |
 //! | `advance MILLISECONDS` | lets time pass; timers fire |
 //! | `crash WHO`, `restart WHO` | kills; brings back with its log |
-//! | `lead WHO`, `usurp WHO` | lets a replica lead the next view; whoever led before is told, or is not and has lost its lease |
+//! | `lead WHO`, `usurp WHO` | lets a replica lead the next view; the former leader is told, or is not and has lost its lease |
 //! | `group SHARD r3 r4 r5` | the group of a shard goes on with these replicas, the first of which leads; nobody else is told |
 //! | `lease WHO none` | a leader has no lease |
 //! | `confirm WHO` | lets a leader know that it leads |
@@ -35,7 +35,7 @@ use quorate_core::{
 use crate::ignored::Ignored;
 use crate::log::{LogMessage, ReplicaLog, lease};
 
-/// What a protocol brings to the stage: its machines, and what they are called and say.
+/// The machines that a protocol brings to the stage, with their names and words.
 pub trait Play {
     /// A machine on a log.
     type Replica: LogMachine;
@@ -71,10 +71,10 @@ pub trait Play {
         let _ = replica;
     }
 
-    /// What a replica tells its host, in a few words.
+    /// A message of a replica to its host, in a few words.
     fn replica_event(&self, event: &<Self::Replica as LogMachine>::Event) -> String;
 
-    /// What a client is told, in a few words.
+    /// A message to a client, in a few words.
     fn client_event(&self, event: &<Self::Client as Machine>::Event) -> String;
 }
 
@@ -89,7 +89,7 @@ pub struct Stage<P: Play> {
     play: P,
     now: Instant,
     random: Random,
-    /// Who the replicas are, by the latest definition; whoever is created learns that.
+    /// The membership by the latest definition; a machine that is created learns that.
     groups: Groups,
     clocks: BTreeMap<Address, u64>,
     replicas: BTreeMap<ReplicaId, P::Replica>,
@@ -157,12 +157,12 @@ impl<P: Play> Stage<P> {
         }
     }
 
-    /// What the protocol has brought.
+    /// The protocol that was brought.
     pub fn play(&self) -> &P {
         &self.play
     }
 
-    /// Who the replicas are, by the latest definition.
+    /// The membership by the latest definition.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }
@@ -297,8 +297,8 @@ impl<P: Play> Stage<P> {
         self.step_client(id, Input::Start, told);
     }
 
-    /// The group of a shard goes on with these replicas, the first of which leads. They know, and so do those before them; whoever
-    /// speaks with them does not.
+    /// The group of a shard goes on with these replicas, the first of which leads. They know, and so do those before them; the
+    /// machines that speak with them do not.
     fn change_group(&mut self, shard: &str, members: &[&str], told: &mut Vec<String>) {
         let index = |word: &&str| {
             let number = word.strip_prefix('r').and_then(|number| number.parse().ok());
@@ -449,7 +449,7 @@ impl<P: Play> Stage<P> {
         }
     }
 
-    /// A replica leads the next view, with the longest log of those that are up. Whoever led before knows, or not.
+    /// A replica leads the next view, with the longest log of those that are up. The former leader knows, or not.
     fn lead(&mut self, id: ReplicaId, is_known: bool, told: &mut Vec<String>) {
         let view = self.latest_view(id.shard).next().expect("scripts are short");
         match self.longest_log(id.shard, is_known) {
@@ -460,7 +460,7 @@ impl<P: Play> Stage<P> {
 
     /// The longest log of those members that are up; none if they are no majority.
     fn longest_log(&self, shard: ShardId, counts_leader: bool) -> Option<Vec<EntryOf<P>>> {
-        // Who was not told of the latest view has no part in what is stable.
+        // A replica that was not told of the latest view has no part in what is stable.
         let (members, latest) = (self.groups.members(shard), self.latest_view(shard));
         let members = || members.iter().map(|index| ReplicaId { shard, index });
         let takes_part = |other: &ReplicaId| {
@@ -472,7 +472,7 @@ impl<P: Play> Stage<P> {
         (able.len() >= self.groups.members(shard).majority()).then(|| self.logs[longest].entries.clone())
     }
 
-    /// A replica begins to lead a view with these entries. Whoever led before knows, or not.
+    /// A replica begins to lead a view with these entries. The former leader knows, or not.
     fn begin_view(
         &mut self,
         id: ReplicaId,
@@ -584,7 +584,7 @@ impl<P: Play> Stage<P> {
                 self.deliver_one(envelope, told);
             }
         }
-        // What was passed over stands before what has not been looked at.
+        // Messages that were passed over stand before those that have not been looked at.
         kept.append(&mut self.queue);
         self.queue = kept;
     }
