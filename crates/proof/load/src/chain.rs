@@ -19,7 +19,7 @@ pub(super) async fn run(shared: Arc<Shared>, number: u64) {
     // The generators of neighbouring numbers are neighbours; those that they fork are not.
     let mut random = Random::new(load.seed.wrapping_add(number)).fork();
     let mut workload = Workload::new(load.parameters.clone());
-    // Whatever is shown holds one end of this until it is settled.
+    // A transaction that is shown holds one end of this until it is settled.
     let (unsettled, mut settled) = mpsc::channel::<()>(1);
     let unique = UniqueValues::after(number, load.drawn);
     let mut session = Session { shared: Arc::clone(&shared), unique, earlier: None, unsettled };

@@ -367,7 +367,7 @@ fn batch_of(execution: &Execution) -> Batch {
     })
 }
 
-/// What each operation of such a batch has seen.
+/// The results of the operations of such a batch.
 fn seen(execution: &Execution, answers: &[StepAnswer]) -> Vec<SeenAtOnce> {
     let mut read = answers.iter().filter_map(|answer| match answer {
         StepAnswer::Value(value) => Some(SeenAtOnce::Value(value.clone())),

@@ -100,7 +100,7 @@ pub struct Running {
     clients: Vec<JoinHandle<()>>,
 }
 
-/// What the clients of a load share.
+/// The state that the clients of a load share.
 struct Shared {
     load: Load,
     stop: AtomicBool,

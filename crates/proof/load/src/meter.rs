@@ -1,4 +1,4 @@
-//! What transactions cost: processor time, messages, bytes, syncs, over all processes.
+//! The costs of transactions: processor time, messages, bytes, syncs, over all processes.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub struct Reading {
     servers: Vec<Option<Status>>,
 }
 
-/// What a server tells of itself, as far as it matters here.
+/// The status of a server, as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]
 struct Status {
     cpu_seconds: f64,

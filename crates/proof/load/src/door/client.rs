@@ -53,7 +53,7 @@ pub(super) async fn read_everything(shared: &Shared) -> (u64, u64) {
     let (wanted, mut done) = (shared.generations.load(Ordering::Relaxed), 0);
     for generation in 0..wanted {
         let transaction = Transaction::of_everything(&workload.universe(generation), generation);
-        // What was acknowledged elsewhere may be a moment away where this client reads.
+        // A write that was acknowledged elsewhere may be a moment away where this client reads.
         let mut missing = Vec::new();
         while Instant::now() < deadline {
             let Some(understood) = client.read(&transaction).await else {

@@ -1,4 +1,4 @@
-//! What doors have acknowledged, beside the history: what must be there in the end, and how often at most.
+//! The acknowledged writes of doors, beside the history: those that must be there in the end, and how often at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -52,7 +52,7 @@ pub struct DoorLoad {
     pub site: String,
     /// The record of the transactions.
     pub history: HistoryLog,
-    /// What was acknowledged, beside the history.
+    /// The acknowledged writes, beside the history.
     pub ledger: Ledger,
     /// The seed of the transactions that the clients draw.
     pub seed: u64,
@@ -68,7 +68,7 @@ pub struct RunningDoorLoad {
     clients: Vec<JoinHandle<()>>,
 }
 
-/// What the clients of a load share.
+/// The state that the clients of a load share.
 struct Shared {
     load: DoorLoad,
     stop: AtomicBool,

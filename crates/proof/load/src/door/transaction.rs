@@ -91,9 +91,9 @@ pub(super) struct Transaction {
 pub(super) struct Understood {
     /// As a history records it.
     pub(super) ops: Vec<MicroOp>,
-    /// What was read of each list.
+    /// The elements that were read of each list.
     pub(super) lists: Vec<(Key, Vec<i64>)>,
-    /// What each increment, and each read of a counter, has told.
+    /// The result of each increment, and of each read of a counter.
     pub(super) counts: Vec<(Key, i64)>,
     /// Promises that the replies break, in words.
     pub(super) breaches: Vec<String>,
@@ -126,7 +126,7 @@ impl Transaction {
             _ => Form::Multi,
         };
         if form == Form::Watch {
-            // What is read is read before anything is written.
+            // All reads come before anything is written.
             asks.sort_by_key(Ask::writes);
         }
         Transaction { form, asks }
@@ -204,7 +204,7 @@ impl Transaction {
     }
 }
 
-/// What an operation of the workload asks a Redis for.
+/// The questions to a Redis for an operation of the workload.
 fn asks_of(operation: &Operation, unique: &mut UniqueValues) -> Vec<Ask> {
     match operation {
         Operation::Get(key) => vec![read(key)],

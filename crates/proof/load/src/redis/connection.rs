@@ -1,4 +1,4 @@
-//! Connections to a Redis that many clients share: whatever waits is written at once and answered in order.
+//! Connections to a Redis that many clients share: the requests that wait are written at once and answered in order.
 
 use bytes::BytesMut;
 use redis_protocol::resp2::decode::decode_bytes_mut;
