@@ -1,4 +1,4 @@
-//! What the transactions of TPC-C cost a shard: `cargo run --release -p quorate-experiments --example tpcc_costs`.
+//! The costs of the transactions of TPC-C at a shard: `cargo run --release -p quorate-experiments --example tpcc_costs`.
 //!
 //! Each is run, as by timestamps; or run while another holds locks; or prepared and committed, as with locks.
 
@@ -11,7 +11,7 @@ use quorate_experiments::one_round::world::Application as _;
 use quorate_granola::{Application, Class, Place, Prepared};
 use quorate_serializable_shard::{Batch, Operation, ShardWith, Step};
 
-/// What is compared.
+/// The ways that are compared.
 const WAYS: [&str; 3] = ["run", "run while another holds locks", "prepared and committed"];
 const RUN: usize = 0;
 const BESIDE_LOCKS: usize = 1;

@@ -1,6 +1,6 @@
 //! A data centre: three zones close to each other, where work counts more than distance (TAPIR paper, section 7.1).
 //!
-//! Each replica has a processor of its own, and so has each client. What work costs was measured on a real server.
+//! Each replica has a processor of its own, and so has each client. The cost of work was measured on a real server.
 
 use std::time::Duration;
 

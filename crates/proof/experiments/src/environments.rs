@@ -1,7 +1,7 @@
 //! `tapir-fig6`: how long a read-modify-write takes in a cluster, in a data centre and over three regions (TAPIR paper,
 //! section 7.3).
 //!
-//! One shard and one client, whose nearest replica does not lead. What work costs was measured on a real server.
+//! One shard and one client, whose nearest replica does not lead. The cost of work was measured on a real server.
 
 use std::time::Duration;
 

@@ -132,11 +132,11 @@ pub struct Geography {
     pub nodes_per_site: usize,
     /// How much is speculated at most.
     pub variant: Variant,
-    /// What chooses how much of that is worth while; none leaves it at the most.
+    /// The tuner that chooses how much of that is worth while; none leaves it at the most.
     pub tuner: Option<TunerConfig>,
     /// Sessions of the client of each node.
     pub sessions: usize,
-    /// What they run.
+    /// Their application.
     pub application: Application,
     /// A processor takes so many times as long as that of a server of ours.
     pub slower: f64,

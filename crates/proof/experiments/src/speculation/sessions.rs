@@ -98,7 +98,7 @@ struct Session {
     number: u64,
     /// Those that are not final, in order.
     chain: VecDeque<Link>,
-    /// What comes next, and when.
+    /// The next transaction, and when it begins.
     next: Option<(Drawn, Instant)>,
 }
 

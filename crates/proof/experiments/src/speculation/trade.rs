@@ -35,7 +35,7 @@ const SEED: u64 = 5;
 /// How much more STR does at its peak than the better rival in the paper, in the mixes A, B and C.
 const GAINS: [f64; 3] = [6.13, 2.12, 3.0];
 
-/// What is demanded of it.
+/// The gains that are demanded of it.
 const DEMANDED: [f64; 3] = [6.0, 2.1, 3.0];
 
 /// The median final latency at few clients in the paper, in milliseconds.

@@ -1,4 +1,4 @@
-//! What sessions run, step by step: keys that are read and updated, or procedures over what was read.
+//! The transactions of sessions, step by step: keys that are read and updated, or procedures over what was read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -22,7 +22,7 @@ use quorate_workloads::{Parameters, Workload};
 
 use super::population::{FIRST, Population};
 
-/// What the sessions of every node run.
+/// The application that the sessions of every node run.
 #[derive(Clone, Debug)]
 pub enum Application {
     /// Keys of a hotspot, without a thought in between.
@@ -62,7 +62,7 @@ pub struct Drawn {
     pub(super) thinks: Duration,
 }
 
-/// What a transaction is asked to do.
+/// The work of a transaction.
 pub(super) enum Work {
     /// To read these keys, all at once, and to write them.
     Update(Vec<Key>),
@@ -190,7 +190,7 @@ pub(super) struct Running {
     missing: usize,
     /// Ranges that are to be read, the first of which was asked for.
     ranges: VecDeque<NeededRange>,
-    /// What was read of the first one.
+    /// The pairs that were read of the first one.
     found: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -317,5 +317,5 @@ impl Running {
     }
 }
 
-/// What is written to a key of a hotspot is so long.
+/// The length of a value that is written to a key of a hotspot.
 const VALUE_BYTES: usize = 100;

@@ -36,7 +36,7 @@ const NAME_MAX: usize = 44;
 /// Points of several series at one place stand side by side, so far from each other at most.
 const DODGE: f64 = 4.0;
 
-/// Told apart also by those who see no red or no green; each with another one in the dark.
+/// Told apart also by readers who see no red or no green; each with another one in the dark.
 const COLOURS: [(&str, &str); 8] = [
     ("#0072b2", "#56b4e9"),
     ("#c2500b", "#ff9f5a"),

@@ -1,7 +1,7 @@
 //! `walter-fig23`: ReTwis on Walter at one site and at two, beside Redis (Walter paper, section 8.7).
 //!
-//! Redis is a model: one processor, a request after the other, each of which costs what a request to Walter costs, and a commit nothing. What
-//! it can do follows from how many requests an operation makes.
+//! Redis is a model: one processor, a request after the other, each of which costs what a request to Walter costs, and a commit nothing. Its
+//! throughput follows from how many requests an operation makes.
 
 use quorate_core::topology::Durability;
 use quorate_simulator::system::parallel_snapshot::ParallelSnapshot;
