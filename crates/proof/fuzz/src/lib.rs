@@ -1,7 +1,7 @@
 //! Hostile input for what reads bytes from outside: the codecs of the doors, and the commands behind that for Redis.
 //!
 //! A [`Target`] draws an input from a seed, by the structure of what it reads: a pipeline of commands, a dump, a document. Half of the inputs are bent
-//! afterwards, byte by byte. Whatever the input, the target must neither panic nor break what it asserts. The tests run some seeds of each target; the
+//! afterwards, byte by byte. On any input, the target must neither panic nor break what it asserts. The tests run some seeds of each target; the
 //! example `hunt` runs them for as long as it is told, and shrinks what it finds:
 //!
 //! ```text
@@ -34,7 +34,7 @@ const BENT: f64 = 0.5;
 pub struct Target {
     /// Its name.
     pub name: &'static str,
-    /// What reads the bytes, and what is asserted, in a line.
+    /// The code that reads the bytes, and its assertions, in a line.
     pub what: &'static str,
     draw: fn(&mut Random) -> Vec<u8>,
     run: fn(&[u8]),

@@ -1,4 +1,4 @@
-//! What names users and lets them in: grants as text, entries of access control, tokens, and credentials of a handshake.
+//! Texts and records that name users and let them in: grants as text, entries of access control, tokens, and credentials of a handshake.
 
 use quorate_access::{
     Access, Claim, ClockTime, Entry, Grant, PasswordHash, Right, Role, Token, User, Visitor, Wish,

@@ -1,4 +1,4 @@
-//! What is tried.
+//! The targets.
 
 mod commands;
 mod credentials;
