@@ -31,7 +31,7 @@ pub struct Layout {
     pub directory: PathBuf,
     /// The delays to emulate: a built-in matrix or a file.
     pub wan: Option<String>,
-    /// What acknowledged changes of the catalogue survive.
+    /// The durability of acknowledged changes of the catalogue.
     pub durability: Durability,
     /// How replicated logs go by, where that is not as usual.
     pub log: BTreeMap<String, u64>,
