@@ -1,4 +1,4 @@
-//! What a login may do.
+//! The rights of a login.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -194,7 +194,7 @@ impl std::str::FromStr for TokenId {
     }
 }
 
-/// A bearer token. Who shows the token acts as its user.
+/// A bearer token. A client that shows the token acts as its user.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// Its user, by name.
@@ -205,7 +205,7 @@ pub struct Token {
     pub created_at: ClockTime,
     /// From when on it is worth nothing, by the clock of the door that it is shown to; none if it is worth something until it is revoked.
     pub expires_at: Option<ClockTime>,
-    /// What people want to remember of it.
+    /// A note of it, for people.
     pub note: String,
 }
 
@@ -394,7 +394,7 @@ impl Entry {
     /// The fault of a key of access control, whatever it holds.
     ///
     /// # Errors
-    /// What stands behind the kind is no name or id.
+    /// The text behind the kind is no name or id.
     pub fn validate_key(key: &Key) -> Result<(), InvalidEntry> {
         let text = std::str::from_utf8(key.as_slice()).unwrap_or_default();
         match text.split_once('/') {

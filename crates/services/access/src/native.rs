@@ -1,4 +1,4 @@
-//! The rights of whoever speaks the native protocol: what a message claims, and whether a visitor may claim it.
+//! The rights of a client of the native protocol: what a message claims, and whether a visitor may claim it.
 //!
 //! The native protocol coordinates: a coordinator that may write at all may write what it likes, whatever its user was granted beyond that. So a right counts here
 //! for a whole keyspace, or not at all, and what a message claims is one of few things ([`Claim`]). Which message claims what is a table of the wire format; this is
@@ -20,7 +20,7 @@ pub enum Visitor<'a> {
     OfNode,
 }
 
-/// What a message of a client asks of a keyspace.
+/// The claim of a message of a client on a keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Claim {
     /// To read, or to end a transaction of the client itself that writes nothing.
@@ -67,7 +67,7 @@ impl Claim {
     }
 }
 
-/// What a visitor may claim of a keyspace, as of an instant. By default nothing.
+/// The claims that a visitor may make on a keyspace, as of an instant. By default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing(u8);
 
@@ -84,11 +84,11 @@ impl Standing {
 /// Something that is asked of the cluster as a whole, or of no keyspace in particular.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish<'a> {
-    /// What any user may: to learn which keyspaces, nodes and sites there are.
+    /// A wish that any user may have: to learn which keyspaces, nodes and sites there are.
     Known,
     /// To do something with a keyspace, by its name.
     In(&'a str, Claim),
-    /// What needs a right in any keyspace: numbers for new keyspaces, how much room nodes have.
+    /// A wish that needs a right in any keyspace: numbers for new keyspaces, how much room nodes have.
     Somewhere(Right),
     /// To administer the cluster: users, sites, nodes, and how nodes are.
     Cluster,
@@ -99,7 +99,7 @@ pub enum Wish<'a> {
 }
 
 impl Access {
-    /// What a visitor may claim of a keyspace, at this time.
+    /// The claims that a visitor may make on a keyspace, at this time.
     pub fn standing(&self, visitor: Visitor<'_>, keyspace: &str, now: ClockTime) -> Standing {
         if !self.is_in_force() {
             return Standing::ALL;
