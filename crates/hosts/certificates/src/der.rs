@@ -41,7 +41,7 @@ pub(crate) fn fields(certificate: &[u8]) -> Option<Fields> {
     Some(Fields { issuer, subject, not_before, not_after })
 }
 
-/// What has not been read yet.
+/// The bytes that have not been read yet.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

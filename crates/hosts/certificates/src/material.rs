@@ -27,7 +27,7 @@ pub struct Files {
     pub revoked: Option<PathBuf>,
 }
 
-/// What a process uses its certificate for.
+/// The purpose for which a process uses its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// It is a node.
@@ -62,7 +62,7 @@ pub enum TrustError {
     NoCertificate {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// Its content.
         reason: String,
     },
     /// A file has no key.
@@ -70,7 +70,7 @@ pub enum TrustError {
     NoKey {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// Its content.
         reason: String,
     },
     /// The key is that of another certificate.
@@ -106,7 +106,7 @@ pub enum TrustError {
         path: PathBuf,
         /// The line, from one.
         line: usize,
-        /// What stands there.
+        /// The text of that line.
         text: String,
     },
     /// The library for TLS refuses what the files have.
@@ -142,7 +142,7 @@ impl Contents {
     }
 }
 
-/// What the files have.
+/// The contents of the files.
 pub(crate) struct Material {
     pub(crate) authorities: Vec<TrustAnchor<'static>>,
     /// The common names of the authorities.

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Trust {
     }
 }
 
-/// What is in use.
+/// The material that is in use.
 struct Current {
     material: Material,
     server: Arc<ServerConfig>,
@@ -45,7 +45,7 @@ struct Renewing {
     problem: Option<String>,
 }
 
-/// What has come of looking at the files.
+/// The result of looking at the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// They are as they were.
