@@ -44,7 +44,7 @@ pub enum Right<'a> {
     List,
     /// To see how the nodes of the cluster are, and which keys are hot; and to do with other clients of a door as one likes.
     Observe,
-    /// To ask for the outcome of a transaction, which settles it: who may write to something may settle what it has the token of.
+    /// To ask for the outcome of a transaction, which settles it: a user that may write to something may settle what it has the token of.
     Settle,
     /// To tell other clients something on a channel that is not stored.
     Publish {

@@ -42,7 +42,7 @@ pub enum Ended {
     /// The door sends it more than it takes, of what it has not asked for one by one.
     #[error("the client takes messages more slowly than they come")]
     Behind,
-    /// What the door sends it may not be heard by its user any more.
+    /// A message that the door sends it may not be heard by its user any more.
     #[error("its user may not hear any more what it is sent")]
     Denied,
     /// Another client has asked for its end.

@@ -1,6 +1,6 @@
 //! The gateway: what all doors have in common.
 //!
-//! A door speaks somebody else's language and coordinates for those who do. It knows that language and nothing of protocols; the gateway knows neither. It
+//! A door speaks another protocol and coordinates for its clients. It knows that protocol and none of the cluster's; the gateway knows neither. It
 //! stands on the public client, as any program could.
 //!
 //! ```text

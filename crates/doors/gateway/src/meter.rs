@@ -1,4 +1,4 @@
-//! What each user uses of a gateway, for those that have limits.
+//! The use that each user makes of a gateway, for those that have limits.
 //!
 //! A limit is of a user at one node: nodes do not tell each other, so a user that comes in at three nodes may use three times as much.
 
@@ -61,7 +61,7 @@ struct Used {
     open_transactions: u32,
 }
 
-/// What all users use.
+/// The use that all users make.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     users: Arc<Mutex<BTreeMap<String, Used>>>,

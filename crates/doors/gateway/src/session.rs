@@ -45,7 +45,7 @@ impl Shared {
     }
 }
 
-/// The session of a connection. What is done in it comes after what it has seen before, whatever the isolation.
+/// The session of a connection. A transaction in it comes after all that the session has seen before, in any isolation.
 #[derive(Clone)]
 pub struct Session {
     shared: Rc<Shared>,
@@ -143,7 +143,7 @@ impl Session {
         self.shared.layered.iter().any(|name| name == keyspace)
     }
 
-    /// What the session may do in a keyspace, for threads that work for it.
+    /// The rights of the session in a keyspace, for threads that work for it.
     pub fn permit(&self, keyspace: &str) -> Permit {
         Permit::new(Arc::clone(&self.authority), keyspace)
     }

@@ -127,7 +127,7 @@ impl Gateway {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Closes all doors. What is under way is cut off: its clients do not know what has come of it, as after any broken connection.
+    /// Closes all doors. A request under way is cut off: its client does not know what has come of it, as after any broken connection.
     pub fn shutdown(mut self) {
         self.close();
     }
@@ -148,7 +148,7 @@ impl Drop for Gateway {
     }
 }
 
-/// What all threads share of access control.
+/// The state of access control that all threads share.
 struct OfAll {
     access: access::Known,
     logins: Arc<Logins>,
