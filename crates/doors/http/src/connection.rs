@@ -198,7 +198,7 @@ impl Server {
 
     /// Carries out a request that has a key, unless it was carried out before. It goes on if the connection breaks.
     async fn remembered(&self, session: Session, key: String, request: Request) -> Result<Answer, Problem> {
-        // What one user was answered is no answer for another.
+        // The answer to one user is no answer for another.
         let key = format!("{}\0{key}", session.user().unwrap_or_default());
         let repeat = self.repeats.begin(&key, fingerprint(&request), Instant::now())?;
         let unsettled = match repeat {

@@ -17,7 +17,7 @@
 //! | `keys`, `batch`, `objects`, `procedures`, `keyspaces` | what is done |
 //! | `pages` | the pages of a node for operators |
 //! | `console` | a page for people that shows how the cluster is |
-//! | `login` | who a request is from |
+//! | `login` | the user of a request |
 //! | `repeats` | requests that are repeated |
 //! | `sessions` | what a client has seen, carried between nodes |
 //! | `openapi` | the routes as an OpenAPI document |

@@ -263,7 +263,7 @@ fn forged_credentials_are_refused(world: &World) {
     ];
     for forgery in forgeries {
         let status = ask(&mut world.client(), forgery, "GET", key, b"").status;
-        // Who guesses too often is slowed.
+        // A client that guesses too often is slowed.
         assert!(status == 401 || status == 429, "{forgery}: {status}");
     }
 }
