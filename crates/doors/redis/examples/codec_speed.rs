@@ -1,4 +1,4 @@
-//! What it costs to read requests: the parser of the door, and the crate `redis-protocol`.
+//! The cost of reading requests: the parser of the door, and the crate `redis-protocol`.
 //!
 //!     cargo run --release -p quorate-redis --example codec_speed
 

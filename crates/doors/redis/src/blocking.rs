@@ -395,7 +395,7 @@ impl Bells {
         Listener { bells: self, id, at, bell }
     }
 
-    /// Commands have been carried out: those who wait for a key that they may have filled look again.
+    /// Commands have been carried out: clients that wait for a key that they may have filled look again.
     pub(crate) fn ring<'a>(&self, number: usize, asked: impl IntoIterator<Item = &'a Asked>) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
@@ -404,7 +404,7 @@ impl Bells {
         self.ring_for(number, written.flat_map(Asked::keys));
     }
 
-    /// These keys may have been filled: those who wait for one look again.
+    /// These keys may have been filled: clients that wait for one look again.
     pub(crate) fn ring_for<'a>(&self, number: usize, keys: impl IntoIterator<Item = &'a Bytes>) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;

@@ -50,7 +50,7 @@ pub trait Databases {
         Ok(())
     }
 
-    /// What the client may do in a database, from now on until it logs in anew.
+    /// The rights of the client in a database, from now on until it logs in anew.
     fn permit(&self, number: usize) -> Permit {
         let _ = number;
         Permit::everything()
@@ -187,7 +187,7 @@ pub(crate) struct Cluster {
     runs_scripts: bool,
     /// Those that this client has used.
     opened: RefCell<BTreeMap<usize, ClusterKeys>>,
-    /// What the user may do in those.
+    /// The rights of the user in those.
     permits: RefCell<BTreeMap<usize, Permit>>,
     joint: Rc<Joint>,
 }

@@ -1,4 +1,4 @@
-//! What a command may touch, judged before it is carried out: when it is told, and once more when it is.
+//! The rights that a command needs, judged before it is carried out: when it is told, and once more when it is.
 //!
 //! A command that reads needs `read` on each of its keys, one that may write needs `write` on each of them, also on those that it only reads: what it replies tells of
 //! them. A command that names no keys, or may touch others than it names, needs the right for the whole keyspace; unless it has a pattern, and all that the pattern

@@ -1,7 +1,7 @@
 //! Requests: arrays of bulk strings, and lines that people type.
 //!
-//! A parser keeps what has come of a request that is not whole, so that no byte is looked at twice, however small the pieces are that it comes in. What is
-//! wrong is said in the words of Redis, and the connection ends: nothing after it can be understood.
+//! A parser keeps what has come of a request that is not whole, so that no byte is looked at twice, however small the pieces are that it comes in. An
+//! error is said in the words of Redis, and the connection ends: nothing after it can be understood.
 
 use bytes::{Buf, Bytes, BytesMut};
 

@@ -251,7 +251,7 @@ impl<D: Databases> Client<'_, D> {
         Ok(())
     }
 
-    /// Carries out one command, and rings for those who wait for its keys.
+    /// Carries out one command, and rings for the clients that wait for its keys.
     async fn run_one(&mut self, asked: Asked) -> Reply {
         let number = self.state.number;
         let mut executor = self.executor(number);

@@ -93,7 +93,7 @@ impl Hello {
         Ok(hello)
     }
 
-    /// What is wrong with it where there are no users.
+    /// The error in it where there are no users.
     pub(crate) fn fault_without_users(&self) -> Option<Reply> {
         self.login.as_ref().and_then(|(user, _)| authenticate(user))
     }

@@ -141,7 +141,7 @@ pub(crate) struct Job {
     pub(crate) items: Vec<Item>,
     pub(crate) watched: Vec<Watched>,
     pub(crate) seed: u64,
-    /// What its client may touch.
+    /// The rights of its client.
     permit: Permit,
     /// The records that it reads before it begins, in parts that may be read each by itself.
     first: Vec<Needs>,
@@ -374,7 +374,7 @@ struct Attempt {
     heard: mpsc::Receiver<Found>,
     timestamp: u64,
     seed: u64,
-    /// What its client may touch.
+    /// The rights of its client.
     permit: Permit,
     /// Why it cannot go on.
     failure: Option<Failure>,

@@ -351,7 +351,7 @@ fn a_right_that_is_taken_away_ends_what_is_open(world: &World) {
     std::thread::sleep(IN_FORCE);
     assert_eq!(open.ask("exec"), no_command("set"), "an open transaction cannot commit");
     assert_eq!(open.ask("get b"), bulk("1"));
-    // What waits takes nothing any more.
+    // A command that waits takes nothing any more.
     assert_eq!(world.client_of("ada").ask("rpush list secret"), Value::Integer(1));
     assert_eq!(waiting.receive(), no_command("lmpop"));
     assert_eq!(world.client_of("ada").ask("lpop list"), bulk("secret"));

@@ -192,7 +192,7 @@ fn a_pipeline_keeps_its_order(cluster: &Cluster) {
     }
 }
 
-/// Whatever the isolation, and however many scripts touch the same keys, none of them is lost or halved.
+/// In any isolation, and with any number of scripts that touch the same keys, none of them is lost or halved.
 fn scripts_move_money_between_shards(cluster: &Cluster) {
     const MOVE: &str = "local from, to = 'money' .. ARGV[1], 'money' .. ARGV[2]
         local there = tonumber(redis.call('get', from))

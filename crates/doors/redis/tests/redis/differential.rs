@@ -306,7 +306,7 @@ fn transaction(commands: Vec<Vec<Vec<u8>>>, draw: &mut Draw) -> Vec<Vec<Vec<u8>>
         }
     }
     all.push(line("multi"));
-    // What Redis does not queue ends the transaction sooner, which is compared as well.
+    // A command that Redis does not queue ends the transaction sooner, which is compared as well.
     all.extend(commands);
     if draw.one_in(12) {
         all.push(line("multi"));
