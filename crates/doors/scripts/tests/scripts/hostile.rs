@@ -120,7 +120,7 @@ fn a_lost_transaction_ends_the_script_whatever_it_catches() {
     assert_eq!(run_within(limits(), code, false), Outcome::Over);
 }
 
-/// Whatever `cmsgpack` and `struct` are given, they end within their bounds.
+/// On any input, `cmsgpack` and `struct` end within their bounds.
 #[test]
 fn packed_bytes_that_promise_too_much_are_refused() {
     for (code, reason) in [
