@@ -8,8 +8,8 @@
 //! | its disk is emptied, and it is started as a new node | likewise |
 //! | the directory of one of its replicas is removed | the replica does not begin; an operator gives it up |
 //!
-//! Whatever was forgotten counts as lost, at most f of a group at a time. A node that was rolled back is started only while a peer
-//! that remembers more can be reached: otherwise nobody notices, which is documented.
+//! A node or replica that has forgotten something counts as lost, at most f of a group at a time. A node that was rolled back is started
+//! only while a peer that remembers more can be reached: otherwise nobody notices, which is documented.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) struct Copy {
     images: Vec<(usize, Image)>,
 }
 
-/// What amnesia is made of, in a cluster.
+/// The state of amnesia in a cluster: copies of disks, and the nodes that have forgotten something.
 #[derive(Debug, Default)]
 pub(crate) struct Amnesia {
     /// Per node that holds replicas.

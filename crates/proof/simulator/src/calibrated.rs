@@ -1,13 +1,13 @@
-//! What work costs on a real server, as measured.
+//! The costs of work on a real server, as measured.
 //!
 //! The values are what `quorate sim --calibrate` has printed on a virtual machine of two cores (Intel Xeon) that had nothing
 //! else to do. They are ratios as much as times: of being woken to a system call, of a system call to an operation. How far a
-//! simulation with them is off stands in the documentation of the simulator. Whoever needs the costs of another machine runs
-//! the command there, when it is idle.
+//! simulation with them is off stands in the documentation of the simulator. For the costs of another machine, run the
+//! command there, when it is idle.
 
 use crate::world::costs::{Batching, Cost, Costs, Operation};
 
-/// What the work of a server and of a client costs.
+/// The costs of the work of a server and of a client.
 pub fn costs() -> Costs {
     Costs {
         batching: Batching::Turns,

@@ -1,4 +1,4 @@
-//! What clocks that are far off must not do, looked at while a seed runs.
+//! The effects that clocks far off must not have, looked at while a seed runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -33,7 +33,7 @@ use crate::world::network::Network;
 use crate::world::steps::Steps;
 use crate::world::trace::{Trace, TraceText};
 
-/// What the simulation itself wants to be woken for.
+/// The reasons for which the simulation itself wants to be woken.
 #[derive(Clone, Debug)]
 pub enum Alarm {
     /// A session goes on with its work.
@@ -67,7 +67,7 @@ pub const CLOCK_ERROR_MAX_MICROS: i64 = 20_000_000;
 pub struct Cluster<S: System> {
     /// The world.
     pub world: World<S, Alarm>,
-    /// What is simulated.
+    /// The simulated scenario.
     pub scenario: Scenario<S>,
     keyspace: Keyspace,
     /// All groups of replicas: the shards of the keyspace, and what else the system needs.
@@ -88,9 +88,9 @@ pub struct Cluster<S: System> {
     served: Vec<Option<Epoch>>,
     /// Per server: true once it was deleted, because it is no member any more.
     deleted: Vec<bool>,
-    /// What nodes have forgotten, or are made to forget.
+    /// The amnesia of nodes, past and to come.
     pub(crate) amnesia: Amnesia,
-    /// Who the replicas are, by the latest definition.
+    /// The replicas of each group, by the latest definition.
     definition: Groups,
     /// The operators that define epochs.
     pub(crate) definers: Definers,
@@ -206,7 +206,7 @@ impl<S: System> Cluster<S> {
         self.scenario.server_nodes + slot
     }
 
-    /// What the clock of a client's node says.
+    /// The reading of the clock of a client's node.
     pub fn client_clock(&mut self, slot: usize) -> ClockTime {
         let (node, now) = (self.client_node(slot), self.world.now());
         self.world.clock(node).reading(now)
@@ -383,7 +383,7 @@ impl<S: System> Cluster<S> {
         // records.
         let begins_again = begin == Begin::Empty && self.founded[server];
         let is_new = begins_again || (!self.founded[server] && !self.lost[server]);
-        // Who is new or has lost its records is told; others are told that who know better.
+        // A server that is new or has lost its records is told; other servers are told by machines that know better.
         let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
         let groups = if is_told { self.definition.clone() } else { self.founding_groups() };
         let boot = if is_new { Boot::Initialise } else { Boot::Rejoin };
@@ -421,7 +421,7 @@ impl<S: System> Cluster<S> {
         }
     }
 
-    /// What the disk of a server holds. If it says that it has lost something, somebody replaces it, as its error
+    /// The records on the disk of a server. If the disk says that it has lost something, somebody replaces it, as its error
     /// advises; unless too many of the group have lost their records already.
     fn records(&mut self, server: usize) -> Option<Vec<<S::Server as Machine>::Record>> {
         let error = match self.world.open_disk(server) {
@@ -515,7 +515,7 @@ impl<S: System> Cluster<S> {
         has_decayed
     }
 
-    /// What every disk of a node does from now on.
+    /// Sets the condition of every disk of a node from now on.
     pub fn set_disk_condition(&mut self, node: usize, condition: Condition) {
         for server in self.servers_of(node) {
             self.world.set_disk_condition(server, condition);
@@ -577,7 +577,7 @@ impl<S: System> Cluster<S> {
         self.world.set_alarm(after, Alarm::Strike(Strike::End(Ending::Restart(node))));
     }
 
-    /// A server has ended because its disk failed: whoever watches over it starts it again.
+    /// A server has ended because its disk failed: its supervisor starts it again.
     pub fn on_stopped(&mut self, server: usize) {
         self.hint(self.replicas[server], false);
         self.restart_later(self.world.node_of_server(server));
@@ -670,7 +670,7 @@ impl<S: System> Cluster<S> {
         })
     }
 
-    /// What keeps these nodes from being quiet, in words.
+    /// The reasons that keep these nodes from being quiet, in words.
     pub fn unquiet_on(&self, looks_at: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
         let servers =
             (0..self.world.servers()).filter(move |server| looks_at(self.world.node_of_server(*server)));
@@ -698,7 +698,7 @@ impl<S: System> Cluster<S> {
         missing.chain(unquiet)
     }
 
-    /// Who the replicas are, by the latest definition.
+    /// The replicas of each group, by the latest definition.
     pub(crate) fn definition(&self) -> &Groups {
         &self.definition
     }
@@ -764,14 +764,14 @@ impl<S: System> Cluster<S> {
         S::collects(&self.scenario.settings)
     }
 
-    /// What the slowest clock of a server says.
+    /// The reading of the slowest clock of a server.
     pub fn slowest_clock(&mut self) -> ClockTime {
         let now = self.world.now();
         let readings = (0..self.scenario.server_nodes).map(|node| self.world.clock(node).reading(now));
         readings.min().expect("there are servers")
     }
 
-    /// What replicas keep although it ended before every clock said `ended`, in words.
+    /// The records that replicas keep although they ended before every clock said `ended`, in words.
     pub fn hoards(&self, ended: ClockTime) -> Vec<String> {
         let mut hoards = Vec::new();
         for server in self.members() {
@@ -794,7 +794,7 @@ impl<S: System> Cluster<S> {
         hoards
     }
 
-    /// What the largest replicas keep.
+    /// The sizes of the largest replicas.
     pub fn sample(&self, committed: u64) -> Sample {
         let replicas = || self.members().filter_map(|server| self.world.server(server));
         let logs = self.members().map(|server| self.world.disk(server).bytes());

@@ -268,7 +268,7 @@ impl<S: System> Cluster<S> {
         self.definer_later(patience, number, DefinerStep::Waited(round));
     }
 
-    /// An operator is gone. What it has written may still be on its way.
+    /// An operator is gone. Its writes may still be on their way.
     fn dismiss(&mut self, number: u64) {
         self.definers.operators.remove(&number);
         self.definer_later(2 * self.scenario.slow_round_trip(), number, DefinerStep::Forgotten);

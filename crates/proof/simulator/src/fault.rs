@@ -7,13 +7,13 @@ use crate::invariants::Invariant::{
 /// Everything that strict keyspaces promise.
 const ALL: &[Invariant] = &[Isolation, Timestamps, Durability, Agreement, Liveness, Sanity, Determinism];
 
-/// What clocks must not touch.
+/// The invariants that clocks must not touch.
 const ORDER: &[Invariant] = &[Isolation, Timestamps, Liveness];
 
-/// What crashes must not touch.
+/// The invariants that crashes must not touch.
 const SURVIVAL: &[Invariant] = &[Isolation, Durability, Liveness];
 
-/// What disks that change what they hold must not touch.
+/// The invariants that disks must not touch which change what they hold.
 const DETECTED: &[Invariant] = &[Durability, Agreement, Sanity];
 
 /// Declares every fault once: its name as users write it, what must hold all the same, and what it does.
@@ -36,7 +36,7 @@ macro_rules! faults {
                 }
             }
 
-            /// What it does, in a sentence.
+            /// Its effect, in a sentence.
             pub const fn what(self) -> &'static str {
                 match self {
                     $(Fault::$fault => $what,)*

@@ -2,7 +2,7 @@
 //!
 //! The core is f + 1 replicas of each shard and some of the clients. Everything between them works. Each other node is broken
 //! in a way of its own and stays so: down, cut off, heard or hearing only, slow to sync, standing still. The transactions of
-//! the core's clients must end, and some commit; and nothing may stay prepared at the core's replicas, whoever had begun it.
+//! the core's clients must end, and some commit; and nothing may stay prepared at the core's replicas, whichever client had begun it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::system::System;
 use crate::world::costs::SyncTime;
 use crate::world::disk::Crash;
 
-/// What keeps working while the rest does not.
+/// The nodes that keep working while the rest does not.
 #[derive(Debug)]
 pub(crate) struct HealthyCore {
     /// The nodes of the core, those of its clients included.
@@ -114,7 +114,7 @@ impl HealthyCore {
         }
     }
 
-    /// Whatever was broken is gone, so that it can be started again.
+    /// Takes down the machines that are broken, so that they can be started again.
     fn clear_away<S: System>(&self, cluster: &mut Cluster<S>, clients: &mut Clients) {
         let servers = cluster.scenario.server_nodes;
         for node in (0..servers + cluster.scenario.clients).filter(|node| !self.has(*node)) {
@@ -178,7 +178,7 @@ impl<S: System> Simulation<S> {
         self.clients.release(&mut self.cluster);
     }
 
-    /// What has not ended in the core, in words.
+    /// The transactions that have not ended in the core, in words.
     fn left_in_core(&self) -> Vec<String> {
         let Some(core) = &self.core else { return Vec::new() };
         let mut left = self.clients.unfinished_at(&core.slots, &self.cluster);

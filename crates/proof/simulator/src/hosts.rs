@@ -1,4 +1,4 @@
-//! What nodes do beside the machines that they run: what they refuse under load, how much waits for a link, which version they run. And
+//! The work of nodes beside the machines that they run: what they refuse under load, how much waits for a link, which version they run. And
 //! the mistakes that they could make there.
 //!
 //! | fault | what a seed draws |
@@ -44,14 +44,14 @@ mod plants {
 /// A known mistake of hosts. Servers have none of them.
 pub use plants::Plant as HostPlant;
 
-/// What nodes do beside their machines, in one scenario.
+/// The settings of nodes beside their machines, in one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hosts {
     /// The marks above which new work is refused; none if everything is admitted.
     pub marks: Option<Marks>,
     /// So many bytes may wait for a link; any number if not stated.
     pub link_bytes_max: Option<usize>,
-    /// What share of nodes and clients runs the later version at first; none if all run the same.
+    /// The share of nodes and clients that runs the later version at first; none if all run the same.
     pub later: Option<f64>,
 }
 
@@ -67,7 +67,7 @@ const WITHOUT_MARKS: Marks = Marks {
 const LINK_BYTES: (f64, f64) = (1_000.0, 32_000.0);
 
 impl Hosts {
-    /// What is drawn for these faults, where links carry so many bytes a second.
+    /// Draws the settings for these faults, where links carry so many bytes a second.
     pub(crate) fn draw(faults: &[Fault], bandwidth: Option<u64>, random: &mut Random) -> Self {
         let (mut marks, mut links, mut versions) = (random.fork(), random.fork(), random.fork());
         let drawn = |fault, value| faults.contains(&fault).then_some(value);

@@ -10,12 +10,12 @@ use crate::report::{Report, SeedReport, Violation};
 use crate::run::run_seed;
 use crate::system::Planted;
 
-/// What became of a planted bug.
+/// The result of the hunt for a planted bug.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hunt {
     /// The id of the plant.
     pub plant: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub what: &'static str,
     /// The faults that were injected.
     pub faults: String,
@@ -28,7 +28,7 @@ pub struct Hunt {
 /// Runs seeds with a planted bug until one violates an invariant that holds for it without the bug.
 ///
 /// Every run with the bug happens inside `aside`, which returns what it runs: there a machine may well panic, which is one of
-/// the ways to be caught, and whoever hunts may not want to see more of that than what the report says.
+/// the ways to be caught, and the caller may not want to see more of that than what the report says.
 pub fn hunt(
     plant: &Planted,
     options: &Options,

@@ -13,7 +13,7 @@ pub struct Listed {
     pub id: &'static str,
     /// The isolation or comparison system that it concerns; `any` for faults.
     pub isolation: &'static str,
-    /// What it does or what goes wrong, in a sentence.
+    /// Its effect, or what goes wrong, in a sentence.
     pub what: &'static str,
     /// Where the broken rule stands in the paper; empty for faults.
     pub section: &'static str,
@@ -26,7 +26,7 @@ pub struct ListedSystem {
     pub id: &'static str,
     /// The option of `quorate sim` that chooses it.
     pub option: String,
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub what: String,
 }
 

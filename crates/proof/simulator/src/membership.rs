@@ -1,4 +1,4 @@
-//! Who the replicas are while a cluster runs: definitions of epochs, and who learns of them.
+//! The replicas of a cluster while it runs: definitions of epochs, and the hosts that learn of them.
 //!
 //! Operators define epochs, see `definers`. Each host learns of a definition after a while of its own, or because its machine
 //! has heard of the epoch from others. A host creates the replicas that the definition places on its node, if it runs. It gives a replica that is new, or has lost
@@ -21,10 +21,10 @@ use crate::world::disk::Crash;
 /// A host learns of a definition within this time.
 const WATCH_MAX: Duration = Duration::from_millis(1_500);
 
-/// Who is retired is deleted within this time.
+/// A replica that is retired is deleted within this time.
 const DELETION_MAX: Duration = Duration::from_secs(3);
 
-/// What becomes of a definition, one host after the other.
+/// The steps of a definition, one host after the other.
 #[derive(Clone, Debug)]
 pub enum MembershipStep {
     /// Something happens to the operator of this number, who changes who the replicas are.

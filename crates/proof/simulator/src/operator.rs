@@ -1,5 +1,5 @@
 //! An operator that compares what the replicas of shards hold, one shard after the other, while faults strike: see
-//! [`quorate_core::verify`]. Whatever else goes on, replicas that could be compared must hold the same (I4).
+//! [`quorate_core::verify`]. Whichever faults strike, replicas that could be compared must hold the same (I4).
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long replicas are waited for that do not come to the point.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the operator is about.
+/// The present task of the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
     comparison: Option<(Vec<usize>, Comparison)>,
@@ -38,7 +38,7 @@ impl Operator {
     /// Goes on: asks the replicas of a shard, and gives what is wrong.
     pub(crate) fn go_on<S: System>(&mut self, cluster: &mut Cluster<S>) -> Finding {
         let now = cluster.world.now();
-        // What hostile clients write they may tell each replica differently.
+        // Hostile clients may tell each replica differently what they write.
         if cluster.scenario.has(Fault::HostileClients) || now < self.rests_until {
             return Finding::Holds;
         }

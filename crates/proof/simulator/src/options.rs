@@ -1,4 +1,4 @@
-//! What to simulate.
+//! The options of a simulation.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -61,7 +61,7 @@ impl FromStr for Faults {
     }
 }
 
-/// What to simulate, and how strictly.
+/// The systems and seeds to simulate, and how strictly.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which system is simulated.

@@ -1,4 +1,4 @@
-//! What simulations found, in the form in which `quorate sim` prints it.
+//! The findings of simulations, in the form in which `quorate sim` prints them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +18,9 @@ pub struct Violation {
     pub invariant: String,
     /// The level that was judged, if one was.
     pub level: String,
-    /// What kind of violation it is.
+    /// The kind of the violation.
     pub anomaly: String,
-    /// What happened.
+    /// The violation, in sentences.
     pub explain: String,
     /// The arguments of `quorate` that repeat the seed.
     pub repeat: String,
@@ -31,7 +31,7 @@ pub struct Violation {
 pub struct Vacuous {
     /// The seed.
     pub seed: u64,
-    /// What there is too little of.
+    /// The evidence of which there is too little.
     pub explain: String,
     /// The arguments of `quorate` that repeat the seed.
     pub repeat: String,
@@ -41,7 +41,7 @@ pub struct Vacuous {
 /// however often it is extended.) If more do, it is not the seeds that are at fault.
 const VACUOUS_ONE_IN: u64 = 100;
 
-/// What the largest replica kept at an instant.
+/// The size of the largest replica at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Transactions that had committed.
@@ -59,9 +59,9 @@ pub struct Sample {
 pub struct SeedReport {
     /// The seed.
     pub seed: u64,
-    /// What it has drawn, in one line, where that is told of each seed.
+    /// Its configuration, in one line, where that is told of each seed.
     pub configuration: Option<String>,
-    /// What does not hold.
+    /// The invariants that do not hold.
     pub broken: Vec<Broken>,
     /// Why its history shows too little, if it does.
     pub vacuous: Option<String>,
@@ -89,9 +89,9 @@ pub struct SeedReport {
     pub overlapped: [bool; Fault::ALL.len()],
     /// Of a system that promises histories nothing: for each level what kinds of anomalies it finds.
     pub permitted: BTreeMap<&'static str, BTreeSet<&'static str>>,
-    /// What happened while faults struck and sessions ran that shows how much the system was put to, and how often.
+    /// Events while faults struck and sessions ran that show how much the system was put to, and how often.
     pub happened: Vec<(&'static str, u64)>,
-    /// What replicas kept, second by second, of a seed that runs longer than usual.
+    /// The sizes of replicas, second by second, of a seed that runs longer than usual.
     pub samples: Vec<Sample>,
     /// Names the execution.
     pub trace_hash: TraceHash,
@@ -102,7 +102,7 @@ pub struct SeedReport {
 pub struct Report {
     /// How many seeds were run.
     pub seeds: u64,
-    /// What does not hold.
+    /// The invariants that do not hold.
     pub violations: Vec<Violation>,
     /// The seeds that show too little.
     pub vacuous: Vec<Vacuous>,
@@ -131,10 +131,10 @@ pub struct Report {
     /// was found; under `valid` in how many there was none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub permitted: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What each seed has drawn, where that is told.
+    /// The configuration of each seed, where that is told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Configured>,
-    /// What happened while faults struck and sessions ran that shows how much the system was put to.
+    /// Events while faults struck and sessions ran that show how much the system was put to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub happened: BTreeMap<String, Happened>,
     /// The hashes of all seeds, folded in their order.
@@ -143,7 +143,7 @@ pub struct Report {
     hash: TraceHash,
 }
 
-/// What a seed has drawn.
+/// The configuration that a seed has drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Configured {
     /// The seed.
@@ -247,7 +247,7 @@ impl Report {
         self.trace_hash = self.hash.to_string();
     }
 
-    /// What a seed has drawn, where that is told.
+    /// The configuration that a seed has drawn, where that is told.
     pub fn configuration(&self, seed: u64) -> Option<&str> {
         let configured = self.configurations.iter().find(|configured| configured.seed == seed);
         configured.map(|configured| configured.configuration.as_str())

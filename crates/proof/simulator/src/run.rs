@@ -47,7 +47,7 @@ use crate::world::trace::{TraceHash, TraceText};
 pub struct SeedRun {
     /// The result.
     pub report: SeedReport,
-    /// What clients saw.
+    /// The history that clients saw.
     pub history: Recorder,
 }
 
@@ -106,7 +106,7 @@ pub fn run_scenario<S: System>(scenario: Scenario<S>, trace: Option<TraceText>) 
     run
 }
 
-/// What a machine said when it panicked.
+/// The message with which a machine panicked.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -161,7 +161,7 @@ pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 /// waits.
 const PER_SESSION: u64 = 60;
 
-/// What has ended must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
+/// An ended transaction must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
 /// was read.
 const REST_MAX: Duration = Duration::from_secs(600);
 
@@ -183,7 +183,7 @@ pub(crate) struct Simulation<S: System> {
     pub(crate) clients: Clients,
     pub(crate) injector: Injector<S>,
     pub(crate) report: SeedReport,
-    /// What keeps working while all else stays broken, in the phase in which that is so.
+    /// The nodes that keep working while all else stays broken, in the phase in which that is so.
     pub(crate) core: Option<HealthyCore>,
     /// The crashes at certain steps that are to come, if it is such a simulation.
     pub(crate) ordeal: Option<Ordeal>,
@@ -312,7 +312,7 @@ impl<S: System> Simulation<S> {
         false
     }
 
-    /// Reports what servers have done that does not fit together. What a client that lies has broken is its own.
+    /// Reports acts of servers that do not fit together. A hostile client answers itself for what it has broken.
     fn note_violations(&mut self) {
         let hostile = self.injector.hostile();
         for Violation { property, shard, transaction, explain } in self.cluster.world.take_found() {
@@ -449,7 +449,7 @@ impl<S: System> Simulation<S> {
     /// Few conflicts would mean little evidence. It is rare that the planned transactions do not suffice; then there are
     /// more.
     fn await_evidence(&mut self) {
-        // Whatever is promised, evidence is that transactions met.
+        // In each level, evidence is that transactions met.
         let level = self.cluster.scenario.level().unwrap_or(Level::StrictSerializable);
         for _ in 0..EXTENSIONS_MAX {
             let history = self.clients.strict_recorder().to_history();
@@ -510,7 +510,7 @@ impl<S: System> Simulation<S> {
         }
     }
 
-    /// What the replicas hold, above what some of their group may have collected.
+    /// The versions that the replicas hold, above what some of their group may have collected.
     fn stored(&self) -> Vec<(ReplicaId, Vec<StoredVersion>)> {
         let servers = self.cluster.members();
         let machines: Vec<_> = servers
@@ -585,7 +585,7 @@ impl<S: System> Simulation<S> {
                 invariants::acknowledged_puts_survive(&self.clients.puts.acknowledged, &stored, shard_of);
             note(report, Invariant::Durability, survive);
         } else if audited {
-            // What could not be read is not known to be lost.
+            // A write that could not be read is not known to be lost.
             let Clients { acknowledged, audited, .. } = &self.clients;
             note(
                 report,
@@ -731,7 +731,7 @@ fn judge_speculation(report: &mut SeedReport, history: &Recorder) {
 
 /// Judges whether commit timestamps explain what was read.
 fn judge_timestamps(report: &mut SeedReport, all: &Recorder) {
-    // What is malformed has been told.
+    // A malformed history has been told.
     if let Ok(all) = all.to_history() {
         let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&all));
         note(report, Invariant::Timestamps, timestamps);

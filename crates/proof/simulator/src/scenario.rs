@@ -1,4 +1,4 @@
-//! What one seed simulates: everything is derived from it here, before anything runs.
+//! The scenario of one seed: everything is derived from it here, before anything runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct Scenario<S: System> {
     pub clients: usize,
     /// How many transactions each client runs side by side.
     pub sessions_per_client: usize,
-    /// What survives a crash.
+    /// The state that survives a crash.
     pub durability: Durability,
     /// How far apart sites are.
     pub distance: Distance,
@@ -64,7 +64,7 @@ pub struct Scenario<S: System> {
     pub jitter: f64,
     /// How many times as long as usual it is.
     pub length: u64,
-    /// What the work of processors costs; none if it costs nothing.
+    /// The costs of the work of processors; none if it costs nothing.
     pub costs: Option<Arc<Costs>>,
     /// How long syncs take.
     pub sync_time: SyncTime,
@@ -89,21 +89,21 @@ pub struct Scenario<S: System> {
     pub moves: f64,
     /// The workload.
     pub workload: Parameters,
-    /// What each session runs instead of the workload, if anything.
+    /// The script of each session instead of the workload, if there is one.
     pub script: Vec<Vec<Scripted>>,
     /// The faults, ascending.
     pub faults: Vec<Fault>,
-    /// What happens to single messages while faults are injected.
+    /// The faults of single messages while faults are injected.
     pub misfortunes: Misfortunes,
     /// The mean time between two strikes of one fault.
     pub strike_interval: Duration,
-    /// What makes few features frequent, if that is how the seed is run.
+    /// The configuration that makes few features frequent, if that is how the seed is run.
     pub swarm: Option<Swarm>,
     /// True if clients are told which replicas are down.
     pub hints: bool,
     /// How long a server takes for each message and timer.
     pub service_time: Duration,
-    /// What nodes do beside their machines.
+    /// The settings of nodes beside their machines.
     pub hosts: Hosts,
     /// How the machines are set up.
     pub settings: SettingsOf<S>,
@@ -111,7 +111,7 @@ pub struct Scenario<S: System> {
     pub clock_bound: Option<Duration>,
     /// The mistake that hosts make, if one is planted.
     pub host_plant: Option<HostPlant>,
-    /// What everything that happens is drawn from.
+    /// The stream from which everything that happens is drawn.
     pub random: Random,
 }
 
@@ -264,7 +264,7 @@ impl<S: System> Scenario<S> {
         scenario
     }
 
-    /// What histories are promised; none if nothing is.
+    /// The level that histories are promised; none if nothing is.
     pub fn level(&self) -> Option<Level> {
         S::level(&self.settings)
     }
@@ -401,7 +401,7 @@ fn draw_relay(seed: u64, options: &Options) -> bool {
 }
 
 /// Sessions hop from client to client and from shard to shard, while others look at everything at once: that a step stands before
-/// what its session has seen elsewhere shows to those alone who look in between. What is coordinated comes seldom enough for shards to
+/// what its session has seen elsewhere shows only to a session that looks in between. Coordinated transactions come seldom enough for shards to
 /// go by timestamps most of the time.
 fn relay<S: System>(scenario: &mut Scenario<S>) {
     scenario.sessions_per_client = 2;
@@ -456,7 +456,7 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
     let mut faults = draw_strikes::<S>(choice, &mut Random::stream(seed, "faults"));
     if *choice == Faults::All {
         let strikes = |name, probability| Random::stream(seed, name).chance(probability);
-        // Whatever else a seed is about, it can be run in any mode.
+        // A seed about anything else can be run in any mode.
         let mut modes = Random::stream(seed, "modes");
         faults.extend(Fault::MODES.into_iter().filter(|_| modes.chance(MODE_PROBABILITY)));
         faults.extend(strikes("amnesia", AMNESIA_PROBABILITY).then_some(Fault::Amnesia));

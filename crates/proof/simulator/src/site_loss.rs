@@ -1,7 +1,7 @@
 //! Sites that are lost for good, where a system goes on without them: the loss, the operator who takes such a site out and later lets a new one
 //! join in its place, and the configuration service that all sites ask.
 //!
-//! The service stands on one node, and answers whoever it hears: that it is a replicated log with leaders of its own is simulated elsewhere.
+//! The service stands on one node, and answers every node that it hears: that it is a replicated log with leaders of its own is simulated elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

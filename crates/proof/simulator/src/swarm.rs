@@ -1,6 +1,6 @@
 //! Swarm testing: a seed leaves most features out, and makes those frequent that are left.
 //!
-//! A seed under all faults has some of everything. What is rare in each of them is rarer still in their combinations, and features
+//! A seed under all faults has some of everything. Events that are rare in each of them are rarer still in their combinations, and features
 //! get in each other's way: a cluster in which everything goes wrong decides little. So a seed under `swarm` draws a
 //! *configuration* (Groce, Zhang, Eide, Chen, Regehr: Swarm testing, ISSTA 2012):
 //!
@@ -24,7 +24,7 @@ use crate::fault::Fault;
 use crate::scenario::{Distance, Scenario};
 use crate::system::{System, can_strike};
 
-/// What a node has to be in the middle of when a fault strikes it.
+/// The state of a node that a fault waits for before it strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     /// Something that it has written is not durable yet.
@@ -72,7 +72,7 @@ pub struct Starvation {
     pub changes: u32,
 }
 
-/// What a seed has drawn under `swarm`.
+/// The configuration that a seed has drawn under `swarm`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swarm {
     /// The faults, ascending, each with how many times as frequent as usual it is.
@@ -81,7 +81,7 @@ pub struct Swarm {
     pub density: f64,
     /// How long outages last, as a share of the usual.
     pub brevity: f64,
-    /// What faults of nodes wait for, if they do.
+    /// The state that faults of nodes wait for, if they do.
     pub aim: Option<Aim>,
     /// Which messages are starved, if some are.
     pub starvation: Option<Starvation>,

@@ -8,7 +8,7 @@ fn options(seeds: RangeInclusive<u64>) -> Options {
     Options { system: SystemKind::PARALLEL_SNAPSHOT, ..Options::new(seeds) }
 }
 
-/// What does not hold, in a form that a person can act on.
+/// The invariants that do not hold, in a form that a person can act on.
 fn told(report: &Report) -> Vec<String> {
     let describe = |violation: &quorate_simulator::Violation| {
         format!("quorate {}: {} {}", violation.repeat, violation.invariant, violation.explain)

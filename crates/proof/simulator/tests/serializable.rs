@@ -2,7 +2,7 @@
 
 use quorate_simulator::{Faults, Options, Report, SystemKind, run};
 
-/// What does not hold, in a form that a person can act on.
+/// The invariants that do not hold, in a form that a person can act on.
 fn violations(options: &Options) -> Vec<String> {
     told(&run(options, |_| true))
 }

@@ -10,7 +10,7 @@ use quorate_simulator::{
 use quorate_tapir::Plant;
 use quorate_workloads::WorkloadKind;
 
-/// What does not hold, in a form that a person can act on.
+/// The invariants that do not hold, in a form that a person can act on.
 fn violations(options: &Options) -> Vec<String> {
     let report = run(options, |_| true);
     assert_eq!(report.seeds, options.seeds.clone().count() as u64);

@@ -34,7 +34,7 @@ pub(super) struct Attempt {
     pub(super) read_only: Option<ReadOnly>,
     /// How it is asked for in one round, if it is.
     pub(super) one_round: Option<Box<OneRound>>,
-    /// What it has put, where that is kept.
+    /// The values that it has put, where they are kept.
     pub(super) puts: BTreeMap<Key, Option<Value>>,
     /// How many of the keys have not been answered that it reads at once before anything else.
     pub(super) awaited: usize,

@@ -42,7 +42,7 @@ pub(super) trait Errands: Debug {
     /// True if no transaction will begin any more.
     fn is_done(&self) -> bool;
 
-    /// What is violated at the end, given everything that the shards hold, in words.
+    /// The violations at the end, given everything that the shards hold, in words.
     fn violations(&self, held: &mut dyn Iterator<Item = &StoredVersion>) -> Vec<String>;
 }
 
@@ -51,7 +51,7 @@ pub(super) trait Errands: Debug {
 pub(super) struct Errand {
     /// Its name among its errands.
     pub(super) number: u64,
-    /// What each shard is asked for.
+    /// The request to each shard.
     pub(super) parts: BTreeMap<ShardId, Value>,
     /// Its class.
     pub(super) class: Class,
@@ -59,12 +59,12 @@ pub(super) struct Errand {
     pub(super) insists: bool,
 }
 
-/// What errands say of an answer.
+/// The remarks of errands on an answer.
 #[derive(Debug, Default)]
 pub(super) struct Remark {
-    /// What has happened that is worth counting.
+    /// An event that is worth counting.
     pub(super) happened: Option<&'static str>,
-    /// What makes no sense of it, in words.
+    /// The part of it that makes no sense, in words.
     pub(super) nonsense: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Beside {
 #[derive(Debug)]
 struct Kind {
     errands: Box<dyn Errands>,
-    /// What is open at the client in each place.
+    /// The open errand of the client in each place.
     open: Vec<Option<Open>>,
 }
 
@@ -104,7 +104,7 @@ impl Beside {
         self.kinds.iter().all(Kind::is_done)
     }
 
-    /// What is under way, in words.
+    /// The errands under way, in words.
     pub(super) fn unfinished(&self) -> Vec<String> {
         let open = self.kinds.iter().flat_map(|kind| {
             let name = kind.errands.name();
@@ -224,7 +224,7 @@ impl Clients {
         true
     }
 
-    /// What is violated of the conditions of errands, given everything that the shards hold, in words.
+    /// The violated conditions of errands, given everything that the shards hold, in words.
     pub fn errand_violations(&self, held: &[&StoredVersion]) -> Vec<String> {
         let violations = |kind: &Kind| {
             let name = kind.errands.name();

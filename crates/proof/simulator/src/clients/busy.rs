@@ -14,7 +14,7 @@ use crate::system::System;
 /// A client that was told so begins nothing for this long, unless its node says something else: as servers have it by default.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// What clients were told.
+/// The effect of busy answers on clients.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     /// Until when each client begins nothing, as the world numbers them.

@@ -27,7 +27,7 @@ impl Clients {
         }
     }
 
-    /// What a client leaves behind is in danger until somebody else has settled it, so that is when replicas fail too.
+    /// A transaction that a client leaves behind is in danger until a backup coordinator has settled it, so that is when replicas fail too.
     pub(super) fn make_worse<S: System>(&mut self, cluster: &mut Cluster<S>) {
         const WORSE: [Fault; 4] =
             [Fault::NodeCrashes, Fault::PowerLoss, Fault::EmptyDisks, Fault::Partitions];

@@ -7,7 +7,7 @@ use quorate_workloads::{Parameters, WorkloadKind};
 use crate::cluster::Cluster;
 use crate::system::System;
 
-/// The workload of a client: of those whose users are at home somewhere, mostly that of those who are at home at its site.
+/// The workload of a client: where users are at home at sites, mostly that of the users at home at its own.
 pub(super) fn parameters_at<S: System>(slot: usize, cluster: &Cluster<S>) -> Parameters {
     /// So often a client serves anybody: then commits are slow.
     const AWAY: f64 = 0.2;

@@ -1,7 +1,7 @@
 //! Leases beside the workload, in some seeds: commands of Redis, as calls of the procedure that servers are linked with.
 //!
-//! What such a call does depends on the timestamp of its transaction: a lease that is held is not granted, and one whose time is up is held no more. Each group of
-//! shards has a counter and a lease at each of its shards. A transaction counts and asks for the lease at all of them. So
+//! The effect of such a call depends on the timestamp of its transaction: a lease that is held is not granted, and one whose time is up is
+//! held no more. Each group of shards has a counter and a lease at each of its shards. A transaction counts and asks for the lease at all of them. So
 //!
 //! - all shards of a group reply alike, because all carry out the same transactions in the same order, at the same timestamps;
 //! - timestamps never descend as the counter ascends, and a reader stands between the transaction that led to its count and the next;
@@ -38,7 +38,7 @@ const LIFE_MS_MAX: u64 = 400;
 pub(super) struct Leases {
     random: Random,
     groups: Vec<Group>,
-    /// What was asked for, by number, until its client is told.
+    /// The requests of transactions, by number, until their clients are told.
     asked: BTreeMap<u64, Asked>,
     /// How many transactions are still to be begun.
     left: u64,
@@ -59,7 +59,7 @@ struct Asked {
     life_ms: Option<u64>,
 }
 
-/// What a transaction has seen. The order is that in which a group carries transactions out.
+/// The counter and the lease that a transaction has seen. The order is that in which a group carries transactions out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     /// The counter: what it has led to, or what a reader has read.
@@ -85,7 +85,7 @@ impl Leases {
         Leases { random, groups, asked: BTreeMap::new(), left: TRANSACTIONS * length }
     }
 
-    /// What a shard is asked for.
+    /// The request to a shard.
     fn part(asked: &Asked) -> Value {
         let (count, lease) = (format!("count{}", asked.group), format!("lease{}", asked.group));
         let life = asked.life_ms.unwrap_or_default().to_string();
@@ -101,7 +101,7 @@ impl Leases {
         Operation::Call(call).encode()
     }
 
-    /// What a transaction has seen that was executed; what is wrong, if it makes no sense.
+    /// The observation of a transaction that was executed; what is wrong, if it makes no sense.
     fn see(&self, asked: &Asked, executed: &Executed) -> Result<Seen, String> {
         let expected = &self.groups[asked.group].shards;
         if !executed.answers.keys().eq(expected) {
@@ -142,7 +142,7 @@ impl Leases {
 }
 
 impl Group {
-    /// What fits with no order in which the group could have carried all out.
+    /// The observations that fit with no order in which the group could have carried all out.
     fn violations(&self) -> Vec<String> {
         let mut seen = self.seen.clone();
         // A reader of a count stands behind the transaction that has led to it, and readers by their timestamps.

@@ -154,9 +154,9 @@ pub struct Clients {
     pub acknowledged: Vec<(quorate_checker::Key, i64)>,
     /// The greatest timestamp of what is known to be committed, also to sessions that are no more.
     latest: Timestamp,
-    /// What clients were told of the fate of attempts.
+    /// The fates of attempts that clients were told.
     pub told: Vec<(TransactionId, Outcome)>,
-    /// What clients have asked for and got that shows how much the system was put to, and how often.
+    /// Requests of clients that were answered and show how much the system was put to, and how often.
     pub happened: BTreeMap<&'static str, u64>,
     /// The milestones that clients wait for.
     milestones: Milestones,
@@ -165,17 +165,17 @@ pub struct Clients {
     /// The transactions that come after others of their clients.
     pipelines: Pipelines,
     speculation: Speculation,
-    /// What clients were told of nodes with too much to do.
+    /// The effect of busy answers on clients.
     busy: Busy,
     /// Draws which attempts read several keys at once before anything else.
     reads_at_once: Random,
-    /// What runs beside the workload.
+    /// The errands that run beside the workload.
     beside: Beside,
-    /// What has become of promises that were broken.
+    /// The consequences of broken promises.
     pub promises: Promises,
-    /// What was put, of a system that promises histories nothing.
+    /// The values that were put, of a system that promises histories nothing.
     pub puts: Puts,
-    /// What the auditor read last of each key.
+    /// The value of each key that the auditor read last.
     pub audited: BTreeMap<quorate_checker::Key, Observed>,
     /// Breaches of the promises of the workload that committed transactions have read, in words.
     pub breaches: Vec<String>,
@@ -336,7 +336,7 @@ impl Clients {
         }
     }
 
-    /// What is still under way at the clients in these places, in words.
+    /// The work still under way at the clients in these places, in words.
     pub fn unfinished_at<S: System>(&self, slots: &[usize], cluster: &Cluster<S>) -> Vec<String> {
         let sessions = || self.sessions.iter().filter(|session| slots.contains(&session.slot));
         let mut left = in_words(sessions());
@@ -346,7 +346,7 @@ impl Clients {
         left
     }
 
-    /// What is still under way, in words.
+    /// The work still under way, in words.
     pub fn unfinished(&self) -> Vec<String> {
         let mut left = in_words(self.sessions.iter());
         left.extend(self.beside.unfinished());
@@ -400,7 +400,7 @@ impl Clients {
             for attempt in self.take_shown(session) {
                 self.give_up(session, attempt, None, cluster);
             }
-            // What it had seen is lost with its coordinator: whoever takes its place begins another session.
+            // The timestamp that it had seen is lost with its coordinator: the client that takes its place begins another session.
             self.renew(session);
             self.sessions[session].seen = Timestamp::ZERO;
         }
@@ -493,7 +493,7 @@ impl Clients {
         }
         self.tally.attempts += 1;
         self.by_transaction.insert(id, session);
-        // What reads all at once comes after nothing that is not settled.
+        // An attempt that reads all at once comes after no transaction that is not settled.
         let comes_after = !self.sessions[session].shown.is_empty();
         let read_only = self.draw_read_only(session, &execution, cluster).filter(|_| !comes_after);
         if read_only.as_ref().is_some_and(|read_only| !read_only.is_strict) {
@@ -869,7 +869,7 @@ impl Clients {
         }
         self.renew(session);
         self.note_unplaced::<S>(attempt.id, attempt.recorded);
-        // What became of a promise that was broken has no answer.
+        // The fate of a broken promise has no answer.
         if !attempt.manner.breaks_promise {
             let (is_in_history, resolved) = (reported, false);
             self.undecided.push(Undecided { attempt, participants, reported, is_in_history, resolved });

@@ -26,7 +26,7 @@ const CONDITION_PROBABILITY: f64 = 0.2;
 pub(super) struct OneRound {
     division: Division,
     class: Class,
-    /// What has to hold, if anything has.
+    /// The condition that has to hold, if there is one.
     condition: Option<Condition>,
     /// The shard that refuses its part although the client vouches for it that none does, if one does.
     pub(super) refusing: Option<ShardId>,
@@ -65,7 +65,7 @@ impl OneRound {
         self.division.parts.keys().copied()
     }
 
-    /// What kind of a transaction it is, in a few words.
+    /// The kind of the transaction, in a few words.
     fn kind(&self) -> &'static str {
         if self.refusing.is_some() {
             return "batch that breaks a promise";
@@ -78,7 +78,7 @@ impl OneRound {
         }
     }
 
-    /// What each operation has seen, from what shards have answered.
+    /// The observation of each operation, from the answers of shards.
     fn seen(&self, execution: &Execution, answers: Executed) -> Result<Vec<SeenAtOnce>, String> {
         let answers = answers.answers.into_iter().map(|(shard, bytes)| (shard, Answer::Done(bytes)));
         let found = self.division.compose(&answers.collect()).map_err(|error| error.to_string())?;
@@ -101,7 +101,7 @@ impl OneRound {
         }
     }
 
-    /// What makes no sense of a refusal, in words: that nobody asked for it, or that what was found is as it had to be.
+    /// The part of a refusal that makes no sense, in words: that nobody asked for it, or that what was found is as it had to be.
     fn nonsense(&self, shard: ShardId, reason: &Value) -> Option<String> {
         let refusal = match self.division.refusal(shard, reason) {
             NoAnswer::Refused { refusal, .. } => refusal,
@@ -149,7 +149,7 @@ fn key_of(operation: &Operation) -> Option<&Key> {
     }
 }
 
-/// What an operation has seen by its first step.
+/// The observation of an operation by its first step.
 fn seen_in(operation: &Operation, found: Found) -> SeenAtOnce {
     match (operation, found) {
         (_, Found::Held(held)) => SeenAtOnce::Value(Some(held.value)),
@@ -338,7 +338,7 @@ impl Clients {
         }
     }
 
-    /// What became of an attempt is known that had been given up.
+    /// The outcome of an attempt that had been given up is known.
     fn on_undecided_recalled<S: System>(
         &mut self,
         id: TransactionId,

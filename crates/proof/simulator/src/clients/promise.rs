@@ -23,13 +23,13 @@ use crate::system::System;
 /// So often what a session does next is such a batch, where there are several shards.
 const PROBABILITY: f64 = 0.02;
 
-/// What its keys begin with; those of workloads never do.
+/// The beginning of its keys; those of workloads never begin so.
 const KEYS: u8 = b'p';
 
 /// Clients were told so often that shards had decided differently.
 pub(super) const ALARM: &str = "alarm that shards had decided differently";
 
-/// What has become of promises that were broken.
+/// The consequences of broken promises.
 #[derive(Debug, Default)]
 pub struct Promises {
     /// The keys that were written, in vain or not.
@@ -56,7 +56,7 @@ impl Promises {
         self.refusing.insert((transaction, shard));
     }
 
-    /// What is wrong with an alarm about a transaction, in words: an operator must be told of broken promises alone, and which shard has
+    /// The error in an alarm about a transaction, in words: an operator must be told of broken promises alone, and which shard has
     /// broken them.
     pub(super) fn contradict(&self, transaction: TransactionId, decided: &[Decided]) -> Option<String> {
         let refused = || decided.iter().filter(|decided| decided.is_refused);
@@ -75,7 +75,7 @@ impl Promises {
     }
 }
 
-/// What is required of a shard that has nothing else to do with a key: that another exists, which never does.
+/// The requirement at a shard that has nothing else to do with a key: that another exists, which never does.
 pub(super) fn refused_elsewhere(key: &Key, keyspace: &Keyspace) -> Option<Condition> {
     let own = keyspace.shard_of(key).id;
     let never = |slot| Key::from([key.as_slice(), &[slot]].concat());

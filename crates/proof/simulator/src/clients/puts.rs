@@ -1,4 +1,4 @@
-//! What was put, of a system that promises histories nothing: then it is judged by its puts.
+//! The values that were put, of a system that promises histories nothing: then it is judged by its puts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use quorate_core::{Key, Timestamp, TransactionId, Value};
 
 use crate::invariants::AcknowledgedPut;
 
-/// What was put.
+/// The values that were put.
 #[derive(Debug)]
 pub struct Puts {
     /// True if it is kept.
     are_kept: bool,
     /// Every value that was ever asked to be put to a key, acknowledged or not.
     asked: BTreeMap<Key, BTreeSet<Value>>,
-    /// What clients were told is complete.
+    /// The puts that clients were told are complete.
     pub acknowledged: Vec<AcknowledgedPut>,
 }
 
@@ -41,7 +41,7 @@ impl Puts {
         self.acknowledged.extend(kept.map(|(key, value)| AcknowledgedPut { key, value, not_before }));
     }
 
-    /// What makes no sense of what was read, in words: that nobody has put it.
+    /// The error in a value that was read, in words: that nobody has put it.
     pub(super) fn nonsense(
         &self,
         transaction: TransactionId,

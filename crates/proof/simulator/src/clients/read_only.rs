@@ -114,7 +114,7 @@ impl Clients {
         Some(ReadOnly::new(freshness, is_strict, goes_on))
     }
 
-    /// The timestamp of a transaction that is prepared somewhere: whoever reads at just that must find it, or keep it out.
+    /// The timestamp of a transaction that is prepared somewhere: a transaction that reads at just that must find it, or keep it out.
     /// None as often as there is one.
     fn timestamp_in_use<S: System>(&mut self, cluster: &Cluster<S>) -> Option<Timestamp> {
         if self.random.chance(0.5) {
@@ -126,7 +126,7 @@ impl Clients {
         in_use.get(at).copied()
     }
 
-    /// A read-only transaction is over. What it got counts only if it has committed; if not, nothing has happened,
+    /// A read-only transaction is over. Its results count only if it has committed; if not, nothing has happened,
     /// whatever its fate at the replicas.
     pub(super) fn on_read_only_finished<S: System>(
         &mut self,

@@ -1,6 +1,6 @@
 //! Keys that attempts read: one after the other, as their plans say, or before that all that they name at once.
 //!
-//! What was read at once counts when the plan comes to it: the coordinator is asked again then, and says the same.
+//! A key that was read at once counts when the plan comes to it: the coordinator is asked again then, and says the same.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::system::System;
 /// So often an attempt reads the keys at once that its plan names, if there are several.
 const AT_ONCE_PROBABILITY: f64 = 0.3;
 
-/// What draws which attempts do so.
+/// The stream that draws which attempts do so.
 pub(super) fn stream(seed: u64) -> Random {
     Random::stream(seed, "reads at once")
 }

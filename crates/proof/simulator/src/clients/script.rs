@@ -28,7 +28,7 @@ pub struct Manner {
 pub struct Scripted {
     /// It begins then, or when the one before it has ended.
     pub at: Duration,
-    /// What it does. If all that it does is to read keys, it reads them at once, strictly.
+    /// Its operations. If all of them read keys, it reads them at once, strictly.
     pub plan: Arc<Plan>,
     /// How the client goes about it.
     pub manner: Manner,

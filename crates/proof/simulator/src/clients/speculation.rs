@@ -1,5 +1,5 @@
 //! Results that clients are shown before they are final: sessions go on with the next transaction, and owe apologies if one aborts after
-//! all. What transactions saw that aborted is recorded, too.
+//! all. The observations of transactions that aborted are recorded, too.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const CHAIN_MAX: u8 = quorate_str::Variant::CHAIN_MAX;
 /// The greatest number of a client in a history.
 const CLIENT_MAX: i64 = (1 << 53) - 1;
 
-/// What is known of transactions that nodes speculate with.
+/// The transactions that nodes speculate with.
 #[derive(Debug)]
 pub(super) struct Speculation {
     random: Random,
@@ -184,7 +184,7 @@ impl Clients {
         there.any(|server| cluster.world.server(server).is_some_and(|server| S::shows(server, attempt.id)))
     }
 
-    /// An attempt has surely aborted. What it saw counts where it is known from which node.
+    /// An attempt has surely aborted. Its observations count where it is known from which node.
     pub(super) fn record_aborted<S: System>(&mut self, attempt: &Attempt, cluster: &Cluster<S>) {
         if self.is_still_shown(attempt, cluster) {
             *self.happened.entry("aborts of which nodes had not heard").or_default() += 1;

@@ -1,7 +1,7 @@
 //! TPC-C beside the workload, in some seeds: its five transactions, as calls of the procedures that servers are linked with.
 //!
-//! Clients first put what there is at the beginning, and then trade. What became of a transaction is of no interest to them, since
-//! the specification's conditions hold either way; only what there is at the beginning has to be there once, so it is found out.
+//! Clients first put the records that there are at the beginning, and then trade. The fate of a transaction is of no interest to them, since
+//! the specification's conditions hold either way; only the records at the beginning have to be there once, so it is found out.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,7 +45,7 @@ pub(super) struct Trade {
     random: Random,
     generator: Generator,
     shards: Vec<ShardId>,
-    /// What is still to be put before any client trades.
+    /// The records still to be put before any client trades.
     population: VecDeque<(ShardId, Value)>,
     /// When that was put: clients are told, or their reads may be ordered before.
     populated: ClockTime,
@@ -145,7 +145,7 @@ impl Errands for Trade {
         self.population.is_empty() && self.left == 0
     }
 
-    /// What is violated of the specification's conditions; nothing, if not all was put that there is at the beginning.
+    /// The violated conditions of the specification; nothing, if not all was put that there is at the beginning.
     fn violations(&self, held: &mut dyn Iterator<Item = &StoredVersion>) -> Vec<String> {
         if !self.population.is_empty() {
             return Vec::new();
@@ -160,7 +160,7 @@ fn shard_of(warehouse: u32, shards: &[ShardId]) -> ShardId {
     shards[(warehouse as usize - 1) % shards.len()]
 }
 
-/// What a transaction does at each shard that takes part.
+/// The part of a transaction at each shard that takes part.
 fn parts_of(order: &Transaction, shards: &[ShardId]) -> BTreeMap<ShardId, Value> {
     let mut local: BTreeMap<ShardId, Vec<u32>> = BTreeMap::new();
     for warehouse in order.warehouses() {

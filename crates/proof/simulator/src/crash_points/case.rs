@@ -10,7 +10,7 @@ use super::configuration::Configuration;
 use crate::system::Planted;
 use crate::world::disk::Crash;
 
-/// What becomes of a machine after its crash.
+/// The fate of a machine after its crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
     /// A client never returns.
@@ -38,7 +38,7 @@ impl Aftermath {
         }
     }
 
-    /// What ends with the crash.
+    /// The part of the machine that ends with the crash.
     pub const fn crash(self) -> Crash {
         match self {
             Aftermath::Stays | Aftermath::Returns | Aftermath::Restarts => Crash::Process,
@@ -62,7 +62,7 @@ impl Aftermath {
 pub struct CrashPoint {
     /// The number of the step in this execution.
     pub step: u64,
-    /// What becomes of the machine that takes it.
+    /// The fate of the machine that takes it.
     pub aftermath: Aftermath,
 }
 

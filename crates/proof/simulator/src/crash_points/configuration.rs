@@ -23,7 +23,7 @@ use crate::world::network::Misfortunes;
 pub struct Configuration {
     /// Its name, as users write it.
     pub name: &'static str,
-    /// What is special about it, in a few words.
+    /// Its distinguishing feature, in a few words.
     pub what: &'static str,
     /// The system that runs on it.
     pub system: SystemKind,
@@ -147,7 +147,7 @@ impl Configuration {
     /// How old a prepared entry becomes before its transaction is recovered.
     pub const RECOVERY_TIMEOUT: Duration = Duration::from_millis(100);
 
-    /// How far ahead the clock of the first client is: whoever comes after it has to choose a higher timestamp.
+    /// How far ahead the clock of the first client is: a client that comes after it has to choose a higher timestamp.
     pub const FAST_CLOCK_MICROS: i64 = 20_000;
 
     /// True if servers go on with what clients have left behind, each as a backup coordinator.
@@ -228,7 +228,7 @@ impl Configuration {
         }
     }
 
-    /// What each client runs. Names of keys say in which shard they are; with one shard that is the only one.
+    /// The script of each client. Names of keys say in which shard they are; with one shard that is the only one.
     ///
     /// ```text
     ///   first (fast clock)    read D, append C   append A B   read A B, scan     append A
@@ -261,13 +261,13 @@ impl Configuration {
                 (20, plain, vec![get('D'), append('C')]),
                 (25, plain, vec![append('A'), append('B')]),
                 (32, plain, vec![get('A'), get('B')]),
-                // What the others write next has to lie above that.
+                // The next writes of the others have to lie above that.
                 (35, plain, vec![scan()]),
                 (38, plain, vec![append('A')]),
             ]),
             script(vec![
                 (25, plain, vec![append('A')]),
-                // What it reads changes while it thinks.
+                // The key that it reads changes while it thinks.
                 (36, pause, vec![get('A'), append('C')]),
                 (44, gives_up, vec![append('B')]),
             ]),

@@ -16,10 +16,10 @@ use crate::world::disk::Crash;
 use crate::world::steps::{Party, Step, Steps};
 use crate::world::trace::TraceText;
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug)]
 pub struct Executed {
-    /// What was judged, as of a seed.
+    /// The judgement, as of a seed.
     pub report: SeedReport,
     /// The steps until everything that the script begins had ended, if they were asked for.
     pub steps: Vec<Step>,
@@ -28,7 +28,7 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// What does not hold. That so small a history shows too little to mean anything by itself is no such thing.
+    /// The invariants that do not hold. That so small a history shows too little to mean anything by itself is no such thing.
     pub fn broken(&self) -> impl Iterator<Item = &Broken> {
         self.report.broken.iter()
     }

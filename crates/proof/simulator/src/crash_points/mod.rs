@@ -8,7 +8,7 @@
 //! | file | role |
 //! |---|---|
 //! | `configuration` | the small clusters, and what runs on them |
-//! | `case` | which crashes, and what becomes of whoever crashes |
+//! | `case` | which crashes, and what becomes of the machine that crashes |
 //! | `execution` | one execution |
 //! | `watch` | how long keys are held after a crash |
 //! | `enumeration` | all cases |

@@ -1,4 +1,4 @@
-//! What enumerated crashes found, in the form in which `quorate sim --crash-points` prints it.
+//! The findings of enumerated crashes, in the form in which `quorate sim --crash-points` prints them.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ pub struct CrashPointViolation {
     pub invariant: String,
     /// The level that was judged, if one was.
     pub level: String,
-    /// What kind of violation it is.
+    /// The kind of the violation.
     pub anomaly: String,
-    /// What happened.
+    /// The violation, in sentences.
     pub explain: String,
     /// The arguments of `quorate` that repeat the case.
     pub repeat: String,
 }
 
-/// What came of the cases of one task.
+/// The result of the cases of one task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskReport {
     /// True if the first to crash is a client.
@@ -42,7 +42,7 @@ pub struct TaskReport {
     /// The same after the second of two crashes.
     held_max_of_pairs: Duration,
     simulated_seconds: f64,
-    /// What does not hold.
+    /// The invariants that do not hold.
     pub violations: Vec<CrashPointViolation>,
     hash: TraceHash,
 }
@@ -83,12 +83,12 @@ fn words(step: &Step) -> String {
     format!("{who} {} {}", step.moment.words(), step.what).trim_end().to_owned()
 }
 
-/// What came of one configuration.
+/// The result of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConfigurationReport {
     /// Its name.
     pub name: &'static str,
-    /// What is special about it.
+    /// Its distinguishing feature, in a few words.
     pub what: &'static str,
     /// Cases in which a client crashes, once for each step and aftermath.
     pub client_cases: u64,
@@ -108,7 +108,7 @@ pub struct ConfigurationReport {
     pub pair_held_max_ms: f64,
 }
 
-/// What came of all configurations.
+/// The result of all configurations.
 #[derive(Clone, Debug, Serialize)]
 pub struct CrashPointReport {
     /// Each configuration.
@@ -119,7 +119,7 @@ pub struct CrashPointReport {
     pub simulated_seconds: f64,
     /// The recovery time-out, in milliseconds.
     pub recovery_timeout_ms: f64,
-    /// What does not hold.
+    /// The invariants that do not hold.
     pub violations: Vec<CrashPointViolation>,
     /// The hashes of all cases, folded in their order.
     pub trace_hash: String,

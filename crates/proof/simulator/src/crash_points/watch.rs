@@ -21,7 +21,7 @@ pub(crate) struct Watch {
     held_since: BTreeMap<(usize, TransactionId), Instant>,
     /// The longest time that one was held after the last crash.
     pub(crate) held_max: Duration,
-    /// What was held for too long, in words.
+    /// The keys that were held for too long, in words.
     overdue: BTreeMap<(usize, TransactionId), String>,
 }
 

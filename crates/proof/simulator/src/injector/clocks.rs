@@ -1,4 +1,4 @@
-//! What goes wrong with physical clocks.
+//! The faults of physical clocks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What goes wrong with disks.
+//! The faults of disks.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl<S: System> Injector<S> {
         true
     }
 
-    /// Whoever is writing just now loses power.
+    /// A server that is writing just now loses power.
     pub(super) fn tear(&mut self, cluster: &mut Cluster<S>, first: usize) -> bool {
         let nodes = cluster.scenario.server_nodes;
         let node = (first..nodes).chain(0..first).find(|node| cluster.has_unsynced(*node));

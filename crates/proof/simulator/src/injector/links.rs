@@ -1,4 +1,4 @@
-//! What goes wrong between nodes: everything here cuts links, in one direction or both, and mends them later.
+//! The faults between nodes: everything here cuts links, in one direction or both, and mends them later.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl<S: System> Injector<S> {
         self.cut(cluster, links)
     }
 
-    /// Two groups do not hear each other; whoever is in neither hears everybody.
+    /// Two groups do not hear each other; a node that is in neither hears everybody.
     pub(super) fn partition_partially(&mut self, cluster: &mut Cluster<S>) -> bool {
         let nodes = cluster.world.network().nodes();
         let mut groups: Vec<u64> = (0..nodes).map(|_| self.random.below(3)).collect();

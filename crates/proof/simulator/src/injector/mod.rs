@@ -58,7 +58,7 @@ pub enum Step {
     },
     /// A clock jumps from one error to the other.
     Strobe {
-        /// Whose clock.
+        /// The node of the clock.
         node: usize,
         /// The errors, the next one first.
         errors: [i64; 2],
@@ -88,7 +88,7 @@ pub enum Step {
     },
     /// A node that is at what faults are aimed at is looked for.
     Aim {
-        /// What is to strike it.
+        /// The fault that is to strike it.
         fault: Fault,
         /// How often one is looked for.
         left: u32,
@@ -107,7 +107,7 @@ pub enum Ending {
     Restart(usize),
     /// Links carry messages again.
     Mend(Vec<(usize, usize)>),
-    /// What a node sends takes its usual time again.
+    /// The messages of a node take their usual time again.
     Spike(usize),
     /// A clock runs again.
     Thaw(usize),
@@ -123,7 +123,7 @@ pub enum Ending {
     Client(usize),
 }
 
-/// What the injector asks of whoever owns the clients.
+/// The requests of the injector to the owner of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The client in this slot vanishes, sooner or later.

@@ -1,4 +1,4 @@
-//! What goes wrong with processes: crashes, restarts, pauses, upgrades.
+//! The faults of processes: crashes, restarts, pauses, upgrades.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What goes wrong while others settle a transaction, and view changes for no reason.
+//! The faults while others settle a transaction, and view changes for no reason.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::system::{Far, System};
 use crate::world::disk::Crash;
 
 impl<S: System> Injector<S> {
-    /// A client vanishes; then whoever settles what it has left behind is hunted.
+    /// A client vanishes; then the backup coordinator that settles what it has left behind is hunted.
     pub(super) fn begin_hunt(&mut self, cluster: &mut Cluster<S>) -> Request {
         self.wait(cluster, Step::Hunt { left: 200 });
         Request::CrashClient(self.random.index(cluster.scenario.clients))

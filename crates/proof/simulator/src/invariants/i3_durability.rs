@@ -14,7 +14,7 @@ use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
 pub struct AcknowledgedPut {
     /// The key.
     pub key: quorate_core::Key,
-    /// What was put last by the transaction.
+    /// The value that was put last by the transaction.
     pub value: Value,
     /// Its version is not earlier than this.
     pub not_before: Timestamp,

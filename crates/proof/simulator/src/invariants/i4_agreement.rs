@@ -34,7 +34,7 @@ pub fn outcomes_agree(
     finding(broken)
 }
 
-/// What must be alike of the versions of a replica, ascending by key and timestamp, wherever versions below `floor` may
+/// The versions of a replica, ascending by key and timestamp, that must be alike at all replicas, wherever versions below `floor` may
 /// have been collected: those that are not below, and of each key the newest below unless it is a deletion.
 pub fn above_floor(versions: Vec<StoredVersion>, floor: Timestamp) -> Vec<StoredVersion> {
     let mut kept: Vec<StoredVersion> = Vec::with_capacity(versions.len());
@@ -76,7 +76,7 @@ pub fn replicas_agree_on_data(stored: &[(ReplicaId, Vec<StoredVersion>)]) -> Fin
     finding(broken)
 }
 
-/// What replicas hold that an operator has compared is the same.
+/// The contents of replicas that an operator has compared are the same.
 pub fn digests_agree(compared: &Compared) -> Finding {
     if judge(&compared.held) == Odd::None {
         return Finding::Holds;

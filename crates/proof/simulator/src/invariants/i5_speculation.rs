@@ -15,9 +15,9 @@ pub fn snapshots_explain_reads(report: &Report) -> Finding {
     }
 }
 
-/// What clients saw is speculative snapshot isolation, whatever servers say. Where there are too many ways in which it may have come about, the
-/// servers' word is left. So it is for which snapshot a view had (SPSI-1): without timestamps the checker takes it that a snapshot holds all that the
-/// transactions of its node before had read, and STR holds a snapshot together by what itself has read (section 6.2).
+/// The observations of clients fit with speculative snapshot isolation, whatever servers say. Where there are too many ways in which they may have
+/// come about, the servers' word is left. So it is for which snapshot a view had (SPSI-1): without timestamps the checker takes it that a snapshot
+/// holds all that the transactions of its node before had read, and STR holds a snapshot together by what itself has read (section 6.2).
 pub fn speculation_is_sound(report: &Report) -> Finding {
     match judged(Invariant::Speculation, report) {
         Finding::Unknown(_) => Finding::Holds,

@@ -1,4 +1,4 @@
-//! What must hold, one property per file.
+//! The properties that must hold, one per file.
 //!
 //! | id | property | evidence |
 //! |---|---|---|
@@ -60,7 +60,7 @@ pub enum Invariant {
     Durability,
     /// Replicas agree and converge.
     Agreement,
-    /// What was seen before it was final, or of what aborted, was sound.
+    /// Observations that were made before they were final, or by transactions that aborted, were sound.
     Speculation,
     /// Everything ends.
     Liveness,
@@ -111,9 +111,9 @@ pub struct Broken {
     pub invariant: Invariant,
     /// The level that was judged, if one was.
     pub level: &'static str,
-    /// What kind of violation it is, in a word.
+    /// The kind of the violation, in a word.
     pub anomaly: String,
-    /// What happened, in sentences.
+    /// The violation, in sentences.
     pub explain: String,
 }
 
@@ -123,7 +123,7 @@ impl Broken {
     }
 }
 
-/// What an invariant found out.
+/// The finding of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// It holds.
@@ -141,7 +141,7 @@ fn finding(broken: Vec<Broken>) -> Finding {
     if broken.is_empty() { Finding::Holds } else { Finding::Broken(broken) }
 }
 
-/// What a judgement of the checker means for an invariant.
+/// The meaning of a judgement of the checker for an invariant.
 fn judged(invariant: Invariant, report: &Report) -> Finding {
     if let Some(reason) = report.reason.as_ref().filter(|_| report.anomalies.is_empty()) {
         return Finding::Unknown(reason.clone());

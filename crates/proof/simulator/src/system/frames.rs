@@ -8,7 +8,7 @@ use quorate_wire::{FrameReader, FrameWriter, Packet, ProtocolMessage, Wire};
 use crate::world::Envelope;
 use crate::world::trace::TraceHash;
 
-/// What connections carry.
+/// The messages that connections carry.
 pub trait Carried: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage> {}
 
 impl<M: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage>> Carried for M {}
@@ -64,14 +64,14 @@ enum Damage {
     Truncated,
     /// The frame says that it is longer than any may be.
     Oversized,
-    /// What is in the frame makes no sense, and its CRC is right.
+    /// The content of the frame makes no sense, and its CRC is right.
     Malformed,
 }
 
 /// Damages a message on its way, and reads what is left of it as its receiver would.
 ///
 /// # Panics
-/// If damage is not noticed. What is malformed in a sound frame may be read as anything, or be refused.
+/// If damage is not noticed. Malformed content of a sound frame may be read as anything, or be refused.
 pub(crate) fn damage<M: Carried>(envelope: &Envelope<M>, random: &mut Random) {
     let sent = packet(envelope);
     let mut bytes = frame(&sent);
@@ -86,7 +86,7 @@ pub(crate) fn damage<M: Carried>(envelope: &Envelope<M>, random: &mut Random) {
             bytes.truncate(1 + random.index(bytes.len() - 1));
             bytes.extend(&next);
             if bytes.starts_with(&next) {
-                // What follows happens to be what is missing.
+                // The bytes that follow happen to be those that are missing.
                 return;
             }
         }

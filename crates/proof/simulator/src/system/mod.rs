@@ -1,7 +1,7 @@
-//! The systems that can be simulated: what whoever runs a simulation has to know of a protocol.
+//! The systems that can be simulated: what a simulation has to know of a protocol.
 //!
 //! Everything else in this crate is the same for all of them: what is drawn, what goes wrong, what clients do and what is
-//! judged. So whatever is measured or proved of one is measured and proved of the others in the same way.
+//! judged. So everything that is measured or proved of one is measured and proved of the others in the same way.
 //!
 //! | file | role |
 //! |---|---|
@@ -131,7 +131,7 @@ impl SystemKind {
         }
     }
 
-    /// What it is, in a few words.
+    /// The system, in a few words.
     pub fn what(self) -> String {
         match self {
             SystemKind::Keyspace(isolation) => format!("{isolation} keyspaces: {}", isolation.protocol()),
@@ -224,7 +224,7 @@ pub struct Planted {
     pub system: SystemKind,
     /// Its name.
     pub id: &'static str,
-    /// What goes wrong, in a sentence.
+    /// The error, in a sentence.
     pub what: &'static str,
     /// Where the broken rule stands in the paper.
     pub section: &'static str,
@@ -257,12 +257,12 @@ fn fault_named(name: &str) -> Fault {
     }
 }
 
-/// What is known of a scenario when its machines are set up.
+/// The part of a scenario that is known when its machines are set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Sketch<'a> {
     /// The seed.
     pub seed: u64,
-    /// What is asked for.
+    /// The options of the simulation.
     pub options: &'a Options,
     /// Replicas of each shard.
     pub group: GroupSize,
@@ -442,7 +442,7 @@ pub trait System:
     type Plant: Plants;
     /// A client that lies.
     type Hostile: Hostile<Self>;
-    /// What has been seen of it while it runs.
+    /// The observations of it while it runs.
     type Inspector: Debug + Default;
 
     /// The facts of servers about transactions that explain their reads.
@@ -528,7 +528,7 @@ pub trait System:
     /// Which system it is that is set up like this.
     fn kind(settings: &SettingsOf<Self>) -> SystemKind;
 
-    /// What histories are promised; none if nothing is. Then it is judged instead that acknowledged puts survive and that reads
+    /// The level that histories are promised; none if nothing is. Then it is judged instead that acknowledged puts survive and that reads
     /// return what somebody has put, and what the levels find in its histories is reported and is no violation.
     fn level(settings: &SettingsOf<Self>) -> Option<Level>;
 
@@ -553,7 +553,7 @@ pub trait System:
     /// Builds a client.
     fn client(settings: &SettingsOf<Self>, id: ClientId, shards: Shards) -> Self::Client;
 
-    /// Who runs the keyspace in place of its isolation's protocol, if it is a comparison system.
+    /// The comparison system that runs the keyspace in place of its isolation's protocol, if it is one.
     fn rival(settings: &SettingsOf<Self>) -> Option<Rival> {
         let _ = settings;
         None
@@ -570,7 +570,7 @@ pub trait System:
         0
     }
 
-    /// True if whoever defines an epoch does not wait until the groups have arrived in the one before: a planted bug.
+    /// True if the definer of an epoch does not wait until the groups have arrived in the one before: a planted bug.
     fn defines_epochs_early(settings: &SettingsOf<Self>) -> bool {
         let _ = settings;
         false
@@ -585,7 +585,7 @@ pub trait System:
     /// How many bytes its log may take at rest; none if no simulation lasts long enough to tell.
     fn log_bytes_max(settings: &SettingsOf<Self>, server: &Self::Server) -> Option<u64>;
 
-    /// What a client that has lost track of a transaction asks its shards, so that they settle it; none if it cannot.
+    /// The question of a client that has lost track of a transaction to its shards, so that they settle it; none if it cannot.
     fn ask_to_settle(held: &Held) -> Option<Self::Message>;
 
     /// Looks at a cluster while it runs, again and again; gives what is wrong that no history shows.
@@ -606,13 +606,13 @@ pub trait System:
         None
     }
 
-    /// What was seen to be wrong while it ran, and is told only if nothing else is wrong.
+    /// A mistake that was seen while it ran, and is told only if nothing else is wrong.
     fn conclude(inspector: &Self::Inspector) -> Finding {
         let _ = inspector;
         Finding::Holds
     }
 
-    /// What has happened to it so far that shows how much it was put to, in a few words each, and how often.
+    /// Events so far that show how much it was put to, in a few words each, and how often.
     fn happened(inspector: &Self::Inspector) -> Vec<(&'static str, u64)> {
         let _ = inspector;
         Vec::new()
@@ -628,7 +628,7 @@ pub trait System:
         false
     }
 
-    /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
+    /// A message of this other replica of its group that has gone on to a view so far ahead; none if nothing that is harmless
     /// makes the server follow.
     fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;
 }
@@ -705,7 +705,7 @@ pub trait Hostile<S: System>: Sized {
     fn leaves_alone(&self, transaction: TransactionId, shard: ShardId) -> bool;
 }
 
-/// What the keys of hostile clients begin with; those of workloads never do.
+/// The beginning of the keys of hostile clients; those of workloads never begin so.
 pub const HOSTILE_KEYS: u8 = b'~';
 
 /// True if only hostile clients write this key.

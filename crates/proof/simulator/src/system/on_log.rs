@@ -21,7 +21,7 @@ use crate::world::{Protocol, Sight};
 /// An entry of the log of a machine.
 type EntryOf<M> = <<M as LogMachine>::Canonical as LogMachine>::Entry;
 
-/// What the replicas of logs have shown.
+/// The observations of the replicas of logs.
 #[derive(Debug)]
 pub struct Logs<M: LogMachine> {
     groups: BTreeMap<ShardId, Witness<ItemOf<M>>>,

@@ -9,7 +9,7 @@ use super::trace::TraceHash;
 use super::{Endpoint, Event, Protocol, World, kind};
 use crate::fault::Fault;
 
-/// What nodes admit.
+/// The work that nodes admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     /// The marks above which new work is refused.

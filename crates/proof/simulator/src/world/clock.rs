@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::{ClockTime, Instant};
 
-/// What a perfect clock shows when a simulation starts, in microseconds since the Unix epoch.
+/// The reading of a perfect clock when a simulation starts, in microseconds since the Unix epoch.
 pub const START_MICROS: i64 = 1_800_000_000_000_000;
 
 /// The physical clock of one node.
@@ -16,7 +16,7 @@ pub struct PhysicalClock {
     /// How much it gains in a million microseconds.
     drift_ppm: i64,
     since: Instant,
-    /// What it shows while it stands still.
+    /// Its reading while it stands still.
     frozen_at: Option<ClockTime>,
 }
 
@@ -26,7 +26,7 @@ impl PhysicalClock {
         PhysicalClock { offset_micros, drift_ppm, since: Instant::START, frozen_at: None }
     }
 
-    /// What it shows.
+    /// Its reading.
     pub fn reading(&self, now: Instant) -> ClockTime {
         self.frozen_at.unwrap_or_else(|| {
             let perfect = START_MICROS + (now.as_nanos() / 1_000) as i64;
@@ -83,7 +83,7 @@ impl Pace {
         Pace { ppm }
     }
 
-    /// What is measured in a million nanoseconds.
+    /// The time that it measures in a million nanoseconds.
     fn rate(self) -> i128 {
         MILLION + i128::from(self.ppm)
     }

@@ -1,4 +1,4 @@
-//! What work costs: how long processors and disks take for what they are given.
+//! The costs of work: how long processors and disks take for what they are given.
 //!
 //! Nothing in here knows a protocol: it says for each message how large it is and what [`Work`] it makes
 //! ([`Protocol::work`](super::Protocol::work)), and a [`Costs`] says what that takes. So every protocol that runs in one
@@ -23,13 +23,13 @@ impl Cost {
         Cost { base_ns, each_ns }
     }
 
-    /// What so many cost, in nanoseconds.
+    /// The cost of so many, in nanoseconds.
     pub fn of(self, count: usize) -> f64 {
         self.base_ns + self.each_ns * count as f64
     }
 }
 
-/// What an input makes a machine do, as far as it matters for how long that takes.
+/// The work of a machine for an input, as far as it matters for how long that takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -65,7 +65,7 @@ impl Operation {
 /// An operation on so many keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// To how many keys.
     pub keys: usize,
@@ -113,7 +113,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What an operation costs, in nanoseconds.
+    /// The cost of an operation, in nanoseconds.
     pub fn operation(&self, work: Work) -> f64 {
         self.operations[work.operation as usize].of(work.keys)
     }

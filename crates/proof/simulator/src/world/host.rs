@@ -12,7 +12,7 @@ use quorate_storage::LogError;
 use super::disk::{Crash, Disk};
 use super::steps::Moment;
 
-/// What a host asks of the world around it.
+/// The requests of a host to the world around it.
 pub(super) trait Surroundings<M: Machine> {
     /// The monotonic instant on the node.
     fn now(&self, node: usize) -> Instant;
@@ -22,7 +22,7 @@ pub(super) trait Surroundings<M: Machine> {
     fn clock(&self, node: usize) -> ClockTime;
     /// Sends a message.
     fn transmit(&mut self, node: usize, envelope: Envelope<M::Message>);
-    /// Tells whoever runs the simulation what the machine said.
+    /// Tells the owner of the simulation what the machine said.
     fn emitted(&mut self, host: usize, event: M::Event);
     /// The machine was gone before anybody could hear this.
     fn unheard(&mut self, host: usize, event: M::Event);
@@ -48,7 +48,7 @@ pub(super) trait Surroundings<M: Machine> {
     fn crashed(&mut self, host: usize, crash: Crash);
 }
 
-/// What a step is about.
+/// The subject of a step.
 pub(super) enum About<'a, M: Machine> {
     Message(&'a M::Message),
     Record(&'a M::Record),
@@ -74,13 +74,13 @@ pub(super) enum HostEventKind<T> {
 /// A message on its way.
 #[derive(Clone, Debug)]
 pub struct Envelope<Message> {
-    /// Who sends it.
+    /// The sender.
     pub from: Address,
-    /// Who is to receive it.
+    /// The receiver.
     pub to: Address,
     /// Under which membership it is said.
     pub epoch: Epoch,
-    /// What it says.
+    /// The message itself.
     pub message: Message,
 }
 

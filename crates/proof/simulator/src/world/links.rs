@@ -1,4 +1,4 @@
-//! What waits for links, where that is bounded as between servers: a link whose receiver takes nothing fills up, and once too much waits
+//! The messages that wait for links, where that is bounded as between servers: a link whose receiver takes nothing fills up, and once too much waits
 //! its connection is lost, with all that waits.
 //!
 //! A message leaves when its predecessors have left and the link is not stalled. A message that has left arrives, whatever becomes of the
@@ -16,7 +16,7 @@ pub struct Departure {
     leaves: Instant,
 }
 
-/// What became of a message that was put at the end of a link.
+/// The fate of a message that was put at the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
     /// It leaves.
@@ -25,7 +25,7 @@ pub enum Queued {
     Overflows,
 }
 
-/// What waits for the links between nodes.
+/// The messages that wait for the links between nodes.
 #[derive(Debug)]
 pub struct Links {
     nodes: usize,
@@ -122,7 +122,7 @@ impl Links {
         waiting.filter(|(leaves, _)| *leaves > now).map(|(_, bytes)| bytes).sum()
     }
 
-    /// No link is stalled any more. What waits already leaves when it was to.
+    /// No link is stalled any more. Messages that wait already leave when they were to.
     pub fn heal(&mut self) {
         for link in &mut self.links {
             link.stalled_until = Instant::START;

@@ -1,9 +1,9 @@
 //! The lives of the nodes that hold replicas, and what each remembers of the others: what decides, as between servers, whether a node
 //! takes in what another one says.
 //!
-//! A message carries the life in which it was said. What is said in the present life of its sender passes if the receiver's
+//! A message carries the life in which it was said. A message of the present life of its sender passes if the receiver's
 //! node believes that life; they hear of each other's lives when the first message passes, as nodes do when a connection comes up.
-//! What was said in a former life that had forgotten nothing arrives late and passes, which is more than connections allow; of
+//! A message of a former life that had forgotten nothing arrives late and passes, which is more than connections allow; of
 //! one that had, it does not.
 
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl NodeLives {
         self.now.get(&node).copied()
     }
 
-    /// What a node remembers.
+    /// The lives that a node remembers.
     pub fn remembered(&self, node: usize) -> Lives {
         self.remembered.get(&node).cloned().unwrap_or_default()
     }

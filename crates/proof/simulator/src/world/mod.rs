@@ -1,7 +1,7 @@
 //! The deterministic world: machines, the network between them, their clocks and disks, and virtual time.
 //!
 //! ```text
-//!    whoever runs the simulation
+//!    the owner of the simulation
 //!      │ command, crash, restart, pause, alarm        ▲ Happening: what a machine emitted, or an alarm
 //!      ▼                                              │
 //!    World ── queue of events, ordered by (time, order of scheduling) ── now
@@ -67,17 +67,17 @@ const PAUSED_TURN_CHECK: Duration = Duration::from_millis(10);
 
 /// The machines that a protocol consists of.
 pub trait Protocol: Sized {
-    /// What they say to each other.
+    /// The messages between them.
     type Message: Clone + Debug;
     /// The machine that keeps data.
     type Server: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
     /// The machine inside a client.
     type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
 
-    /// What servers have shown that contradict each other, if they do.
+    /// The contradictions between servers, if there are any.
     type Witness: Default;
 
-    /// What has to be known to say messages as a later version would.
+    /// The state that is needed to say messages as a later version would.
     type Later: Default;
 
     /// Asserts what holds between any two steps of a server's machine. Called after each.
@@ -95,7 +95,7 @@ pub trait Protocol: Sized {
         let _ = (witness, sight, found);
     }
 
-    /// What kind of message it is, in a word.
+    /// The kind of the message, in a word.
     fn name(message: &Self::Message) -> String;
 
     /// True if it is a coordinator that says this, be it a client's or a server that has taken over from one.
@@ -151,17 +151,17 @@ pub trait Protocol: Sized {
     /// How many bytes a message takes on a connection.
     fn size(envelope: &Envelope<Self::Message>) -> usize;
 
-    /// What its receiver has to do for a message; if that is a server that is up, it can be asked what it holds.
+    /// The work of its receiver for a message; if that is a server that is up, it can be asked what it holds.
     fn work(receiver: Option<&Self::Server>, message: &Self::Message) -> Work;
 
-    /// What a client has to do for a command.
+    /// The work of a client for a command.
     fn command_work(command: &<Self::Client as Machine>::Command) -> Work;
 
     /// Reads back what [`Protocol::encode_record`] has written.
     fn decode_record(bytes: &[u8]) -> <Self::Server as Machine>::Record;
 }
 
-/// What a server does, as one sees it that sees everything.
+/// The acts of a server, as an observer sees them that sees everything.
 pub enum Sight<'a, P: Protocol> {
     /// It has taken a step.
     Stepped {
@@ -169,21 +169,21 @@ pub enum Sight<'a, P: Protocol> {
         replica: ReplicaId,
         /// As it is now.
         machine: &'a P::Server,
-        /// What time it is at another, by its monotonic clock; none if that is down.
+        /// The time at another, by its monotonic clock; none if that is down.
         local_now: &'a dyn Fn(ReplicaId) -> Option<Instant>,
     },
     /// It says something; what it has kept before is durable.
     Says {
         /// Which replica.
         replica: ReplicaId,
-        /// What.
+        /// The message.
         message: &'a P::Message,
     },
     /// It keeps something.
     Keeps {
         /// Which replica.
         replica: ReplicaId,
-        /// What.
+        /// The record.
         record: &'a <P::Server as Machine>::Record,
     },
     /// It is down.
@@ -197,7 +197,7 @@ pub enum Sight<'a, P: Protocol> {
 /// little.
 const STEPS_PER_WHOLE: u64 = 509;
 
-/// What whoever runs the simulation is told.
+/// The events that the owner of the simulation is told.
 #[derive(Debug)]
 pub enum Happening<P: Protocol, A> {
     /// A server emitted an event.
@@ -264,13 +264,13 @@ mod kind {
     pub(super) const BUSY: u64 = 11;
 }
 
-/// What hosts share.
+/// The state that hosts share.
 struct Fabric<P: Protocol, A> {
     now: Instant,
     queue: EventQueue<Event<P, A>>,
     network: Network,
     lives: NodeLives,
-    /// What nodes admit; everything if nothing is said.
+    /// The work that nodes admit; everything if nothing is said.
     gate: Option<Gate>,
     /// The versions of nodes, where they mix.
     versions: Option<Versions<P>>,
@@ -290,14 +290,14 @@ struct Fabric<P: Protocol, A> {
     processors: Vec<Processor<Event<P, A>>>,
     /// Cores that processors share.
     cores: Vec<Cores>,
-    /// What was said on a node whose processor has to write it first.
+    /// The messages that were said on a node whose processor has to write them first.
     outgoing: Vec<Envelope<P::Message>>,
     /// How many packets such processors have written.
     packets: u64,
     endpoints: FixedMap<Address, (Endpoint, usize)>,
     /// Connections that were lost, from a node to another, and until when nothing is sent over them.
     resets: FixedMap<(usize, usize), Instant>,
-    /// Whose messages are lost on their way, because they vanished together with the sender; each with this probability.
+    /// The senders whose messages are lost on their way, because they vanished together; each with this probability.
     silenced: FixedMap<Address, f64>,
     random: Random,
     happenings: VecDeque<Happening<P, A>>,
@@ -305,7 +305,7 @@ struct Fabric<P: Protocol, A> {
     messages: u64,
     /// None as long as nobody wants machines to crash at certain steps.
     steps: Option<Steps>,
-    /// What sees all that servers do, on which node each was seen last, what does not fit together, and how many steps they have taken.
+    /// The observer of all that servers do, on which node each was seen last, what does not fit together, and how many steps they have taken.
     witness: P::Witness,
     seen_on: FixedMap<ReplicaId, usize>,
     found: Vec<Violation>,
@@ -377,7 +377,7 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.now
     }
 
-    /// What servers have done that does not fit together since this was last asked.
+    /// The acts of servers that do not fit together since this was last asked.
     pub fn take_found(&mut self) -> Vec<Violation> {
         std::mem::take(&mut self.fabric.found)
     }
@@ -419,7 +419,7 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.processors[node].drag = service_time;
     }
 
-    /// What the work of a node's processor costs. At first that is nothing.
+    /// Sets the costs of the work of a node's processor. At first that is nothing.
     pub fn set_costs(&mut self, node: usize, costs: Arc<Costs>) {
         let syncer = self.fabric.syncer(node);
         self.fabric.processors[syncer].costs = Some(Arc::clone(&costs));
@@ -503,7 +503,7 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.queue.push(self.fabric.now + after, Event::Alarm(alarm));
     }
 
-    /// Sends a message from a node in the name of `from`, whoever that is, under the membership that its receiver knows now.
+    /// Sends a message from a node in the name of `from`, true or not, under the membership that its receiver knows now.
     pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
         let receiver = match self.fabric.endpoints.get(&to) {
             Some((Endpoint::Server(server), _)) => self.server(*server),
@@ -734,7 +734,7 @@ impl<P: Protocol, A> World<P, A> {
         &self.servers[server].disk
     }
 
-    /// What the disk of a server does from now on.
+    /// Sets the condition of the disk of a server from now on.
     pub fn set_disk_condition(&mut self, server: usize, condition: Condition) {
         let host = &self.servers[server];
         self.fabric.trace.line(self.fabric.now, || format!("the disk of {}: {condition:?}", host.address));
@@ -857,7 +857,7 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
         self.fabric.silenced.insert(host.address, silenced);
         host.crash(Crash::Process, &mut ClientSide(&mut self.fabric));
-        // What it has told in the turn in which it vanishes, nobody has heard.
+        // Nobody has heard the events that it has told in the turn in which it vanishes.
         self.fabric.happenings.retain(|told| !matches!(told, Happening::Client(who, _) if *who == client));
     }
 }
@@ -880,7 +880,7 @@ impl<P: Protocol, A> Fabric<P, A> {
 
     /// Sends a message after some time, which may be one that no machine says.
     fn convey(&mut self, node: usize, envelope: Envelope<P::Message>, leaves_after: Duration) {
-        // Whoever is not known here is an incarnation of a client that never was.
+        // An address that is not known here is an incarnation of a client that never was.
         let Some(&(_, receiver)) = self.endpoints.get(&envelope.to) else { return };
         if self.resets.get(&(node, receiver)).is_some_and(|until| *until > self.now) {
             let Envelope { from, to, message, .. } = &envelope;

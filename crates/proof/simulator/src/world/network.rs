@@ -41,15 +41,15 @@ pub struct Network {
     nodes: usize,
     /// One-way delay of each link without jitter, by sender and receiver.
     delays: Vec<Duration>,
-    /// What share of its delay a message may take longer.
+    /// The share of its delay that a message may take longer.
     jitter: f64,
     /// How many bytes a second each link carries, by sender and receiver; without bound if not stated.
     bandwidths: Vec<Option<u64>>,
     /// Until when each link carries what was sent before.
     busy_until: Vec<Instant>,
-    /// What waits for them.
+    /// The messages that wait for them.
     pub links: Links,
-    /// What happens to single messages.
+    /// The faults of single messages.
     pub misfortunes: Misfortunes,
     /// Links that carry nothing: how many reasons there are for it.
     cuts: Vec<u32>,
@@ -60,7 +60,7 @@ pub struct Network {
     /// True if nothing is lost or overtaken between machines of one node.
     keeps_order_within_nodes: bool,
     random: Random,
-    /// What was injected.
+    /// The faults that were injected.
     pub injected: FaultCounts,
 }
 
@@ -174,7 +174,7 @@ impl Network {
         }
     }
 
-    /// From now on nothing goes wrong. What is late already stays late.
+    /// From now on nothing goes wrong. Messages that are late already stay late.
     pub fn heal(&mut self) {
         self.misfortunes = Misfortunes::default();
         self.cuts.fill(0);

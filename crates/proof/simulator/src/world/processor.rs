@@ -23,16 +23,16 @@ const SLICE: Duration = Duration::from_micros(2_800);
 
 /// The processor of a node.
 pub(super) struct Processor<E> {
-    /// What work costs; none if it costs nothing.
+    /// The costs of work; none if it costs nothing.
     pub(super) costs: Option<Arc<Costs>>,
-    /// What each input costs in addition.
+    /// The additional cost of each input.
     pub(super) drag: Duration,
-    /// What has happened and is not served yet.
+    /// The events that are not served yet.
     inbox: VecDeque<E>,
-    /// What the present turn serves.
+    /// The events that the present turn serves.
     serving: Vec<E>,
     state: State,
-    /// What machines have made the processor do in this turn beside their inputs, in nanoseconds.
+    /// The work that machines have made for the processor in this turn beside their inputs, in nanoseconds.
     pub(super) owed_ns: f64,
     /// Which cores it runs on; none if it has one of its own.
     pub(super) cores: Option<usize>,
@@ -99,12 +99,12 @@ impl<E> Processor<E> {
         self.serving.extend(self.inbox.drain(..taken));
     }
 
-    /// What the present turn serves.
+    /// The events that the present turn serves.
     pub(super) fn serving(&self) -> &[E] {
         &self.serving
     }
 
-    /// What the turn serves, when the time for it has passed.
+    /// Takes the events that the turn serves, when the time for it has passed.
     pub(super) fn take_serving(&mut self) -> Vec<E> {
         std::mem::take(&mut self.serving)
     }

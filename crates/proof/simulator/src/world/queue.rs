@@ -1,4 +1,4 @@
-//! What happens next: events in a total order.
+//! The events to come, in a total order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

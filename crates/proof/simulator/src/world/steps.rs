@@ -1,7 +1,7 @@
 //! The steps of machines, numbered, and crashes at chosen ones.
 //!
 //! Everything that others could notice, now or after a crash, is a step: a message leaves, a record is appended, written, or
-//! durable. Between two steps of a machine a crash makes no difference to anybody, so whoever lets it crash at each of
+//! durable. Between two steps of a machine a crash makes no difference to anybody, so a simulation that lets it crash at each of
 //! its steps has tried all its crashes. An execution is the same up to its first crash, and so are the numbers of its steps.
 
 use std::collections::VecDeque;
@@ -69,17 +69,17 @@ pub struct Step {
     pub number: u64,
     /// When it is taken.
     pub at: Instant,
-    /// Whose step it is.
+    /// The machine that takes it.
     pub party: Party,
-    /// What kind of moment it is.
+    /// The kind of the moment.
     pub moment: Moment,
-    /// What is sent or kept, in a word.
+    /// The message or record that is sent or kept, in a word.
     pub what: String,
-    /// True if it is about a message that a coordinator says, whoever that is.
+    /// True if it is about a message of a coordinator, be it a client or a backup coordinator.
     pub coordinates: bool,
 }
 
-/// What counts the steps of a world.
+/// The counter of the steps of a world.
 #[derive(Debug, Default)]
 pub struct Steps {
     taken: u64,
@@ -90,7 +90,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Counts, lets whoever takes one of these steps crash, and notes the steps on demand.
+    /// Counts, lets a machine crash that takes one of these steps, and notes the steps on demand.
     pub fn new(crashes: impl IntoIterator<Item = (u64, Crash)>, notes: bool) -> Self {
         let crashes: VecDeque<_> = crashes.into_iter().collect();
         assert!(crashes.iter().is_sorted_by(|one, other| one.0 < other.0), "crashes ascend");

@@ -1,4 +1,4 @@
-//! What machines have around them in a world: the two sides of its fabric, that of servers and that of clients.
+//! The surroundings of machines in a world: the two sides of its fabric, that of servers and that of clients.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ surroundings!(
     (Fabric::witness_step, Fabric::witness_record, Fabric::witness_loss),
     |server, event| Some(Happening::Unheard(server, event))
 );
-// What clients do proves nothing: they may lie.
+// The acts of clients prove nothing: they may lie.
 surroundings!(
     ClientSide,
     Client,

@@ -474,7 +474,7 @@ fn a_turn_takes_all_that_has_arrived_and_writes_once_to_each_peer() {
     assert_eq!(world.processor_time(0), Duration::from_millis(10 + 15));
 }
 
-/// What a turn has persisted is synced together.
+/// The records that a turn has persisted are synced together.
 #[test]
 fn a_turn_ends_with_one_sync() {
     let mut world = world(Medium::Disk, 1);
@@ -501,7 +501,7 @@ fn a_processor_is_woken_once_for_turns_that_follow_each_other() {
     assert_eq!(world.processor_time(0), Duration::from_millis(3 * 11 + 2 * 7));
 }
 
-/// Whoever waits for a disk waits for the thread that has it synced as well, and nobody else does, as long as there is a core.
+/// A machine that waits for a disk waits for the thread that has it synced as well, and no other machine does, as long as there is a core.
 #[test]
 fn syncs_take_processors_their_time_beside_the_event_loop() {
     let answered = |medium, sync_ns, cores, commands| {

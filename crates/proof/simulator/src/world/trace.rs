@@ -1,4 +1,4 @@
-//! What happened, as a hash that names the execution and, on demand, as text that a person can read.
+//! The events of an execution, as a hash that names it and, on demand, as text that a person can read.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -69,7 +69,7 @@ impl<P: Protocol, A> World<P, A> {
         }
     }
 
-    /// Ends a turn: what has happened meanwhile gets the next turn, or the core goes to whoever waits for it.
+    /// Ends a turn: what has happened meanwhile gets the next turn, or the core goes to a processor that waits for it.
     pub(super) fn end_turn(&mut self, at: usize) {
         let Fabric { processors, cores, now, .. } = &mut self.fabric;
         let has_more = processors[at].end_turn();
@@ -84,7 +84,7 @@ impl<P: Protocol, A> World<P, A> {
         }
     }
 
-    /// What it costs to take in what a turn serves, in nanoseconds.
+    /// The cost of taking in what a turn serves, in nanoseconds.
     fn cost_of_inputs(&self, costs: &Costs, served: &[Event<P, A>]) -> f64 {
         let mut read_from: Vec<usize> = Vec::new();
         let mut total_ns = 0.0;
@@ -122,7 +122,7 @@ impl<P: Protocol, A> Fabric<P, A> {
         at >= self.clocks.len()
     }
 
-    /// Whose processor it is.
+    /// The node of a processor.
     pub(super) fn node_of_processor(&self, at: usize) -> usize {
         at % self.clocks.len()
     }
@@ -145,7 +145,7 @@ impl<P: Protocol, A> Fabric<P, A> {
         takes
     }
 
-    /// What was said, divided into what is written at once: a packet for each message, or one for each node, in the order
+    /// The messages that were said, divided into what is written at once: a packet for each message, or one for each node, in the order
     /// in which they were first spoken to.
     fn packets_of(&mut self, batching: Batching) -> Vec<Vec<Envelope<P::Message>>> {
         let mut packets: Vec<(usize, Vec<Envelope<P::Message>>)> = Vec::new();

@@ -1,5 +1,5 @@
 //! Versions that meet: nodes that run this version, and nodes that run a later one. There is no later version yet, so what it says that
-//! this one does not know is made up: fields in every message, packets of other kinds beside it. What this version says that one
+//! this one does not know is made up: fields in every message, packets of other kinds beside it. A message of this version that one
 //! before it does not know is passed over where either end is of the earlier version.
 
 use quorate_core::Random;
@@ -52,7 +52,7 @@ impl<P: Protocol, A> World<P, A> {
 }
 
 impl<P: Protocol, A> Fabric<P, A> {
-    /// What the receiver reads of a message between nodes of whatever versions; none if it passes it over.
+    /// The message that the receiver reads of one between nodes of any two versions; none if it passes it over.
     pub(super) fn between_versions(
         &mut self,
         from: usize,

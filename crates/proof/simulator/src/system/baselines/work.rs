@@ -1,4 +1,4 @@
-//! What messages and commands make their receivers do, for processors that take their time.
+//! The work of receivers for messages and commands, for processors that take their time.
 
 use quorate_baselines::entry::Entry;
 use quorate_baselines::{Message, Replica};
@@ -12,7 +12,7 @@ use crate::world::costs::{Operation, Work};
 /// No replica looks at more keys for one page of a scan, whatever it is asked for.
 const SCANNED_MAX: usize = 1_000;
 
-/// What its receiver does for a message.
+/// The work of the receiver of a message.
 pub(super) fn of_message(receiver: Option<&Replica>, message: &MessageOf<Replica>) -> Work {
     match message {
         Part::Own(message) => of_own(receiver, message),
@@ -26,7 +26,7 @@ fn of_own(receiver: Option<&Replica>, message: &Message) -> Work {
         Message::Read { .. } => Work::new(Operation::Read, 1),
         Message::Scan { limit, .. } => Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX)),
         Message::ReadCurrent { keys, .. } => Work::new(Operation::Read, keys.len()),
-        // Whoever coordinates does what a client does for a commit.
+        // The coordinating replica does what a client does for a commit.
         Message::Coordinate { parts, .. } => Work::new(Operation::Command, parts.len()),
         Message::Prepare { part, .. } | Message::Validate { part, .. } => {
             Work::new(Operation::Prepare, keys_of(part))
@@ -70,7 +70,7 @@ fn keys_of(transaction: &Transaction) -> usize {
     transaction.reads.len() + transaction.writes.len() + transaction.ranges.len()
 }
 
-/// What a coordinator does for a command.
+/// The work of a coordinator for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
         Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),

@@ -1,4 +1,4 @@
-//! What must hold of the configuration beside what histories show: looked at again and again while a seed runs.
+//! Properties of the configuration beside those that histories show: looked at again and again while a seed runs.
 //!
 //! * Replicas at equal positions are alike, and no two know different changes of one revision.
 //! * A watch tells every change once, in order.
@@ -16,7 +16,7 @@ use super::Cluster;
 use super::session::{Claim, Seen, Session};
 use crate::invariants::{Broken, Invariant};
 
-/// What has been seen so far.
+/// The observations so far.
 #[derive(Debug, Default)]
 pub struct Inspector {
     /// Every change that some replica or client has been seen to know.
@@ -25,7 +25,7 @@ pub struct Inspector {
     noted: BTreeMap<usize, Revision>,
     /// How much of what each client has seen has been looked at, and up to which revision it knows everything.
     followed: BTreeMap<usize, (usize, Revision)>,
-    /// What clients that live or have lived believed to hold, and when by a time that is the same for all of them.
+    /// The containers that clients, living or dead, believed to hold, and when by a time that is the same for all of them.
     claims: BTreeMap<usize, Vec<Claim>>,
     /// Where replicas were compared last.
     compared: Position,
@@ -49,7 +49,7 @@ impl Inspector {
             self.follow_watch(*client, session);
             self.judge_copy(*client, session, cluster);
         }
-        // Who has died holds nothing any more: what it gave up before it died was not seen.
+        // A client that has died holds nothing any more: what it gave up before it died was not seen.
         let is_live = |client: &usize| sessions.iter().any(|(live, _)| live == client);
         for (_, claims) in self.claims.iter_mut().filter(|(client, _)| !is_live(client)) {
             claims.iter_mut().for_each(|claim| claim.until = claim.until.min(self.looked));

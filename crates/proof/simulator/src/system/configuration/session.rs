@@ -3,7 +3,7 @@
 //!
 //! The subscriber watches the whole map, and some of what the coordinator reads is answered from that copy, however old it is:
 //! acting on it must be refused. Now and then it takes a container: it has a lease granted, and binds the container's
-//! key to it. What it believes meanwhile is written down here, and judged by the inspector.
+//! key to it. Its beliefs meanwhile are written down here, and judged by the inspector.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) const REQUESTS_FROM: u64 = 1 << 62;
 /// The one watch.
 const WATCH: u64 = 1;
 
-/// What a session is built from.
+/// The parts that a session is built from.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
     /// The coordinator.
@@ -50,7 +50,7 @@ pub struct SessionConfig {
     pub reads_copied: f64,
 }
 
-/// What a session asks to be woken for.
+/// The timers of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionTimer {
     /// The coordinator's.
@@ -61,7 +61,7 @@ pub enum SessionTimer {
     Act,
 }
 
-/// What the watch has told.
+/// The news that the watch has told.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     Loaded(Revision),
@@ -95,7 +95,7 @@ pub struct Session {
     subscriber: Subscriber,
     stage: Stage,
     lease: u64,
-    /// The greatest number of a transaction or a write of this client. What the coordinator is told of has even numbers.
+    /// The greatest number of a transaction or a write of this client. Those that the coordinator is told of have even numbers.
     number: u64,
     pub(super) seen: Vec<Seen>,
     pub(super) claims: Vec<Claim>,
@@ -168,7 +168,7 @@ impl Session {
         Input::Message { from: from.into(), epoch, message }
     }
 
-    /// What the copy says to a question that may be answered by anybody; none if the question goes to a replica.
+    /// The answer of the copy to a question that may be answered by anybody; none if the question goes to a replica.
     fn answer_from_copy(&self, message: &Message, context: &mut Context<'_>) -> Option<Message> {
         if !context.random.chance(self.config.reads_copied) {
             return None;

@@ -31,8 +31,8 @@ impl Forks {
     }
 }
 
-/// True if a snapshot of a chain and this one lack something of each other. What includes this one is at least as large, and what this one
-/// includes at most, so the ones next to it in size fork if any does.
+/// True if a snapshot of a chain and this one lack something of each other. A snapshot that includes this one is at least as large, and one
+/// that this one includes at most, so the ones next to it in size fork if any does.
 fn forks(chain: &BTreeMap<u64, Vector>, snapshot: &Vector) -> bool {
     let size = size(snapshot);
     let smaller = chain.range(..=size).next_back().map(|(_, smaller)| smaller);

@@ -1,7 +1,7 @@
 //! The quorum store without transactions that the TAPIR paper compares itself with.
 //!
-//! Histories are promised nothing. What is promised is judged directly: acknowledged puts survive, reads return what somebody has
-//! put, replicas converge. What the checker finds in the histories all the same is reported, as evidence of what is not promised.
+//! Histories are promised nothing. The promises that there are get judged directly: acknowledged puts survive, reads return what somebody has
+//! put, replicas converge. Anomalies that the checker finds in the histories all the same are reported, as evidence of what is not promised.
 //!
 //! | file | role |
 //! |---|---|
@@ -97,7 +97,7 @@ impl System for QwStore {
         ]
     }
 
-    /// Whatever a client has left behind spreads with the next floor.
+    /// A put that a client has left behind spreads with the next floor.
     fn recovery_timeout(settings: &Settings) -> Duration {
         settings.replica.floor_interval + settings.replica.floor_lag
     }

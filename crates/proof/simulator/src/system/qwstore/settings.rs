@@ -65,7 +65,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut replica.scan_page_max, 1, shrinks());
     shrink_to(&mut replica.sweep_interval, moment(1.0), shrinks());
     shrink_to(&mut replica.floor_interval, moment(2.0) + Duration::from_millis(10), shrinks());
-    // Whose puts take longer than this to arrive puts them anew, and the time for that must suffice.
+    // A client whose puts take longer than this to arrive puts them anew, and the time for that must suffice.
     shrink_to(&mut replica.floor_lag, moment(4.0) + Duration::from_millis(10), shrinks());
     shrink_to(&mut replica.floor_patience, moment(4.0) + Duration::from_millis(10), shrinks());
     shrink_to(&mut replica.floor_page_max, 1, shrinks());

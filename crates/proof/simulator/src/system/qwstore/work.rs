@@ -1,4 +1,4 @@
-//! What messages and commands make their receivers do, for processors that take their time.
+//! The work of receivers for messages and commands, for processors that take their time.
 
 use quorate_core::command::Command;
 use quorate_ir::Message as Ir;
@@ -9,7 +9,7 @@ use crate::world::costs::{Operation, Work};
 /// No replica looks at more keys for one page of a scan, whatever it is asked for.
 const SCANNED_MAX: usize = 1_000;
 
-/// What its receiver does for a message.
+/// The work of the receiver of a message.
 pub(super) fn of_message(message: &Message) -> Work {
     match message {
         Message::Read { .. } => Work::new(Operation::Read, 1),
@@ -24,7 +24,7 @@ pub(super) fn of_message(message: &Message) -> Work {
     }
 }
 
-/// What a coordinator does for a command.
+/// The work of a coordinator for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
         Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),

@@ -87,7 +87,7 @@ impl Messages for Serializable {
     }
 }
 
-/// What the shards of the keyspace have shown.
+/// The observations of the shards of the keyspace.
 #[derive(Debug, Default)]
 pub struct Witness {
     logs: on_log::Logs<Own>,

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 /// How often they have done so, as far as it was seen: what a replica has done since it was last looked at is lost with it.
 #[derive(Debug, Default)]
 pub struct Modes {
-    /// What each server has counted since it was started.
+    /// The counts of each server since it was started.
     counted: BTreeMap<usize, (u64, u64)>,
     /// How often a shard has begun to lock.
     pub(super) to_locks: u64,

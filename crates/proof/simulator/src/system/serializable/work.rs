@@ -1,4 +1,4 @@
-//! What messages and commands make their receivers do, for processors that take their time.
+//! The work of receivers for messages and commands, for processors that take their time.
 
 use quorate_core::Value;
 use quorate_core::command::Command;
@@ -12,7 +12,7 @@ use quorate_wire::Serializable;
 
 use crate::world::costs::{Operation, Work};
 
-/// What its receiver does for a message.
+/// The work of the receiver of a message.
 pub(super) fn of_message(message: &MessageOf<Serializable>) -> Work {
     match message {
         Part::Own(message) => of_own(message),
@@ -58,7 +58,7 @@ fn keys_of(operation: &Value) -> usize {
     }
 }
 
-/// What a coordinator does for a command.
+/// The work of a coordinator for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
         Command::ReadOnly { keys, .. } | Command::GetMany { keys, .. } => {

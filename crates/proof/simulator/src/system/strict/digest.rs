@@ -1,4 +1,4 @@
-//! What of a TAPIR message goes into the hash of a trace: enough that executions that differ soon differ in it.
+//! The parts of a TAPIR message that go into the hash of a trace: enough that executions that differ soon differ in it.
 
 use quorate_core::command::Outcome;
 use quorate_core::{Timestamp, TransactionId};
@@ -78,7 +78,7 @@ pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
         Message::AreDecided { nonce, transactions } => {
             numbers(16, TransactionId::default(), &[*nonce, transactions.len() as u64], hash);
         }
-        // Whatever is not spelled out above: its readable form says all of it, at some cost.
+        // A message that is not spelled out above: its readable form says all of it, at some cost.
         other => hash.fold_bytes(format!("{other:?}").as_bytes()),
     }
 }

@@ -1,7 +1,7 @@
 //! A hostile client: it says whatever a client can say, true or not.
 //!
 //! It knows everything, the ids of other clients' transactions included, and keeps to two rules. It sends in its own name,
-//! because servers see to that; and it writes only keys of its own, because whoever coordinates can break the data that it
+//! because servers see to that; and it writes only keys of its own, because a client that coordinates can break the data that it
 //! writes. All other transactions must stay right and come to an end, and so must its own: what they hold is in the way
 //! of others.
 
@@ -28,7 +28,7 @@ type Ir = quorate_ir::Message<Tapir>;
 /// A hostile client.
 #[derive(Debug)]
 pub struct Hostile {
-    /// Who it is.
+    /// Its id.
     pub id: ClientId,
     random: Random,
     sequence: u64,
@@ -361,7 +361,7 @@ impl Hostile {
                     // As below.
                     validated: vec![Validation { timestamp: ahead[4], reads: reads.clone() }],
                 },
-                // What it says of keys of others would be believed if they could be so.
+                // Its word on keys of others would be believed if they could be so.
                 1 => Message::Validated { timestamp: ahead[4], reads: reads.clone() },
                 2 => {
                     let bound = |at| keys.get(at).cloned().unwrap_or_default();

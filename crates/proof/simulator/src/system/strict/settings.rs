@@ -25,7 +25,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         CoordinatorConfig { retry_ahead, ..draw_coordinator_config(round_trip, rules, random) };
     let mut replica = draw_replica_config(group, round_trip, rules, random);
     if random.chance(0.5) {
-        // Clocks that jump, and those who were away, come to it; the time from one attempt to the next does not, or a
+        // Clocks that jump, and nodes that were away, come to it; the time from one attempt to the next does not, or a
         // client whose clock is slow would never get in.
         replica.retry_span = Duration::from_millis(random.between(20_000, 60_000));
         coordinator.retry_span = replica.retry_span;
@@ -181,7 +181,7 @@ mod tests {
         Scenario::derive(seed, &Options { faults: named(&[Fault::Buggify]), ..Options::new(1..=1) })
     }
 
-    /// Whatever limit is added to a configuration has to be shrunk here as well: the patterns name them all.
+    /// A limit that is added to a configuration has to be shrunk here as well: the patterns name them all.
     #[test]
     fn every_limit_is_shrunk_by_some_seed() {
         let scenarios: Vec<Scenario<Strict>> = (1..=60).map(derive).collect();

@@ -1,4 +1,4 @@
-//! What TAPIR's messages and commands make their receivers do, for processors that take their time.
+//! The work of receivers for TAPIR's messages and commands, for processors that take their time.
 
 use quorate_core::Transaction;
 use quorate_core::command::Command;
@@ -11,7 +11,7 @@ use crate::world::costs::{Operation, Work};
 /// No replica looks at more keys for one page of a scan, or one reply to a read, whatever it is asked for.
 const SCANNED_MAX: usize = 1_000;
 
-/// What its receiver does for a message.
+/// The work of the receiver of a message.
 pub(crate) fn of_message(receiver: Option<&Replica>, message: &Message) -> Work {
     match message {
         Message::Read { .. } | Message::ReadInTurn { .. } => Work::new(Operation::Read, 1),
@@ -69,7 +69,7 @@ fn keys_of(transaction: &Transaction) -> usize {
     transaction.reads.len() + transaction.writes.len() + transaction.ranges.len()
 }
 
-/// What a coordinator does for a command.
+/// The work of a coordinator for a command.
 pub(crate) fn of_command(command: &Command) -> Work {
     match command {
         Command::ReadOnly { keys, .. } | Command::GetMany { keys, .. } => {

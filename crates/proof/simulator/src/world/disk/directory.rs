@@ -22,7 +22,7 @@ use quorate_storage::{Directory, LogFile};
 /// The unit in which a disk writes or does not.
 pub const SECTOR_BYTES: usize = 512;
 
-/// What a disk does when it is asked for something.
+/// The behaviour of a disk when it is asked for something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// It works.
@@ -47,9 +47,9 @@ pub struct SimulatedDirectory {
 struct Disk {
     condition: Condition,
     names: BTreeMap<String, Rc<RefCell<Contents>>>,
-    /// What a loss of power leaves of the names, before `renamed`.
+    /// The names that a loss of power leaves, before `renamed`.
     durable_names: BTreeMap<String, Rc<RefCell<Contents>>>,
-    /// What was changed since the directory was synced.
+    /// The changes of names since the directory was synced.
     renamed: Vec<Renaming>,
     random: Random,
 }
@@ -89,7 +89,7 @@ impl SimulatedDirectory {
         SimulatedDirectory { path, disk: Rc::new(RefCell::new(disk)) }
     }
 
-    /// What the disk does from now on.
+    /// Sets the condition of the disk from now on.
     pub fn set_condition(&self, condition: Condition) {
         self.disk.borrow_mut().condition = condition;
     }
@@ -326,7 +326,7 @@ impl LogFile for SimulatedFile {
         let written = match &result {
             Ok(()) => bytes.len(),
             Err(_) if grows => 0,
-            // What cannot be written whole may be written in part.
+            // Bytes that cannot be written whole may be written in part.
             Err(_) => disk.random.index(bytes.len() + 1),
         };
         contents.write(&bytes[..written], offset);

@@ -48,12 +48,12 @@ pub struct NodeJournal(Rc<RefCell<State>>);
 struct State {
     cluster: u64,
     directory: SimulatedDirectory,
-    /// What the node knows of it, durably.
+    /// The id by which the node knows it, durably.
     id: JournalId,
     /// Where the replicas of the node have their logs.
     places: BTreeMap<ReplicaId, SimulatedDirectory>,
     random: Random,
-    /// What ends with the process of the node.
+    /// The state that ends with the process of the node.
     running: Option<Running>,
 }
 
@@ -64,7 +64,7 @@ struct Running {
     logs: usize,
     /// The record that is under way, and by which log, as [`Log::opening`] says.
     begun: Option<(u64, Begun<SimulatedDirectory>)>,
-    /// What became of the records of logs that have not asked yet.
+    /// The results of the records of logs that have not asked yet.
     ended: BTreeMap<u64, Committed<SimulatedDirectory>>,
     settling: Option<Settling<SimulatedDirectory>>,
     settled: Option<Settled<SimulatedDirectory>>,
@@ -103,7 +103,7 @@ impl NodeJournal {
         running.end_record();
         running.settling.take().into_iter().for_each(|settling| running.settled = Some(settling.run()));
         running.end_settling();
-        // What is not removed now is removed later.
+        // Segments that are not removed now are removed later.
         let _ = running.journal.settle();
         let incarnation = Log::incarnation_in(log, identity)?;
         let released = running.journal.release(identity.replica, incarnation);
@@ -174,7 +174,7 @@ impl NodeJournal {
         synced
     }
 
-    /// What the disk does from now on.
+    /// Sets the condition of the disk from now on.
     pub(super) fn set_condition(&self, condition: Condition) {
         self.0.borrow().directory.set_condition(condition);
     }
@@ -250,7 +250,7 @@ impl Running {
 
     fn end_settling(&mut self) {
         let truncation = self.settled.take().and_then(|settled| self.journal.end_settling(settled));
-        // What is not removed now is removed later.
+        // Segments that are not removed now are removed later.
         let _ = truncation.map(quorate_storage::Truncation::run);
     }
 }

@@ -28,7 +28,7 @@ struct Kept {
     directory: SimulatedDirectory,
     /// None if it has failed in this life of the node.
     log: Option<Log<SimulatedDirectory>>,
-    /// What was written and not submitted.
+    /// The bytes that were written and not submitted.
     unsynced: Option<Unsynced<SimulatedDirectory>>,
     /// The records from the first segment that is kept on, with where each ends.
     records: VecDeque<(Position, Bytes)>,
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-/// Whose writes these are; nobody's, if the log was given up.
+/// The owner of these writes; nobody, if the log was given up.
 fn of<'a>(logs: &'a mut [Kept], unsynced: &Unsynced<SimulatedDirectory>) -> Option<&'a mut Kept> {
     let is_its_own = |log: &Log<SimulatedDirectory>| log.opening() == unsynced.opening();
     logs.iter_mut().find(|kept| kept.log.as_ref().is_some_and(is_its_own))
@@ -156,7 +156,7 @@ fn commit(
     Some(shared)
 }
 
-/// What was done, over all lives of a node.
+/// The counts of a test, over all lives of a node.
 #[derive(Debug, Default)]
 struct Tally {
     /// How often a sync served several logs.

@@ -1,6 +1,6 @@
 //! The durable memory of one machine: the log that servers use, on a simulated disk.
 //!
-//! Beside the log stands the list of what was given to it. Whatever a restarted machine finds must be on the list, in
+//! Beside the log stands the list of what was given to it. Each record that a restarted machine finds must be on the list, in
 //! order and without a gap, and nothing may be missing that had become durable: a disk may be refused, but it must never
 //! be believed when it is wrong. That is asserted here, whenever a log is opened.
 
@@ -22,7 +22,7 @@ use quorate_storage::{JournalId, Log, LogError, LogIdentity, LogOptions, Positio
 pub use directory::{Condition, SECTOR_BYTES, SimulatedDirectory, SimulatedFile};
 pub use journal::NodeJournal;
 
-/// What ends when a machine crashes.
+/// The part of a machine that ends when it crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// The process: what was written is there, synced or not.
@@ -60,7 +60,7 @@ struct Store {
     written: Option<Unsynced<SimulatedDirectory>>,
     /// The sync that is under way.
     syncing: Option<Sync>,
-    /// What the log should hold, from the first segment that it keeps on.
+    /// The records that the log should hold, from the first segment that it keeps on.
     ideal: VecDeque<Ideal>,
     /// How many of those are durable.
     durable: usize,
@@ -72,7 +72,7 @@ struct Store {
 /// A sync of everything that was appended before it began.
 #[derive(Debug)]
 struct Sync {
-    /// What is synced for itself, if anything is.
+    /// The bytes that are synced for themselves, if there are any.
     unsynced: Option<Unsynced<SimulatedDirectory>>,
     /// True if the journal of the node has what is synced.
     is_journalled: bool,
@@ -82,7 +82,7 @@ struct Sync {
     reaches: Mark,
 }
 
-/// What a disk held at some instant, while its node was down.
+/// The content of a disk at some instant, while its node was down.
 #[derive(Debug)]
 pub struct Image {
     /// None for memory.
@@ -273,7 +273,7 @@ impl Disk {
         Some(Log::open_in(&theirs.directory.copy(), ours.identity, OPTIONS).map(drop))
     }
 
-    /// What the disk does from now on.
+    /// Sets the condition of the disk from now on.
     pub fn set_condition(&self, condition: Condition) {
         if let Some(store) = &self.store {
             store.directory.set_condition(condition);

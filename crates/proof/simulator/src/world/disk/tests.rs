@@ -1,4 +1,4 @@
-//! What a simulated disk loses, and what it never does.
+//! The bytes that a simulated disk loses, and those that it never does.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ fn decay_is_found_while_the_disk_is_used_and_nothing_else_is() {
             }
             let scrubbed = disk.scrub();
             disk.crash(Crash::Process);
-            // What does not matter to the one does not matter to the other: padding, and what no record reaches.
+            // Bytes that do not matter to the one do not matter to the other: padding, and what no record reaches.
             assert_eq!(scrubbed.is_err(), disk.open().is_err(), "{scrubbed:?}");
             found += u32::from(scrubbed.is_err());
         }
