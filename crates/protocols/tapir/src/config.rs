@@ -1,4 +1,4 @@
-//! Who a machine is and how long it waits.
+//! The identity of a machine and how long it waits.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ pub(crate) const READ_PROMISE_AHEAD: Duration = Duration::from_millis(50);
 /// ahead of their clocks.
 pub(crate) const RETRY_AHEAD_MAX: Duration = Duration::from_secs(10);
 
-/// What a replica is built from beside its records.
+/// The parts beside its records that a replica is built from.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
     /// The shards of its keyspace: no transaction takes part in any other. None as long as they are not known.
     pub shards: Option<Shards>,
-    /// Who the replicas of the keyspace are, as far as its host knows; what its records say counts if that is later. It
-    /// answers nobody who speaks under another epoch. Who brings a replica back that has lost its records gives it the latest.
+    /// The groups of the keyspace, as far as its host knows; the groups in its records count if those are later.
+    /// The replica answers no message under another epoch. A host that brings a replica back without its records gives it the latest.
     pub groups: Groups,
-    /// What to do without records.
+    /// How to begin without records.
     pub boot: Boot,
     /// The rules of validation: [`Rules::EXCLUSIVE`] outside tests.
     pub rules: Rules,
@@ -90,7 +90,7 @@ impl ReplicaConfig {
     }
 }
 
-/// What a coordinator is built from.
+/// The parts that a coordinator is built from.
 #[derive(Clone, Debug)]
 pub struct CoordinatorConfig {
     /// The client incarnation: random, never used before.

@@ -91,7 +91,7 @@ impl Operations for Tapir {
 /// The consensus operation: may this part of a transaction commit at this timestamp?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare {
-    /// What the transaction read and writes at this shard.
+    /// The reads and writes of the transaction at this shard.
     pub transaction: Arc<Transaction>,
     /// The proposed timestamp.
     pub timestamp: Timestamp,
@@ -107,7 +107,7 @@ impl Prepare {
     }
 }
 
-/// What a replica answers to a [`Prepare`] (TAPIR paper, section 5.1.2).
+/// The answer of a replica to a [`Prepare`] (TAPIR paper, section 5.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vote {
     /// PREPARE-OK: nothing conflicts; the replica holds the transaction's keys until it is told the outcome.
@@ -125,7 +125,7 @@ pub enum Vote {
 pub enum Decision {
     /// Install the writes at the timestamp. Self-contained, because a replica may never have seen the prepare.
     Commit {
-        /// What the transaction read and writes at this shard.
+        /// The reads and writes of the transaction at this shard.
         transaction: Arc<Transaction>,
         /// The timestamp at which it commits at every shard.
         timestamp: Timestamp,
@@ -140,7 +140,7 @@ pub enum Decision {
     },
 }
 
-/// What a replica has promised to the coordinators of one transaction.
+/// The promise of a replica to the coordinators of one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promise {
     /// The greatest ballot that was promised: coordinators of a lower one are refused.
@@ -149,7 +149,7 @@ pub struct Promise {
     pub accepted: Option<(Ballot, Outcome)>,
 }
 
-/// What a replica carries through a view change beside its record.
+/// The state that a replica carries through a view change beside its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Supplement {
     /// Promises to backup coordinators of undecided transactions, sorted by transaction. Merged by their maximum before
@@ -177,7 +177,7 @@ pub struct StatePage {
 pub struct RecordedVote {
     /// The number of the prepare operation.
     pub number: u32,
-    /// What was to be prepared.
+    /// The prepare.
     pub prepare: Prepare,
     /// The verdict in the record.
     pub vote: Vote,
@@ -188,7 +188,7 @@ pub struct RecordedVote {
     pub held: bool,
 }
 
-/// What a replica found of a key.
+/// The version of a key that a replica has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundVersion {
     /// The version: [`Timestamp::ZERO`] if none was there.
@@ -201,7 +201,7 @@ pub struct FoundVersion {
 }
 
 impl FoundVersion {
-    /// What a replica with this floor has found.
+    /// The finding of a replica with this floor.
     pub(crate) fn new(version: Option<&Version>, floor: Timestamp) -> Self {
         match version {
             Some(Version { timestamp, value }) => {
@@ -226,7 +226,7 @@ impl FoundVersion {
     }
 }
 
-/// What a replica found of a key at the timestamp of a [`Message::QuorumRead`].
+/// The version of a key that a replica has found at the timestamp of a [`Message::QuorumRead`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotVersion {
     /// The newest version that is not above the timestamp.
@@ -242,11 +242,11 @@ pub struct SnapshotVersion {
 pub struct FoundKey {
     /// The key.
     pub key: Key,
-    /// What was found of it.
+    /// The version that was found of it.
     pub version: SnapshotVersion,
 }
 
-/// What a replica found in the first part of the range of a [`Message::QuorumScan`].
+/// The keys that a replica has found in the first part of the range of a [`Message::QuorumScan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundPage {
     /// The keys, ascending: all that have a version, or are about to be written. Every other key is absent.
@@ -267,7 +267,7 @@ pub struct ValidatedVersion {
     pub until: Timestamp,
 }
 
-/// What the coordinator of a [`Message::ReadValidated`] wants of a replica that has not validated all keys recently enough: the answer to a
+/// The coordinator's alternative to a [`Message::ReadValidated`], for a replica that has not validated all keys recently enough: the answer to a
 /// [`Message::QuorumRead`], which is the first of a quorum then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Otherwise {
@@ -288,7 +288,7 @@ pub struct Validation {
     pub reads: Vec<ReadVersion>,
 }
 
-/// What coordinators and replicas say to each other.
+/// The messages between coordinators and replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Coordinator → one replica, the nearest first: the newest version of a key. Validated at prepare, so it may be
@@ -356,7 +356,7 @@ pub enum Message {
         /// The first key that the page does not cover; none if it covers the range.
         next: Option<Key>,
     },
-    /// Replica → whoever sent something under an earlier membership: that counts no more; learn who the replicas are now.
+    /// Replica → the sender of a message under an earlier membership: that counts no more; learn who the replicas are now.
     /// The envelope says which membership is in force.
     Outdated,
     /// An operation of inconsistent replication.
@@ -404,7 +404,7 @@ pub enum Message {
         committed: Option<Arc<Transaction>>,
         /// The prepares that I have recorded; none at all is a vote against, now that I have promised.
         votes: Vec<RecordedVote>,
-        /// What an earlier backup coordinator recorded here.
+        /// The outcome that an earlier backup coordinator recorded here.
         accepted: Option<(Ballot, Outcome)>,
         /// True if nothing is known of the transaction and its timestamp lies below the floor: it will never commit,
         /// unless it has, and then every other participant still knows that or has collected it as well.
@@ -436,7 +436,7 @@ pub enum Message {
         /// The promised ballot.
         promised: Ballot,
     },
-    /// Backup coordinator → whoever asked it to recover a transaction: this is its fate.
+    /// Backup coordinator → the machine that asked it to recover a transaction: this is its fate.
     RecoverReply {
         /// The transaction.
         transaction: TransactionId,
@@ -444,7 +444,7 @@ pub enum Message {
         outcome: Outcome,
     },
     /// Coordinator → the nearest replica: like READ, but if others are about to write the key, answer when they have, and
-    /// answer those who ask you one after the other.
+    /// answer the readers that ask you one after the other.
     ReadInTurn {
         /// The transaction that reads.
         transaction: TransactionId,
@@ -556,7 +556,7 @@ pub enum Message {
         /// The floor.
         floor: Timestamp,
     },
-    /// Backup coordinator → whoever asked it to recover a transaction: it ended so long ago that every participant has
+    /// Backup coordinator → the machine that asked it to recover a transaction: it ended so long ago that every participant has
     /// collected its outcome. A replica that still holds it prepared is behind.
     Forgotten {
         /// The transaction.
@@ -578,7 +578,7 @@ pub enum Message {
         /// answer: what is there later may belong to a transaction that others let in.
         found: Vec<FoundVersion>,
     },
-    /// Coordinator → replicas of a shard: what do these keys hold at this timestamp? Whoever answers never again votes OK
+    /// Coordinator → replicas of a shard: what do these keys hold at this timestamp? A replica that answers never again votes OK
     /// on a write to them that is not above it.
     QuorumRead {
         /// The transaction that reads.
@@ -605,7 +605,7 @@ pub enum Message {
         /// For each key, in the order of the request.
         found: Vec<SnapshotVersion>,
     },
-    /// Coordinator → replicas of a shard: what does this range hold at this timestamp? Whoever answers never again votes OK
+    /// Coordinator → replicas of a shard: what does this range hold at this timestamp? A replica that answers never again votes OK
     /// on a write that is not above it to any key that the answer covers, whether or not the key exists.
     QuorumScan {
         /// The transaction that reads.
@@ -619,7 +619,7 @@ pub enum Message {
         /// How many live keys are wanted at most.
         limit: u32,
     },
-    /// Replica → coordinator: what I have in the first part of the range. What enough replicas of one view cover counts, as
+    /// Replica → coordinator: what I have in the first part of the range. The keys that enough replicas of one view cover count, as
     /// with [`Message::QuorumReadReply`].
     QuorumScanReply {
         /// The transaction that reads.
@@ -628,7 +628,7 @@ pub enum Message {
         round: u32,
         /// The view of the replica.
         view: View,
-        /// What I have.
+        /// The page that I have.
         page: FoundPage,
     },
     /// Replica → coordinator: versions that old are not kept.
@@ -644,10 +644,10 @@ pub enum Message {
         transaction: TransactionId,
         /// The keys.
         keys: Vec<Key>,
-        /// What the coordinator wants if that is not recent enough. A replica of an earlier version passes it over, and answers in any
+        /// The wish of the coordinator if that is not recent enough. A replica of an earlier version passes it over, and answers in any
         /// case.
         otherwise: Option<Otherwise>,
-        /// What earlier reads have validated, as with [`Message::Validated`].
+        /// The validations by earlier reads, as with [`Message::Validated`].
         validated: Vec<Validation>,
     },
     /// Replica → coordinator: these. True whatever I have missed, so one replica is enough.

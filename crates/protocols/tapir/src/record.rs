@@ -1,4 +1,4 @@
-//! What a replica keeps across a crash.
+//! The records that a replica keeps across a crash.
 //!
 //! Records are replayed in the order in which they were emitted. Between the first and the last record of an installed
 //! view a crash may fall: an install that did not reach its [`Record::ViewInstalled`] has not happened.
@@ -17,7 +17,7 @@ pub enum Record {
     Initialised,
     /// The replica has gone on to this epoch, and never again says anything in an earlier one.
     EpochEntered {
-        /// Who the replicas are in it.
+        /// The replicas in it.
         groups: Groups,
     },
     /// The replica has left its view for this one and never again answers in a lower one.
@@ -36,7 +36,7 @@ pub enum Record {
     Voted {
         /// The operation.
         id: OperationId,
-        /// What was to be prepared.
+        /// The prepare.
         prepare: Prepare,
         /// The verdict.
         vote: Vote,
@@ -93,7 +93,7 @@ pub enum Record {
         view: View,
         /// The view whose base was kept; what the record gained since is forgotten.
         since: Option<View>,
-        /// What came with the record.
+        /// The supplement that came with the record.
         supplement: Supplement,
         /// The floor below which the pages of state hold everything, if state came with the record.
         floor: Option<Timestamp>,
@@ -132,7 +132,7 @@ pub enum Record {
     SnapshotBinds {
         /// Everything was taken to have been read here.
         read_floor: Timestamp,
-        /// What the replica would have carried through a view change.
+        /// The supplement that the replica would have carried through a view change.
         supplement: Supplement,
     },
     /// A page of what the replica stores.

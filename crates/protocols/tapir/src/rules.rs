@@ -161,7 +161,7 @@ impl Rules {
     /// The rules that keep the promise of strict serializability.
     pub const EXCLUSIVE: Rules = Rules { validation: Validation::Exclusive, plant: None };
 
-    /// The rules of the serializable variant: an option of whoever hosts machines, the same at every replica of a keyspace,
+    /// The rules of the serializable variant: an option of the host of machines, the same at every replica of a keyspace,
     /// and never a default.
     pub const SERIALIZABLE: Rules = Rules { validation: Validation::Serializable, plant: None };
 

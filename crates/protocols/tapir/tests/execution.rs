@@ -1,4 +1,4 @@
-//! What a transaction sees of itself while it runs, and what of it is prepared.
+//! The view of a transaction on itself while it runs, and what of it is prepared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Client {
     now: Instant,
     timers: BTreeMap<<Coordinator as Machine>::Timer, Instant>,
     told: Vec<Event>,
-    /// What was proposed to the replicas, by shard.
+    /// The transactions proposed to the replicas, by shard.
     prepared: BTreeMap<ShardId, Arc<Transaction>>,
     requests: u32,
     /// The requests for several keys that were sent: to which shard, with which number, for which keys.

@@ -314,7 +314,7 @@ fn a_clock_far_ahead_drags_nobody_along() {
     assert!(answers(&follower.hears(member(1, 1), gather(Timestamp::ZERO, at(CLOCK_MICROS + half)))));
 }
 
-/// What it lacks below the floor of who asks has been collected there, and would be compared with nothing.
+/// A transaction that it lacks below the floor of the replica that asks has been collected there, and would be compared with nothing.
 #[test]
 fn whoever_lacks_what_others_have_collected_is_compared_with_nobody() {
     let mut follower = Leader::new(3);
@@ -497,7 +497,7 @@ fn another_participant_is_asked_again_as_far_as_it_has_not_answered_for_all() {
     assert_eq!(sweep(&mut leader), (vec![], 0));
 }
 
-/// What was confirmed of the others stays; what came late is asked about.
+/// The confirmations of the others stay; the commit that came late is asked about.
 #[test]
 fn a_commit_that_comes_late_is_asked_about_in_another_question() {
     let (mut leader, nonce) = asking();

@@ -1,4 +1,4 @@
-//! What a read-only transaction over several shards may believe of what its holds have found: nothing but what a majority of
+//! The findings of holds that a read-only transaction over several shards may believe: nothing but what a majority of
 //! each shard found in the view in which the hold was agreed on, under its last prepare.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct Reader {
     coordinator: Coordinator,
     replicas: u8,
     now: Instant,
-    /// What it has told the application.
+    /// The events that it has told the application.
     told: Vec<Event>,
     /// The number of its latest prepare.
     number: u32,
@@ -98,7 +98,7 @@ impl Reader {
         self.step(Input::Timer(CoordinatorTimer::Attention));
     }
 
-    /// What it was told that the keys hold, if that counts.
+    /// The values of the keys that it was told, if they count.
     fn got(&self) -> Result<Vec<&[u8]>, &Failure> {
         fn value(event: &Event) -> Option<&[u8]> {
             match event {

@@ -1,4 +1,4 @@
-//! What a host is told of a replica, and what an operator learns who compares replicas.
+//! The news of a replica for its host, and what an operator learns who compares replicas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Hosted {
     }
 }
 
-/// What is below a floor?
+/// A question about the state below a floor.
 fn below(micros: u64) -> Request {
     let floor = Timestamp { client: ClientId(0), ..at(micros) };
     Request { operator: 1, point: Some(Point::Below(floor)), path: Default::default(), page: None }
@@ -236,7 +236,7 @@ fn a_floor_that_is_asked_about_is_waited_for_and_one_that_was_passed_is_not_know
     replica.raises(600);
     assert!(!replica.walks());
     assert!(matches!(replica.is_compared(&below(600)), Progress::Done { .. }));
-    // What is asked for is held as it is until it was read.
+    // A version that is asked for is held as it is until it was read.
     replica.commits(2, "a", Some("y"), 700);
     assert!(matches!(replica.is_compared(&below(600)), Progress::Done { .. }));
     replica.raises(800);

@@ -377,7 +377,7 @@ fn only_members_of_the_group_take_part_in_its_view_changes() {
     assert_eq!(replica.view(), View(1));
 }
 
-/// What others do with its transaction is nobody's business but its client's and of those who settle it.
+/// The fate of its transaction is nobody's business but its client's and that of the replicas that settle it.
 #[test]
 fn a_client_is_believed_about_its_own_transactions_and_not_about_the_future() {
     let group = GroupSize::new(3).expect("three is odd");

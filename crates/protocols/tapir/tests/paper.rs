@@ -192,7 +192,7 @@ fn section_4_3_1_a_slow_clock_costs_at_most_a_round_trip() {
     assert_eq!(round_trips(&told[own..], "c1"), 2, "without running the transaction again");
 }
 
-/// "At least one replica will detect any possible OCC conflict between transactions", whoever has missed what.
+/// "At least one replica will detect any possible OCC conflict between transactions", whichever operations replicas have missed.
 #[test]
 fn section_4_3_2_a_conflict_is_detected_although_replicas_miss_operations() {
     for missed in 0..3 {
@@ -458,7 +458,7 @@ fn section_6_4_a_vote_is_on_disk_before_it_is_sent_and_before_it_is_repeated() {
 
 /// "We can reduce all consensus and synchronization quorums to f + 1": not here. Say f + 1 votes were final, and f replicas are
 /// down, their logs intact. Each replica votes OK on at most one of two transactions that conflict. There are votes of the
-/// others such that the first may have had its f + 1, and such that the second may have: whoever hears them knows no
+/// others such that the first may have had its f + 1, and such that the second may have: a replica that hears them knows no
 /// more. With fast quorums of ⌈3f/2⌉ + 1 at most one of two can ever look as if it had succeeded.
 #[test]
 fn section_6_4_majorities_as_fast_quorums_leave_f_plus_one_replicas_undecided() {
@@ -495,7 +495,7 @@ fn section_5_1_3_a_commit_without_contents_needs_its_prepare() {
     assert!(effects.effects().iter().any(recorded), "{effects:?}");
 }
 
-// What the paper claims and this protocol does not promise, because it is not true under clock skew.
+// Claims of the paper that this protocol does not promise, because they are not true under clock skew.
 
 /// Section 5 claims that "if transaction A commits before transaction B, then A will have a lower timestamp than B". Nothing
 /// here relies on it: transactions without a conflict may well be numbered the other way round.

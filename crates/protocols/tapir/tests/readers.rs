@@ -1,4 +1,4 @@
-//! What a replica tells readers, and when.
+//! The answers of a replica to readers, and when they come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn read_validated(keys: Vec<Key>, otherwise: Option<Otherwise>) -> Message {
     Message::ReadValidated { transaction: TRANSACTION, keys, otherwise, validated: Vec::new() }
 }
 
-/// What the replica says the key holds, and until when.
+/// The versions that the replica says the key holds, and until when.
 fn validated(replica: &mut Replica) -> Vec<(u64, u64)> {
     let keys = vec![Key::from("a")];
     let told = hears(replica, read_validated(keys, None));
@@ -180,7 +180,7 @@ fn what_is_not_validated_recently_enough_is_read_as_by_a_quorum() {
     assert_eq!((found[0].found.version, found[0].pending), (at(100), None));
 }
 
-/// Whoever says so may be wrong about the time, or lie; what was read far in the future would hold for ages.
+/// A client that says so may be wrong about the time, or lie; a read far in the future would hold for ages.
 #[test]
 fn what_was_validated_far_ahead_of_the_clock_is_not_believed() {
     let mut replica = replica();

@@ -1,4 +1,4 @@
-//! What a backup coordinator concludes, one answer at a time: nothing before so many have said so as the rule wants.
+//! The conclusions of a backup coordinator, one answer at a time: nothing before so many have said so as the rule wants.
 
 mod epochs;
 mod phases;
@@ -73,7 +73,7 @@ impl Backup {
         backup
     }
 
-    /// What it says to anybody when a replica of its group tells it something; each thing once, whoever it goes to.
+    /// Its messages to anybody when a replica of its group tells it something; each of them once, however many receive it.
     fn hears(&mut self, from: impl Into<Address>, message: Message) -> Vec<Message> {
         self.steps(Input::Message { from: from.into(), epoch: self.epoch, message })
     }
@@ -273,7 +273,7 @@ fn a_commit_that_is_being_recorded_is_in_the_hands_of_the_backup_shard() {
         let told = tells(&backup.accept(1, backup.ballot, 0));
         assert_eq!(told.is_none(), stands_back, "{from}: {told:?}");
     }
-    // An abort rests on what a majority of one shard has not heard, so whoever has heard more is listened to.
+    // An abort rests on what a majority of one shard has not heard, so a replica that has heard more is listened to.
     let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
     let ballot = backup.ballot;
     let said =
@@ -284,7 +284,7 @@ fn a_commit_that_is_being_recorded_is_in_the_hands_of_the_backup_shard() {
     assert!(backup.accept(0, ballot, 0).is_empty() && backup.accept(1, ballot, 0).is_empty());
 }
 
-/// Who has not heard of the transaction may have answered just before the COMMIT reached it, that another has collected.
+/// A replica that has not heard of the transaction may have answered just before the COMMIT reached it, that another has collected.
 #[test]
 fn what_somebody_has_collected_is_not_aborted_before_all_were_asked_again() {
     let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
@@ -304,7 +304,7 @@ fn what_somebody_has_collected_is_not_aborted_before_all_were_asked_again() {
     assert_eq!(records(&said), Some(Outcome::Aborted));
 }
 
-/// What its coordinator may have proposed since must not be taken for new once the abort is collected.
+/// A later proposal of its coordinator must not be taken for new once the abort is collected.
 #[test]
 fn an_abort_says_until_when_something_may_have_been_proposed() {
     let last = until_when_proposed(member(1).into(), TIMESTAMP);
@@ -348,7 +348,7 @@ fn recover(participants: &[u32], timestamp: Timestamp) -> Message {
     Message::Recover { transaction: TRANSACTION, participants, timestamp }
 }
 
-/// It has them from the client that began the transaction. What the replicas have answered so far was about something else.
+/// It has them from the client that began the transaction. The answers of the replicas so far were about something else.
 #[test]
 fn a_replica_that_asks_is_believed_and_not_the_client_that_asked_before() {
     let far = Timestamp { micros: CLOCK_MICROS + 1_000_000_000_000, client: ClientId(7) };

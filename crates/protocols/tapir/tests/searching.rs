@@ -325,7 +325,7 @@ fn what_differs_is_fetched_and_pushed_and_compared_again() {
     assert_eq!(leader.is_told(1, from, &[4, 5, 7, 8], &[9], None), NOTHING);
     assert_eq!(leader.sweeps_after(1)[0], "r1 ← gather in v0 below 900 from #9, floor 0");
     assert_eq!(leader.is_told(1, cursor(9), &[9], &[], None), ["r1 ← fetch 9"]);
-    // What is open at another has ended here.
+    // A transaction that is open at another has ended here.
     let told = leader.is_told(2, start(0), &[4, 5, 7], &[8], None);
     assert!(told.len() == 1 && told[0].starts_with("r2 ← decisions 8"), "{told:?}");
 }

@@ -164,7 +164,7 @@ impl Shortening {
     }
 }
 
-/// What can be read at or above its floor: the rest may be collected at any time.
+/// The versions that can be read at or above its floor: the rest may be collected at any time.
 fn stored(replica: &Replica) -> Vec<(Key, Timestamp, Option<Bytes>)> {
     let versions: Vec<_> = replica.versions().iter().collect();
     let is_readable = |at: usize| {
@@ -193,7 +193,7 @@ fn what_is_open_is_waited_for() {
     assert!(replica.replica.outcome(id(2)).is_some(), "it is carried over");
 }
 
-/// What the pages were written from is no more.
+/// The state that the pages were written from is no more.
 #[test]
 fn a_view_that_brings_state_begins_the_snapshot_anew() {
     let mut replica = Shortening::new();

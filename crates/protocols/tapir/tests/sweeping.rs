@@ -1,4 +1,4 @@
-//! What a replica looks after by itself, and what it answers whatever it is doing.
+//! The tasks that a replica looks after by itself, and what it answers whatever it is doing.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -126,7 +126,7 @@ fn an_outcome_is_told_ever_more_seldom_until_enough_know_it() {
     let expected: Vec<Duration> = factors.iter().map(|factor| config.resend_timeout * *factor).collect();
     assert_eq!(gaps[..expected.len()], expected);
     assert!(client.told.iter().all(|(_, replicas)| *replicas == 3), "nobody has answered: {:?}", client.told);
-    // Who has answered is not told again.
+    // A replica that has answered is not told again.
     client.is_recorded(1);
     client.told.clear();
     client.passes(config.resend_timeout * 20);

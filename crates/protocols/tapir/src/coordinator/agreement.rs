@@ -1,4 +1,4 @@
-//! What the replies to a quorum read amount to. Pure decisions; why they are right stands with the replica, in `snapshots`.
+//! The meaning of the replies to a quorum read. Pure decisions; why they are right stands with the replica, in `snapshots`.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::reading::Snapshot;
 use crate::message::{FoundPage, FoundVersion, SnapshotVersion};
 use crate::rules::{Plant, Rules};
 
-/// What the replies of a shard amount to.
+/// The meaning of the replies of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// This is what the keys hold.
@@ -31,7 +31,7 @@ pub(super) struct Covered {
     pub(super) next: Option<Key>,
 }
 
-/// What replies of one view about the same keys amount to, if so many are needed.
+/// The meaning of replies of one view about the same keys, if so many are needed.
 pub(super) fn of_versions(
     replies: &[&[SnapshotVersion]],
     quorum: usize,
@@ -165,7 +165,7 @@ mod tests {
         Timestamp { micros, client: ClientId(1) }
     }
 
-    /// What a replica says of a key that is read at 10: a version, with `!` where a write is pending at 9, with `?` where
+    /// The version that a replica has of a key which is read at 10: with `!` where a write is pending at 9, with `?` where
     /// one is at 12, and with `+` where a version above 10 is known; `<` before a floor below which there is no version.
     fn version(word: &str) -> SnapshotVersion {
         let number = word.trim_start_matches('<').trim_end_matches(['!', '?', '+']).parse().unwrap();
@@ -223,7 +223,7 @@ mod tests {
             (2, &["5 0", "5 7"], "obstructed", "5 7"),
             (2, &["5 0", "5 7", "5 7"], "5 7", "5 7"),
             (2, &["5 7", "6 0", "5 0!"], "obstructed", "6 7"),
-            // What another has collected the deletion of counts no more; what lies at its floor or above does.
+            // A version of which another has collected the deletion counts no more; one at its floor or above does.
             (2, &["5 3", "<6 <3"], "obstructed", "0 3"),
             (2, &["<4 <4", "<6 <3"], "0 0", "0 0"),
             (4, &["5 0", "5 0", "5 0"], "wait", "wait"),
@@ -281,7 +281,7 @@ mod tests {
             // quorum, pages, strict, at 10
             (2, &["a=5 c=6"], "wait", "wait"),
             (2, &["a=5 c=6", "a=5 c=6"], "a=5 c=6", "a=5 c=6"),
-            // What one lists and another covers without it is absent there.
+            // A key that one lists and another covers without it is absent there.
             (2, &["a=5 c=6", "a=5"], "obstructed", "a=5 c=6"),
             (2, &["a=5 c=6", "a=5 c=0"], "obstructed", "a=5 c=6"),
             (2, &["a=5", "a=5 c=0"], "a=5 c=0", "a=5 c=0"),
@@ -297,7 +297,7 @@ mod tests {
             (2, &["a=5 …b", "a=5 b=6 …c", "a=5 b=6"], "a=5 b=6 …c", "a=5 b=6 …c"),
             (2, &["a=5 …b", "a=5 b=6", "a=5 b=6"], "a=5 b=6", "a=5 b=6"),
             (2, &["…b", "a=5 …b"], "obstructed", "a=5 …b"),
-            // What lies behind that is in nobody's way.
+            // Keys behind that are in nobody's way.
             (2, &["a=5 …b", "a=5 b=6! …c"], "a=5 …b", "a=5 …b"),
             (2, &["a=5 …b", "a=5 b=6 …c", "a=5 b=6!"], "a=5 …b", "a=5 …b"),
             (2, &["a=5 …b", "a=5 b=6 …c", "a=5 b=7+"], "above 11", "a=5 b=7 …c"),

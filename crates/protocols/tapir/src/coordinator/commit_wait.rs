@@ -31,7 +31,7 @@ use super::{Coordinator, Out, finish};
 use crate::rules::Plant;
 use quorate_core::command::{Committed, Event, Failure};
 
-/// What is known and not reported yet.
+/// The commits that are known and not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct CommitWaits {
     waiting: BTreeMap<TransactionId, Report>,
@@ -177,7 +177,7 @@ impl Coordinator {
     }
 }
 
-/// What a clock has to exceed so that every clock has passed a timestamp.
+/// The time that a clock has to exceed so that every clock has passed a timestamp.
 fn passes_at(timestamp: Timestamp, bound: Duration) -> u64 {
     timestamp.micros.saturating_add(bound.as_micros() as u64)
 }

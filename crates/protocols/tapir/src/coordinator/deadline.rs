@@ -5,8 +5,8 @@
 //! at the participant replicas", section 6; Tiga, SOSP 2025.) For that the timestamp has to lie ahead of the clocks of
 //! all replicas by the time at which the prepare arrives there.
 //!
-//! What is measured is just that: the clock of the replica when a probe arrives, less the clock of the coordinator when
-//! the probe left. The difference contains the delay, the skew of both clocks and the queues in between, and none of the
+//! A probe measures just that: the clock of the replica when it arrives, less the clock of the coordinator when
+//! it left. The difference contains the delay, the skew of both clocks and the queues in between, and none of the
 //! three needs to be known. Estimates are only about time: whatever they are, votes stay exclusive and transactions
 //! strict.
 
@@ -23,20 +23,20 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// So many recent probes count: what is older may be from before a change of clocks or routes.
 const PROBES_REMEMBERED: usize = 16;
 
-/// No deadline lies further ahead: delays that long pass, and replicas would not wait for it. Whoever reads at a clock
+/// No deadline lies further ahead: delays that long pass, and replicas would not wait for it. A reader at a clock
 /// bound relies on timestamps that no clock but a wrong one has yet to reach when their transaction has committed.
 const AHEAD_MAX: Duration = Duration::from_millis(400);
 
 /// The slow path costs messages: it has to be sooner by at least this part of its time.
 const SOONER_BY: u32 = 16;
 
-/// What the coordinator knows of when its messages arrive.
+/// The knowledge of the coordinator of when its messages arrive.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
     links: FixedMap<ReplicaId, Link>,
 }
 
-/// What is known of one replica.
+/// The measurements of one replica.
 #[derive(Debug, Default)]
 struct Link {
     probed_at: Option<Instant>,
@@ -59,7 +59,7 @@ impl Link {
     }
 }
 
-/// What is known of one or several shards together.
+/// The estimate for one or several shards together.
 struct Estimate {
     /// By how much a timestamp must be ahead to reach a quorum of each shard before its time.
     ahead_needed: i64,
@@ -154,10 +154,10 @@ impl Deadlines {
                 .is_some_and(|estimate| estimate.round_trip >= far)
     }
 
-    /// What the clock of the coordinator would have to show for a timestamp taken from it now to be a good deadline in
+    /// The time that the clock of the coordinator would have to show for a timestamp taken from it now to be a good deadline in
     /// every shard: one that a quorum gets to know before its time. Where a round trip takes less than `far`, or
     /// too little is known, nothing is to be gained. Never less than what it shows: when a transaction began is taken for
-    /// a bound of its timestamp by whoever asks for its outcome later.
+    /// a bound of its timestamp by a client that asks for its outcome later.
     pub(super) fn clock(
         &self,
         clock: ClockTime,
@@ -183,7 +183,7 @@ impl Deadlines {
 }
 
 /// How far ahead the clock of a replica can be without being wrong. Of most replicas, half at least are right, and no
-/// message takes longer one way than the longest round trip. Whose clock is farther ahead votes on prepares as they
+/// message takes longer one way than the longest round trip. A replica whose clock is farther ahead votes on prepares as they
 /// arrive; to wait until it is time there would cost everybody as much as that clock is wrong.
 fn plausible_ahead(sorted: &[(i64, Duration)]) -> i64 {
     let median = sorted[(sorted.len() - 1) / 2].0;

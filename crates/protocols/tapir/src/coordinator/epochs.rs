@@ -13,7 +13,7 @@ use quorate_core::{Context, ReplicaId};
 use super::{Coordinator, Group, Out, Phase};
 
 impl Coordinator {
-    /// Learns of a keyspace, or of a later epoch of it. What was true earlier is no news.
+    /// Learns of a keyspace, or of a later epoch of it. An earlier epoch is no news.
     pub(super) fn on_route(&mut self, routes: Arc<Routes>, context: &mut Context<'_>, outbox: &mut Out) {
         let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
         let known = self.keyspaces.get(&keyspace).map(|known| known.keyspace.epoch);

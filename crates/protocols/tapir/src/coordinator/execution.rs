@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::rules::{Plant, Rules};
 use reads::PendingReads;
 
-/// What a transaction has read and wants to write.
+/// The reads and buffered writes of a transaction.
 #[derive(Debug)]
 pub(super) struct Execution {
     routes: Arc<Routes>,

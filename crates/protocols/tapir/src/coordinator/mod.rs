@@ -104,7 +104,7 @@ pub struct Open {
     deadline: Instant,
     /// The answers that the client still waits for.
     wants: Wants,
-    /// What the clock showed when it began: it is proposed at no lower timestamp.
+    /// The reading of the clock when it began: it is proposed at no lower timestamp.
     began: ClockTime,
 }
 
@@ -366,7 +366,7 @@ impl Coordinator {
             return;
         }
         if self.unreachable.insert(replica) {
-            // Whoever waits for it need not wait any longer.
+            // A transaction that waits for it need not wait any longer.
             self.transactions.wake_all(context.now);
         }
     }
@@ -419,7 +419,7 @@ impl Coordinator {
         self.transactions.contains_key(&id) || self.commit_waits.contains(id)
     }
 
-    /// The outcome of a transaction is known: tells the client, unless it gave up, and whoever asked for it since.
+    /// The outcome of a transaction is known: tells the client, unless it gave up, and each machine that has asked for it since.
     fn answer(
         &mut self,
         id: TransactionId,

@@ -1,5 +1,5 @@
-//! What stale reads have found out at quorums. The nearest replicas are told of it along with the next stale reads, which are all that
-//! it is good for: a message of its own would make the first read of a key dearer than a strict one.
+//! Findings of stale reads at quorums. The nearest replicas are told of them along with the next stale reads, which are all that
+//! they are good for: a message of its own would make the first read of a key dearer than a strict one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::message::Validation;
 /// A replica is told of so many keys at once; of more, the oldest are left out, as if the message had been lost.
 const KEYS_MAX: usize = 256;
 
-/// What replicas are to be told.
+/// The validations that replicas are to be told.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     of_replicas: BTreeMap<ReplicaId, Notice>,
@@ -40,7 +40,7 @@ impl Notices {
         );
     }
 
-    /// What a replica is told now.
+    /// The validations that a replica is told now.
     pub(super) fn take(&mut self, replica: ReplicaId) -> Vec<Validation> {
         self.of_replicas.remove(&replica).map_or(Vec::new(), |notice| notice.validated.into())
     }

@@ -52,7 +52,7 @@ struct Part {
     group: Members,
     transaction: Arc<Transaction>,
     call: ConsensusCall<Tapir>,
-    /// What those found that vote on a transaction which reads when it is prepared, and in which view.
+    /// The versions found by replicas that vote on a transaction which reads when it is prepared, and in which view.
     found: BTreeMap<ReplicaIndex, (View, Vec<FoundVersion>)>,
     /// When f + 1 replicas had replied, but no fast quorum alike.
     quorum_at: Option<Instant>,
@@ -61,7 +61,7 @@ struct Part {
     settled: Option<Settled>,
 }
 
-/// What a shard has decided.
+/// The decision of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
     /// The vote is final, in this view.
@@ -70,7 +70,7 @@ enum Settled {
     Retry(Timestamp),
 }
 
-/// What to do with a transaction next.
+/// The next step of a transaction.
 enum Next {
     Wait,
     Retry(Timestamp),
@@ -92,7 +92,7 @@ impl Preparing {
         self.parts.iter().map(|part| (part.shard, part.group))
     }
 
-    /// What the replicas of each shard are to be told about.
+    /// The parts of which the replicas of each shard are to be told.
     fn shares(&self) -> Vec<Share> {
         let share = |part: &Part| Share {
             shard: part.shard,
@@ -139,7 +139,7 @@ fn is_conclusive(call: &ConsensusCall<Tapir>, group: Members) -> bool {
 
 /// How long to wait for a fast quorum once a majority has voted, which took so long; `longest` at most.
 ///
-/// The slow path takes as long as that majority took. Who has waited in vain for a multiple of it is late by no more than that,
+/// The slow path takes as long as that majority took. A coordinator that has waited in vain for a multiple of it is late by no more than that,
 /// however near or far the replicas are; and a vote may be on its way for long, where the prepare waits for others.
 fn fast_path_patience(quorum_took: Duration, longest: Duration) -> Duration {
     (quorum_took * 2).max(FAST_PATH_PATIENCE_MIN).min(longest)
@@ -402,7 +402,7 @@ impl Coordinator {
         let (now, fast_path_timeout) = (context.now, self.config.fast_path_timeout);
         let span = self.config.retry_span;
         let latest = self.last_timestamp.micros.max(context.clock.as_micros());
-        // Whom a shard may still expect is asked of the whole coordinator while one transaction is changed.
+        // The expectations of shards are asked of the whole coordinator while one transaction is changed.
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Preparing(preparing) = &mut open.phase else { return };
         // One is always allowed. A client whose clock is so far behind that its timestamps lie below a floor would
@@ -748,7 +748,7 @@ fn send_higher_view(part: &Part, rules: Rules, outbox: &mut Out) {
     }
 }
 
-/// What is wrong with a client's clock that seems to be ahead; nothing, if the timestamp was driven so many microseconds above
+/// The fault of a client's clock that seems to be ahead; nothing, if the timestamp was driven so many microseconds above
 /// that clock by what others have read and written.
 fn unless_pushed(invalid: Invalid, by_micros: u64) -> Option<Invalid> {
     match invalid {

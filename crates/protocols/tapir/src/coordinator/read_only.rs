@@ -15,8 +15,8 @@
 //!
 //! # Strict within a bound of clocks
 //! Where the keyspace states a bound, everything is reported only once its timestamp has passed on all clocks, so that
-//! timestamps follow real time (see `commit_wait`). *Whatever was reported before the read began lies below the clock of
-//! that moment, which is where it reads, and whatever begins after the read was reported lies above.* Nothing is held, and
+//! timestamps follow real time (see `commit_wait`). *A transaction reported before the read began lies below the clock of
+//! that moment, which is where it reads, and one that begins after the read was reported lies above.* Nothing is held, and
 //! only writes that are under way at lower timestamps are waited for.
 //!
 //! In shards that are far away, a strict one of keys waits for its turn among the prepares instead of meeting a conflict.
@@ -42,12 +42,12 @@ use super::reading::{Reading, Scan, Snapshot};
 use super::{Coordinator, Execution, Open, Out, Phase, finish};
 use crate::rules::Plant;
 
-/// What a read-only transaction reads.
+/// The keys that a read-only transaction reads.
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// These keys.
     Keys(BTreeSet<Key>),
-    /// What there is in a range.
+    /// The keys of a range.
     Range(Scan),
 }
 
@@ -147,7 +147,7 @@ impl Coordinator {
                 wanted.reading(&routes, shards, Snapshot::Newest(timestamp)).in_turn(in_turn)
             }
             Freshness::At(timestamp) => {
-                // What lies ahead of the clock is waited for: a promise must not drive writers into the future.
+                // A timestamp ahead of the clock is waited for: a promise must not drive writers into the future.
                 let ahead = timestamp.micros.saturating_sub(context.clock.as_micros());
                 let reading = wanted.reading(&routes, shards, Snapshot::At(timestamp));
                 reading.after(Duration::from_micros(ahead), context.now)
@@ -190,7 +190,7 @@ impl Coordinator {
         }
     }
 
-    /// Where to read the newest versions at first. Whoever waits for a turn knows by a deadline when it is; an answer at
+    /// Where to read the newest versions at first. A reader that waits for a turn knows by a deadline when it is; an answer at
     /// once would promise what lies ahead.
     pub(super) fn next_read_timestamp(
         &mut self,

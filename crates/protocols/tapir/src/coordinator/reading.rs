@@ -94,7 +94,7 @@ struct Part {
     read: Option<Vec<FoundVersion>>,
 }
 
-/// What a replica has answered.
+/// The answer of a replica.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// Of each key, in order.
@@ -225,7 +225,7 @@ impl Reading {
 }
 
 impl Part {
-    /// What the replies amount to. Only those of the greatest view count together. Of a range it notes what it covers.
+    /// The meaning of the replies. Only those of the greatest view count together. Of a range it notes what it covers.
     fn progress(&mut self, snapshot: Snapshot, in_turn: bool, rules: Rules) -> Progress {
         let view = self.replies.values().map(|(view, _)| *view).max();
         let current = self.replies.values().filter(|(known, _)| Some(*known) == view);
@@ -346,8 +346,8 @@ impl Coordinator {
         self.read_as_any_other(id, wanted, context, outbox);
     }
 
-    /// Others hold what is to be read: they are asked for the same snapshot. What has been read already is part of it still:
-    /// whoever has answered has handed over what it had promised.
+    /// Others hold what is to be read: they are asked for the same snapshot. Keys that have been read already are part of it still:
+    /// a replica that has answered has handed over what it had promised.
     pub(super) fn read_elsewhere(
         &mut self,
         id: TransactionId,
@@ -365,7 +365,7 @@ impl Coordinator {
             let position = position.expect("no change takes a shard away");
             (part.group, part.nearest) = (routes.members(position), routes.nearest[position].clone());
         }
-        // What has not begun yet begins when it was to.
+        // A read that has not begun yet begins when it was to.
         if reading.starts_at.is_none() {
             self.begin_round(id, context, outbox);
         }
@@ -484,7 +484,7 @@ impl Coordinator {
             }
             Progress::Above(newest) => self.read_above(id, newest, context, outbox),
             Progress::Wait { obstructed } => {
-                // Who is down will not answer, and a new attempt may find the write gone.
+                // A replica that is down will not answer, and a new attempt may find the write gone.
                 let heard =
                     |replica: ReplicaId| part.replies.contains_key(&replica.index) || down.contains(&replica);
                 let nobody_left = replicas(part.shard, part.group).all(heard);
@@ -588,7 +588,7 @@ impl Coordinator {
         self.finish_reading(id, context, outbox);
     }
 
-    /// What the nearest replicas know does not do: a quorum is asked, which is as fresh as can be.
+    /// The validated versions of the nearest replicas do not suffice: a quorum is asked, which is as fresh as can be.
     fn read_at_clock(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
         let Some(reading) = self.reading(id) else { return };
@@ -648,7 +648,7 @@ impl Coordinator {
         }
     }
 
-    /// A replica has collected what was there at the timestamp. Who wants the newest versions has a slow clock.
+    /// A replica has collected what was there at the timestamp. A reader of the newest versions has a slow clock.
     pub(super) fn on_snapshot_too_old(
         &mut self,
         id: TransactionId,
@@ -739,7 +739,7 @@ impl Coordinator {
             return Some(deadline);
         }
         let reading = self.reading(id)?;
-        // What was obstructed is read anew; to those that were silent it may be news.
+        // An obstructed part is read anew; to replicas that were silent it may be news.
         reading.sent_at = context.now;
         let longer = (reading.resend_after * 2).min(read_timeout * 8);
         reading.resend_after = if reading.obstructed { read_timeout } else { longer };
@@ -777,7 +777,7 @@ fn tell_keys(
     validated
 }
 
-/// What the range holds, of all its shards. No replica is told: that would cost as much as the scan.
+/// The content of the range, of all its shards. No replica is told: that would cost as much as the scan.
 fn scanned(id: TransactionId, scan: &Scan, parts: Vec<Part>) -> Event {
     let next = scan::common_end(parts.iter().map(|part| &part.next));
     let is_covered = |key: &Key| next.as_ref().is_none_or(|next| key < next);

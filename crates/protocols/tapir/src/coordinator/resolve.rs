@@ -1,4 +1,4 @@
-//! What became of a transaction that others settle: asked for by its token, or taken over by a backup coordinator.
+//! The fate of a transaction that others settle: asked for by its token, or taken over by a backup coordinator.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) struct Resolving {
     pub(super) participants: Vec<ShardId>,
     /// It has not been proposed at a lower timestamp.
     timestamp: Timestamp,
-    /// What to tell the client if it turns out to be aborted, where that is more than a conflict.
+    /// The reason to tell the client if it turns out to be aborted, where that is more than a conflict.
     invalid: Option<Invalid>,
     /// True if it was to read when it was prepared: if it has committed, what it read is lost all the same.
     reads_lost: bool,

@@ -113,7 +113,7 @@ impl Coordinator {
         assert!(!shares.is_empty(), "nobody is told that {id} has ended as {outcome:?}");
         let mut shards = Vec::with_capacity(shares.len());
         for Share { shard, transaction, prepared } in shares {
-            // Not those who have voted, if there are others since.
+            // The present members, not the replicas that have voted, if there are others since.
             let group = self.groups[&shard].members;
             for replica in replicas(shard, group) {
                 outbox.send(

@@ -1,4 +1,4 @@
-//! What a backup coordinator concludes from what replicas know. Pure functions.
+//! The conclusions of a backup coordinator from what replicas know. Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::coordinator::decide_vote;
 use crate::message::{RecordedVote, Vote};
 use crate::rules::{Plant, Rules};
 
-/// What one replica told when it promised.
+/// The answer of one replica when it promised.
 #[derive(Clone, Debug)]
 pub(super) struct ElectionReply {
     pub(super) view: View,
@@ -21,7 +21,7 @@ pub(super) struct ElectionReply {
     pub(super) settled: bool,
 }
 
-/// What the replicas of one shard told.
+/// The answers of the replicas of one shard.
 #[derive(Clone, Debug)]
 pub(super) struct ShardReplies {
     group: Members,
@@ -30,12 +30,12 @@ pub(super) struct ShardReplies {
     replies: Vec<Option<ElectionReply>>,
 }
 
-/// What follows from the replies.
+/// The conclusion from the replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// Too few replies of one view in some shard.
     Wait,
-    /// These are the shards that take part, as the client said that began the transaction: whoever asked for the recovery
+    /// These are the shards that take part, as the client said that began the transaction: the machine that asked for the recovery
     /// did not know, or lied.
     Elsewhere(Vec<ShardId>),
     /// The votes of these shards leave the outcome open; more replies may tell, or a view change beyond the one named.
@@ -70,7 +70,7 @@ impl Candidate {
     }
 }
 
-/// What a shard's replies say about one prepare.
+/// The support of one prepare by a shard's replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Support {
     /// f + 1 replicas hold the transaction there.
@@ -221,7 +221,7 @@ pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, Shard
         return Finding::Wait;
     }
     if !trusted && said.is_empty() && participants.iter().any(|shard| replies[shard].has_collected()) {
-        // Whoever asks may have named shards that have no part in it. What one of those did by itself, or can do now, must
+        // The machine that asks may have named shards that have no part in it. The acts of one of those by itself, now or earlier, must
         // not be taken for the outcome of what another has committed and collected.
         return Finding::Forgotten;
     }

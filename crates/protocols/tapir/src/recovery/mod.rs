@@ -1,7 +1,7 @@
 //! Coordinator recovery: any client may die at any step, and its transactions still end (TAPIR paper, section 5.2.2).
 //!
 //! Every transaction has a *backup shard*, chosen by its id from its participants; the replicas of that shard are its
-//! backup coordinators. One of them, asked by whoever misses the outcome,
+//! backup coordinators. One of them, asked by a replica or client that misses the outcome,
 //!
 //! 1. takes over: promises its own ballot itself, durably, and sends CoordinatorChange under that to every replica of every participant. f + 1
 //!    promises of a shard fence earlier coordinators off there;
@@ -47,7 +47,7 @@ const RECOVERIES_MAX: usize = 10_000;
 const ASKERS_MAX: usize = 16;
 
 /// After so many elections a recovery that only clients have asked for, and that has found no trace of the transaction,
-/// ends: whoever does hold it asks again.
+/// ends: a replica that does hold it asks again.
 const VAIN_ELECTIONS_MAX: u32 = 3;
 
 /// After so many elections in vain, and again after each as many more, all waits are twice as long.
@@ -164,7 +164,7 @@ struct FinalizingShard {
 }
 
 impl Phase {
-    /// What replicas have told in the election, for as long as what they tell may decide.
+    /// The answers of replicas in the election, for as long as these may decide.
     fn replies(&mut self) -> Option<&mut BTreeMap<ShardId, ShardReplies>> {
         match self {
             Phase::Electing { replies } | Phase::Finalizing { replies, .. } => Some(replies),
@@ -221,7 +221,7 @@ impl Recoveries {
         }
     }
 
-    /// The groups have changed. Whatever was under way is given up: it is asked for again.
+    /// The groups have changed. The recoveries that were under way are given up: they are asked for again.
     pub(crate) fn enter_epoch(&mut self, groups: Groups) {
         self.groups = groups;
         self.active.clear();
@@ -236,7 +236,7 @@ impl Recoveries {
         self.groups.members(shard).iter().map(move |index| ReplicaId { shard, index })
     }
 
-    /// The smallest ballot above `other` that belongs to this replica. Whatever groups it has been a member of, nobody else has
+    /// The smallest ballot above `other` that belongs to this replica. In no group has another replica
     /// used it: promises outlive epochs.
     fn ballot_above(&self, other: Ballot) -> Ballot {
         let own = u32::from(self.me.index.0) + 1;
@@ -261,7 +261,7 @@ impl Recoveries {
     ) {
         if let Some(known) = self.active.get_mut(&id) {
             if matches!(asker, Address::Replica(_)) && !known.trusted {
-                // What a client had said of it counts no more, nor what was told because it had said so.
+                // The word of a client on it counts no more, nor what was told because of it.
                 let is_asked_otherwise =
                     known.timestamp != timestamp && matches!(known.phase, Phase::Electing { .. });
                 known.timestamp = timestamp;
@@ -628,7 +628,7 @@ impl Recoveries {
         let told = |shard: &&ShardId| outcome == Outcome::Aborted || contents.contains_key(shard);
         let calls = recovery.participants.iter().filter(told);
         let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.groups.members(*shard)))).collect();
-        // Whatever its coordinator has proposed or may propose lies below this, or gets no vote. A client that may have no
+        // All timestamps that its coordinator has proposed or may propose lie below this, or get no vote. A client that may have no
         // part in it must not have the outcome kept for ages.
         let first = if recovery.trusted { recovery.timestamp.micros } else { 0 };
         let latest = self.clock.max(ClockTime::from_micros(first));

@@ -11,8 +11,8 @@
 //! Nobody waits for what has a greater timestamp than it was proposed at first, and at no lower one does it hold anything
 //! anywhere, so no circle of waiting closes, over any number of replicas and shards. (Where it is prepared again, it holds
 //! what it got at first, and others may wait for that: what lies between the two timestamps it does not wait for.) Every wait is
-//! bounded all the same: an earlier transaction may have lost its coordinator. What waits is not recorded and may be forgotten at any time, as if its message had been late;
-//! how long it waits decides only which vote it gets, and any vote is safe.
+//! bounded all the same: an earlier transaction may have lost its coordinator. A prepare that waits is not recorded and may be
+//! forgotten at any time, as if its message had been late; how long it waits decides only which vote it gets, and any vote is safe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const WAITING_MAX: usize = 4_096;
 /// Of those, one client can have so many, that there is room for others.
 const WAITING_OF_CLIENT_MAX: usize = WAITING_MAX / 2;
 
-/// What waits has so many bytes at most.
+/// All waiting requests have so many bytes at most.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// So many clients are remembered whose timestamps are deadlines.
@@ -66,7 +66,7 @@ pub(super) struct Agenda {
     stirred: BTreeSet<(Timestamp, TransactionId)>,
 }
 
-/// What waits, or is to be admitted.
+/// A request that waits, or is to be admitted.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) from: Address,
@@ -77,7 +77,7 @@ pub(super) struct Request {
     pub(super) wants: Wants,
 }
 
-/// What is wanted.
+/// The answer that a request wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wants {
     /// The versions that a quorum read finds. It is past once its transaction is prepared.
@@ -195,7 +195,7 @@ impl Agenda {
         None
     }
 
-    /// Whatever waits has its keys watched, and waits for its time, for another, or to be looked at.
+    /// Every waiting request has its keys watched, and waits for its time, for another, or to be looked at.
     fn assert_accounted(&self) {
         let (entries, keys) = (self.entries.len(), self.keys.len());
         assert!(entries == keys, "{entries} requests wait, and the keys of {keys}");
@@ -251,7 +251,7 @@ impl Agenda {
         self.stirred.extend(earlier);
     }
 
-    /// What waits for a transaction is looked at again.
+    /// Requests that wait for a transaction are looked at again.
     fn stir_behind(&mut self, blocker: TransactionId) {
         let first = (blocker, TransactionId::default());
         while let Some(&(of, id)) = self.behind.range(first..).next()

@@ -1,6 +1,6 @@
-//! Whose word counts: what a replica takes from a client.
+//! The authority of clients: what a replica takes from one.
 //!
-//! Whoever coordinates a transaction is trusted with that transaction: it can forge its outcome, so that untrusted clients
+//! A client that coordinates a transaction is trusted with that transaction: it can forge its outcome, so that untrusted clients
 //! come through a gateway; and with what it says it has read, which may be served to others as a stale read. It is trusted
 //! with nothing else. Only the client that began a transaction, and replicas that
 //! settle it, may prepare or decide it or make a vote on it final; ballots above the first belong to replicas; and what is
@@ -57,7 +57,7 @@ impl Replica {
             Ir::FinalizeConsensus { id, ballot, .. } => owns(id) && *ballot == Ballot::ORIGINAL,
             // A hint, and taken as one.
             Ir::HigherView { .. } => true,
-            // What only replicas say; it is looked at nowhere.
+            // Messages of replicas alone; they are looked at nowhere.
             Ir::InconsistentReply { .. }
             | Ir::ConsensusReply { .. }
             | Ir::Confirm { .. }

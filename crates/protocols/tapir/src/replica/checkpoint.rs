@@ -55,7 +55,7 @@ struct Question {
     answers: Vec<Answers>,
 }
 
-/// What the replicas of another participant have answered.
+/// The answers of the replicas of another participant.
 #[derive(Debug)]
 struct Answers {
     shard: ShardId,
@@ -64,7 +64,7 @@ struct Answers {
     given: Vec<Option<Answer>>,
 }
 
-/// What one replica has answered: its view and what it misses.
+/// The answer of one replica: its view and what it misses.
 #[derive(Clone, Debug)]
 struct Answer {
     view: View,

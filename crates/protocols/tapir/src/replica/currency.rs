@@ -39,7 +39,7 @@ impl Currency {
         now: Instant,
     ) {
         for read in &transaction.reads {
-            // What was read absent cannot be missing; that is worth a look-up in every prepare.
+            // A key that was read absent cannot be missing; that is worth a look-up in every prepare.
             let was_found = read.version > Timestamp::ZERO && read.version >= floor;
             if was_found
                 && versions.newest_timestamp(&read.key) < read.version

@@ -1,13 +1,13 @@
 //! Going on with other replicas: epochs of the keyspace, and what becomes of what was under way when one ends.
 //!
-//! How a group hands over what it knows is told in [`quorate_ir::replica`]. What is beside it:
+//! The handover of a group's knowledge is told in [`quorate_ir::replica`]. Beside it:
 //!
-//! * *Whoever waits*, for the time of a prepare or for a turn to read, is forgotten as in any view change, and asks again. The
+//! * *A request that waits*, for the time of a prepare or for a turn to read, is forgotten as in any view change, and its sender asks again. The
 //!   replicas of a shard that goes on as it is keep them waiting.
 //! * *Recoveries* that this replica leads are given up: what it has been told of other shards was told by replicas that need not
-//!   be members any more. Whoever asked asks again, and the ballot will be a greater one: those of different replicas never
+//!   be members any more. The machine that asked asks again, and the ballot will be a greater one: those of different replicas never
 //!   meet, in whatever epoch they were used.
-//! * *A search for a floor* is given up. What has been found, and what it made replicas promise, is handed over: that they
+//! * *A search for a floor* is given up. Its findings, and what it made replicas promise, are handed over: that they
 //!   refuse new prepares, that they are complete, and their floors.
 //! * *Promises* to backup coordinators and to readers are handed over with the record, by f + 1 of those before, and bind every
 //!   member from its first view on.
@@ -22,7 +22,7 @@ use crate::recovery::backup_replica;
 use crate::rules::Plant;
 
 impl Replica {
-    /// Who the replicas of the keyspace are, as far as is known here.
+    /// The replicas of the keyspace, as far as is known here.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }

@@ -1,4 +1,4 @@
-//! What a replica owes to others because of what it has said: it must hand all of it over in a view change, and find all of it
+//! The debts of a replica to others because of what it has said: it must hand all of it over in a view change, and find all of it
 //! again after a restart.
 
 use quorate_core::{Key, Timestamp, TransactionId, View};
@@ -7,7 +7,7 @@ use quorate_ir::{OperationEntries, Operations, RecordPage, Upcalls};
 use super::Replica;
 use crate::message::{Supplement, Tapir};
 
-/// What a replica would hand over if its view changed now, and what it holds and stores.
+/// The state that a replica would hand over if its view changed now, and what it holds and stores.
 #[derive(Clone, Debug)]
 pub struct Handover {
     view: View,
@@ -21,7 +21,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// What is not as it should be in `restarted`, a replica that was built from what this one has written down: in words,
+    /// The losses in `restarted`, a replica that was built from what this one has written down: in words,
     /// nothing if all is well. That one may know more of what has ended, and promise more.
     pub fn lost_in(&self, restarted: &Handover) -> Vec<String> {
         let mut lost = Vec::new();
@@ -66,14 +66,14 @@ impl Handover {
 }
 
 impl Replica {
-    /// What it would hand over now. Looks at everything that it keeps.
+    /// The state that it would hand over now. Looks at everything that it keeps.
     pub fn handover(&self) -> Handover {
         let (record, floor, participant) = (self.ir.record(), self.ir.floor(), &self.participant);
         let mut tail = record.tail();
         tail.entries.retain(|(id, entries)| {
             let decided = entries.inconsistent.iter().map(|entry| Tapir::last_timestamp(&entry.operation));
             let voted = entries.consensus.iter().map(|entry| entry.operation.timestamp);
-            // What the floor has passed and says no more than the floor may be collected at any time.
+            // A transaction that the floor has passed, and that says no more than the floor, may be collected at any time.
             let says_more = record.is_live(*id, floor) && !record.is_executed(*id);
             says_more || decided.chain(voted).any(|timestamp| timestamp >= floor)
         });

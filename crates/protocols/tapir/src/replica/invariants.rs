@@ -1,4 +1,4 @@
-//! What holds between any two steps of a replica, and between the replicas of all shards. The simulator asserts it after every step.
+//! Properties that hold between any two steps of a replica, and between the replicas of all shards. The simulator asserts them after every step.
 //!
 //! | id | property | TAPIR paper |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | TAP7 | a commit was prepared at f + 1 replicas of every participant | 5.1.2 |
 //! | TAP8 | what a committed transaction has read is the newest below its timestamp | 5.1.2, I2 |
 //!
-//! What inconsistent replication promises comes first: see `IR1` to `IR8` in [`quorate_ir::replica::invariants`]. TAP1 is asserted after
+//! The promises of inconsistent replication come first: see `IR1` to `IR8` in [`quorate_ir::replica::invariants`]. TAP1 is asserted after
 //! every step, TAP2 and TAP3 after every so many, because they look at all that is held. The others a [`Witness`] finds out, to which
 //! all that replicas keep is shown: a decision is a fact wherever it is known, and a vote that is not durable counts for more than it
 //! is worth, which only makes the witness milder.
@@ -87,7 +87,7 @@ impl Replica {
     }
 }
 
-/// What all replicas of a keyspace have said and kept.
+/// The messages and records of all replicas of a keyspace.
 #[derive(Debug, Default)]
 pub struct Witness {
     groups: BTreeMap<ShardId, quorate_ir::Witness<Tapir>>,
@@ -101,7 +101,7 @@ pub struct Witness {
     keys: BTreeMap<Key, History>,
 }
 
-/// What committed transactions have written and read of one key.
+/// The writes and reads of one key by committed transactions.
 #[derive(Debug, Default)]
 struct History {
     /// At which timestamps, and whether there is a value.
@@ -111,7 +111,7 @@ struct History {
 }
 
 impl History {
-    /// The version that overwrote what was read below `by`, if one did. What is absent may have been deleted.
+    /// The version that overwrote what was read below `by`, if one did. An absent key may have been deleted.
     fn overwritten(&self, read: Timestamp, by: Timestamp) -> Option<Timestamp> {
         let (newest, lives) = self.writes.range(..by).next_back()?;
         let is_same = read == Timestamp::ZERO && !lives;
@@ -303,7 +303,7 @@ impl Witness {
         for write in &transaction.writes {
             let history = self.keys.entry(write.key.clone()).or_default();
             history.writes.insert(at, write.value.is_some());
-            // Whoever reads above the next version has read that, or is found out by it.
+            // A transaction that reads above the next version has read that, or is found out by it.
             let next = history.writes.range(at..).nth(1).map(|(next, _)| *next);
             let above = history.reads.range(at..).filter(|(by, _)| **by > at);
             for (by, (read, reader)) in above.take_while(|(by, _)| next.is_none_or(|next| **by <= next)) {
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn timestamps_that_explain_no_read_are_noticed() {
-        // What has committed first, at 5 and 7, and what does then.
+        // The transactions that have committed first, at 5 and 7, and the one that does then.
         let table: [(&str, &str, &str, u64, &[&str]); 11] = [
             ("wa", "wb", "wc", 5, &["TAP5"]),
             ("wa", "wb", "ra@5", 9, &[]),

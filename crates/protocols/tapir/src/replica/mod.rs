@@ -13,7 +13,7 @@
 //! | `holds` | what read-only transactions read and hold at once |
 //! | `snapshots` | quorum reads at a timestamp, and validated versions |
 //! | `turns` | reads of contended keys, one after the other |
-//! | `watched` | which transactions were prepared or have ended, for whoever waits |
+//! | `watched` | which transactions were prepared or have ended, for the requests that wait |
 //! | `schedule` | when keys are to be looked at |
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
@@ -74,7 +74,7 @@ use turns::Turns;
 
 type Ir = quorate_ir::Message<Tapir>;
 
-/// What a replica asks to be woken for.
+/// The timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReplicaTimer {
     /// A view change has taken too long.
@@ -85,21 +85,21 @@ pub enum ReplicaTimer {
     Turn,
     /// Time to look for transactions whose coordinator may have died.
     Sweep,
-    /// What the replica holds is being compared: it walks on.
+    /// The content of the replica is being compared: it walks on.
     Verification,
 }
 
-/// What a replica is told by its host.
+/// The commands of the host to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaCommand {
-    /// Who the replicas of the keyspace are from now on. What holds of it is told at [`Groups::next`]; an epoch that is no
+    /// The groups of the keyspace from now on. The rules of such a change are told at [`Groups::next`]; an epoch that is no
     /// later than the present one is known already.
     ChangeGroups(Groups),
     /// An operator compares what replicas hold: see [`quorate_core::verify`]. [`Replica::verified`] has the answer.
     Verify(Verify),
 }
 
-/// What a replica tells its host.
+/// The events that a replica tells its host.
 pub type ReplicaEvent = MemberEvent;
 
 /// A replica of a shard.
@@ -126,11 +126,11 @@ pub struct Replica {
     turns_timer: Option<Instant>,
     /// Requests of clients that have arrived since the replica left its last view.
     postponed: Postponed<Message>,
-    /// Who the replicas of the keyspace are.
+    /// The replicas of the keyspace.
     groups: Groups,
     /// The epoch of which the disk knows.
     recorded_epoch: Epoch,
-    /// What an operator compares.
+    /// The comparison by an operator.
     verification: Verification<WalkBelow>,
 }
 
@@ -164,7 +164,7 @@ impl Machine for Replica {
             currency: Currency::default(),
             promise: ReadPromise::default(),
             promised: Timestamp::ZERO,
-            // What waits for its time for longer than a recovery time-out would be aborted wherever it has arrived.
+            // A prepare that waits for its time for longer than a recovery time-out would be aborted wherever it has arrived.
             agenda: Agenda::new(
                 config.deadline_ahead_max.min(config.recovery_timeout / 2),
                 config.prepare_wait_max,
@@ -228,7 +228,7 @@ impl Machine for Replica {
 }
 
 impl Replica {
-    /// What one part of the replica says of the present is what the others say of it.
+    /// The parts of the replica agree on the present.
     fn assert_parts_agree(&self) {
         let (floor, bounds) = (self.ir.floor(), &self.participant.bounds);
         assert!(bounds.floor == floor, "votes go by the floor {}, and the record by {floor}", bounds.floor);
@@ -420,7 +420,7 @@ impl Replica {
         }
     }
 
-    /// What a transaction has read says whether this replica lags behind, and whose turn is over.
+    /// The reads of a transaction say whether this replica lags behind, and whose turn is over.
     fn note_reads(&mut self, id: TransactionId, transaction: &Transaction, answered: bool, now: Instant) {
         let floor = self.participant.bounds.floor;
         self.currency.note(transaction, &self.participant.versions, floor, now);
@@ -490,7 +490,7 @@ impl Replica {
         self.agenda.next(&self.participant.prepared, now)
     }
 
-    /// Tells whoever waits which transactions were prepared, have ended, wait, or wait no longer.
+    /// Tells the requests that wait which transactions were prepared, have ended, wait, or wait no longer.
     fn pass_on_changes(&mut self) {
         for (id, transaction) in self.participant.prepared.take_changes() {
             self.agenda.note_change(id, &self.participant.prepared);
@@ -582,7 +582,7 @@ impl Replica {
         }
     }
 
-    /// What the replica is doing.
+    /// The status of the replica.
     pub fn status(&self) -> Status {
         self.ir.status()
     }

@@ -1,4 +1,4 @@
-//! What TAPIR keeps at a replica, and how its operations run there: the upcalls of inconsistent replication.
+//! The state of TAPIR at a replica, and how its operations run there: the upcalls of inconsistent replication.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct Participant {
     pub(crate) promised_reads: ReadTimestamps,
     pub(crate) validated: ValidatedVersions,
     pub(crate) prepared: Watched,
-    /// What held the keys of a transaction that is prepared again, ascending: if the later prepare comes to nothing, the
+    /// The earlier prepares of a transaction that is prepared again, ascending: if the later prepare comes to nothing, the
     /// earlier may still have succeeded.
     displaced: FixedMap<TransactionId, Vec<Prepared>>,
     /// Promises to backup coordinators of undecided transactions. Ordered, because they travel.
@@ -142,7 +142,7 @@ impl Participant {
         displaced.or(self.prepared.entry(id)).map(|first| first.timestamp)
     }
 
-    /// Ends what a prepare at this timestamp holds. What it had displaced holds the keys again: it was voted OK on, and
+    /// Ends what a prepare at this timestamp holds. The prepare that it had displaced holds the keys again: it was voted OK on, and
     /// neither its vote nor what a view change has made of it has ended.
     fn end_hold_at(&mut self, id: TransactionId, timestamp: Timestamp) -> Option<Prepared> {
         let ended = self.prepared.entry(id).filter(|held| held.timestamp == timestamp).cloned();
@@ -337,7 +337,7 @@ impl Upcalls<Tapir> for Participant {
         for (id, entry) in decided.iter().chain(undecided) {
             self.take_hold_at(*id, entry.operation.timestamp);
         }
-        // What may have committed comes first, in timestamp order, so that nothing that has not can take its place.
+        // Transactions that may have committed come first, in timestamp order, so that no other can take their place.
         let mut order: Vec<usize> = (0..decided.len()).collect();
         order.sort_unstable_by_key(|at| decided[*at].1.operation.timestamp);
         let mut votes = vec![Vote::Abstain; decided.len()];
@@ -352,7 +352,7 @@ impl Upcalls<Tapir> for Participant {
                 vote => vote,
             };
         }
-        // What others have promised to readers binds the rest at once, and everything from the start of the view.
+        // Promises of others to readers bind the rest at once, and everything from the start of the view.
         self.promised_reads.raise_floor(self.pending_read_floor);
         votes.extend(undecided.iter().map(|(id, entry)| self.prepare(*id, &entry.operation)));
         assert!(
@@ -402,8 +402,8 @@ impl Upcalls<Tapir> for Participant {
             ours.accepted = ours.accepted.max(theirs.accepted);
         }
         self.pending_read_floor = self.pending_read_floor.max(supplement.read_floor);
-        // In force at once: what may have succeeded is not asked again whether it is refused. What another refuses beyond that it has
-        // told the leader of its view, whose search for a floor ends with the view. A clock that was wild for a moment may have made
+        // In force at once: an operation that may have succeeded is not asked again whether it is refused. Another replica has told its
+        // further refusals to the leader of its view, whose search for a floor ends with the view. A clock that was wild for a moment may have made
         // it refuse hours ahead, and must not make all others refuse that.
         self.bounds.refuse_below(supplement.complete);
         self.bounds.complete_below(supplement.complete);

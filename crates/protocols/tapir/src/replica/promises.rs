@@ -1,4 +1,4 @@
-//! What a replica promises to backup coordinators (TAPIR paper, section 5.2.2).
+//! The promises of a replica to backup coordinators (TAPIR paper, section 5.2.2).
 //!
 //! A promise fences earlier coordinators off: this replica no longer votes for them and no longer lets them make a vote
 //! final. Their COMMIT is still taken, because a commit is a fact. Promises are durable, travel through view changes and
@@ -46,7 +46,7 @@ impl Replica {
             return true;
         }
         if self.comes_too_late(prepare) {
-            // What has become of the transaction is for a recovery to find out.
+            // The fate of the transaction is for a recovery to find out.
             self.send_superseded(from, transaction, Ballot(1), outbox);
             return true;
         }
@@ -89,7 +89,7 @@ impl Replica {
     /// A coordinator that was away for long may propose a transaction again that a backup coordinator has settled since. To
     /// vote on it as on a new one would let it commit twice, or commit after it was told to have aborted. So no further
     /// prepare is let in far above the first, and what a backup coordinator has settled is kept until the floor has passed
-    /// all that may be: whoever does not remember the outcome has a floor above the prepare.
+    /// all that may be: a replica that does not remember the outcome has a floor above the prepare.
     fn comes_too_late(&self, prepare: &Prepare) -> bool {
         let span = self.config.retry_span.as_micros() as u64;
         let is_beyond = |first: Timestamp| prepare.timestamp.micros > first.micros.saturating_add(span);
@@ -190,8 +190,8 @@ impl Replica {
         self.recoveries.begin(transaction, participants, timestamp, from, promised, context.now, outbox);
     }
 
-    /// Holds the elections that this replica has called as a backup coordinator. What has ended here needs no promise: whatever comes of
-    /// it, the outcome is what it is.
+    /// Holds the elections that this replica has called as a backup coordinator. A transaction that has ended here needs no promise:
+    /// whatever comes of it, the outcome is what it is.
     pub(super) fn hold_elections(&mut self, outbox: &mut OutboxOf<Self>) {
         let (record, participant) = (self.ir.record(), &mut self.participant);
         let has_ended = |id| record.inconsistent(id).is_some_and(|known| known.executed);

@@ -1,6 +1,6 @@
 //! Reads and scans: the newest versions that this replica has (TAPIR paper, section 5.1.1).
 //!
-//! What they return may be stale and reveals nothing that a crash could take back in a way that matters: whatever a
+//! Their results may be stale and reveal nothing that a crash could take back in a way that matters: everything that a
 //! transaction has read is validated when it is prepared. So replies leave without waiting for the disk.
 
 use std::time::Duration;
@@ -141,7 +141,7 @@ impl Replica {
         outbox.send_unordered(from, Message::ScanReply { transaction, request, keys, next });
     }
 
-    /// What goes into a page at most, if so many keys are wanted.
+    /// The limits of a page, if so many keys are wanted.
     pub(super) fn page_limits(&self, limit: u32) -> PageLimits {
         PageLimits::of_scan(limit, self.config.scan_page_max)
     }

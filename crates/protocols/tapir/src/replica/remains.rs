@@ -1,12 +1,12 @@
-//! What a replica still remembers of what has ended.
+//! The remains of ended transactions at a replica.
 
 use quorate_core::Timestamp;
 use quorate_store::ReadTimestamps;
 
 use super::Replica;
 
-/// What a replica keeps although nothing may ask for it any more, in entries. Some of it is dropped with the next floor, so
-/// that it is nothing only when the replica has been at rest for a while; but it never grows with the number of transactions
+/// The entries that a replica keeps although nothing may ask for them any more. Some of them are dropped with the next floor, so
+/// that there are none only when the replica has been at rest for a while; but they never grow with the number of transactions
 /// that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remains {
@@ -44,7 +44,7 @@ impl Remains {
 }
 
 impl Replica {
-    /// What it remembers of what has ended. Looks at everything that it keeps.
+    /// The remains of ended transactions. Looks at everything that it keeps.
     pub fn remains(&self) -> Remains {
         let (record, floor, participant) = (self.ir.record(), self.ir.floor(), &self.participant);
         let may_be_proposed = |id| participant.fading.get(id).is_some_and(|(_, last)| *last >= floor);

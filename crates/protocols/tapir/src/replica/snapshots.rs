@@ -21,9 +21,9 @@
 //! reads cost no write to the disk of their own.
 //!
 //! # A scan
-//! A range is read as keys are: whoever answers promises *every* key of the part that its page covers, also those that do
+//! A range is read as keys are: a replica that answers promises *every* key of the part that its page covers, also those that do
 //! not exist, or a key could appear below t afterwards (T40). It lists the keys that have a version or a pending write. To
-//! the coordinator a key that one replica lists and another covers without it is absent there. What the pages of a
+//! the coordinator a key that one replica lists and another covers without it is absent there. The part that the pages of a
 //! quorum cover in common is read; where that ends another transaction can go on at t.
 //!
 //! # A strict read of one shard
@@ -45,7 +45,7 @@
 //! for does, and replicas agree. That only chooses when a replica answers, which is right at any time.
 //!
 //! # Validated versions
-//! Who knows that a version was the newest up to t needs no quorum. A replica learns it from the COMMIT of a transaction
+//! A replica that knows that a version was the newest up to t needs no quorum. It learns it from the COMMIT of a transaction
 //! that read the version, and from coordinators after a quorum read. A read timestamp without the version that was read
 //! proves nothing, because this replica may lack that version (T16). One replica that has validated every key at a common
 //! timestamp serves a snapshot at it, serializable as above. One that has not answers as to a quorum read, so that its answer is the first
@@ -54,10 +54,10 @@
 //! Below its floor a replica has collected versions and serves no snapshots. Deletions that may have been collected
 //! elsewhere count as absence where replicas must agree. And absence is told with the floor: a replica that is complete
 //! below it and has no version of a key has collected its deletion, if there ever was a version, and one that missed the
-//! deletion may still have that version. Whatever lies below a floor at which the key is absent, it was overwritten.
+//! deletion may still have that version. A version below a floor at which the key is absent was overwritten.
 //!
-//! Answers wait for the disk only if the promise does. What else they reveal, executed commits and their holds being
-//! gone, are facts that a crash of this replica takes from nobody.
+//! Answers wait for the disk only if the promise does. The other facts that they reveal, executed commits and their holds being
+//! gone, are such that a crash of this replica takes them from nobody.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Participant {
         page
     }
 
-    /// What is held in the first part of a range, for a reader at `timestamp`.
+    /// The versions in the first part of a range, for a reader at `timestamp`.
     fn page_at(&self, range: &KeyRange, limits: PageLimits, timestamp: Timestamp) -> FoundPage {
         let absent_below = FoundVersion::new(None, self.bounds.floor).absent_below;
         let mut page = FoundPage { keys: Vec::new(), next: None, absent_below };
@@ -189,7 +189,7 @@ impl Participant {
         }
     }
 
-    /// What is held of a key, for a reader at `timestamp`.
+    /// The version of a key, for a reader at `timestamp`.
     fn version_at(&self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         let (at, newest) = (self.versions.at(key, timestamp), self.versions.newest(key));
         let found = FoundVersion::new(at, self.deleted_below());
@@ -215,7 +215,7 @@ impl Participant {
         version.value.is_none() && version.timestamp < self.bounds.refusal
     }
 
-    /// What is known of a key without asking others. A version is the newest at its own timestamp, if nothing more is
+    /// The version of a key that is known without asking others. It is the newest at its own timestamp, if nothing more is
     /// known.
     fn read_validated(&self, key: &Key) -> Option<ValidatedVersion> {
         if self.rules.has(Plant::ReadTimestampTrusted) {
@@ -271,7 +271,7 @@ impl Replica {
         if self.agenda.admit(request, &self.participant.prepared, context).is_some() {
             return false;
         }
-        // Whoever waits for its time alone is answered soon.
+        // A read that waits for its time alone is answered soon.
         if let Some(key) = keys.first().cloned()
             && self.agenda.waits_for_another(transaction, &self.participant.prepared)
         {
@@ -330,7 +330,7 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) -> bool {
-        // What is promised to a reader drives writers above it, and they must not be refused there.
+        // A promise to a reader drives writers above it, and they must not be refused there.
         let ahead_max = self.config.timestamp_ahead_max / 2;
         if self.ir.status() != Status::Normal
             || self.refuses_further_ahead(ahead_max, from, transaction, timestamp, context, outbox)

@@ -11,7 +11,7 @@
 //! commit that it hears of and the prepare that follows on its heels: it waits for a moment first.
 //!
 //! All of this only chooses when a read is answered, which is safe at any time. Nothing here is recorded; a line that is
-//! forgotten costs aborts. Whoever waits holds nothing, and turns are bounded, and so is how long the outcome of one writer is waited
+//! forgotten costs aborts. A read that waits holds nothing, and turns are bounded, and so is how long the outcome of one writer is waited
 //! for, so that nobody waits for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +40,7 @@ const ELSEWHERE_REMEMBERED: Duration = Duration::from_secs(5);
 const HEELS: Duration = Duration::from_millis(10);
 
 /// A line waits no longer for the outcome of a writer. It may have been told to the others while this replica was away: then it comes
-/// here only when the transaction is recovered, and whoever reads had rather find out elsewhere.
+/// here only when the transaction is recovered, and a reader had rather find out elsewhere.
 const HELD_MAX: Duration = Duration::from_millis(500);
 
 /// No turn takes longer.
@@ -67,9 +67,9 @@ pub(super) struct Turns {
 #[derive(Clone, Debug)]
 struct Line {
     waiting: VecDeque<Waiter>,
-    /// Who may prepare next.
+    /// The transaction that may prepare next.
     turn: Option<Turn>,
-    /// Whose turn it was last. Clients take turns too, so that one with many reads does not keep the others waiting.
+    /// The client whose turn it was last. Clients take turns too, so that one with many reads does not keep the others waiting.
     last_client: Option<ClientId>,
     /// How long turns usually take.
     usual: Duration,

@@ -20,11 +20,11 @@ use quorate_store::{Holder, PreparedSet, ReadTimestamps, Version, Versions};
 use crate::message::Vote;
 use crate::rules::{Plant, Rules, Validation};
 
-/// What a replica keeps, as far as validation looks at it.
+/// The state of a replica, as far as validation looks at it.
 pub(crate) struct Shelf<'a> {
     pub(crate) versions: &'a Versions,
     pub(crate) reads: &'a ReadTimestamps,
-    /// What was promised to readers, if that is to bind.
+    /// The promises to readers, if they are to bind.
     pub(crate) promised_reads: Option<&'a ReadTimestamps>,
     pub(crate) prepared: &'a PreparedSet,
     /// Deletions below this may have been collected elsewhere, so that readers find the key absent: both are the same.
@@ -64,7 +64,7 @@ pub(crate) fn validate_prepare(
     let promised = promised_to_readers(shelf, transaction);
     let floor = write_floor(shelf, transaction, rules).max(read_floor(shelf, transaction));
     let spares_equal = rules.has(Plant::WriteAtPromise);
-    // Who reads at a timestamp has found what lies at it too, and may choose one that is somebody's already.
+    // A reader at a timestamp has found what lies at it too, and may choose one that is somebody's already.
     let is_too_low = floor.is_some_and(|floor| timestamp < floor)
         || promised.is_some_and(|promised| timestamp < promised || timestamp == promised && !spares_equal);
     match promised.max(floor) {
@@ -79,7 +79,7 @@ pub(crate) fn validate_prepare(
 /// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
 /// replica missed its commit. Below the floor it has missed none: that version was deleted, and the deletion collected. If that
 /// version was a deletion itself, the key is as absent as it was, and the transaction may have succeeded long before.)
-/// What is read only now cannot be stale. In the serializable variant only versions below the timestamp of the transaction
+/// A key that is read only now cannot be stale. In the serializable variant only versions below the timestamp of the transaction
 /// count: what it has read was the newest there.
 fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Timestamp, rules: Rules) -> bool {
     let newest = |key: &[u8]| match rules.validation() {

@@ -1,4 +1,4 @@
-//! What a replica holds, compared with the others of its group: see [`quorate_core::verify`].
+//! The content of a replica, compared with the others of its group: see [`quorate_core::verify`].
 //!
 //! The points are floors. Below a floor everything has ended, and a replica has a floor only if it is complete below it: it has
 //! executed all that can ever take effect there, or was given the state of one that had. So of each key the newest version below a
@@ -9,7 +9,7 @@
 //!
 //! The first may become true while a replica waits. The second is held as it is from the request on: until the walk has ended
 //! versions are collected below *t* and no further, which costs memory and nothing else, because nobody relies on what lies below a
-//! floor being collected. Whatever commits meanwhile lies at or above *t*, and is passed over. A deletion counts as absence, as it
+//! floor being collected. Commits meanwhile lie at or above *t*, and are passed over. A deletion counts as absence, as it
 //! does wherever others may have collected it.
 
 use quorate_core::Instant;

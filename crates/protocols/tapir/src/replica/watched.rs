@@ -1,6 +1,6 @@
 //! Prepared transactions, and which of them have come or gone lately.
 //!
-//! Whoever waits at a replica waits for such a change. If all that waits were looked at after every message, that would
+//! A request that waits at a replica waits for such a change. If all requests that wait were looked at after every message, that would
 //! cost more than the messages do; so only what a change concerns is.
 
 use std::ops::Deref;
@@ -44,7 +44,7 @@ impl Watched {
         assert!(self.set.is_empty(), "{} transactions hold their keys all the same", self.set.len());
     }
 
-    /// What has changed since this was last asked, in order.
+    /// The changes since this was last asked, in order.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changed)
     }

@@ -62,7 +62,7 @@ fn replica_name(replica: ReplicaId) -> String {
     format!("{}/r{}", replica.shard.0, replica.index.0)
 }
 
-/// What a replica has found: the version, with `!` where a write is pending below it, and `+N` where N is the newest.
+/// The finding of a replica: the version, with `!` where a write is pending below it, and `+N` where N is the newest.
 fn found(word: &str) -> SnapshotVersion {
     let (word, newest) = word.split_once('+').map_or((word, None), |(word, newest)| (word, Some(newest)));
     let micros: u64 = word.trim_end_matches('!').parse().unwrap();
@@ -105,7 +105,7 @@ struct Client {
     round: u32,
     /// The view of the replicas that answer.
     view: u64,
-    /// What its clock showed in its last probe.
+    /// The reading of its clock in its last probe.
     probed: ClockTime,
 }
 
@@ -169,7 +169,7 @@ impl Client {
         told.into_iter().map(line).collect()
     }
 
-    /// What a message asks; notes what the answers will have to name.
+    /// The question of a message; notes what the answers will have to name.
     fn describe(&mut self, message: &Message) -> Option<String> {
         Some(match message {
             Message::QuorumRead { round, timestamp, keys, in_turn, .. } => {

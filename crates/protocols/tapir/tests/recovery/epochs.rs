@@ -1,4 +1,4 @@
-//! What becomes of recoveries when groups go on with other members.
+//! The fate of recoveries when groups go on with other members.
 
 use quorate_core::{Groups, Members};
 use quorate_tapir::{Record, ReplicaCommand};

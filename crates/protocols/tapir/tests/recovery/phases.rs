@@ -32,7 +32,7 @@ fn tell(backup: &mut Backup) {
     assert!(tells(&backup.accept(2, ballot, 0)).is_some());
 }
 
-/// What it does when it looks again and again, until it holds an election above this ballot: how often it has looked without
+/// Its behaviour when it looks again and again, until it holds an election above this ballot: how often it has looked without
 /// that, and what it has said meanwhile, apart from electing.
 fn until_elected(backup: &mut Backup, above: Ballot) -> (usize, Vec<Message>) {
     let mut all = Vec::new();
@@ -79,7 +79,7 @@ fn each_phase_is_repeated_before_it_is_given_up() {
     let ballot = backup.ballot;
     let (_, said) = until_elected(&mut backup, ballot);
     assert_eq!(count(&said, |said| records(said).is_some()), 3);
-    // What is decided is told until it is known.
+    // A decision is told until it is known.
     let mut backup = finalizing();
     record(&mut backup);
     tell(&mut backup);
@@ -276,7 +276,7 @@ fn who_asks_is_told_that_everybody_has_forgotten() {
     assert_eq!(backup.replica.recoveries(), 0);
 }
 
-// Who asks
+// Machines that ask for a recovery
 
 #[test]
 fn only_who_knows_better_has_a_recovery_begin_anew() {

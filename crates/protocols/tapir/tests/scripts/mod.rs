@@ -136,7 +136,7 @@ fn scripts_go_another_way_with_a_planted_bug() {
     }
 }
 
-/// What the serializable variant commits at once, and the strict rules do not.
+/// The transactions that the serializable variant commits at once, and the strict rules do not.
 #[test]
 fn the_serializable_variant_commits_what_the_strict_rules_do_not() {
     let table = [

@@ -27,7 +27,7 @@ pub(super) struct World {
     random: Random,
     rules: Rules,
     routes: Option<Arc<Routes>>,
-    /// Who the replicas were at first, and who they are by the latest definition.
+    /// The replicas at first, and by the latest definition.
     groups: [Groups; 2],
     /// Options that the scripts about them switch on.
     options: Options,
@@ -200,7 +200,7 @@ impl World {
         log
     }
 
-    /// Whatever has happened, a restart of a replica that had written this down would find all that it has said.
+    /// At any moment, a restart of a replica that had written this down would find all that it has said.
     fn check_restart(&self, id: ReplicaId, records: Vec<Record>) {
         if ![Rules::EXCLUSIVE, Rules::SERIALIZABLE].contains(&self.rules) {
             return;
@@ -213,7 +213,7 @@ impl World {
     fn replica_config(&self, id: ReplicaId, boot: Boot) -> ReplicaConfig {
         let [first, latest] = &self.groups;
         let config = ReplicaConfig::new(id, first.size, boot);
-        // Who has its records need not be told which epoch it is in.
+        // A replica that has its records need not be told which epoch it is in.
         let is_told = boot == Boot::Initialise || self.disks.get(&id).is_none_or(Vec::is_empty);
         ReplicaConfig {
             groups: if is_told { latest.clone() } else { first.clone() },
@@ -331,7 +331,7 @@ impl World {
         replica.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
         let from = Address::Replica(id);
         self.ignored.note(outbox.take_ignored(), || name(from));
-        // What had been written down when it last said something that waits for its records.
+        // The records that had been written down when it last said something that waits for them.
         let mut written_when_said = None;
         for effect in outbox.drain() {
             match effect {
@@ -553,7 +553,7 @@ impl World {
                 self.deliver_one(envelope, log);
             }
         }
-        // What was passed over stands before what has not been looked at.
+        // Messages that were passed over stand before those that have not been looked at.
         kept.append(&mut self.queue);
         self.queue = kept;
     }

@@ -63,7 +63,7 @@ impl Fixture {
         waits
     }
 
-    /// What wants a vote is prepared. Who only reads holds nothing.
+    /// A request that wants a vote is prepared. A request that only reads holds nothing.
     fn hold(&mut self, request: Request) {
         let Prepare { transaction, timestamp, .. } = request.prepare;
         if request.wants == Wants::Vote {
@@ -304,7 +304,7 @@ fn what_waits_has_only_so_many_bytes() {
     assert!(replica.arrives(20, large(3)), "there is room again");
 }
 
-/// What a look at everything that waits would tell.
+/// The answers of a look at everything that waits.
 mod naive {
     use super::*;
 
