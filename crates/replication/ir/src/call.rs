@@ -187,7 +187,7 @@ impl<O: Operations> ConsensusCall<O> {
         self.finalizing = Some(Finalizing { verdict, view, confirmed: vec![false; self.group.replicas()] });
     }
 
-    /// What FINALIZE is under way, and who has not confirmed it.
+    /// The FINALIZE that is under way, and the replicas that have not confirmed it.
     pub fn unconfirmed(&self) -> Option<(&O::Verdict, View, impl Iterator<Item = ReplicaIndex> + '_)> {
         let finalizing = self.finalizing.as_ref()?;
         let missing = finalizing.confirmed.iter().enumerate().filter(|(_, confirmed)| !**confirmed);

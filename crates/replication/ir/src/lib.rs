@@ -68,9 +68,9 @@ pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
     type Inconsistent: Clone + Debug + PartialEq + Eq;
     /// An operation whose verdict replicas must agree on.
     type Consensus: Clone + Debug + PartialEq + Eq;
-    /// What replicas answer to a consensus operation.
+    /// The answer of replicas to a consensus operation.
     type Verdict: Clone + Debug + PartialEq + Eq;
-    /// What a replica carries through a view change beside its record, such as promises to coordinators.
+    /// The state that a replica carries through a view change beside its record, such as promises to coordinators.
     type Supplement: Clone + Debug + Default + PartialEq + Eq;
     /// A page of what executed operations have left behind: what a replica is given in place of operations that the
     /// others have collected.

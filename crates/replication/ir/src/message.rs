@@ -62,7 +62,7 @@ pub struct PartRange {
     pub last: u32,
 }
 
-/// What proposers and replicas say to each other.
+/// The messages between proposers and replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<O: Operations> {
     /// Proposer → every replica: record this operation and, when f + 1 have done so, run it. Repeated until enough
@@ -151,7 +151,7 @@ pub enum Message<O: Operations> {
         lineage: Vec<View>,
         /// Which part of the message this is.
         part: Part,
-        /// What the sender recorded since it was last normal from the start of a view.
+        /// The entries that the sender recorded since it was last normal from the start of a view.
         page: RecordPage<O>,
         /// In the first part: what the last parts hold, which the leader asks for only if it does not hold the same.
         outline: Outline,
@@ -173,14 +173,14 @@ pub enum Message<O: Operations> {
         since: Option<View>,
         /// Which part of the message this is.
         part: Part,
-        /// What the base of `view` holds beyond the base of `since`; every verdict in it is final.
+        /// The entries of the base of `view` beyond the base of `since`; every verdict in it is final.
         page: RecordPage<O>,
         /// In the first part: what the last parts hold, which the receiver asks for only if it does not hold the same.
         outline: Outline,
         /// In the first part: the merged supplement.
         supplement: O::Supplement,
         /// The leader's floor, if the receiver lacks something below it, so that it must be given state; the same in
-        /// every part. What the receiver has below the floor is replaced.
+        /// every part. The receiver's state below the floor is replaced.
         floor: Option<Timestamp>,
         /// The first page of the state, in the first part.
         state: Option<O::State>,
@@ -220,7 +220,7 @@ pub enum Message<O: Operations> {
         to: Option<Key>,
     },
     /// Receiver of a START-VIEW in parts → leader, and member → a replica that was one before the last change, whenever that one goes on with view
-    /// changes: I have, durably, the record of a view of this epoch. What is kept for me is not needed any more; and from f + 1 members: nobody
+    /// changes: I have, durably, the record of a view of this epoch. The records kept for me are not needed any more; and from f + 1 members: nobody
     /// needs the records from before the change any more.
     Arrived,
     /// A replica without its record → every other replica: in which view are you? (T23) Note, durably, that this is my life: what

@@ -24,7 +24,7 @@ pub enum Mistake {
     /// T32: of the operations of a transaction a view change goes by the latest, whatever a backup coordinator has made
     /// final.
     LatestOperationCounts,
-    /// T42: new members begin with what f + 1 of them have, whoever was there before.
+    /// T42: new members begin with what f + 1 of them have, whichever members there were before.
     HandsOverFromTooFew,
     /// T43: a new member takes part before it has what the others know.
     ServesEmpty,

@@ -107,7 +107,7 @@ fn progress_of_a_consensus_operation_as_a_table() {
         ("1y y y", Waiting),
         ("1y 1y y", Quorum { view: View(1) }),
         ("1y 1y 1y", Final { verdict: 'y', view: View(1), fast: true }),
-        // What is final somewhere must be followed; if it is so at a majority, nothing is left to do.
+        // A verdict that is final somewhere must be followed; if it is so at a majority, nothing is left to do.
         ("y N .", Follow { verdict: 'n', view: View(0) }),
         ("N N .", Final { verdict: 'n', view: View(0), fast: false }),
         ("1y N .", Waiting),

@@ -149,7 +149,7 @@ impl Upcalls<Numbers> for Set {
     }
 }
 
-/// What a replica says and wants in one step.
+/// The effects of a replica in one step.
 struct Desk<'a> {
     set: &'a mut Set,
     random: &'a mut Random,
@@ -299,7 +299,7 @@ impl Group {
             Message::ViewQueryReply { nonce, view, lost, life } => {
                 replica.on_view_query_reply(peer, nonce, view, lost, life, desk);
             }
-            // To whoever proposed.
+            // To the proposer.
             Message::InconsistentReply { .. } => {}
             other => unreachable!("nobody says this in a view change: {other:?}"),
         })
@@ -379,13 +379,13 @@ fn a_view_change_takes_as_long_as_its_losses_however_many_parts_it_has() {
     }
 }
 
-/// Who the members are from an epoch on, and who they were before.
+/// The members from an epoch on, and those before.
 fn succession(previous: Tenure, since: u32, members: &[u8]) -> Succession {
     let members = Members::new(members.iter().copied().map(ReplicaIndex)).unwrap();
     Succession { previous: Some(previous), present: Tenure { since: Epoch(since), members } }
 }
 
-/// Whatever is lost on its way: every member ends up with all that the group knew, and whoever is none may go.
+/// Whichever messages are lost on their way: every member ends up with all that the group knew, and a replica that is no member may go.
 #[test]
 fn a_group_goes_on_with_other_replicas_and_forgets_nothing() {
     for seed in 1..=10 {
@@ -408,7 +408,7 @@ fn a_group_goes_on_with_other_replicas_and_forgets_nothing() {
     }
 }
 
-/// A member that has nothing yet and one that has lost its record are not the same: the first counts, like whoever lags behind.
+/// A member that has nothing yet and one that has lost its record are not the same: the first counts, like any replica that lags behind.
 #[test]
 fn who_has_lost_its_record_does_not_count_in_a_change() {
     for counts in [true, false] {
@@ -429,7 +429,7 @@ fn who_has_lost_its_record_does_not_count_in_a_change() {
     }
 }
 
-/// Who comes back without its record after a change goes on to a view that somebody leads who is still there.
+/// A replica that comes back without its record after a change goes on to a view that somebody leads who is still there.
 #[test]
 fn who_has_lost_its_record_comes_back_when_those_before_are_gone() {
     let succession = succession(Succession::from(GROUP).present, 1, &[0, 3, 4]);
@@ -452,7 +452,7 @@ fn who_has_lost_its_record_comes_back_when_those_before_are_gone() {
     }
 }
 
-/// Who has been normal since the change does not follow one who is no member: it tells that one that it may go.
+/// A member that has been normal since the change does not follow a replica that is none: it tells that one that it may go.
 #[test]
 fn who_is_no_member_does_not_keep_members_from_serving() {
     let mut group = Group::new(1, 0.0);
@@ -579,7 +579,7 @@ fn who_hears_no_leader_disturbs_the_others_ever_more_seldom() {
     }
 }
 
-/// What has waited for long because nobody was there does not go on waiting for long for a leader that is not.
+/// A replica that has waited for long because nobody was there does not go on waiting for long for a leader that is not.
 #[test]
 fn when_others_are_heard_again_the_next_views_are_tried_soon() {
     for seconds in (600..1200).step_by(30) {
@@ -602,8 +602,8 @@ fn when_others_are_heard_again_the_next_views_are_tried_soon() {
     }
 }
 
-/// Who looks for a floor has been told what can take effect below. What was refused there and is aborted later need not be
-/// heard of again, so it must not be left open by what was decided of it in between.
+/// A replica that looks for a floor has been told what can take effect below. A proposal that was refused there and is aborted later need not
+/// be heard of again, so it must not be left open by what was decided of it in between.
 #[test]
 fn what_was_refused_where_nothing_new_is_accepted_stays_refused() {
     let mut group = Group::new(1, 0.0);

@@ -63,7 +63,7 @@ impl<M> Postponed<M> {
         self.requests.is_empty()
     }
 
-    /// What is answered now, in the order in which it arrived. Nothing waits any more.
+    /// The messages that are answered now, in the order in which they arrived. Nothing waits any more.
     pub fn take(&mut self, now: Instant) -> impl Iterator<Item = (Address, M)> + use<M> {
         self.bytes = 0;
         let requests = std::mem::take(&mut self.requests).into_iter();

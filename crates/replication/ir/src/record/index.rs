@@ -11,7 +11,7 @@ use super::origins::Origin;
 /// A place in a record that is walked by timestamp.
 pub type Cursor = (Timestamp, TransactionId);
 
-/// What has ended is summed up by slices of time of 2^17 microseconds, an eighth of a second.
+/// Ended transactions are summed up by slices of time of 2^17 microseconds, an eighth of a second.
 const SLICE_BITS: u32 = 17;
 
 /// A slice of time.
@@ -124,7 +124,7 @@ pub(super) struct Index {
     pub(super) by_timestamp: BTreeSet<Cursor>,
     /// The entries that are open.
     pub(super) open: BTreeSet<TransactionId>,
-    /// What has ended.
+    /// The entries that have ended.
     ended: BTreeMap<(Slice, Origin), Ended>,
     /// Counts the beginnings of a log.
     generation: u32,
@@ -226,7 +226,7 @@ impl Index {
         }
     }
 
-    /// What has ended, by slice of time, of the origins for which `counts` says so.
+    /// The entries that have ended, by slice of time, of the origins for which `counts` says so.
     pub(super) fn ended(
         &self,
         slices: RangeInclusive<Slice>,

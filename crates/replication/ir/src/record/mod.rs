@@ -1,11 +1,11 @@
-//! What a replica remembers of operations.
+//! The operations that a replica remembers.
 //!
 //! A record is an unordered set of operations. Each is *tentative* when a replica has recorded it and *final* when a
 //! proposer or a view change has settled it. For view changes a record is split in two: the *base*, which every replica
 //! that was normal in a view had from its start, and the *tail* that came since.
 //!
 //! Entries are also indexed by timestamp, so that replicas can compare what ended below a floor page by page, and so that
-//! collecting it costs what it frees. What has ended is summed up as it ends, so that a view change looks at little of it.
+//! collecting it costs what it frees. Ended entries are summed up as they end, so that a view change looks at little of them.
 
 mod index;
 mod origins;
@@ -371,7 +371,7 @@ impl<O: Operations> Record<O> {
         self.assert_indexed();
     }
 
-    /// Whatever is recorded stands in the index, and nothing else does.
+    /// Every recorded operation stands in the index, and nothing else does.
     fn assert_indexed(&self) {
         let (slots, places) = (self.slots.len(), self.index.by_timestamp.len());
         assert!(slots == places, "{slots} transactions are recorded, and {places} are in the index");
@@ -472,7 +472,7 @@ impl<O: Operations> Record<O> {
         slot.index(id.transaction, &mut self.index);
     }
 
-    /// What the record gained since the replica was last made normal by a view change.
+    /// The entries that the record gained since the replica was last made normal by a view change.
     pub fn tail(&self) -> RecordPage<O> {
         self.tail_after(None, &[])
     }
@@ -487,7 +487,7 @@ impl<O: Operations> Record<O> {
         )
     }
 
-    /// What the base of the present view holds beyond the base of `since`; all of it if there is no such view.
+    /// The entries of the base of the present view beyond the base of `since`; all of it if there is no such view.
     ///
     /// Of operations that the base held as open and that were settled since, it gives the inconsistent operation that
     /// settled them, marked as not executed: to the receiver it is news, and not part of the base.
@@ -557,7 +557,7 @@ impl<O: Operations> Record<O> {
     }
 
     /// Forgets the consensus operations that came after the base of `since`, and gives them, ascending: the new view
-    /// settles them anew. Inconsistent operations stay, because they are facts whoever knows them, and go to the tail,
+    /// settles them anew. Inconsistent operations stay, because they are facts whichever replica knows them, and go to the tail,
     /// because others may not.
     pub fn forget_consensus_beyond(&mut self, since: Option<View>) -> Vec<(OperationId, O::Consensus)> {
         self.origins.forget_beyond(since);
@@ -617,7 +617,7 @@ impl<O: Operations> Record<O> {
         }
     }
 
-    /// What the record holds from `from` on and below `to`, at most `max` transactions of it. Verdicts against a
+    /// The operations in the record from `from` on and below `to`, at most `max` transactions of it. Verdicts against a
     /// proposal are left out: below a floor they say nothing that the floor does not.
     pub fn summary(&self, from: Cursor, to: Cursor, max: usize) -> Summary {
         let mut summary = Summary::default();
@@ -787,7 +787,7 @@ impl<O: Operations> Record<O> {
     }
 }
 
-/// What the tails of one view, merged, say about each operation.
+/// The operations in the tails of one view, merged.
 #[derive(Debug)]
 pub struct MergedTails<O: Operations> {
     /// Inconsistent operations: facts.
@@ -804,7 +804,7 @@ pub struct MergedTails<O: Operations> {
     pub superseded: Vec<(TransactionId, ConsensusEntry<O>)>,
 }
 
-/// What several tails hold of one transaction.
+/// The operations of one transaction in several tails.
 type TailsOf<'a, O> = (Option<<O as Operations>::Inconsistent>, BTreeMap<u32, Vec<&'a ConsensusEntry<O>>>);
 
 /// Which operation of an open transaction counts: the one that a backup coordinator has made final, for it may have told

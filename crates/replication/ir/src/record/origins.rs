@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use quorate_core::View;
 
-/// What an entry has come with.
+/// The base or tail that an entry has come with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin(u32);
 
@@ -18,7 +18,7 @@ impl Origin {
     pub(super) const LAST: Origin = Origin(u32::MAX);
 }
 
-/// What origins stand for.
+/// The meaning of origins.
 #[derive(Debug)]
 pub(super) struct Origins {
     /// By the number of the origin: the view with whose base its entries came; none if they belong to the tail.
@@ -71,7 +71,7 @@ impl Origins {
         settled
     }
 
-    /// What came with the bases of later views than `since` belongs to the tail from now on.
+    /// Entries that came with the bases of later views than `since` belong to the tail from now on.
     pub(super) fn forget_beyond(&mut self, since: Option<View>) {
         for base in self.views.iter_mut().filter(|base| **base > since) {
             *base = None;

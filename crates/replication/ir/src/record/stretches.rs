@@ -1,8 +1,8 @@
 //! Stretches of a record: operations that have ended, of which replicas that change views compare checksums.
 //!
-//! Nearly all of a tail has ended at nearly every replica. What has ended is a fact, and the same wherever it is known; so a message of a view
-//! change spells out only what is open and what has ended last. Of the rest it has an [`Outline`]: stretches by timestamp, each with a checksum
-//! over what ended in it. A receiver that holds the same asks for nothing of it.
+//! Nearly all of a tail has ended at nearly every replica. An operation that has ended is a fact, and the same wherever it is known; so a message
+//! of a view change spells out only what is open and what has ended last. Of the rest it has an [`Outline`]: stretches by timestamp, each with a
+//! checksum over what ended in it. A receiver that holds the same asks for nothing of it.
 //!
 //! A checksum leaves out what the sender's floor has passed altogether. Each replica collects that in its own time.
 
@@ -101,7 +101,7 @@ impl<O: Operations> Record<O> {
         (self.tail_after(outline.last(), &[]), outline)
     }
 
-    /// What the base of the present view holds beyond the base of `since`, divided like the tail.
+    /// The entries of the base of the present view beyond the base of `since`, divided like the tail.
     pub(crate) fn outlined_beyond(
         &self,
         since: Option<View>,
@@ -158,7 +158,7 @@ impl<O: Operations> Record<O> {
         outline
     }
 
-    /// What has ended, by slice of time. What lies below the floor is looked at one by one: it is about to be collected.
+    /// The ended entries, by slice of time. Those below the floor are looked at one by one: they are about to be collected.
     fn slices(&self, slices: RangeInclusive<Slice>, sight: Sight<'_>) -> BTreeMap<Slice, Ended> {
         let mut sums = self.index.ended(slices, |origin| sight.scope.includes(sight.origins.base(origin)));
         for (slice, sum) in sums.range_mut(..=Slice::of(sight.floor)) {
@@ -171,14 +171,14 @@ impl<O: Operations> Record<O> {
         sums
     }
 
-    /// What has ended in a slice of time, and roughly how many bytes each has.
+    /// The entries that have ended in a slice of time, and roughly how many bytes each has.
     fn bytes_in(&self, slice: Slice, sight: Sight<'_>) -> Vec<(Cursor, usize)> {
         let range = (Bound::Included(slice.first()), Bound::Included(slice.last()));
         let ended = self.ended_in(range, sight);
         ended.map(|(cursor, slot, _)| (cursor, slot.mark.map_or(0, |mark| mark.bytes()))).collect()
     }
 
-    /// What has ended in a part of the record.
+    /// The entries that have ended in a part of the record.
     fn ended_in<'a>(
         &'a self,
         range: (Bound<Cursor>, Bound<Cursor>),
@@ -190,7 +190,7 @@ impl<O: Operations> Record<O> {
         })
     }
 
-    /// What has ended in a stretch.
+    /// The entries that have ended in a stretch.
     pub(crate) fn stretch(&self, range: CursorRange, scope: Scope, floor: Timestamp) -> RecordPage<O> {
         let sight = Sight { origins: &self.origins, scope, floor };
         let entries = range.bounds().map(|bounds| self.ended_in(bounds, sight)).into_iter().flatten();
@@ -234,7 +234,7 @@ impl<O: Operations> Record<O> {
         sum.plus(after) == stretch.ended
     }
 
-    /// What has ended in these parts of the record belongs to the base of `view` from now on. The rest of the tail is a tail still.
+    /// Entries that have ended in these parts of the record belong to the base of `view` from now on. The rest of the tail is a tail still.
     pub(crate) fn settle_ended(&mut self, view: View, kept: &[CursorRange]) {
         if kept.is_empty() {
             return;
@@ -463,7 +463,7 @@ mod tests {
         bases
     }
 
-    /// Whatever has happened: the page and the stretches together are what there is, each once, and a record holds its own stretches.
+    /// In all cases the page and the stretches together are what there is, each once, and a record holds its own stretches.
     #[test]
     fn a_page_and_its_outline_are_the_whole_and_hold_nothing_twice() {
         let mut outlined = 0;
@@ -492,7 +492,7 @@ mod tests {
                 }
                 outlined += entries.len() - spelled_out;
                 entries.sort_unstable_by_key(|(id, _)| *id);
-                // What the floor has passed altogether is left out once there is an outline.
+                // Transactions that the floor has passed altogether are left out once there is an outline.
                 let passed = |(id, known): &(TransactionId, OperationEntries<Times>)| {
                     let has_ended = known.inconsistent.as_ref().is_some_and(|known| known.executed);
                     let slot = record.slots.get(*id).unwrap();

@@ -1,4 +1,4 @@
-//! What a record asserts of itself, and what it gives back of what it holds.
+//! The assertions of a record, and what it gives back of what it holds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,11 +1,11 @@
 //! Going on with other replicas: how the members of a group are replaced while it serves.
 //!
 //! ```text
-//!   whoever learns of the change   falls silent, durably, and enters the first view of the epoch
+//!   replica that learns of it      falls silent, durably, and enters the first view of the epoch
 //!   everybody                      DoViewChange → leader: those before and the members, each in turn
 //!   leader                         f + 1 members, and f + 1 of those before: merge, as in any view change
 //!   leader                         StartView → the members: state and record, as for any replica that lags behind
-//!   member that has the record     Arrived → those before: f + 1 of them, and whoever is no member is retired
+//!   member that has the record     Arrived → those before: f + 1 of them, and a replica that is no member is retired
 //! ```
 //!
 //! *Source*: the paper leaves changes of membership open. This follows what "Viewstamped Replication Revisited" (section 7) and
@@ -20,13 +20,13 @@
 //! records from before are not asked for any more.
 //!
 //! *Why no view is started twice.* Before a member takes part in a view of the epoch it is a replica that lags behind, as any
-//! other: it has given up all lower views, and can be counted. A new member has what view 0 began with. Only who has lost its
+//! other: it has given up all lower views, and can be counted. A new member has what view 0 began with. Only a replica that has lost its
 //! record counts for nobody, and a change does not alter that.
 //!
-//! *Why the change ends.* Whoever is ahead of the others can lead: members and those before take turns. Who has the record
-//! of a view of the epoch passes over the turns of those who are no members, for they may be gone.
+//! *Why the change ends.* A replica that is ahead of the others can lead: members and those before take turns. A replica that has the record
+//! of a view of the epoch passes over the turns of those that are no members, for they may be gone.
 //!
-//! What has to be true of a definition of an epoch is told at [`Groups::next`](quorate_core::Groups::next).
+//! The conditions for a definition of an epoch are told at [`Groups::next`](quorate_core::Groups::next).
 
 use quorate_core::bound::reasons;
 use quorate_core::{Epoch, Members, ReplicaIndex, Succession, View};
@@ -81,7 +81,7 @@ impl<O: Operations> Replica<O> {
         self.last_normal() == Some(self.view)
     }
 
-    /// Who leads a view: each in turn, those before the members included.
+    /// The leader of a view: each in turn, those before the members included.
     pub(super) fn leader_of(&self, view: View) -> ReplicaIndex {
         self.everybody[(view.within_epoch() % self.everybody.len() as u64) as usize]
     }
@@ -137,7 +137,7 @@ impl<O: Operations> Replica<O> {
         if greatest.epoch() >= self.since() || self.makes(Mistake::HandsOverFromTooFew) {
             return true;
         }
-        // What was agreed on between its epoch and this one is with others: nobody should have gone on yet.
+        // Operations agreed on between its epoch and this one are with others: nobody should have gone on yet.
         let is_latest = greatest.epoch() >= previous.since || self.makes(Mistake::HandsOverFromTooEarly);
         is_latest && count.previous >= previous.members.majority()
     }
@@ -211,7 +211,7 @@ impl<O: Operations> Replica<O> {
         is_over
     }
 
-    /// A member has, durably, the record of a view of the epoch. What was kept for it is not needed any more.
+    /// A member has, durably, the record of a view of the epoch. The records kept for it are not needed any more.
     pub fn on_arrived<H: Host<O>>(&mut self, from: ReplicaIndex, host: &mut H) {
         if self.has_started() {
             self.change.forget_passed_on(from);

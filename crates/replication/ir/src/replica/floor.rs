@@ -16,12 +16,12 @@
 //!   replica that is complete: what it has not executed below the floor has not succeeded, whatever minorities recorded.
 //!   So leaders refuse it (the protocol on top does so in its merge: it is told through the supplement).
 //!
-//! Only after 3 may anybody raise its floor and drop what has ended below (T13, T28). Whatever is unknown to the record of
+//! Only after 3 may anybody raise its floor and drop what has ended below (T13, T28). A transaction that is unknown to the record of
 //! a replica and lies below its floor is *settled*: its decision needs no recording, and a proposal is refused.
 //!
 //! In view changes a replica that lacks something below the leader's floor is given the leader's state in place of the
 //! operations that made it. A leader never has a lower floor than those whose records it merges. Floors need no names and
-//! no order beside their own: whoever finds one, of two the greater implies the other.
+//! no order beside their own: whichever replica finds one, of two the greater implies the other.
 
 use quorate_core::{Timestamp, TransactionId};
 

@@ -1,4 +1,4 @@
-//! What holds between any two steps of a replica, and between the replicas of a group. The simulator asserts it after every step.
+//! Properties that hold between any two steps of a replica, and between the replicas of a group. The simulator asserts them after every step.
 //!
 //! | id | property | TAPIR paper |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | IR8 | a replica lets nothing new take effect where it has said, in the same life, that it refuses | [`floor`](super::floor) |
 //!
 //! The first four are asserted after every step, the fifth after every so many, because it looks at the whole record. The others a
-//! [`Witness`] finds out, to which all that replicas say and keep is shown. What a replica *says* is durable, so that a crash takes
+//! [`Witness`] finds out, to which all that replicas say and keep is shown. The word of a replica is durable, so that a crash takes
 //! nothing of it back.
 
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl<O: Operations> Replica<O> {
     }
 }
 
-/// What a replica says that binds it, or others.
+/// A word of a replica that binds it, or others.
 #[derive(Debug)]
 pub enum Word<'a, O: Operations> {
     /// It lets nothing new take effect below.
@@ -104,7 +104,7 @@ pub enum Word<'a, O: Operations> {
     StartsView(View, &'a RecordPage<O>),
 }
 
-/// What the replicas of one group have said.
+/// The words of the replicas of one group.
 #[derive(Debug)]
 pub struct Witness<O: Operations> {
     shard: ShardId,
@@ -356,7 +356,7 @@ mod tests {
         witness.keep(ONE, &fact('y'), &mut found);
         assert_eq!(properties(&found), ["IR8"]);
         assert_eq!(found[0].transaction, Some(ID));
-        // What another has lost does not release it, and what it has lost itself does.
+        // A loss of another does not release it, and a loss of its own does.
         found.clear();
         witness.keep(ONE, &Fact::LifeNoted { replica: TWO, life: 1 }, &mut found);
         witness.keep(ONE, &fact('y'), &mut found);

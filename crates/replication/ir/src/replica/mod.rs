@@ -107,7 +107,7 @@ pub enum Fact<O: Operations> {
     Completed(Timestamp),
     /// The floor was raised.
     FloorRaised(Timestamp),
-    /// What a restart needs of the time before, beside what the record held: a log may begin here.
+    /// The state of the time before that a restart needs, beside what the record held: a log may begin here.
     SnapshotBegun {
         /// The view in which the replica was normal.
         view: View,
@@ -132,7 +132,7 @@ pub enum Fact<O: Operations> {
         view: View,
         /// The view whose base was kept.
         since: Option<View>,
-        /// What came with it.
+        /// The supplement that came with it.
         supplement: O::Supplement,
         /// The floor below which the pages of state hold everything, if there were any.
         floor: Option<Timestamp>,
@@ -171,7 +171,7 @@ pub trait Upcalls<O: Operations> {
         recorded: &InconsistentEntry<O>,
     ) -> Option<O::Verdict>;
 
-    /// What the inconsistent operation of a transaction implies for its consensus operations as a whole.
+    /// The verdict that the inconsistent operation of a transaction implies for its consensus operations as a whole.
     fn implied_verdict(recorded: &O::Inconsistent) -> O::Verdict;
 
     /// The verdict, not a favourable one, on an operation whose proposer has given it up for a later one.
@@ -206,10 +206,10 @@ pub trait Upcalls<O: Operations> {
         undecided: &[(TransactionId, ConsensusEntry<O>)],
     ) -> Vec<O::Verdict>;
 
-    /// What this replica hands over in a view change beside its record.
+    /// The supplement that this replica hands over in a view change beside its record.
     fn contribution(&self) -> O::Supplement;
 
-    /// What binds every replica of the present view from its start, for one that joins it.
+    /// The supplement that binds every replica of the present view from its start, for one that joins it.
     fn supplement(&self) -> O::Supplement;
 
     /// Takes over what another replica carries.
@@ -243,7 +243,7 @@ pub trait Upcalls<O: Operations> {
     fn entry_bytes(entries: &OperationEntries<O>) -> usize;
 }
 
-/// What a replica needs of the machine that it is a part of.
+/// The machine that a replica is a part of, as far as the replica needs it.
 pub trait Host<O: Operations> {
     /// The protocol on top.
     type Protocol: Upcalls<O>;
@@ -375,7 +375,7 @@ impl<O: Operations> Replica<O> {
         self.mistake == Some(mistake)
     }
 
-    /// What the replica is doing.
+    /// The status of the replica.
     pub fn status(&self) -> Status {
         self.status
     }
@@ -417,7 +417,7 @@ impl<O: Operations> Replica<O> {
         others.into_iter().filter(move |index| *index != me)
     }
 
-    /// Takes back, while the machine is rebuilt, one fact that had been persisted, with the effects of its operation. What the replica did then does not
+    /// Takes back, while the machine is rebuilt, one fact that had been persisted, with the effects of its operation. Acts of the replica then do not
     /// matter: see [`Replica::finish_restore`].
     pub fn restore<P: Upcalls<O>>(&mut self, fact: Fact<O>, protocol: &mut P) {
         match fact {
@@ -528,7 +528,7 @@ impl<O: Operations> Replica<O> {
                 if let Some(entry) = &entries.inconsistent {
                     self.execute_if_new(*transaction, &entry.operation, protocol);
                 } else if self.record.inconsistent(*transaction).is_none_or(|known| !known.executed) {
-                    // What has run here needs no verdicts any more, even if the leader had not heard of it.
+                    // A transaction that has run here needs no verdicts any more, even if the leader had not heard of it.
                     for entry in &entries.consensus {
                         let id = OperationId { transaction: *transaction, number: entry.number };
                         protocol.finalize_consensus(id, &entry.operation, &entry.verdict, true);

@@ -48,7 +48,7 @@ impl<O: Operations> Replica<O> {
                 self.record.mark_executed(transaction);
             }
             Some(_) => {}
-            // What ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
+            // An operation that ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
             None if self.is_settled(transaction, timestamp) => {}
             None => {
                 let executed = runs(&operation);
@@ -121,7 +121,7 @@ impl<O: Operations> Replica<O> {
         }
     }
 
-    /// What this replica answers to a consensus operation, now recorded; none while it is silent. For a protocol whose
+    /// The answer of this replica to a consensus operation, now recorded; none while it is silent. For a protocol whose
     /// replies carry more than the verdict, which sends them itself, after what this persists.
     pub fn answer_consensus<H: Host<O>>(
         &mut self,
@@ -181,7 +181,7 @@ impl<O: Operations> Replica<O> {
         {
             let accepts = match known.state {
                 State::Tentative => true,
-                // What a view change or a coordinator has settled is settled alike for whoever comes later and has seen
+                // An operation that a view change or a coordinator has settled is settled alike for a later coordinator that has seen
                 // it; only a verdict that never reached f + 1 replicas can be overruled.
                 State::Finalized(earlier) => earlier < ballot && known.verdict != verdict,
             };

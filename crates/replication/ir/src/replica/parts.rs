@@ -51,12 +51,12 @@ pub(super) fn transfer_time(parts: usize, page_bytes_max: usize) -> Duration {
     Duration::from_secs_f64(parts as f64 * page_bytes_max as f64 / BYTES_PER_SECOND_MIN)
 }
 
-/// What one part of a message holds beside what all of them say.
+/// The content of one part of a message beside what all of them say.
 #[derive(Debug)]
 enum Content<O: Operations> {
     /// Entries.
     Page(RecordPage<O>),
-    /// What has ended in a part of the record.
+    /// The entries that have ended in a part of the record.
     Stretch(CursorRange),
 }
 
@@ -143,7 +143,7 @@ impl<O: Operations> Cut<O> {
         message
     }
 
-    /// What is sent unasked.
+    /// The parts that are sent unasked.
     pub(super) fn unasked(&self, record: &Record<O>) -> Vec<Message<O>> {
         let count = unasked(self.contents.len() as u32, &self.outline);
         (0..count as usize).map(|index| self.part(index, record)).collect()
@@ -208,7 +208,7 @@ impl<S> States<S> {
     }
 }
 
-/// What came in all parts of a message together.
+/// The content of all parts of a message together.
 #[derive(Debug)]
 pub(in crate::replica) struct Received<O: Operations> {
     pub(in crate::replica) pages: Vec<RecordPage<O>>,

@@ -3,15 +3,15 @@
 //! ```text
 //!   which life is this?       → all others   f + 1 know of earlier lives: this is the next
 //!   this is it; which view?   → all others   f + 1 have noted the life, durably, and tell their views
-//!                                            go on to the view after the greatest, as whoever is behind
+//!                                            go on to the view after the greatest, as any replica that is behind
 //! ```
 //!
 //! *Why lives are counted.* The replica has forgotten what it has said. It may have tried views that nobody else has heard of, and
 //! have handed over its record to the leader of one; that message may still be on its way. If the replica now took part in an
 //! earlier view, operations could succeed that the message lacks, and the leader, taking it for the word of this replica, would
 //! lose them ("Recovering Shared Objects Without Stable Storage", Michael et al., 2017, shows it for the published protocols).
-//! So each replica has a number of its life, and what was handed over counts only if nobody among the f + 1 that a leader hears
-//! knows of a later life of who did. Who has lost its record is not among the other f, and f + 1 of the others have noted the
+//! So each replica has a number of its life, and a record that was handed over counts only if nobody among the f + 1 that a leader hears
+//! knows of a later life of its sender. A replica that has lost its record is not among the other f, and f + 1 of the others have noted the
 //! life before it takes part in anything: one of the f has. Either that one told of the leader's view, or of a later one, so that
 //! the replica has taken part in nothing below; or it has noted the life before it handed over its own record, and says so.
 
@@ -50,7 +50,7 @@ impl<O: Operations> Replica<O> {
     /// Asks the others what a replica must know to come back without its record, or asks them again.
     pub(super) fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {
         // A repeated query keeps its nonce and what it was told: on slow links the answers to the first arrive after it was
-        // repeated. Who had lost its record then may have it back by now.
+        // repeated. A replica that had lost its record then may have it back by now.
         assert!(self.status == Status::Recovering, "{:?} asks which life it is", self.status);
         let query = self.change.query.take();
         self.change.forget();

@@ -40,8 +40,8 @@ impl<O: Operations> Replica<O> {
     }
 
     /// Writes down again those from before the mark that are still remembered, beginning after `after`, up to `to`; looks at
-    /// `max` transactions at most. Gives where to go on, if there is more. What comes meanwhile lies above `to`, nearly all
-    /// of it, or no number of pages would ever reach the end.
+    /// `max` transactions at most. Gives where to go on, if there is more. Entries that come meanwhile lie above `to`, nearly all
+    /// of them, or no number of pages would ever reach the end.
     pub fn carry_over<H: Host<O>>(
         &self,
         after: Option<Cursor>,

@@ -7,7 +7,7 @@
 //!   leader               StartView(v, what you lack) → each            install, be normal in v
 //! ```
 //!
-//! What is large is sent in parts: see [`parts`]. And of what has ended, which nearly all of them know, the messages tell by an outline: see
+//! A large message is sent in parts: see [`parts`]. And of what has ended, which nearly all of them know, the messages tell by an outline: see
 //! [`stretches`](crate::record::Outline). So a view change moves what the receiver lacks, and not what it has missed and has had all the time.
 //!
 //! A replica whose log is intact changes views after every restart, so it comes back current. How one comes back that has
@@ -47,7 +47,7 @@ const MULTIPLYING_VIEWS: u32 = 3;
 /// An outline names stretches of its record that have roughly so many bytes at least. Each takes some fifty bytes to name.
 const STRETCH_BYTES_MIN: usize = 1024;
 
-/// What a replica has gathered of a view change.
+/// The state of a view change at a replica.
 #[derive(Debug)]
 pub(super) struct ViewChange<O: Operations> {
     /// How often DO-VIEW-CHANGE was repeated since anything was heard of a message in parts.
@@ -58,9 +58,9 @@ pub(super) struct ViewChange<O: Operations> {
     transfer: Duration,
     /// Views tried in a row without success; each makes the next wait longer.
     pub(super) failed_views: u32,
-    /// Who has been heard since this replica gave up a view, and who in the time from the one before until then.
+    /// The replicas that have been heard since this one gave up a view, and those in the time from the one before until then.
     heard: [BTreeSet<ReplicaIndex>; 2],
-    /// What this replica hands over to the leader of the view.
+    /// The record that this replica hands over to the leader of the view.
     pub(super) handed_over: Option<Cut<O>>,
     /// As the leader, for each replica, what it was sent of the record, if that did not fit into one part.
     pub(super) passed_on: BTreeMap<ReplicaIndex, PassedOn<O>>,
@@ -82,7 +82,7 @@ struct Contribution<O: Operations> {
     complete: Timestamp,
 }
 
-/// What has arrived of a START-VIEW, and what all of its parts say.
+/// The parts of a START-VIEW that have arrived, and what all of its parts say.
 #[derive(Debug)]
 pub(super) struct Start<O: Operations> {
     pub(super) collected: Collected<O>,
@@ -173,14 +173,14 @@ impl<O: Operations> ViewChange<O> {
         self.passed_on.remove(&replica);
     }
 
-    /// What a replica has handed over counts no more.
+    /// The contribution of a replica counts no more.
     pub(super) fn forget_contribution(&mut self, replica: ReplicaIndex) {
         self.contributions.remove(&replica);
     }
 
     /// How often this replica repeats what it says before it tries the next view. A replica that hears nobody, or not the
     /// leaders that it elects, drags the others through one view after the other and comes back in none; so it does
-    /// that ever more seldom. It goes on to speak as often as before: whoever hears it can always join.
+    /// that ever more seldom. It goes on to speak as often as before: a replica that hears it can always join.
     fn attempts_max(&self) -> u32 {
         ATTEMPTS_PER_VIEW << self.failed_views.saturating_sub(SPREADING_VIEWS).min(MULTIPLYING_VIEWS)
     }
@@ -209,7 +209,7 @@ impl<O: Operations> ViewChange<O> {
         is_back
     }
 
-    /// What was read back of a view's record so far.
+    /// The parts of a view's record that were read back so far.
     pub(super) fn restored(&mut self, view: View) -> &mut Received<O> {
         if self.restored.as_ref().is_none_or(|(restoring, _)| *restoring != view) {
             self.restored = None;
@@ -504,7 +504,7 @@ impl<O: Operations> Replica<O> {
         }
     }
 
-    /// Tells a replica that lags behind where this one is, or where it wants to go: whoever was down leaps past a view in
+    /// Tells a replica that lags behind where this one is, or where it wants to go: a replica that was down leaps past a view in
     /// which others are already, and two that were would drive each other on for ever. (If what the other had said was
     /// merely late, it has long moved on and ignores this.)
     fn send_higher_view<H: Host<O>>(&self, to: ReplicaIndex, host: &mut H) {
@@ -589,7 +589,7 @@ impl<O: Operations> Replica<O> {
         if part.index == 0 && !contribution.collected.has_first() {
             (contribution.lineage, contribution.supplement) = (lineage, supplement);
         }
-        // What counts is the tail of the view in which this replica was last normal; of any other nothing is merged.
+        // Only the tail counts of the view in which this replica was last normal; of any other nothing is merged.
         let (record, is_merged) =
             (&self.record, last_normal.is_some() && last_normal == self.record.last_normal());
         let is_new = contribution.collected.add(part, page, None, &outline, |stretch| {
@@ -818,7 +818,7 @@ impl<O: Operations> Replica<O> {
         let supplement = host.protocol().supplement();
         host.persist(Fact::ViewInstalled { view, since, supplement, floor, kept: received.kept });
         if !self.is_member() {
-            // It is none of those who serve, and waits until enough of them do.
+            // It is no member, and waits until enough members serve.
             host.set_view_change_timer(self.attempt_timeout());
             return;
         }

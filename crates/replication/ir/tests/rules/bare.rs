@@ -218,7 +218,7 @@ impl<K: Kind> Leader<K> {
         leader
     }
 
-    /// What it says in a step.
+    /// The messages that it says in a step.
     fn step(&mut self, input: InputOf<Bare<K>>) -> Vec<(Address, Said)> {
         let mut outbox: OutboxOf<Bare<K>> = Outbox::new();
         let (clock, mut random) = (ClockTime::from_micros(self.clock), Random::new(1));

@@ -217,7 +217,7 @@ fn answers_to_what_was_asked_before_a_change_do_not_count_after_it() {
     assert_eq!(asked(&member), Some(after));
 }
 
-/// What was agreed on before the change may be with those before alone.
+/// Operations agreed on before the change may be with those before alone.
 #[test]
 fn a_replica_without_its_record_asks_those_before_the_change_too() {
     let group = followed_by(&[2, 3, 4]);

@@ -84,7 +84,7 @@ impl Member {
     }
 }
 
-/// What another replica answers.
+/// The answer of another replica.
 #[derive(Clone, Copy)]
 struct Told {
     view: u64,

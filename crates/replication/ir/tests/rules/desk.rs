@@ -1,8 +1,8 @@
-//! What a replica is given and asks for.
+//! The surroundings of a replica: what it is given and asks for.
 
 use super::*;
 
-/// What a replica says, writes down and asks for.
+/// The words, facts and requests of a replica.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     pub(super) ledger: Ledger,

@@ -1,4 +1,4 @@
-//! What a log holds of decisions.
+//! The decisions in a log.
 
 use super::*;
 

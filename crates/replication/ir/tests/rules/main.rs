@@ -101,11 +101,11 @@ impl Operations for Times {
 
 #[derive(Debug, Default)]
 struct Ledger {
-    /// What votes and view changes hold.
+    /// The timestamps that votes and view changes hold.
     held: BTreeSet<(TransactionId, u64)>,
     /// How often each transaction has run.
     runs: BTreeMap<TransactionId, u32>,
-    /// What decisions have left behind.
+    /// The effects of decisions.
     stored: BTreeSet<u64>,
     promise: u64,
     bounds: Bounds,
@@ -240,7 +240,7 @@ fn decision(sequence: u64, micros: u64, executed: bool) -> RecordPage<Times> {
     }
 }
 
-/// What another replica hands over.
+/// The contribution of another replica.
 struct Contribution {
     from: u8,
     view: u64,
@@ -268,7 +268,7 @@ impl Contribution {
     }
 }
 
-/// What a leader sends.
+/// The START-VIEW of a leader.
 struct Start {
     view: u64,
     since: Option<u64>,
@@ -456,7 +456,7 @@ fn what_is_made_final_in_a_view_is_handed_over_at_its_end() {
     assert_eq!(member.replica.record().tail(), overruled);
 }
 
-/// Whoever asks again must follow it.
+/// A proposer that asks again must follow it.
 #[test]
 fn a_verdict_that_is_final_is_said_to_be() {
     let mut member = Member::new(0);
@@ -575,7 +575,7 @@ fn while_others_may_come_that_are_not_ahead_a_leader_waits_for_them_but_not_for_
     assert_eq!(leader.replica.view(), View(6), "nobody is ahead, so nobody else could lead sooner");
 }
 
-/// What it has collected is part of the base that the others share, and it cannot lead itself.
+/// A transaction that it has collected is part of the base that the others share, and it cannot lead itself.
 #[test]
 fn a_replica_that_is_behind_does_not_keep_others_from_leading() {
     let mut leader = leader_that_others_missed();
@@ -583,7 +583,7 @@ fn a_replica_that_is_behind_does_not_keep_others_from_leading() {
     assert!(leader.is_normal_in(4));
 }
 
-/// Who had lost its record when it handed over nothing may have it back, and the other way round.
+/// A replica that had lost its record when it handed over nothing may have it back, and the other way round.
 #[test]
 fn of_what_a_replica_hands_over_the_last_counts() {
     let mut leader = Member::new(1);

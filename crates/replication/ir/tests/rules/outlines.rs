@@ -1,4 +1,4 @@
-//! What has ended is told by an outline: only what the receiver lacks is asked for, and the rest it keeps.
+//! Ended operations are told by an outline: only what the receiver lacks is asked for, and the rest it keeps.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the record tells about floors.
+//! The answers of the record about floors.
 
 use super::*;
 

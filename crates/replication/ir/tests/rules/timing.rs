@@ -19,7 +19,7 @@ enum Said {
 use Said::*;
 
 impl Member {
-    /// What it has said since it was last asked.
+    /// Its words since it was last asked.
     fn says(&mut self) -> Vec<Said> {
         let said = |(to, message): (Address, Message<Times>)| {
             let Address::Replica(ReplicaId { index: ReplicaIndex(to), .. }) = to else {
@@ -451,7 +451,7 @@ fn a_leader_gives_a_record_in_parts_its_time() {
     }
 }
 
-/// What others say of it may be late, and would make it let nothing count that it says itself.
+/// The word of others on it may be late, and would make it let nothing count that it says itself.
 #[test]
 fn a_replica_is_told_of_the_lives_of_others_and_not_of_its_own() {
     let mut leader = Member::new(1);
