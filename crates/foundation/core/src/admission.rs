@@ -42,7 +42,7 @@ pub struct Load {
     pub is_administration: bool,
 }
 
-/// Whose doing it is that a message is refused.
+/// The cause for which a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The node or the replica has too much to do, for all clients together.

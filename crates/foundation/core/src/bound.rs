@@ -22,7 +22,7 @@
 use crate::id::{Ballot, Epoch, View};
 use crate::log::Position;
 
-/// What every replica believes of views, however few are left: more than two rounds of the leaders of the largest group, twice.
+/// So many views every replica believes, however few are left: more than two rounds of the leaders of the largest group, twice.
 pub const VIEWS_AHEAD_MIN: u64 = 64;
 
 /// So many views at the end of an epoch are not taken over from others: twelve days of one a second.

@@ -83,7 +83,7 @@ pub enum Freshness {
     ClockBound,
 }
 
-/// What the client wants.
+/// A command of the client to the coordinator.
 ///
 /// A transaction is named by the client. Each command about it is answered by exactly one event (but
 /// [`Command::Put`] by none, unless it fails the whole transaction); after [`Event::Finished`] its name means nothing to
@@ -493,7 +493,7 @@ pub enum Class {
     Coordinated,
 }
 
-/// What the coordinator tells the client.
+/// An event that the coordinator tells the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The membership of a keyspace has changed: the client should learn of it anew. Answers no command.
@@ -501,7 +501,7 @@ pub enum Event {
         /// The keyspace.
         keyspace: KeyspaceId,
     },
-    /// What a key holds.
+    /// The value of a key.
     Got {
         /// The transaction.
         transaction: TransactionId,
@@ -521,7 +521,7 @@ pub enum Event {
         /// False if the version is visible at every local site; else it may be, and nobody here knows yet.
         is_in_flight: bool,
     },
-    /// What a range holds.
+    /// The keys and values of a range.
     Scanned {
         /// The transaction.
         transaction: TransactionId,
@@ -570,12 +570,12 @@ pub enum Event {
         /// How it ended.
         result: Result<Committed, Failure>,
     },
-    /// What became of a transaction that was asked for is no longer known: it ended too long ago.
+    /// The fate of a transaction that was asked for is no longer known: it ended too long ago.
     Forgotten {
         /// The transaction.
         transaction: TransactionId,
     },
-    /// What became of a transaction; none if it could not be found out in time.
+    /// The outcome of a transaction; none if it could not be found out in time.
     Resolved {
         /// The transaction.
         transaction: TransactionId,
@@ -821,7 +821,7 @@ pub enum Invalid {
     /// The transaction is not open, or its id is in use.
     #[error("transaction {0} is not open")]
     NotOpen(TransactionId),
-    /// What the session has seen is too far ahead of the replicas' clocks, and no shard has come so far.
+    /// The timestamp that the session has seen is too far ahead of the replicas' clocks, and no shard has come so far.
     #[error(
         "this session has seen a timestamp that is {ahead_micros} µs ahead of a replica's clock, and no shard has come so far: it is of \
          another cluster or keyspace, or of data that was lost; begin a new session"

@@ -37,7 +37,7 @@ impl System {
         }
     }
 
-    /// What it is, in a few words.
+    /// The system, in a few words.
     pub const fn what(self) -> &'static str {
         match self {
             System::TxnLock => "two-phase commit and strict two-phase locking, on replicated logs",
@@ -85,7 +85,7 @@ impl System {
 
 crate::names!(System, "baseline");
 
-/// Whatever can run a keyspace to be compared with ours.
+/// A system that can run a keyspace to be compared with ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rival {
     /// A transactional system on replicated logs. It promises what the isolation of its keyspace promises.
@@ -113,7 +113,7 @@ impl Rival {
         }
     }
 
-    /// What it is, in a few words.
+    /// The system, in a few words.
     pub const fn what(self) -> &'static str {
         match self {
             Rival::OnLog(system) => system.what(),
@@ -158,10 +158,10 @@ impl From<System> for Rival {
 
 crate::names!(Rival, "baseline");
 
-/// What runs a keyspace that is there to be measured, in place of the protocol of its isolation.
+/// The system that runs a keyspace which is there to be measured, in place of the protocol of its isolation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Who runs it.
+    /// The system that runs it.
     pub rival: Rival,
     /// The group that is the timestamp server or the coordinator, where the system has one. It holds no keys.
     pub service: Option<Shard>,

@@ -7,7 +7,7 @@
 //!   watch    until the members have arrived, and those before them are gone
 //! ```
 //!
-//! *When.* The knowledge of a group is with those who were members before until f + 1 of the present ones have arrived, durably; a definition
+//! *When.* The knowledge of a group is with the members before until f + 1 of the present ones have arrived, durably; a definition
 //! names only the last of those before. So an epoch may be defined once every group that the present one has changed has arrived in it, and
 //! every group that the next one changes. A group that goes on as it is, as it was, has nothing to hand over: it may be lost. A
 //! replica without its records counts for nobody in a change, so no more may be without than the smaller of the two groups can
@@ -415,7 +415,7 @@ mod tests {
         assert!(refusal(&second, &third, &survey).contains("1 of the 3 replicas of shard1 serve since"));
     }
 
-    /// What is said of shard 2 where nobody serves it.
+    /// The refusal for shard 2 where nobody serves it, and what is still to come.
     fn without_shard2(present: &Keyspace, next: &Keyspace) -> (String, Vec<String>) {
         let mut survey = all_well(present);
         [3, 4].map(NodeId).into_iter().for_each(|node| survey.add(node, []));

@@ -191,7 +191,7 @@ impl fmt::Debug for ReplicaId {
     }
 }
 
-/// Whoever can send or receive a protocol message. It names a role, not a place: the driver knows where each one is
+/// A machine that can send or receive a protocol message. An address names a role, not a place: the driver knows where each one is
 /// hosted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {

@@ -18,7 +18,7 @@
 //!
 //! In the last three cases it begins by learning everything if an operator has said that what is missing does not come back.
 
-/// What the mark of a replica says.
+/// The content of the mark of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// There is none.
@@ -34,7 +34,7 @@ pub enum Mark {
     Damaged,
 }
 
-/// What a node finds of a replica.
+/// The traces of a replica that a node finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// True if the inventory names the replica.
@@ -68,7 +68,7 @@ pub enum Begin {
 pub enum Missing {
     /// Its directory, or the mark in it, is gone.
     Directory,
-    /// What stands in its place belongs to another data directory.
+    /// The directory in its place belongs to another data directory.
     Foreign,
     /// Its mark cannot be read.
     Damaged,

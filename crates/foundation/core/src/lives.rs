@@ -109,7 +109,7 @@ impl Life {
     }
 }
 
-/// What is remembered of a node: its latest life.
+/// The latest life of a node, as it is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// The data directory.
@@ -165,7 +165,7 @@ impl Remembered {
     }
 }
 
-/// What is to be remembered of a node that says it is in this life.
+/// The life to remember of a node that says it is in this one.
 ///
 /// # Errors
 /// The life cannot follow the one that is remembered.
@@ -206,12 +206,12 @@ impl Lives {
         Lives { known: known.into_iter().collect() }
     }
 
-    /// What is remembered of each node, ascending.
+    /// The life that is remembered of each node, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Remembered)> {
         self.known.iter().map(|(node, remembered)| (*node, remembered))
     }
 
-    /// What is remembered of a node.
+    /// The life that is remembered of a node.
     pub fn of(&self, node: NodeId) -> Option<&Remembered> {
         self.known.get(&node)
     }
@@ -228,7 +228,7 @@ impl Lives {
         Ok(is_news)
     }
 
-    /// A peer tells what it remembers of a node. True if that is later than what is remembered here. What contradicts it is passed
+    /// A peer tells what it remembers of a node. True if that is later than what is remembered here. A contradiction is passed
     /// over: the peer itself may be the one that was rolled back.
     pub fn learn(&mut self, node: NodeId, told: &Remembered) -> bool {
         if told.number > LIFE_MAX || told.former.len() > FORMER_MAX {

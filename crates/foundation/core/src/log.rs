@@ -6,12 +6,12 @@
 //!                 every replica, in the same order ◄── LogMachine::apply
 //! ```
 //!
-//! The machine at the replica that leads decides what is appended. What every replica has to know is said by entries alone:
-//! the state that they lead to must be the same everywhere, and is what a replica is given that lacks them. Whatever else
+//! The machine at the replica that leads decides what is appended. All that every replica has to know is said by entries alone:
+//! the state that they lead to must be the same everywhere, and is what a replica is given that lacks them. All else that
 //! a leader keeps (locks, who waits for an answer) is gone with its leadership. A machine on a log keeps no records of its
 //! own: what it has applied is durable.
 //!
-//! Protocols know this port only, and whoever hosts a replica puts the machine and the log together.
+//! Protocols know this port only, and the host of a replica puts the machine and the log together.
 
 use std::convert::Infallible;
 use std::fmt::{self, Debug};
@@ -57,7 +57,7 @@ pub trait Log<E> {
     /// The view that this replica leads, once everything that may be stable has been applied here; none if it does not lead.
     fn leading(&self) -> Option<View>;
 
-    /// Who leads, as far as is known here.
+    /// The leader, as far as is known here.
     fn leader(&self) -> ReplicaIndex;
 
     /// Until when what is stable here is all that is stable anywhere, because nobody else can lead before; none if that is
@@ -72,7 +72,7 @@ pub trait Log<E> {
     fn has_confirmed(&self, confirmation: Confirmation) -> bool;
 }
 
-/// What a machine on a log says and wants: messages, timers and events, in order. It persists nothing: what it wants kept it
+/// The effects of a machine on a log: messages, timers and events, in order. It persists nothing: what it wants kept it
 /// appends.
 ///
 /// A message leaves once everything is durable that this replica had persisted before; a leader that tells of an entry waits
@@ -93,17 +93,17 @@ pub enum FrozenAt<F> {
 
 /// A deterministic machine whose state is replicated by a log.
 pub trait LogMachine: Sized {
-    /// What is appended to the log. Cloned for every replica and for the disk: share what is large.
+    /// An entry that is appended to the log. Cloned for every replica and for the disk: share what is large.
     type Entry: Clone + Debug + PartialEq + Eq;
-    /// What the participants of this protocol send to each other, beside what the log's replicas say.
+    /// A message between the participants of this protocol, beside those of the log's replicas.
     type Message: Clone + Debug;
-    /// What this machine asks to be woken for.
+    /// The timers that this machine asks to be woken for.
     type Timer: Clone + Debug + Ord;
-    /// What its host tells it to do.
+    /// A command of its host.
     type Command: Debug;
-    /// What it tells its host.
+    /// An event for its host.
     type Event: Debug;
-    /// What it is built from: who it is, its limits.
+    /// The configuration that it is built from: its identity, its limits.
     type Config;
     /// A part of the state that the entries up to some position have led to.
     type Page: Clone + Debug + PartialEq + Eq;
@@ -154,7 +154,7 @@ pub trait LogMachine: Sized {
         outbox: &mut LogOutbox<Self>,
     );
 
-    /// This replica leads no longer. What only a leader knows is to be forgotten.
+    /// This replica leads no longer. Knowledge of a leader alone is to be forgotten.
     fn on_deposed(&mut self, context: &mut Context<'_>, outbox: &mut LogOutbox<Self>);
 
     /// The lease or a confirmation has moved on: what waits for one may be answered.

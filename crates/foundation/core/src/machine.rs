@@ -7,7 +7,7 @@
 //!    context (now, clock, random) → Machine::step → outbox: send, set timer, persist, emit, in this order
 //! ```
 //!
-//! A machine owns its state and nothing else. Whatever it wants done it writes into the [`Outbox`]; the driver that
+//! A machine owns its state and nothing else. The effects that it wants it writes into the [`Outbox`]; the driver that
 //! called it carries the effects out, *in outbox order*.
 //!
 //! # Durability order
@@ -40,17 +40,17 @@ use crate::time::{ClockTime, Instant};
 
 /// A participant of a protocol as a deterministic state machine.
 pub trait Machine: Sized {
-    /// What participants of this protocol send to each other.
+    /// A message between the participants of this protocol.
     type Message;
-    /// What this machine asks to be woken for. Setting a timer that is set already moves it.
+    /// A timer that this machine asks to be woken for. Setting a timer that is set already moves it.
     type Timer: Clone + Ord;
-    /// What this machine keeps across a crash.
+    /// A record that this machine keeps across a crash.
     type Record;
-    /// What its host tells it to do.
+    /// A command of its host.
     type Command;
-    /// What it tells its host.
+    /// An event for its host.
     type Event;
-    /// What it is built from beside its records: who it is, its group, its time-outs.
+    /// The configuration that it is built from beside its records: its identity, its group, its time-outs.
     type Config;
 
     /// Builds the machine from what it had made durable, in the order in which it emitted it.
@@ -61,7 +61,7 @@ pub trait Machine: Sized {
     /// Effects that a rebuilt machine wants are emitted when it is given [`Input::Start`].
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self;
 
-    /// The membership under which this machine speaks to `to`. Whoever drives the machine writes it on each message, as
+    /// The membership under which this machine speaks to `to`. The driver of the machine writes it on each message, as
     /// it is when the message is emitted. The default is for protocols whose membership never changes.
     fn epoch(&self, to: Address) -> Epoch {
         let _ = to;
@@ -83,7 +83,7 @@ pub type OutboxOf<M> =
 pub type EffectOf<M> =
     Effect<<M as Machine>::Message, <M as Machine>::Timer, <M as Machine>::Record, <M as Machine>::Event>;
 
-/// What a machine may know of the world in one step.
+/// The world in one step, as far as a machine may know it.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The monotonic instant: drives timers and time-outs.
@@ -94,18 +94,18 @@ pub struct Context<'a> {
     pub random: &'a mut Random,
 }
 
-/// What goes into a machine.
+/// An input of a machine.
 #[derive(Clone, Debug)]
 pub enum Input<Message, Timer, Command> {
     /// Given once, first, after every construction.
     Start,
     /// A message has arrived. The network may lose, repeat and reorder messages, and deliver them minutes later.
     Message {
-        /// Who sent it.
+        /// The sender.
         from: Address,
         /// Under which membership it was sent.
         epoch: Epoch,
-        /// What it says.
+        /// The message itself.
         message: Message,
     },
     /// A timer that the machine had set has fired.
@@ -120,7 +120,7 @@ pub enum Input<Message, Timer, Command> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PersistToken(pub u64);
 
-/// What comes out of a machine.
+/// An effect of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<Message, Timer, Record, Event> {
     /// Send once everything persisted before is durable.
@@ -148,7 +148,7 @@ pub enum Effect<Message, Timer, Record, Event> {
     CancelTimer(Timer),
     /// Make a record durable, after those that were persisted before it.
     Persist {
-        /// What to keep.
+        /// The record to keep.
         record: Record,
         /// Give [`Input::Persisted`] with this token once the record is durable.
         notify: Option<PersistToken>,
@@ -216,7 +216,7 @@ impl<Message, Timer, Record, Event> Outbox<Message, Timer, Record, Event> {
         self.effects.push(Effect::Emit(event));
     }
 
-    /// Says why an input is dropped, for whoever reads traces and counts refusals. No effect: nothing follows from it.
+    /// Says why an input is dropped, for readers of traces and for counts of refusals. No effect: nothing follows from it.
     pub fn ignored(&mut self, reason: &'static str) {
         self.ignored.push(reason);
     }
@@ -236,8 +236,8 @@ impl<Message, Timer, Record, Event> Outbox<Message, Timer, Record, Event> {
         self.effects.push(Effect::Truncate);
     }
 
-    /// Takes the effects out, in order, and leaves the outbox empty with its capacity. What nobody has
-    /// [taken](Outbox::take_ignored) of why inputs were dropped is forgotten.
+    /// Takes the effects out, in order, and leaves the outbox empty with its capacity. Reasons why inputs were dropped that nobody has
+    /// [taken](Outbox::take_ignored) are forgotten.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Effect<Message, Timer, Record, Event>> {
         self.ignored.clear();
         self.effects.drain(..)

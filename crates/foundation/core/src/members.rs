@@ -1,4 +1,4 @@
-//! Who the replicas of groups are, and how one membership follows another.
+//! The replicas of groups, and how one membership follows another.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -117,7 +117,7 @@ impl fmt::Debug for Members {
     }
 }
 
-/// Who the replicas of a group are from an epoch on.
+/// The replicas of a group from an epoch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tenure {
     /// The epoch that it began with. All views of the group from then on are numbered by it.
@@ -126,7 +126,7 @@ pub struct Tenure {
     pub members: Members,
 }
 
-/// Who the replicas of a group are, and who was before them: those have what the group knows until a view of the present
+/// The replicas of a group, and those before them, which have what the group knows until a view of the present
 /// members has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Succession {
@@ -154,7 +154,7 @@ impl From<GroupSize> for Succession {
     }
 }
 
-/// Who the replicas of a keyspace's shards are under one epoch: its definition.
+/// The replicas of a keyspace's shards under one epoch: its definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
     /// The epoch.
@@ -180,7 +180,7 @@ impl Groups {
         Groups { apart: apart.into_iter().filter(|(_, other)| *other != size).collect(), ..self }
     }
 
-    /// Who the replicas of a shard are, and who was before them.
+    /// The replicas of a shard, and those before them.
     pub fn succession(&self, shard: ShardId) -> Succession {
         let size = self.apart.get(&shard).copied().unwrap_or(self.size);
         self.changed.get(&shard).copied().unwrap_or_else(|| size.into())

@@ -127,17 +127,17 @@ struct Row {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} \"{given}\" does not exist; choose one of: {choices}")]
 pub struct UnknownName {
-    /// What was being named.
+    /// The option that was being named.
     pub what: &'static str,
-    /// What was written.
+    /// The name that was written.
     pub given: String,
-    /// What could have been written.
+    /// The names that could have been written.
     pub choices: String,
 }
 
 crate::names!(Isolation, "isolation");
 
-/// What an acknowledged write survives.
+/// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// Acknowledged means on the disks of a majority: survives the loss of power everywhere at once.
@@ -188,7 +188,7 @@ impl Shard {
         GroupSize::on_log(self.replicas.len()).expect("shards are created with a valid group size")
     }
 
-    /// Who the members of the group are, and who was before them.
+    /// The members of the group, and those before them.
     ///
     /// # Panics
     /// As [`Shard::group_size`].
@@ -236,9 +236,9 @@ pub struct Keyspace {
     pub id: KeyspaceId,
     /// Its name, unique in the cluster.
     pub name: String,
-    /// What its transactions are promised.
+    /// The isolation that its transactions are promised.
     pub isolation: Isolation,
-    /// What its acknowledged writes survive.
+    /// The failures that its acknowledged writes survive.
     pub durability: Durability,
     /// Its shards; a key belongs to the one at [`shard_position`].
     pub shards: Vec<Shard>,
@@ -388,7 +388,7 @@ pub fn container_of(key: &[u8]) -> &[u8] {
     }
 }
 
-/// What the keys of a range begin with, up to the end of a tag in braces, if they all do.
+/// The common beginning of the keys of a range, up to the end of a tag in braces, if they all have one.
 pub(crate) fn tag_of(range: &KeyRange) -> Option<&[u8]> {
     let from = range.from.as_slice();
     let open = from.iter().position(|&byte| byte == b'{')?;

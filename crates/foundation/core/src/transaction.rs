@@ -1,4 +1,4 @@
-//! What a transaction has read and wants to write, and the limits that are checked at the call.
+//! The reads and writes of a transaction, and the limits that are checked at the call.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub enum LimitExceeded {
     Transaction {
         /// The key whose access went over the limit, readable.
         key: String,
-        /// What the transaction would hold.
+        /// The size that the transaction would have.
         bytes: usize,
     },
     /// The transaction touches too many keys.
@@ -114,7 +114,7 @@ pub fn readable(bytes: &[u8]) -> String {
     if bytes.len() > SHOWN_MAX { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
 }
 
-/// What a key holds since some timestamp.
+/// The value of a key since some timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyVersion {
     /// The key.
@@ -209,9 +209,9 @@ pub struct Write {
 /// Reads and writes are sorted by key and name each key once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Transaction {
-    /// What it read here, absent keys included.
+    /// Its reads here, absent keys included.
     pub reads: Vec<ReadVersion>,
-    /// What it writes here.
+    /// Its writes here.
     pub writes: Vec<Write>,
     /// The ranges that it scanned here: every key of the shard in them is in `reads`, or was absent.
     pub ranges: Vec<KeyRange>,

@@ -10,7 +10,7 @@ use crate::quorum::{GroupSize, InvalidGroupSize};
 /// How the members of a group have changed since it was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Who they are, and who was before them; there always was somebody.
+    /// The present members, and those before them; there always were some.
     pub succession: Succession,
     /// The nodes of those before, ascending by replica index.
     pub previous: Vec<NodeId>,
@@ -80,8 +80,8 @@ impl Shard {
 }
 
 impl Keyspace {
-    /// The next epoch, in which these shards have their replicas on these nodes. The others go on as they are. What holds of it
-    /// is told at [`Groups::next`].
+    /// The next epoch, in which these shards have their replicas on these nodes. The others go on as they are. The rules of
+    /// such a change are told at [`Groups::next`].
     ///
     /// # Errors
     /// One of the shards cannot have them there.
@@ -108,7 +108,7 @@ impl Keyspace {
         }
     }
 
-    /// Who the replicas of its groups are, without their nodes.
+    /// The replicas of its groups, without their nodes.
     ///
     /// # Panics
     /// As [`Shard::group_size`].

@@ -1,4 +1,4 @@
-//! Where replicas go when nodes come and go: which nodes a shard is to have its replicas on. Who may change a group, and when, is
+//! Where replicas go when nodes come and go: which nodes a shard is to have its replicas on. The conditions of a change of a group are
 //! told elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What an operator does: which point replicas are asked for, and what follows from what they answer.
+//! The operator's part: the point that replicas are asked for, and the conclusions from their answers.
 //!
 //! The point is the furthest that any replica has reached: the others come to it. On a log that grows, the furthest has passed it
 //! by the time that it is asked; then the next point lies ahead, by twice what the log grew between two choices. If
@@ -43,15 +43,15 @@ struct Member {
     failure: Option<String>,
 }
 
-/// What a replica holds, or why that is not known.
+/// The digest of a replica, or why that is not known.
 pub type Held = Result<Digest, String>;
 
-/// What has come of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// Where the replicas were compared; none if none of them could be.
     pub point: Option<Point>,
-    /// What each holds.
+    /// The digest of each.
     pub held: BTreeMap<ReplicaIndex, Held>,
 }
 
@@ -70,7 +70,7 @@ impl Comparison {
         Comparison { operator, path, not_below, patience, began: now, point: None, members, furthest: None }
     }
 
-    /// What each replica is to be asked now.
+    /// The next request to each replica.
     pub fn request(&self) -> Request {
         Request { operator: self.operator, point: self.point, path: self.path.clone(), page: None }
     }

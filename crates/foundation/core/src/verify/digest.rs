@@ -1,4 +1,4 @@
-//! What a replica holds, in 128 bits, and in 256 buckets of them.
+//! The content of a replica, in 128 bits, and in 256 buckets of them.
 //!
 //! An *item* is one stored version of one key. Its hash is made of two XXH64, with the seeds 0 and 1, over
 //!
@@ -33,11 +33,11 @@ const KEY_LISTED_MAX: usize = 256;
 /// One stored version of one key.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// What kind of thing it is: [`Item::DATA`], or another number of the protocol's.
+    /// The kind of the item: [`Item::DATA`], or another number of the protocol's.
     pub space: u8,
     /// The key.
     pub key: &'a [u8],
-    /// What names the version: timestamps, revisions.
+    /// The name of the version: timestamps, revisions.
     pub stamps: &'a [u64],
     /// The value; none if the version is a deletion.
     pub value: Option<&'a [u8]>,
@@ -105,11 +105,11 @@ impl std::fmt::Display for Checksum {
 /// An item that a digest names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// What kind of thing it is.
+    /// The kind of the item.
     pub space: u8,
     /// The key, or how it begins.
     pub key: Bytes,
-    /// What names the version.
+    /// The name of the version.
     pub stamps: Vec<u64>,
     /// False if the version is a deletion.
     pub is_live: bool,
@@ -120,11 +120,11 @@ pub struct Listed {
 /// An item as an operator reads it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stored {
-    /// What kind of thing it is.
+    /// The kind of the item.
     pub space: u8,
     /// The key.
     pub key: Bytes,
-    /// What names the version.
+    /// The name of the version.
     pub stamps: Vec<u64>,
     /// The value; none if the version is a deletion.
     pub value: Option<Bytes>,
@@ -147,7 +147,7 @@ impl Stored {
     }
 }
 
-/// What a replica holds of the items whose path begins in one way.
+/// The items of a replica whose path begins in one way, summed up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
     /// How the paths begin.

@@ -5,7 +5,7 @@
 //!
 //! * on a replicated log, a position: what the entries up to it have led to is the same everywhere;
 //! * in TAPIR, a floor: below it everything has ended and what it left behind is at every replica that has this floor, or a later
-//!   one. What was collected since is held back at replicas that are asked.
+//!   one. Versions collected since are held back at replicas that are asked.
 //!
 //! ```text
 //!   operator   where are you? → replicas              each says how far it is
@@ -67,7 +67,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// What an operator asks a replica.
+/// The request of an operator to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The operator: a random number. A replica serves one at a time.
@@ -92,7 +92,7 @@ impl Request {
     }
 }
 
-/// What a replica answers. It is asked again and again until it is done.
+/// The answer of a replica. It is asked again and again until it is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// How far it is; none if it has nothing that could be compared.

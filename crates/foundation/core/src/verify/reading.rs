@@ -13,7 +13,7 @@ pub const PAGE_ITEMS_MAX: usize = 16 * 1024;
 /// So many pages are kept ahead of the operator: what comes behind them stays where it is until there is room.
 const PAGES_AHEAD: usize = 4;
 
-/// What was read and is not yet fetched.
+/// The items that were read and are not yet fetched.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     /// The number of the first page that is kept.

@@ -1,4 +1,4 @@
-//! What a replica does to be compared: it waits for a point, and walks.
+//! The part of a replica that is compared: it waits for a point, and walks.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const RESERVED_FOR: Duration = Duration::from_secs(3);
 const ITEMS_PER_TURN: u64 = 512;
 const BYTES_PER_TURN: u64 = 256 * 1024;
 
-/// What a replica knows of the request that it serves; `W` is how far it has walked.
+/// The knowledge of a replica of the request that it serves; `W` is how far it has walked.
 #[derive(Debug)]
 pub struct Verification<W> {
     current: Option<Current<W>>,
@@ -114,7 +114,7 @@ impl<W> Verification<W> {
         }
     }
 
-    /// What was held at the point is not known any more.
+    /// The state at the point is not known any more.
     pub fn pass(&mut self) {
         if let Some(current) = self.current.as_mut().filter(|current| current.is_under_way()) {
             current.state = State::Passed;
@@ -147,11 +147,11 @@ impl<W> Verification<W> {
             }
             State::Reading(..) | State::Waiting | State::Done(_) | State::Passed => {}
         }
-        // What was read is kept until it is fetched, or nobody asks any more.
+        // Items that were read are kept until they are fetched, or nobody asks any more.
         current.is_under_way() || matches!(current.state, State::Reading(..))
     }
 
-    /// What a request is answered, by a replica that is so far.
+    /// The answer to a request, by a replica that is so far.
     pub fn answer(&self, request: &Request, at: Point) -> Answer {
         let progress = match &self.current {
             _ if request.point.is_none() => Progress::Idle,
