@@ -8,8 +8,8 @@ use crate::versions::Versions;
 /// So many keys are looked at between two looks whether a turn has lasted long enough.
 const KEYS_AT_ONCE: usize = 32;
 
-/// How far a walk has come. What is written and overwritten meanwhile lies above the timestamp, and does not matter; what is
-/// collected must not.
+/// How far a walk has come. Versions written and overwritten meanwhile lie above the timestamp, and do not matter; versions
+/// that are collected must not.
 #[derive(Debug)]
 pub struct WalkBelow {
     below: Timestamp,

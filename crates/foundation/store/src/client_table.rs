@@ -1,12 +1,12 @@
-//! What clients have asked for and been answered, so that nothing is done twice.
+//! The requests of clients and their results, so that nothing is done twice.
 //!
 //! A client that hears no answer asks again, and messages are repeated on their way. Per client the results of its last
 //! requests are kept, by their numbers: as many as the *window* holds, so that a client may have that many requests on
-//! their way at once. What was executed gives its result once more; what lies below the window is refused, because nobody
+//! their way at once. A request that was executed gives its result once more; one below the window is refused, because nobody
 //! knows any more.
 //!
 //! Somebody else may want a result for a request that may still come: it is kept *aside* as long as it lies above the window,
-//! which only the client's own requests move. Whoever names a number far ahead takes nothing from the client.
+//! which only the client's own requests move. A machine that names a number far ahead takes nothing from the client.
 //!
 //! *Clients are forgotten, too*, when there are too many: the one whose last request was executed the longest ago, counted
 //! in positions of the log, never by a clock, so that all replicas forget the same. A client that is forgotten must not pass
@@ -25,7 +25,7 @@ use quorate_core::log::Position;
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// Who asks.
+    /// The client that asks.
     pub client: ClientId,
     /// Counts the requests of this client.
     pub number: u64,
@@ -33,7 +33,7 @@ pub struct Request {
     pub since: Position,
 }
 
-/// What is known of a request.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known<'a, R> {
     /// It has not been executed.
@@ -45,10 +45,10 @@ pub enum Known<'a, R> {
     TooOld,
 }
 
-/// What is kept of one client.
+/// The state that is kept of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered<R> {
-    /// Who it is.
+    /// The client.
     pub client: ClientId,
     /// Where its last request was executed.
     pub used: Position,
@@ -98,7 +98,7 @@ impl<R> ClientTable<R> {
         }
     }
 
-    /// What is known of a request.
+    /// Tells whether a request was executed.
     pub fn look_up(&self, request: Request) -> Known<'_, R> {
         let client = self.clients.get(&request.client);
         if let Some(result) = client.and_then(|client| client.results.get(&request.number)) {
@@ -135,7 +135,7 @@ impl<R> ClientTable<R> {
         true
     }
 
-    /// Who is served by the entry at a position.
+    /// The client that is served by the entry at a position.
     fn serve(&mut self, id: ClientId, position: Position) -> &mut Remembered<R> {
         let since = self.forgotten_until;
         let new = || Remembered { client: id, used: position, since, last: 0, results: BTreeMap::new() };
@@ -166,7 +166,7 @@ impl<R> ClientTable<R> {
 }
 
 impl<R: Clone> ClientTable<R> {
-    /// What is kept of so many clients, those that follow one; none if none follow.
+    /// The state that is kept of so many clients, those that follow one; none if none follow.
     pub fn page(&self, after: Option<ClientId>, clients: usize) -> Option<TablePage<R>> {
         let follow = self.clients.iter().filter(|(id, _)| after.is_none_or(|after| **id > after));
         let clients: Vec<Remembered<R>> = follow.map(|(_, client)| client.clone()).take(clients).collect();
@@ -247,13 +247,13 @@ mod tests {
         assert_eq!(table.look_up(request(2, 1, 0)), Known::TooOld);
         assert_eq!(table.look_up(request(8, 1, 1)), Known::TooOld, "nobody can tell it from a forgotten one");
         assert_eq!(table.look_up(request(8, 1, 2)), Known::New);
-        // Who comes back is remembered from then on only.
+        // A client that comes back is remembered from then on only.
         table.note(request(2, 2, 5), Position(6), 22);
         assert_eq!(table.look_up(request(2, 1, 0)), Known::TooOld);
         assert_eq!(table.look_up(request(2, 3, 3)), Known::New);
     }
 
-    /// What clients do: they send something new, or something once more.
+    /// The acts of clients: they send something new, or something once more.
     #[derive(Clone, Debug)]
     enum Act {
         Send {

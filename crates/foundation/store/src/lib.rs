@@ -1,4 +1,4 @@
-//! What a replica keeps of its shard, in memory.
+//! The state of a shard that a replica keeps in memory.
 //!
 //! | file | what it holds |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Shared locks on keys and ranges, for protocols that lock what they read.
 //!
-//! Nothing waits here and nothing is granted: a protocol asks who holds what, and decides. Who writes is kept elsewhere, as
+//! Nothing waits here and nothing is granted: a protocol asks who holds what, and decides. Writers are kept elsewhere, as
 //! [`PreparedSet`](crate::PreparedSet).
 
 use std::collections::{BTreeMap, BTreeSet, hash_map};
@@ -17,7 +17,7 @@ pub struct ReadLocks {
     scanners: BTreeSet<TransactionId>,
 }
 
-/// What one transaction has locked.
+/// The keys and ranges that one transaction has locked.
 #[derive(Debug)]
 struct Locks {
     age: Timestamp,

@@ -46,7 +46,7 @@ impl ValidatedVersions {
         self.keys.insert(key.clone(), Validity { version, until });
     }
 
-    /// What is known of a key.
+    /// The validity of the newest version of a key.
     pub fn of(&self, key: &[u8]) -> Option<Validity> {
         self.keys.get(key).copied()
     }

@@ -4,8 +4,8 @@
 //! every replica ends up with the same history (TAPIR paper, section 4.3.3). A deletion is a version without a value.
 //!
 //! Versions that nobody can ask for any more are collected below a *floor*: of each key the newest version below it stays,
-//! and not even that if it is a deletion, because an absent key says the same. What there is to collect is noted when a
-//! version is overwritten, so collecting costs what it frees and never a walk over all keys.
+//! and not even that if it is a deletion, because an absent key says the same. A version to collect is noted when it
+//! is overwritten, so collecting costs what it frees and never a walk over all keys.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(versions.after(Some(&key("b"))).count(), 0);
     }
 
-    /// What a digest says of what is held below a timestamp, a few keys at a time.
+    /// The digest of the versions below a timestamp, a few keys at a time.
     fn digest_below(versions: &Versions, below: Timestamp, keys: usize) -> quorate_core::verify::Digest {
         let (mut digester, mut after) = (Digester::new(&[]), None);
         while let Some(last) = versions.digest_below(below, after.as_ref(), keys, &mut digester) {
