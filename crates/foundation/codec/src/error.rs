@@ -11,18 +11,18 @@ use quorate_core::transaction::{LimitExceeded, TRANSACTION_BYTES_MAX, VALUE_BYTE
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(Box<Malformed>);
 
-/// What a [`DecodeError`] says.
+/// The details of a [`DecodeError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// The message that was being decoded, the innermost one.
     pub message: &'static str,
     /// The field in it; empty if the fault is not in one field.
     pub field: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with bytes.
+/// A fault in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The bytes end within a field.
@@ -58,7 +58,7 @@ pub enum Fault {
         /// Its length.
         bytes: usize,
     },
-    /// What a one-round transaction does at a shard is longer than allowed.
+    /// A shard's part of a one-round transaction is longer than allowed.
     #[error("an operation has {bytes} bytes; the limit is {max}", max = TRANSACTION_BYTES_MAX)]
     Operation {
         /// Its length.

@@ -31,7 +31,7 @@ pub trait Kind<T> {
     /// # Errors
     /// The bytes are not such a value, or it exceeds a limit.
     fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError>;
-    /// What an absent field means; none if it must be present.
+    /// The meaning of an absent field; none if it must be present.
     fn default() -> Option<T>;
     /// True if an absent field means this value.
     fn is_default(value: &T) -> bool;

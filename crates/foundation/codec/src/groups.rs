@@ -1,4 +1,4 @@
-//! Who the replicas of a keyspace are under one epoch.
+//! The replicas of a keyspace under one epoch.
 
 use std::collections::BTreeMap;
 

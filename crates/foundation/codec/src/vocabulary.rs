@@ -94,7 +94,7 @@ message!(Transaction, "Transaction", {
     20 reads_when_prepared: Varint,
 }, check validate_transaction);
 
-/// What everybody who handles a transaction relies on: it is within the limits that the client should have checked, and
+/// The properties of a transaction that all its handlers rely on: it is within the limits that the client should have checked, and
 /// its keys ascend.
 fn validate_transaction(transaction: &Transaction) -> Result<(), Fault> {
     let entries = transaction.reads.len() + transaction.writes.len() + transaction.ranges.len();
