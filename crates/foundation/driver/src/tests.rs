@@ -1,4 +1,4 @@
-//! What the driver promises, shown with a machine that does as it is told.
+//! The promises of the driver, shown with a machine that does as it is told.
 
 use std::time::Duration;
 
