@@ -256,7 +256,7 @@ impl Database {
     /// All users, roles and tokens, as hashes: what may be done is decided from them.
     ///
     /// # Errors
-    /// Whatever a transaction may end with, or an entry that this version cannot read.
+    /// Any error that a transaction may end with, or an entry that this version cannot read.
     pub async fn access(&self) -> Result<Access> {
         let known = self.system().transact(async |txn: Transaction| read_all(&txn).await).await?;
         Ok(Access::read(&known).map_err(InvalidAccess::from).map_err(Invalid::from)?)

@@ -151,7 +151,7 @@ impl Listening {
         self.announced
     }
 
-    /// Gives an announcement to those who listen to its topic. One that has been overtaken on another way is dropped, so that those of a client
+    /// Gives an announcement to the listeners of its topic. One that has been overtaken on another way is dropped, so that those of a client
     /// stay in their order.
     pub(crate) fn hear(&mut self, from: ClientId, number: u64, topic: &str, content: &Bytes) {
         if self.last.get(&from).is_some_and(|last| number <= *last) {

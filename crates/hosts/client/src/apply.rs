@@ -57,7 +57,7 @@ impl Keyspace {
                 };
                 match refusal {
                     Refusal::Condition { condition, found } => {
-                        // Whoever was told has seen it, although no transaction says so.
+                        // The session has seen what it was told, although no transaction says so.
                         if let Some(place) = found.as_ref().and_then(|held| held.place) {
                             self.session().tell([Command::Observe { timestamp: place.timestamp }]);
                         }
@@ -118,7 +118,7 @@ impl Batch {
                 return Ok(Err(Refused::Condition { condition: which, found }));
             }
         }
-        // What cannot be done is found out before anything is written.
+        // A step that cannot be done is found out before anything is written.
         let mut answers = Vec::with_capacity(self.inner.steps.len());
         let mut written = Vec::with_capacity(self.inner.steps.len());
         for (which, step) in self.inner.steps.iter().enumerate() {
@@ -160,10 +160,10 @@ impl Batch {
     }
 }
 
-/// What a step writes: a key, and its value unless it is deleted.
+/// A write of a step: a key, and its value unless it is deleted.
 type Write = (Key, Option<Value>);
 
-/// What a step answers and writes, given what keys hold; scans come later.
+/// The answer and the write of a step, given what keys hold; scans come later.
 fn take(
     step: &Step,
     held: &mut BTreeMap<Key, Option<Value>>,

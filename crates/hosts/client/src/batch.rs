@@ -38,12 +38,12 @@ pub struct Batch {
     pub(crate) inner: Inner,
 }
 
-/// What a [`Batch`] has come to.
+/// The result of a [`Batch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// Every condition held, and every step was taken.
     Done {
-        /// What each step has answered, in their order.
+        /// The answer of each step, in their order.
         answers: Vec<StepAnswer>,
         /// The committed transaction.
         receipt: Receipt,
@@ -52,7 +52,7 @@ pub enum Applied {
     Unmet {
         /// Which, counted from zero in the order in which conditions were named. If several did not hold, it is one of them.
         condition: usize,
-        /// What its key held; none if it was absent.
+        /// The value of its key; none if it was absent.
         found: Option<Value>,
     },
 }
@@ -71,7 +71,7 @@ pub enum Taken {
     },
 }
 
-/// What a step of a [`Batch`] has answered.
+/// The answer of a step of a [`Batch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepAnswer {
     /// Of [`Batch::read`]: what the key holds, if it is there.
@@ -135,8 +135,8 @@ impl Batch {
         self.step(Step::Delete { key: key_of(key) })
     }
 
-    /// Step: adds to the number that this key holds in decimal digits; an absent key counts as zero. What holds no number of
-    /// 64 bits, and what would hold none afterwards, makes the whole batch fail with [`Error::Step`](crate::Error::Step).
+    /// Step: adds to the number that this key holds in decimal digits; an absent key counts as zero. A value that holds no number of
+    /// 64 bits, and a sum that would be none, make the whole batch fail with [`Error::Step`](crate::Error::Step).
     #[must_use]
     pub fn increment(self, key: impl AsRef<[u8]>, by: i64) -> Self {
         self.step(Step::Increment { key: key_of(key), by })
@@ -206,7 +206,7 @@ impl Applied {
         matches!(self, Applied::Done { .. })
     }
 
-    /// What each step has answered, in their order; nothing if they were not taken.
+    /// The answer of each step, in their order; nothing if they were not taken.
     pub fn answers(&self) -> &[StepAnswer] {
         match self {
             Applied::Done { answers, .. } => answers,
@@ -224,7 +224,7 @@ impl Applied {
 }
 
 impl StepAnswer {
-    /// What a read has found; none if the key was absent, or if it is the answer of another step.
+    /// The value that a read has found; none if the key was absent, or if it is the answer of another step.
     pub fn value(&self) -> Option<&Value> {
         match self {
             StepAnswer::Value(value) => value.as_ref(),

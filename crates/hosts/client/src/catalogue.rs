@@ -1,7 +1,7 @@
 //! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created by transactions.
 //!
-//! What is read there may be old until the transaction has committed, so that a keyspace is absent, or there, is known only then:
-//! it is no error of the transaction, but what has come of it.
+//! Reads of it may be old until the transaction has committed, so that a keyspace is absent, or there, is known only then:
+//! it is no error of the transaction, but its result.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::transaction::Transaction;
 /// How many keyspaces are read at a time.
 pub(crate) const PAGE: u32 = 256;
 
-/// What a new keyspace is to be like.
+/// The properties of a new keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    /// What its transactions are promised.
+    /// The isolation that its transactions are promised.
     pub isolation: Isolation,
-    /// What its acknowledged writes survive.
+    /// The failures that its acknowledged writes survive.
     pub durability: Durability,
     /// Into how many shards its keys are divided.
     pub shards: usize,
@@ -92,7 +92,7 @@ pub(crate) fn validate_name(name: &str) -> Result<(), Invalid> {
     }
 }
 
-/// What has come of a transaction, if it commits.
+/// The result of a transaction, if it commits.
 pub(crate) type Found<T> = std::result::Result<T, Invalid>;
 
 /// Looks a keyspace up. In a transaction that does not commit it may be as it was, or have been dropped.
@@ -115,8 +115,8 @@ pub(crate) fn define(txn: &Transaction, definition: &Definition) -> Result<()> {
     }
 }
 
-/// Finds a node among these that has been forgotten: nothing may be placed there. Who forgets one of them meanwhile, or this
-/// transaction, does not commit.
+/// Finds a node among these that has been forgotten: nothing may be placed there. If a transaction forgets one of them meanwhile, it or this
+/// transaction does not commit.
 pub(crate) async fn forgotten_among(
     txn: &Transaction,
     nodes: impl IntoIterator<Item = NodeId>,

@@ -1,6 +1,6 @@
 //! Creating keyspaces, and waiting until they serve.
 //!
-//! A keyspace is created by one transaction on the catalogue. What follows cannot fail any more, only take long: nodes create the replicas,
+//! A keyspace is created by one transaction on the catalogue. The steps that follow cannot fail any more, only take long: nodes create the replicas,
 //! and each group begins. So there are errors that say that nothing was created, and one that says that it was.
 
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ impl Database {
         let replicas = options
             .replicas
             .unwrap_or_else(|| catalogue::default_replicas(&directory, options.isolation, &sites));
-        // What cannot be placed is refused with its reason when it is.
+        // A keyspace that cannot be placed is refused with its reason when it is created.
         let placed =
             directory.topology().place_for(options.isolation, options.shards, replicas, ShardId(1), &sites);
         let Ok(placed) = placed else { return Ok(()) };

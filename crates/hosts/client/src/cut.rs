@@ -337,7 +337,7 @@ impl CutReader {
                 None => None,
                 Some(asked) => tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok().and_then(Result::ok),
             };
-            // What one replica has frozen no other one has: once there is a page, there is no turning to another.
+            // The state that one replica has frozen no other one has: once there is a page, there is no turning to another.
             let is_fixed = self.page > 0;
             let mut turns_away = !is_fixed;
             match answer.map(|answer| answer.progress) {
@@ -418,7 +418,7 @@ impl CutReader {
         keys.into_iter().map(entry).collect::<Result<_>>().map(Some)
     }
 
-    /// What an item stands for.
+    /// The entry for an item.
     fn entry_of(&mut self, item: Stored) -> Result<Option<CutEntry>> {
         let Stored { space, key, stamps, value } = item;
         let unknown = || {

@@ -22,7 +22,7 @@ use crate::token::Token;
 use crate::transaction::{Transaction, clock_now};
 use crate::waiters::Forgotten;
 
-/// What all handles of one connection share.
+/// The state that all handles of one connection share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) session: Session,
@@ -149,12 +149,12 @@ impl Database {
     /// Every keyspace but the catalogue, by name.
     ///
     /// # Errors
-    /// Whatever a transaction may end with.
+    /// Any error that a transaction may end with.
     pub async fn list(&self) -> Result<Vec<Definition>> {
         self.system.transact(async |txn| catalogue::list(&txn).await).await
     }
 
-    /// What became of a transaction, whichever client began it; settles it if need be. An answer never changes.
+    /// The outcome of a transaction, whichever client began it; settles it if need be. An answer never changes.
     ///
     /// # Errors
     /// [`Error::TooOld`] if the cluster may have forgotten, [`Error::Unknown`] if it could not be found out within the
@@ -197,7 +197,7 @@ impl Database {
         }
     }
 
-    /// What this client's links have carried.
+    /// The messages and bytes that this client's links have carried.
     pub fn counters(&self) -> Counters {
         self.transport.with(|_, turn| turn.counters())
     }
@@ -228,8 +228,8 @@ impl Database {
     }
 
     /// For operators, if more replicas of a group have lost their records than it survives: lets a replica that has lost
-    /// its own go on as a member that has slept since the group was created. **What was known only to replicas that have
-    /// lost their records is lost**, acknowledged transactions among it, some of them in part.
+    /// its own go on as a member that has slept since the group was created. **Transactions known only to replicas that
+    /// have lost their records are lost**, acknowledged ones among them, some of them in part.
     ///
     /// `view` must be above every view that a replica of the group can have been in. No more replicas may be given up in
     /// this way than make a majority together with those that have their records: `quorate cluster accept-loss` decides
@@ -247,10 +247,10 @@ impl Database {
     }
 
     /// For operators, if a shard of a serializable keyspace is lost for good, with all its replicas or what they had made durable:
-    /// tells a replica of **another** shard of that keyspace, `replica` on `node`, that `lost` is. What waits there for a vote of the
+    /// tells a replica of **another** shard of that keyspace, `replica` on `node`, that `lost` is. A transaction that waits there for a vote of the
     /// lost shard that nobody knows is executed nowhere, and new transactions that touch the lost shard are refused.
     ///
-    /// Only who leads its shard makes that durable, so this is to be repeated until the status of a node says so for each shard:
+    /// Only the leader of its shard makes that durable, so this is to be repeated until the status of a node says so for each shard:
     /// `quorate cluster declare-lost` does that.
     ///
     /// # Errors

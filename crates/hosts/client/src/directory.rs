@@ -10,7 +10,7 @@ use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 
 use crate::error::{Invalid, MissingReplica};
 
-/// What a client knows of the cluster's places at a time.
+/// The places of a cluster, as a client knows them at a time.
 #[derive(Debug)]
 pub(crate) struct Directory {
     topology: Arc<Topology>,

@@ -9,7 +9,7 @@ use quorate_wire::{Credential, Directory, Hello, Packet, Peer};
 
 use crate::error::Error;
 
-/// What a node says about its cluster.
+/// The answer of a node about its cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Discovered {
     /// The cluster, which all nodes must belong to.

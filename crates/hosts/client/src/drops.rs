@@ -110,7 +110,7 @@ impl Database {
     /// The keyspaces that were dropped and can be brought back, the one that was dropped last at the end.
     ///
     /// # Errors
-    /// Whatever a transaction may end with.
+    /// Any error that a transaction may end with.
     pub async fn dropped_keyspaces(&self) -> Result<Vec<Dropped>> {
         let mut dropped = self.system().transact(async |txn| list(&txn).await).await?;
         dropped.retain(|dropped| dropped.stage == DropStage::Waiting);
@@ -238,12 +238,12 @@ async fn forget(txn: &Transaction, name: &str, id: KeyspaceId, options: DropOpti
     record(txn, dropped).map(Ok)
 }
 
-/// What is recorded of a drop of this keyspace.
+/// The record of a drop of this keyspace.
 pub(crate) async fn find(txn: &Transaction, id: KeyspaceId) -> Result<Option<Dropped>> {
     txn.get(dropped_key(id)).await?.map(|value| decode(&value)).transpose()
 }
 
-/// What is recorded of all drops, the last one at the end.
+/// The records of all drops, the last one at the end.
 pub(crate) async fn list(txn: &Transaction) -> Result<Vec<Dropped>> {
     let range = dropped_range();
     let to = range.to.unwrap_or_default();

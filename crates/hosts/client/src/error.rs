@@ -1,4 +1,4 @@
-//! What can go wrong, what it means for the data, and what to do.
+//! The errors of a client, what they mean for the data, and what to do.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -84,7 +84,7 @@ pub enum Error {
         /// Its name.
         token: Token,
     },
-    /// What a one-round transaction has answered cannot be had any more. **It was committed.**
+    /// The answer of a one-round transaction cannot be had any more. **It was committed.**
     #[error("transaction {token} has committed, but what it has answered is lost: look at the data")]
     AnswersLost {
         /// Its name.
@@ -123,7 +123,7 @@ pub enum Error {
         hours(*retention)
     )]
     TooOld {
-        /// What was asked for.
+        /// The transaction that was asked for.
         token: Token,
         /// How long outcomes are kept.
         retention: Duration,
@@ -134,20 +134,20 @@ pub enum Error {
         /// The oldest timestamp that can be read, in microseconds since the Unix epoch and with the client that chose it.
         oldest: Timestamp,
     },
-    /// What a keyspace holds at one instant cannot be read: not yet, not any more, or not at all. Nothing was changed.
+    /// The content of a keyspace at one instant cannot be read: not yet, not any more, or not at all. Nothing was changed.
     #[error("the keyspace {name:?} cannot be read at one instant: {reason}")]
     CutLost {
         /// The keyspace.
         name: String,
-        /// What stands in the way.
+        /// The obstacle.
         reason: String,
     },
-    /// Who the replicas of a keyspace are could not be changed in time. Nothing has changed.
+    /// The replicas of a keyspace could not be changed in time. Nothing has changed.
     #[error("the replicas of {name:?} cannot be changed, and nothing was: {reason}")]
     ChangeRefused {
         /// The keyspace.
         name: String,
-        /// What stands in the way.
+        /// The obstacle.
         reason: String,
     },
     /// A keyspace **is created**, and did not serve within the patience of the call. It goes on by itself.
@@ -434,9 +434,9 @@ pub enum Invalid {
     /// There is no such keyspace.
     #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]
     NoSuchKeyspace {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The keyspaces that there are.
         existing: Vec<String>,
     },
     /// The keyspace was dropped, and can be brought back.
@@ -453,9 +453,9 @@ pub enum Invalid {
         none_or_list(existing)
     )]
     NoSuchDrop {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is, each name with its number.
+        /// The keyspaces that can be brought back, each name with its number.
         existing: Vec<String>,
     },
     /// The catalogue is to forget a keyspace that it knows.
@@ -491,7 +491,7 @@ pub enum Invalid {
         max = quorate_core::topology::KEYSPACE_NAME_BYTES_MAX
     )]
     KeyspaceName {
-        /// What was given.
+        /// The name that was given.
         name: String,
     },
     /// The built-in catalogue can neither be created nor dropped.
@@ -503,15 +503,16 @@ pub enum Invalid {
     /// There is no such site.
     #[error("there is no site {name:?}; there are: {}", none_or_list(existing))]
     NoSuchSite {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The sites that there are.
         existing: Vec<String>,
     },
     /// The keyspace's shards cannot be placed.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// What this session has seen, or was told to have seen by [`observe`](crate::Database::observe), is further ahead than any shard has come.
+    /// The timestamp that this session has seen, or was told to have seen by [`observe`](crate::Database::observe), is further ahead than any
+    /// shard has come.
     #[error(
         "this session has seen a timestamp that is {ahead_micros} µs ahead of a replica's clock, and no shard has come so far: it is of \
          another cluster or keyspace, or of data that was lost; open the database anew"
@@ -697,7 +698,7 @@ fn has_problem(missing: &[MissingReplica]) -> bool {
     missing.iter().any(|replica| replica.problem.is_some())
 }
 
-/// What to do. Several replicas may say the same of themselves, which is said once.
+/// The steps to take. Several replicas may say the same of themselves, which is said once.
 fn advice(missing: &[MissingReplica]) -> String {
     let mut problems: Vec<&str> = missing.iter().filter_map(|replica| replica.problem.as_deref()).collect();
     problems.sort_unstable();

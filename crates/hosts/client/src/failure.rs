@@ -1,4 +1,4 @@
-//! What the coordinator says of a transaction that has failed, as users are told.
+//! The failures of transactions that the coordinator tells, as users are told of them.
 
 use std::sync::Arc;
 

@@ -38,13 +38,13 @@ struct State {
     visits: usize,
     ends: VecDeque<End>,
     outcomes: VecDeque<Option<Outcome>>,
-    /// What the shards of a serializable keyspace hold.
+    /// The state of the shards of a serializable keyspace.
     shards: BTreeMap<ShardId, ShardWith<Tested>>,
-    /// What was executed there.
+    /// The transactions that were executed there.
     executed: BTreeMap<TransactionId, Result<Executed, NotExecuted>>,
-    /// What is told of the next one-round transactions and recalls, in place of what they come to.
+    /// The answers to the next one-round transactions and recalls, in place of what they come to.
     one_rounds: VecDeque<NotExecuted>,
-    /// What somebody else has all shards do before each of the next one-round transactions.
+    /// The operation that somebody else has all shards do before each of the next one-round transactions.
     meanwhile: VecDeque<Option<Operation>>,
     /// If no read is answered any more: why, which its nodes say when it is under way.
     lost: Option<String>,
@@ -139,13 +139,13 @@ impl Fake {
         self.state.lock().unwrap().ends.extend(ends);
     }
 
-    /// What is told of the next one-round transactions and recalls, in place of what they come to. Those that have not surely failed
+    /// Sets the answers to the next one-round transactions and recalls, in place of what they come to. Those that have not surely failed
     /// are executed all the same.
     pub(crate) fn next_one_rounds(&self, ends: impl IntoIterator<Item = NotExecuted>) {
         self.state.lock().unwrap().one_rounds.extend(ends);
     }
 
-    /// What somebody else has all shards do before each of the next one-round transactions.
+    /// Sets the operations that somebody else has all shards do before each of the next one-round transactions.
     pub(crate) fn meanwhile(&self, operations: impl IntoIterator<Item = Option<Operation>>) {
         self.state.lock().unwrap().meanwhile.extend(operations);
     }
@@ -167,7 +167,7 @@ impl Fake {
         self.state.lock().unwrap().waiters.set_busy(KeyspaceId(1), Instant::now() + duration);
     }
 
-    /// What the coordinator was told, without the accesses.
+    /// The commands that the coordinator was told, without the accesses.
     pub(crate) fn heard(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let told = state.heard.iter().filter_map(|command| match command {
@@ -284,7 +284,7 @@ impl State {
         }
     }
 
-    /// What a one-round transaction comes to. Each is executed once, at all of its shards or at none.
+    /// The result of a one-round transaction. Each is executed once, at all of its shards or at none.
     fn on_one_round(&mut self, command: Command) -> Option<Event> {
         let (transaction, result) = match command {
             Command::Execute { transaction, parts, .. } => match self.one_rounds.pop_front() {

@@ -1,4 +1,4 @@
-//! What a transaction has touched so far, so that limits are raised at the call that would exceed them.
+//! The footprint of a transaction so far, so that limits are raised at the call that would exceed them.
 
 use quorate_core::hash::FixedMap;
 use quorate_core::transaction::{

@@ -36,9 +36,9 @@ pub(crate) struct ClientHost {
     statuses: Asked<Result<Bytes, String>>,
     reports: Asked<Result<NodeReport, String>>,
     directories: Asked<Directory>,
-    /// Who waits for a replica's answer that its loss is accepted, or why not.
+    /// The calls that wait for a replica's answer that its loss is accepted, or why not.
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
-    /// Who waits for what a replica holds.
+    /// The calls that wait for the content of a replica.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
     /// The listeners to announcements.
     pub(crate) listening: Listening,
@@ -52,7 +52,7 @@ pub(crate) struct ClientHost {
     commands: Vec<Command>,
 }
 
-/// What a node says of its replicas.
+/// The report of a node on its replicas.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeReport {
     /// How far they are.
@@ -65,7 +65,7 @@ pub(crate) struct NodeReport {
     pub(crate) applications: Vec<String>,
 }
 
-/// Who waits for what a node answers.
+/// The calls that wait for the answer of a node.
 struct Asked<T>(Vec<(NodeId, oneshot::Sender<T>)>);
 
 impl<T> Asked<T> {
@@ -84,7 +84,7 @@ impl<T> Asked<T> {
         Some(receiver)
     }
 
-    /// The node has answered. Whoever asked may not wait any more.
+    /// The node has answered. The call that asked may not wait any more.
     fn answer(&mut self, node: NodeId, answer: T) {
         if let Some(position) = self.0.iter().position(|(asked, _)| *asked == node) {
             let _ = self.0.remove(position).1.send(answer);
@@ -103,7 +103,7 @@ impl<T> Default for Asked<T> {
     }
 }
 
-/// What is known of the nodes, by node id, and who is hosted where.
+/// The nodes, by node id, and the replicas that each of them hosts.
 struct Nodes {
     client: ClientId,
     nodes: Vec<Node>,
@@ -124,7 +124,7 @@ struct Node {
     attempt: Attempt,
 }
 
-/// What came of the first attempt to connect to a node.
+/// The result of the first attempt to connect to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Attempt {
     /// It is still under way.
@@ -197,7 +197,7 @@ impl ClientHost {
         self.coordinators.is_idle()
     }
 
-    /// What came of the first attempt to connect to each node.
+    /// The result of the first attempt to connect to each node.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
         self.nodes.nodes.iter().map(|node| node.attempt.clone()).collect()
     }
@@ -316,7 +316,7 @@ impl ClientHost {
         nodes.filter(|(node, _)| node.link.is_some()).map(|(_, id)| NodeId(id)).collect()
     }
 
-    /// Whatever is known of a keyspace is as good as it gets.
+    /// The client's knowledge of a keyspace is as good as it gets.
     pub(crate) fn set_current(&mut self, keyspace: KeyspaceId) {
         self.waiters.set_current(keyspace);
     }
@@ -530,7 +530,7 @@ impl Host for ClientHost {
             }
             Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {
                 if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {
-                    // Whoever asked may not wait any more.
+                    // The call that asked may not wait any more.
                     let _ = self.losses.remove(position).1.send(refused);
                 }
             }

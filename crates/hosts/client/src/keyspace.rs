@@ -21,7 +21,7 @@ use crate::window::{Attempt, Place, Window};
 /// The part of the deadline for which a transaction waits until it may begin, as a divisor.
 const WAITING_DIVISOR: u32 = 4;
 
-/// What keys hold at a timestamp.
+/// The values of keys at a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The values, in the order in which the keys were given.
@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub attempts: u32,
 }
 
-/// What the first part of a range holds at a timestamp.
+/// The first part of a range at a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeSnapshot {
     /// The keys and values, and where to go on.
@@ -89,12 +89,12 @@ impl Keyspace {
         &self.definition.name
     }
 
-    /// What its transactions are promised.
+    /// The isolation that its transactions are promised.
     pub fn isolation(&self) -> Isolation {
         self.definition.isolation
     }
 
-    /// What its acknowledged writes survive.
+    /// The failures that its acknowledged writes survive.
     pub fn durability(&self) -> Durability {
         self.definition.durability
     }
@@ -182,7 +182,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// Whatever `body` returns, but [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
+    /// Any error that `body` returns, but [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
     /// token if what became of an attempt could not be found out; [`Error::Overloaded`] if too many of this client wait to begin, or
     /// this one did in vain.
     pub async fn transact<T, F>(&self, body: impl FnMut(Transaction) -> F) -> Result<T>

@@ -26,7 +26,7 @@ use crate::transaction::Transaction;
 /// How often nodes are asked how far their replicas are.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What is to become of the replicas of a keyspace.
+/// A change of the replicas of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaChange {
     /// Those on one node move to another.
@@ -54,7 +54,7 @@ pub enum ReplicaChange {
     Nothing,
 }
 
-/// What nodes say of the replicas of a keyspace.
+/// The answers of nodes about the replicas of a keyspace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     /// How far the replicas are.
@@ -144,7 +144,7 @@ impl Database {
     /// Every keyspace as it is defined, the catalogue last.
     ///
     /// # Errors
-    /// Whatever a transaction may end with.
+    /// Any error that a transaction may end with.
     pub async fn definitions(&self) -> Result<Vec<Definition>> {
         let known = self.system().definition();
         let find = async |txn: Transaction| {

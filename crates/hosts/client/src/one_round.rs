@@ -19,12 +19,12 @@ use crate::token::Token;
 use crate::transaction::{WINDOW_RETRY_AFTER, clock_now};
 use crate::waiters::ExecutedAnswer;
 
-/// What a one-round transaction has come to.
+/// The result of a one-round transaction.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// Every shard has done its part.
     Done {
-        /// What each has answered.
+        /// The answer of each.
         answers: BTreeMap<ShardId, Value>,
         /// The committed transaction.
         receipt: Receipt,

@@ -1,4 +1,4 @@
-//! What a user can choose when connecting.
+//! The options that a user can choose when connecting.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Where nodes and replicas are, kept current while a client is connected.
 //!
-//! What a client knows of a cluster may be old at any time, which does no harm: replicas say so, and servers tell when something has
+//! The places that a client knows may be old at any time, which does no harm: replicas say so, and servers tell when something has
 //! changed. Then one task asks anew: who the nodes are, dialling those that have joined, and who the replicas of the keyspaces are
 //! that this client uses. Transactions that are open go on; new ones wait for the answer.
 
@@ -86,8 +86,8 @@ impl Places {
         Arc::clone(known)
     }
 
-    /// Dials nodes that are new or are said to be elsewhere. That may be old news: who is connected stays so, and who is not is looked
-    /// for where it was as well. Who is no node any more is hung up on.
+    /// Dials nodes that are new or are said to be elsewhere. That may be old news: a node that is connected stays so, and one that is not is looked
+    /// for where it was as well. A node that is none any more is hung up on.
     pub(crate) fn dial(&self, transport: &Transport<ClientHost>, topology: &Topology) {
         let connected = transport.with(|host, _| host.connected());
         let wanted: Vec<_> = topology.live_nodes().map(|node| (node.id, node.address.clone())).collect();
@@ -174,7 +174,7 @@ impl Database {
         let Some(Heard { topology, system }) = self.ask_directory().await else {
             return Err(Error::Conflict);
         };
-        // Whatever is asked of the catalogue would wait for this here.
+        // A question to the catalogue would wait for this here.
         self.transport().with(|host, _| host.set_current(SYSTEM_KEYSPACE_ID));
         if system.id == SYSTEM_KEYSPACE_ID && system.epoch > self.system().definition().epoch {
             self.learn(system);
@@ -197,7 +197,7 @@ impl Database {
                         result = Err(Error::Conflict);
                     }
                 }
-                // It was dropped. Whoever uses it finds nobody.
+                // It was dropped. A transaction that uses it finds nobody.
                 Ok(_) => self.transport().with(|host, _| host.set_current(known.id)),
                 Err(error) => result = Err(error),
             }
@@ -206,8 +206,8 @@ impl Database {
         result
     }
 
-    /// Looks a keyspace up; none if others hold the catalogue than is known. Whoever said who does did not know it, and to ask on is to wait
-    /// for whoever renews that: oneself.
+    /// Looks a keyspace up; none if others hold the catalogue than is known. The node that said who does did not know it, and to ask on is to
+    /// wait for the call that renews that, which is this one.
     async fn find_while_current(&self, name: &str) -> Option<Result<(Option<Definition>, bool)>> {
         let mut finding = pin!(self.find_definition(name));
         loop {
@@ -221,7 +221,7 @@ impl Database {
         }
     }
 
-    /// Who the nodes are, and who holds the catalogue: as any of them says; or, if others hold it than is known, as one says that knows
+    /// The nodes, and the replicas that hold the catalogue: as any of them says; or, if others hold it than is known, as one says that knows
     /// them, if one does.
     async fn ask_directory(&self) -> Option<Heard> {
         let is_outdated = self.transport().with(|host, _| host.is_outdated(SYSTEM_KEYSPACE_ID));

@@ -1,4 +1,4 @@
-//! What all handles of one [`Database`](crate::Database) share: names for transactions, the way to the coordinator, and
+//! The session that all handles of one [`Database`](crate::Database) share: names for transactions, the way to the coordinator, and
 //! the limits of this client.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(crate) trait Port: Send + Sync {
     fn shut(&self);
 }
 
-/// Who answers for each key of a read-only transaction, and for its end.
+/// The answers for each key of a read-only transaction, and for its end.
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
 
 /// A one-round transaction.
@@ -43,9 +43,9 @@ pub(crate) struct OneRound<'a> {
     pub(crate) transaction: TransactionId,
     /// The keyspace of all its shards.
     pub(crate) keyspace: &'a Keyspace,
-    /// What it does at each of them.
+    /// Its part at each of them.
     pub(crate) parts: BTreeMap<ShardId, Value>,
-    /// What they have to agree on.
+    /// The agreement that they need.
     pub(crate) class: Class,
     /// It was named at this time.
     pub(crate) not_before: ClockTime,

@@ -217,7 +217,7 @@ async fn ranges_are_read_in_pages() {
     assert_eq!(accounts.scan("c", "a", 2).await.unwrap(), crate::Page::default());
 }
 
-/// Whoever settles it asks all of them; the coordinator counts on the same.
+/// A client that settles it asks all of them; the coordinator counts on the same.
 #[tokio::test]
 async fn a_token_names_the_shards_of_a_scan() {
     let accounts = Fake::default().keyspace(Options::default());

@@ -25,9 +25,9 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not a transaction token: {reason}")]
 pub struct InvalidToken {
-    /// What was given, shortened.
+    /// The text that was given, shortened.
     pub text: String,
-    /// What is wrong with it.
+    /// The error in it.
     pub reason: &'static str,
 }
 

@@ -39,7 +39,7 @@ impl Default for VerifyOptions {
     }
 }
 
-/// What has come of a comparison of the replicas of a shard.
+/// The result of a comparison of the replicas of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedShard {
     /// The shard.
@@ -52,18 +52,18 @@ pub struct VerifiedShard {
     pub difference: Option<Difference>,
 }
 
-/// What a replica holds.
+/// The content of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedReplica {
     /// Which replica of its group.
     pub index: ReplicaIndex,
     /// Where it is.
     pub node: NodeId,
-    /// What it holds, or why that could not be compared.
+    /// Its content, or why that could not be compared.
     pub held: Result<HeldData, String>,
 }
 
-/// What a replica holds at the common point, in few bytes.
+/// The content of a replica at the common point, in few bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldData {
     /// Equal, at replicas of one shard, only if what they hold is.
@@ -96,7 +96,7 @@ pub struct DifferingKey {
 /// A version that a replica holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldVersion {
-    /// What names the version, for people: microseconds and client, or revisions.
+    /// The name of the version, for people: microseconds and client, or revisions.
     pub version: String,
     /// The checksum over key, version and value.
     pub checksum: String,

@@ -18,7 +18,7 @@ impl Database {
     /// The protocol version in force in the cluster.
     ///
     /// # Errors
-    /// Whatever a transaction may end with.
+    /// Any error that a transaction may end with.
     pub async fn protocol_version(&self) -> Result<ProtocolVersion> {
         self.system().transact(async |txn: Transaction| in_force(&txn).await).await
     }
@@ -27,7 +27,7 @@ impl Database {
     /// that all nodes know it. Gives the version in force afterwards, which is a later one if that was in force already.
     ///
     /// # Errors
-    /// Whatever a transaction may end with. A node that does not know the version closes the connection on which it is asked to write it.
+    /// Any error that a transaction may end with. A node that does not know the version closes the connection on which it is asked to write it.
     pub async fn enter_protocol_version(&self, version: ProtocolVersion) -> Result<ProtocolVersion> {
         let enter = async |txn: Transaction| {
             let before = in_force(&txn).await?;

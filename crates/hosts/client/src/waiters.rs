@@ -43,17 +43,17 @@ pub(crate) type FinishAnswer = Result<Committed, Failure>;
 pub struct Marked {
     /// The value; none if the key is absent.
     pub value: Option<Value>,
-    /// False if the version is visible everywhere: whoever reads the key, at whatever site, reads it or a later one. True if it may not be yet.
+    /// False if the version is visible everywhere: a transaction that reads the key, at any site, reads it or a later one. True if it may not be yet.
     pub is_in_flight: bool,
 }
 
-/// What a one-round transaction has come to, as the coordinator says.
+/// The result of a one-round transaction, as the coordinator says.
 pub(crate) type ExecutedAnswer = Result<Executed, NotExecuted>;
 
 /// Whether a transaction has reached a milestone, as the coordinator says.
 pub(crate) type MilestoneAnswer = Result<(), NotReached>;
 
-/// What became of a transaction; none if it could not be found out in time.
+/// The outcome of a transaction; none if it could not be found out in time.
 pub(crate) type OutcomeAnswer = Result<Option<Outcome>, Forgotten>;
 
 /// The outcome of a transaction is not known any more.
@@ -211,7 +211,7 @@ impl Waiters {
     /// The shards of a keyspace that take no writes, because the disks of too many of their nodes have no room; and what the first
     /// of these nodes says of it.
     pub(crate) fn without_space(&self, keyspace: &Keyspace) -> Vec<(ShardId, String)> {
-        // What is written into the built-in keyspace is little, and some of it makes room.
+        // Writes into the built-in keyspace are small, and some of them make room.
         let is_kept = keyspace.durability == Durability::Sync && keyspace.id != SYSTEM_KEYSPACE_ID;
         if self.without_space.is_empty() || !is_kept {
             return Vec::new();
@@ -522,7 +522,7 @@ impl Waiters {
                 let _ = sender.send(result);
             }
             None => {
-                // The first end counts. What is asked of a transaction afterwards, a write too, is answered with another.
+                // The first end counts. A request to the transaction afterwards, a write too, is answered with another.
                 slot.failure.get_or_insert(result.err().unwrap_or(Failure::Aborted));
                 slot.gets.clear();
                 slot.marks.clear();

@@ -65,7 +65,7 @@ fn story() -> Vec<Batch> {
     ]
 }
 
-/// What a batch has come to, but for the name and the timestamp of the transaction.
+/// The result of a batch, but for the name and the timestamp of the transaction.
 fn told(result: crate::Result<Applied>) -> String {
     match result {
         Ok(Applied::Done { mut answers, .. }) => {

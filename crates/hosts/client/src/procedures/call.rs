@@ -32,10 +32,10 @@ use super::{InvalidProcedure, refused};
 /// ```
 ///
 /// Each shard runs the procedure for itself, and sees its own keys alone: what it is to do follows from its arguments and from what it
-/// finds. What a call of several shards comes to is decided together (all carry it out, or none) and each has an answer of its own.
+/// finds. The result of a call of several shards is decided together (all carry it out, or none) and each has an answer of its own.
 ///
 /// A call that says nothing of keys is called at the only shard. If there are several, one of them is asked first what the procedure
-/// says that it touches with these arguments; then the call declares that. Whoever knows it saves that round trip.
+/// says that it touches with these arguments; then the call declares that. A caller that knows it saves that round trip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     name: String,
@@ -67,10 +67,10 @@ enum Agreement {
     ReadsOnly,
 }
 
-/// What a call has come to.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// What each shard has answered, in the order in which the call names their keys.
+    /// The answer of each shard, in the order in which the call names their keys.
     pub answers: Vec<Value>,
     /// The committed transaction.
     pub receipt: Receipt,
@@ -96,7 +96,7 @@ impl Call {
         self
     }
 
-    /// What it is called with.
+    /// Sets its arguments.
     #[must_use]
     pub fn arguments(mut self, arguments: impl AsRef<[u8]>) -> Self {
         self.arguments = Value::copy_from_slice(arguments.as_ref());
@@ -171,7 +171,7 @@ impl Call {
         Ok(Call { version, declared, is_inferred: true, ..self.clone() })
     }
 
-    /// What each shard is asked, which shards those are in the order of the keys, and how they have to agree.
+    /// The part of each shard, which shards those are in the order of the keys, and how they have to agree.
     pub(crate) fn divide(&self, keyspace: &Definition) -> Result<Divided, InvalidProcedure> {
         let mut parts = Parts::default();
         for named in &self.declared {
@@ -250,7 +250,7 @@ pub(crate) struct Divided {
     pub(crate) class: Class,
 }
 
-/// What the shards of a call are asked.
+/// The parts of a call, by shard.
 #[derive(Default)]
 struct Parts<'a> {
     of: BTreeMap<ShardId, Part<'a>>,

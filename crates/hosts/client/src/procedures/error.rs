@@ -1,4 +1,4 @@
-//! What is wrong with what is asked of procedures.
+//! The errors in requests for procedures.
 
 use quorate_core::ShardId;
 
@@ -12,10 +12,10 @@ pub enum InvalidProcedure {
         /// Its name.
         name: String,
     },
-    /// What a shard would be asked goes beyond a limit.
+    /// The request to a shard would go beyond a limit.
     #[error("{reason}")]
     Limit {
-        /// What, and which limit.
+        /// The size, and which limit.
         reason: String,
     },
     /// A version of a procedure stands for one code for ever.

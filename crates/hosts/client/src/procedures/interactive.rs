@@ -39,7 +39,7 @@ pub struct Transacted {
 
 impl Keyspace {
     /// Runs a procedure as an interactive transaction, whatever the isolation: fetches what it reads, puts what it writes, and commits; again, if another
-    /// transaction was in the way, until the deadline. What it is told of time ([`quorate_procedure::Store::timestamp`]) is the clock of this client when
+    /// transaction was in the way, until the deadline. Its time ([`quorate_procedure::Store::timestamp`]) is the clock of this client when
     /// the attempt begins.
     ///
     /// A refusal is committed like any other transaction that only reads: it is worth no more than what the procedure has read.

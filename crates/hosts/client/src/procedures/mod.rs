@@ -5,7 +5,7 @@
 //!   remove   catalogue: removing  ──► all shards, one transaction ──► catalogue: removed
 //! ```
 //!
-//! The record in the catalogue comes first, so nobody deploys other code as the same version. Who stops halfway leaves a record that
+//! The record in the catalogue comes first, so nobody deploys other code as the same version. A client that stops halfway leaves a record that
 //! says so, and the shards have the code or do not: all of them or none. To do the same again ends what was begun.
 
 mod call;
@@ -44,7 +44,7 @@ pub struct ProcedureVersion {
     pub bytes: u64,
     /// The CRC-32 of its code, as `gzip` and `crc32` calculate it.
     pub crc32: u32,
-    /// When it was deployed, in microseconds since the Unix epoch, by the clock of whoever did.
+    /// When it was deployed, in microseconds since the Unix epoch, by the clock of the client that did.
     pub deployed_at: ClockTime,
 }
 
@@ -154,7 +154,7 @@ impl Keyspace {
     /// with the servers are not among them.
     ///
     /// # Errors
-    /// Whatever a transaction may end with.
+    /// Any error that a transaction may end with.
     pub async fn procedures(&self) -> Result<Vec<ProcedureVersion>> {
         self.require_procedures()?;
         let id = self.definition().id;

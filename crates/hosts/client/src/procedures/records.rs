@@ -137,7 +137,7 @@ pub(crate) async fn withdraw(
     Ok(())
 }
 
-/// Notes how far a version is; gives its record as it was, or none if there is none. What was removed stays so.
+/// Notes how far a version is; gives its record as it was, or none if there is none. A removed version stays so.
 pub(crate) async fn set_stage(
     txn: &Transaction,
     keyspace: KeyspaceId,

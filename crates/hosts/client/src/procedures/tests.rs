@@ -53,7 +53,7 @@ async fn a_call_that_names_no_keys_asks_the_procedure_first() {
     let heard = fake.heard();
     let classes: Vec<_> = heard[6..].iter().filter_map(|heard| heard.split(' ').next_back()).collect();
     assert_eq!(classes, ["ReadOnly", "ReadOnly", "ReadOnly", "Independent"]);
-    // Who knows where it is to be called need not ask.
+    // A caller that knows where it is to be called need not ask.
     accounts.call(Call::new("p").at(["a"])).await.unwrap();
     accounts.call(Call::new("p").keys(["a"])).await.unwrap();
     assert_eq!(fake.heard().len(), 12);
@@ -87,7 +87,7 @@ async fn the_version_that_is_called_is_the_one_that_was_asked() {
     fake.meanwhile([None, remove(2)]);
     let called = accounts.call(Call::new("p")).await.unwrap();
     assert_eq!((called.answers.as_slice(), fake.heard().len()), (&[Value::from("a ")][..], 6));
-    // Who wants this version and no other is told.
+    // A caller that wants this version and no other is told.
     fake.meanwhile([None, remove(1)]);
     assert_eq!(missing(accounts.call(Call::new("p").version(1)).await), 1);
     assert_eq!(fake.heard().len(), 8);

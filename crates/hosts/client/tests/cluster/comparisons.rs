@@ -70,7 +70,7 @@ async fn arrives(keyspace: &Keyspace, key: &str) {
     }
 }
 
-/// What it does not promise is shown in the simulator; here only that it is served.
+/// Its lack of promises is shown in the simulator; here only that it is served.
 #[tokio::test]
 async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
     let mut cluster = Cluster::start();

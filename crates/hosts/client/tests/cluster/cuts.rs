@@ -134,7 +134,7 @@ async fn what_is_read_at_one_instant_of_any_isolation_is_a_state_that_a_transact
         }
         assert_ne!(seen[0].0, seen[1].0, "{isolation}: both are of one instant");
         assert!(seen[0].1 < seen[1].1, "{isolation}");
-        // What was acknowledged before the instant is in it.
+        // A write that was acknowledged before the instant is in it.
         keyspace.put("last", "1").await.unwrap();
         keyspace.delete("account00").await.unwrap();
         let numbers = numbers(&read(&db, keyspace.name()).await.unwrap().0);

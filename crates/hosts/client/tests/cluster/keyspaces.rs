@@ -147,7 +147,7 @@ async fn a_keyspace_of_many_shards_is_created_and_only_then_waited_for() {
     for key in 0..40 {
         keyspace.put(format!("key{key}"), "value").await.unwrap();
     }
-    // What was created in one batch is found again.
+    // The keyspaces that were created in one batch are found again.
     for node in 0..3 {
         cluster.crash(node);
         cluster.restart(node);

@@ -88,7 +88,7 @@ async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
     }
     assert!(before.elapsed() < SOON, "{:?}", before.elapsed());
 
-    // What is lost is a shard, and not the cluster.
+    // A shard is lost, and not the cluster.
     let other = db.create_keyspace("other", KeyspaceOptions::new(quorate::Isolation::Strict)).await.unwrap();
     other.put("key", "1").await.unwrap();
 

@@ -178,7 +178,7 @@ async fn the_configuration_service_moves_grows_and_shrinks_while_keyspaces_are_c
         let holders = (0..5).filter(|node| held(&cluster, *node)).count();
         assert_eq!(holders, changed.definition.shards[0].replicas.len());
     }
-    // Whoever starts anew knows who holds it.
+    // A node that starts anew knows who holds it.
     for node in 0..5 {
         cluster.crash(node);
     }

@@ -335,7 +335,7 @@ async fn commits_of_a_session_are_pipelined() {
     for number in 2..=20 {
         let mut txn = north.begin_after(&earlier).await.unwrap();
         if number % 5 == 0 {
-            // Whatever it comes after is read.
+            // The write of the transaction before it is read.
             assert!(txn.get(format!("{{mine}}/{}", number - 1)).await.unwrap().is_some(), "{number}");
         }
         txn.put(format!("{{mine}}/{number}"), "1").unwrap();

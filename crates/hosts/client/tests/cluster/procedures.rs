@@ -160,7 +160,7 @@ const LIST: &str = r#"(module
 const SECRET: &str =
     r#"(module (memory (export "memory") 1) (func (export "call") (param i32) (result i32) i32.const 0))"#;
 
-/// Who names no keys has the procedure say which shards take part.
+/// A caller that names no keys has the procedure say which shards take part.
 #[tokio::test]
 async fn a_call_that_names_no_keys_is_called_where_its_procedure_says() {
     let cluster = Cluster::start();
@@ -206,7 +206,7 @@ async fn a_call_that_names_no_keys_is_called_where_its_procedure_says() {
     assert_eq!(missing, Refusal::NoSuchProcedure { name: "transfer".to_owned(), version: 2 });
 }
 
-/// Who stops between the catalogue and the shards leaves a record that says so, and the same again ends it.
+/// A client that stops between the catalogue and the shards leaves a record that says so, and the same again ends it.
 #[tokio::test]
 async fn what_was_left_halfway_is_ended_by_the_same_again() {
     let mut cluster = Cluster::start_in(&["a", "b", "c", "d", "e", "f"]);
@@ -292,7 +292,7 @@ async fn nodes_answer_while_a_module_is_loaded() {
     panic!("nodes wait as long as it takes to load a module: {seen:?}");
 }
 
-/// Who comes anew to a shard whose log was shortened is given its state, and the code with it.
+/// A replica that comes anew to a shard whose log was shortened is given its state, and the code with it.
 #[tokio::test]
 async fn code_is_handed_over_with_the_state_of_a_shard() {
     let log = "[log]\nsnapshot_bytes = 100000\nkept_entries = 10\n";
@@ -318,7 +318,7 @@ async fn code_is_handed_over_with_the_state_of_a_shard() {
         let leader = replicas.iter().position(|known| known.leads)?;
         (agree && replicas.len() == up.len()).then_some(up[leader])
     };
-    // Whoever leads goes, until it is the one that is new.
+    // The leader goes, until it is the one that is new.
     for old in [0, 1] {
         until("all are there", || leader(&cluster, &[0, 1, 2]).is_some()).await;
         if leader(&cluster, &[0, 1, 2]) == Some(old) {

@@ -56,7 +56,7 @@ async fn what_has_changed_since_it_was_read_is_a_conflict() {
     assert_eq!(orders.get("z").await.unwrap(), None);
 }
 
-/// What a client begins comes after what another one has seen, however far ahead that is.
+/// A transaction that a client begins comes after what another one has seen, however far ahead that is.
 #[tokio::test]
 async fn sessions_go_on_at_other_clients() {
     let cluster = Cluster::start();

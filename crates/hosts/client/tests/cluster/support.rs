@@ -15,7 +15,7 @@ pub(crate) struct Cluster {
     sites: Vec<&'static str>,
     addresses: Vec<String>,
     servers: Vec<Option<Server>>,
-    /// What their files say beside.
+    /// The further lines of their files.
     more: &'static str,
 }
 
@@ -167,7 +167,7 @@ pub(crate) async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
     }
 }
 
-/// What a counter holds.
+/// The number in a counter.
 pub(crate) fn number(value: &[u8]) -> u64 {
     std::str::from_utf8(value).unwrap().parse().unwrap()
 }
