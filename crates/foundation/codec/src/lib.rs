@@ -22,12 +22,13 @@
 //! | [`schema`] | the tables as data, and as the text of a `.proto` file |
 //! | [`vocabulary`] | the tables of ids, addresses, timestamps and transactions, and the kinds of pairs that several protocols have |
 //! | `topology`, `groups` | the tables of nodes, keyspaces and shards, and of the members of groups |
-//! | `lives`, `verify` | the tables of the lives of nodes, and of comparing replicas |
+//! | `lives`, `verify`, `changes` | the tables of the lives of nodes, of comparing replicas, and of change feeds |
 
 #[macro_use]
 pub mod table;
 #[macro_use]
 pub mod field;
+mod changes;
 pub mod error;
 mod groups;
 mod lives;

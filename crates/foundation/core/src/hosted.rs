@@ -18,6 +18,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::changes;
 use crate::command::{Command, Event, Outcome};
 use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
 use crate::key::Key;
@@ -309,6 +310,9 @@ impl Admission {
     }
 }
 
+/// Why a replica of a protocol that has no feeds cannot answer a consumer.
+pub const NO_CHANGES: &str = "keyspaces of its isolation tell no changes in this version";
+
 /// A replica that can be hosted.
 pub trait HostedReplica: Machine {
     /// True if no replica can be built without knowing which the shards of its keyspace are.
@@ -385,6 +389,18 @@ pub trait HostedReplica: Machine {
 
     /// The answer for the operator.
     fn verified(&self, request: &Request) -> Answer;
+
+    /// The command for a replica when a consumer asks for changes, so that what it asks for becomes certain sooner; none if that makes no
+    /// difference.
+    fn follow() -> Option<Self::Command> {
+        None
+    }
+
+    /// The answer for the consumer.
+    fn changes(&self, request: &changes::Request) -> changes::Answer {
+        let _ = request;
+        changes::Answer::unable(NO_CHANGES)
+    }
 
     /// The question to the configuration service that an event is, if it is one.
     fn consultation(event: &Self::Event) -> Option<&Consultation> {
@@ -484,6 +500,12 @@ pub trait HostedOnLog: LogMachine {
     /// As [`HostedReplica::lost_shards`].
     fn lost_shards(&self) -> Vec<ShardId> {
         Vec::new()
+    }
+
+    /// As [`HostedReplica::changes`].
+    fn changes(&self, request: &changes::Request) -> changes::Answer {
+        let _ = request;
+        changes::Answer::unable(NO_CHANGES)
     }
 
     /// As [`HostedReplica::lags`].

@@ -95,6 +95,11 @@ impl Isolation {
         matches!(self, Isolation::ParallelSnapshot)
     }
 
+    /// True if replicas tell consumers what has committed: see [`crate::changes`].
+    pub const fn tells_changes(self) -> bool {
+        matches!(self, Isolation::Strict)
+    }
+
     /// True if transactions run at nodes, each of which has a machine for them in a [home](Keyspace::homes).
     pub const fn has_homes(self) -> bool {
         matches!(self, Isolation::Snapshot)

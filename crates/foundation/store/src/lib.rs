@@ -8,6 +8,7 @@
 //! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
 //! | [`read_locks`] | who has locked what to read it |
 //! | [`client_table`] | what clients have asked for and been answered, so that nothing is done twice |
+//! | [`history`] | which versions are retained for consumers of changes, in the order of timestamps |
 //! | [`below`] | a walk over what is held below a timestamp, to compare replicas |
 //! | [`validated`] | which versions are known to have been the newest until when |
 //!
@@ -15,6 +16,7 @@
 
 pub mod below;
 pub mod client_table;
+pub mod history;
 pub mod pages;
 pub mod prepared;
 pub mod read_locks;
@@ -24,6 +26,7 @@ pub mod versions;
 
 pub use below::WalkBelow;
 pub use client_table::ClientTable;
+pub use history::{History, Retention};
 pub use pages::{Filling, PageLimits};
 pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_locks::ReadLocks;

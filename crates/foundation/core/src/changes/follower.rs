@@ -1,0 +1,290 @@
+//! The consumer of one shard.
+//!
+//! It reads stretch after stretch, and knows nothing but the position where the next one begins. It asks one replica as long as that one
+//! brings it on. A replica that is silent, cannot answer, retains too little or stays where it is, because it is cut off from its group,
+//! is left for the next one. Only once a full turn through the group has found nobody that retains what is wanted, and somebody that says
+//! so, the consumer is too late.
+
+use std::time::Duration;
+
+use super::{Answer, Change, Page, Request};
+use crate::id::ReplicaIndex;
+use crate::key::Key;
+use crate::time::Instant;
+use crate::timestamp::Timestamp;
+use crate::transaction::KeyRange;
+
+/// For so long a replica may stay where it is before another one is asked.
+const STAY_MAX: Duration = Duration::from_secs(3);
+
+/// So many turns through the group may find replicas that are silent, beside one that retains too little.
+const TURNS_MAX: usize = 3;
+
+/// The progress of a consumer by one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The next stretch. Another request may follow at once unless it is the last.
+    Page(Page),
+    /// The answer was of no use: the consumer is to ask again after a pause.
+    Pause,
+    /// No replica retains what is wanted: they do from this position on.
+    TooOld(Timestamp),
+}
+
+/// The consumer of one shard.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    keys: KeyRange,
+    /// Where the next stretch begins; none until a replica has said where.
+    position: Option<Timestamp>,
+    /// The replicas in the order in which they are asked.
+    members: Vec<ReplicaIndex>,
+    /// Which of them is asked.
+    turn: usize,
+    /// How many were left since one has brought the consumer on.
+    left: usize,
+    /// The least that any of those retains, of those that have said so.
+    retained_from: Option<Timestamp>,
+    /// When the consumer has come on last.
+    moved: Instant,
+    /// The last reason why a replica was left.
+    reason: String,
+}
+
+impl Follower {
+    /// A consumer of some keys that begins at a position, or wherever a replica says if there is none. Members are asked in their
+    /// order.
+    pub fn new(
+        position: Option<Timestamp>,
+        keys: KeyRange,
+        members: Vec<ReplicaIndex>,
+        now: Instant,
+    ) -> Self {
+        Follower {
+            keys,
+            position,
+            members,
+            turn: 0,
+            left: 0,
+            retained_from: None,
+            moved: now,
+            reason: String::new(),
+        }
+    }
+
+    /// The first position that was not read: none if it has not begun.
+    pub fn position(&self) -> Option<Timestamp> {
+        self.position
+    }
+
+    /// Why the last replica that was left was left; empty if none was.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The replicas of the group are these from now on. If they are the same in another order, nothing changes.
+    pub fn change_members(&mut self, members: Vec<ReplicaIndex>) {
+        let is_same =
+            members.len() == self.members.len() && members.iter().all(|member| self.members.contains(member));
+        if !is_same {
+            (self.members, self.turn, self.left) = (members, 0, 0);
+            self.retained_from = None;
+        }
+    }
+
+    /// The replica that is to be asked next, and the question; none if the group has no members.
+    pub fn next(&self) -> Option<(ReplicaIndex, Request)> {
+        let replica = *self.members.get(self.turn)?;
+        let request = Request { from: self.position, keys: self.keys.clone(), bytes_max: u64::MAX };
+        Some((replica, request))
+    }
+
+    /// A replica has answered a request.
+    pub fn on_answer(&mut self, request: &Request, answer: Answer, now: Instant) -> Outcome {
+        if request.from != self.position || request.keys != self.keys {
+            return Outcome::Pause;
+        }
+        match answer {
+            Answer::Page(page) => self.on_page(page, now),
+            Answer::TooOld { retained_from } => {
+                let least = self.retained_from.map_or(retained_from, |known| known.min(retained_from));
+                self.retained_from = Some(least);
+                self.leave("it retains too little", now)
+            }
+            Answer::Unable { reason } => self.leave(&reason, now),
+        }
+    }
+
+    /// The replica that was asked has not answered.
+    pub fn on_silence(&mut self, now: Instant) -> Outcome {
+        self.leave("it does not answer", now)
+    }
+
+    fn on_page(&mut self, page: Page, now: Instant) -> Outcome {
+        if let Err(wrong) = validate(&page, self.position, &self.keys) {
+            return self.leave(wrong, now);
+        }
+        if self.position == Some(page.to) {
+            if now - self.moved >= STAY_MAX {
+                return self.leave("it stays where it is", now);
+            }
+            return Outcome::Pause;
+        }
+        self.position = Some(page.to);
+        (self.moved, self.left, self.retained_from) = (now, 0, None);
+        Outcome::Page(page)
+    }
+
+    /// Another replica is asked from now on.
+    fn leave(&mut self, reason: &str, now: Instant) -> Outcome {
+        reason.clone_into(&mut self.reason);
+        self.left += 1;
+        self.moved = now;
+        self.turn = (self.turn + 1) % self.members.len().max(1);
+        match self.retained_from {
+            Some(retained_from) if self.left >= TURNS_MAX * self.members.len() => {
+                (self.left, self.retained_from) = (0, None);
+                Outcome::TooOld(retained_from)
+            }
+            _ => Outcome::Pause,
+        }
+    }
+}
+
+/// Looks whether a page is an answer to the question.
+fn validate(page: &Page, position: Option<Timestamp>, keys: &KeyRange) -> Result<(), &'static str> {
+    if page.to < page.from || position.is_some_and(|position| position != page.from) {
+        return Err("it answers another question");
+    }
+    let mut last: Option<&Change> = None;
+    for change in &page.changes {
+        let is_inside = page.from <= change.timestamp && change.timestamp < page.to;
+        if !is_inside || last.is_some_and(|last| last.timestamp >= change.timestamp) {
+            return Err("its changes are in no order");
+        }
+        let mut previous: Option<&Key> = None;
+        for write in &change.writes {
+            if previous.is_some_and(|previous| *previous >= write.key) || !keys.contains(&write.key) {
+                return Err("it tells of keys that were not asked for, or of one twice");
+            }
+            previous = Some(&write.key);
+        }
+        last = Some(change);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ClientId;
+    use crate::transaction::Write;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(0) }
+    }
+
+    fn second(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn follower(position: Option<u64>) -> Follower {
+        let keys = KeyRange { from: Key::default(), to: None };
+        let members = [2, 0, 1].map(ReplicaIndex).to_vec();
+        Follower::new(position.map(at), keys, members, Instant::START)
+    }
+
+    fn change(micros: u64) -> Change {
+        Change { timestamp: at(micros), writes: vec![Write { key: Key::from("k"), value: None }] }
+    }
+
+    fn page(from: u64, to: u64, changes: &[u64]) -> Page {
+        let changes = changes.iter().copied().map(change).collect();
+        Page { from: at(from), to: at(to), changes, is_last: true }
+    }
+
+    fn answer(follower: &mut Follower, answer: Answer, seconds: u64) -> Outcome {
+        let (_, request) = follower.next().unwrap();
+        follower.on_answer(&request, answer, second(seconds))
+    }
+
+    fn asked(follower: &Follower) -> u8 {
+        follower.next().unwrap().0.0
+    }
+
+    #[test]
+    fn stretches_follow_each_other_and_an_answer_counts_once() {
+        let mut follower = follower(None);
+        let (replica, first) = follower.next().unwrap();
+        assert_eq!((replica, first.from), (ReplicaIndex(2), None));
+        let begins = Answer::Page(page(5, 5, &[]));
+        assert_eq!(follower.on_answer(&first, begins.clone(), second(0)), Outcome::Page(page(5, 5, &[])));
+        assert_eq!(
+            follower.on_answer(&first, begins, second(0)),
+            Outcome::Pause,
+            "it is an answer once more"
+        );
+        let (_, request) = follower.next().unwrap();
+        assert_eq!(request.from, Some(at(5)));
+        let next = Answer::Page(page(5, 9, &[5, 8]));
+        assert_eq!(follower.on_answer(&request, next.clone(), second(0)), Outcome::Page(page(5, 9, &[5, 8])));
+        assert_eq!(follower.on_answer(&request, next, second(0)), Outcome::Pause);
+        assert_eq!(follower.position(), Some(at(9)));
+    }
+
+    #[test]
+    fn a_page_that_is_no_answer_is_not_believed() {
+        let wrong =
+            [page(6, 9, &[]), page(5, 4, &[]), page(5, 9, &[9]), page(5, 9, &[4]), page(5, 9, &[8, 8])];
+        for page in wrong {
+            let mut follower = follower(Some(5));
+            assert_eq!(answer(&mut follower, Answer::Page(page.clone()), 0), Outcome::Pause, "{page:?}");
+            assert_eq!((follower.position(), asked(&follower)), (Some(at(5)), 0), "another replica is asked");
+        }
+        let mut follower =
+            Follower { keys: KeyRange { from: Key::from("l"), to: None }, ..follower(Some(5)) };
+        assert_eq!(answer(&mut follower, Answer::Page(page(5, 9, &[6])), 0), Outcome::Pause);
+        assert_eq!(follower.reason(), "it tells of keys that were not asked for, or of one twice");
+    }
+
+    #[test]
+    fn a_replica_that_stays_where_it_is_is_left_after_a_while() {
+        let mut follower = follower(Some(5));
+        for seconds in 0..3 {
+            assert_eq!(answer(&mut follower, Answer::Page(page(5, 5, &[])), seconds), Outcome::Pause);
+            assert_eq!(asked(&follower), 2);
+        }
+        assert_eq!(answer(&mut follower, Answer::Page(page(5, 5, &[])), 3), Outcome::Pause);
+        assert_eq!(asked(&follower), 0);
+    }
+
+    #[test]
+    fn a_consumer_is_too_late_only_once_no_replica_retains_enough() {
+        let mut follower = follower(Some(5));
+        let too_old = |from| Answer::TooOld { retained_from: at(from) };
+        assert_eq!(answer(&mut follower, too_old(9), 0), Outcome::Pause);
+        let retained = answer(&mut follower, Answer::Page(page(5, 7, &[6])), 0);
+        assert_eq!(retained, Outcome::Page(page(5, 7, &[6])), "another one retains more");
+        for _ in 0..TURNS_MAX * 3 - 1 {
+            assert_eq!(answer(&mut follower, too_old(9), 0), Outcome::Pause);
+        }
+        assert_eq!(answer(&mut follower, too_old(8), 0), Outcome::TooOld(at(8)));
+        // Nobody has said that it retains too little: all may be back soon.
+        for _ in 0..100 {
+            assert_eq!(follower.on_silence(second(0)), Outcome::Pause);
+        }
+    }
+
+    #[test]
+    fn other_members_are_asked_from_their_first_on() {
+        let mut follower = follower(Some(5));
+        follower.on_silence(second(0));
+        follower.change_members([1, 2, 0].map(ReplicaIndex).to_vec());
+        assert_eq!(asked(&follower), 0, "they are the same");
+        follower.change_members(vec![ReplicaIndex(7)]);
+        assert_eq!(asked(&follower), 7);
+        follower.change_members(Vec::new());
+        assert_eq!(follower.next(), None);
+        assert_eq!(follower.on_silence(second(0)), Outcome::Pause);
+    }
+}

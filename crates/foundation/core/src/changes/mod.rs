@@ -1,0 +1,121 @@
+//! Changes: the committed writes of a shard, in the order in which they have committed.
+//!
+//! Every replica of a shard agrees on the positions of its committed writes: the timestamps of their transactions, where an isolation
+//! has such. A replica answers for a *stretch* of positions once nothing can commit in it any more, from the writes that it retains.
+//! It keeps nothing for a consumer: the consumer says from which position on it wants to read, and any replica will do.
+//!
+//! ```text
+//!   consumer   what has committed from position p on? → a replica
+//!   replica    everything in [p, q), and nothing comes there any more
+//!              or: too old, I retain what lies from h on, and p < h
+//!   consumer   goes on from q, at the same replica or at another one
+//! ```
+//!
+//! Because stretches are half open and begin where the last one has ended, each write is in exactly one of them, whichever replicas
+//! have answered ([ADR 0079](https://github.com/quorate/quorate/blob/main/docs/adr/0079-change-feeds.md)).
+//!
+//! | file | role |
+//! |---|---|
+//! | this one | the question and the answer |
+//! | `follower` | the consumer of one shard: which replica it asks, and what it makes of the answers |
+
+mod follower;
+
+use std::time::Duration;
+
+pub use follower::{Follower, Outcome};
+
+use crate::id::ClientId;
+use crate::key::Key;
+use crate::timestamp::Timestamp;
+use crate::transaction::{KeyRange, Value, Write};
+
+/// A page of changes ends with the transaction that brings it to so many bytes.
+pub const PAGE_BYTES: u64 = 512 * 1024;
+
+/// A page ends after so many writes, those among them that a filter passes over.
+pub const PAGE_WRITES: usize = 16 * 1024;
+
+/// A consumer is taken to be gone if it has not asked for so long: then floors are raised no faster for it.
+pub const PRESENT: Duration = Duration::from_secs(3);
+
+/// The question of a consumer to a replica.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
+    /// The first position that is wanted; none to ask where one that begins now is to begin.
+    pub from: Option<Timestamp>,
+    /// The keys that are wanted.
+    pub keys: KeyRange,
+    /// The page is to end with the transaction that brings it to so many bytes; [`PAGE_BYTES`] count at most.
+    pub bytes_max: u64,
+}
+
+impl Request {
+    /// The changes of all keys from a position on.
+    pub fn all(from: Option<Timestamp>) -> Self {
+        Request { from, keys: KeyRange { from: Key::default(), to: None }, bytes_max: u64::MAX }
+    }
+}
+
+/// The writes of one transaction at a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its position, which is the same at every shard that took part.
+    pub timestamp: Timestamp,
+    /// The writes that were wanted, ascending by key; at least one.
+    pub writes: Vec<Write>,
+}
+
+impl Change {
+    /// Roughly how many bytes it has.
+    pub fn bytes(&self) -> u64 {
+        let of = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, Value::len) + 16;
+        self.writes.iter().map(of).sum::<usize>() as u64 + 32
+    }
+}
+
+/// Everything that was committed in a stretch of positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The first position of the stretch.
+    pub from: Timestamp,
+    /// The first position behind it: nothing commits below any more.
+    pub to: Timestamp,
+    /// The changes, ascending by their positions.
+    pub changes: Vec<Change>,
+    /// True if the replica knew no more: to ask again at once is of no use.
+    pub is_last: bool,
+}
+
+/// The answer of a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The changes from the position on that was asked for.
+    Page(Page),
+    /// The replica retains only what lies from this position on.
+    TooOld {
+        /// See there.
+        retained_from: Timestamp,
+    },
+    /// It cannot answer.
+    Unable {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl Answer {
+    /// A replica cannot answer.
+    pub fn unable(reason: impl Into<String>) -> Self {
+        Answer::Unable { reason: reason.into() }
+    }
+}
+
+/// The smallest position above another.
+pub fn successor(timestamp: Timestamp) -> Timestamp {
+    let Timestamp { micros, client } = timestamp;
+    match client.0.checked_add(1) {
+        Some(next) => Timestamp { micros, client: ClientId(next) },
+        None => Timestamp { micros: micros.saturating_add(1), client: ClientId(0) },
+    }
+}
