@@ -36,6 +36,7 @@ pub mod calibrated;
 pub mod clients;
 mod clock_watch;
 pub mod cluster;
+mod consumers;
 pub mod crash_points;
 mod definers;
 pub mod fault;

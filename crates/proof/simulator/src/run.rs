@@ -26,6 +26,7 @@ use quorate_core::{Instant, Machine, ReplicaId};
 use crate::clients::Clients;
 use crate::clock_watch::ClockWatch;
 use crate::cluster::{Alarm, Cluster};
+use crate::consumers::{CATCHING_UP_MAX, Consumers};
 use crate::crash_points::{Ordeal, Watch};
 use crate::fault::Fault;
 use crate::healthy_core::HealthyCore;
@@ -190,6 +191,8 @@ pub(crate) struct Simulation<S: System> {
     inspector: S::Inspector,
     /// Compares replicas; absent where crashes at certain steps are enumerated.
     operator: Option<Operator>,
+    /// Consumers of changes, if the seed has some.
+    consumers: Option<Consumers>,
     clock_watch: ClockWatch,
     /// When to note next what replicas keep; never in a seed of the usual length.
     next_sample: Option<Instant>,
@@ -210,6 +213,7 @@ impl<S: System> Simulation<S> {
         let Scenario { transactions, .. } = cluster.scenario;
         let turns = transactions.div_ceil(length * cluster.scenario.sessions() as u64).div_ceil(PER_SESSION);
         let healing_max = HEALING_MAX * (length * turns.max(1)) as u32;
+        let consumers = Consumers::new(&cluster);
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
@@ -222,6 +226,7 @@ impl<S: System> Simulation<S> {
             ordeal: None,
             inspector: S::Inspector::default(),
             operator,
+            consumers,
             clock_watch: ClockWatch::default(),
             next_sample,
             healing_max,
@@ -238,6 +243,8 @@ impl<S: System> Simulation<S> {
         let compared =
             self.operator.as_ref().map(|operator| ("replicas of a shard compared", operator.compared()));
         self.report.happened.extend(compared);
+        let told = self.consumers.as_ref().map(|consumers| ("changes told to consumers", consumers.told()));
+        self.report.happened.extend(told);
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
         let happened = happened.chain(&self.cluster.shard_losses.happened);
         self.report.happened.extend(happened.map(|(what, times)| (*what, *times)));
@@ -371,6 +378,9 @@ impl<S: System> Simulation<S> {
         let compared = self.operator.as_mut().map(|operator| operator.go_on(&mut self.cluster));
         if let Some(Finding::Broken(differences)) = compared {
             broken.extend(differences);
+        }
+        if let Some(consumers) = &mut self.consumers {
+            consumers.go_on(&mut self.cluster);
         }
         if !broken.is_empty() && self.report.broken.len() < BROKEN_MAX {
             note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
@@ -543,6 +553,7 @@ impl<S: System> Simulation<S> {
 
     fn judge(mut self, audited: bool) -> SeedRun {
         let stored = self.await_agreement();
+        self.judge_changes(&stored);
         self.note_violations();
         let servers = || self.cluster.members();
         let machines = || {
@@ -618,6 +629,29 @@ impl<S: System> Simulation<S> {
             report.vacuous = None;
         }
         self.summarise()
+    }
+
+    /// Lets consumers of changes come to the end, and judges what they were told (I9).
+    fn judge_changes(&mut self, stored: &[(ReplicaId, Vec<StoredVersion>)]) {
+        if self.consumers.is_none() {
+            return;
+        }
+        let latest = self.clients.latest();
+        let limit = self.cluster.instant_after(CATCHING_UP_MAX);
+        self.until(limit, |simulation| {
+            simulation.consumers.as_ref().is_none_or(|consumers| consumers.have_come_to(latest))
+        });
+        let Some(mut consumers) = self.consumers.take() else { return };
+        consumers.end();
+        let behind = consumers.behind(latest);
+        note(
+            &mut self.report,
+            Invariant::Liveness,
+            invariants::everything_ends("when changes were to be told", &behind),
+        );
+        let stored: Vec<_> = stored.iter().map(|(id, held)| (id.shard, held.clone())).collect();
+        let finding = consumers.judge(&self.cluster, &self.clients.written, &stored);
+        note(&mut self.report, Invariant::Changes, finding);
     }
 
     /// Lets the cluster be until it has forgotten what has ended (I7).

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId};
+use quorate_store::Retention;
 
 use crate::rules::Rules;
 
@@ -50,6 +51,8 @@ pub struct ReplicaConfig {
     pub checkpoint_bytes_max: usize,
     /// The floor stays so far behind the clock in any case: prepares that take longer to arrive are told to try again later.
     pub checkpoint_lag_min: Duration,
+    /// How far the floor stays behind the clock while a consumer of changes is there, if that is nearer: what has committed is told so much later.
+    pub checkpoint_lag_followed: Duration,
     /// The most transactions in one page of what replicas compare when they look for a floor, and the most that one
     /// round of collection looks at.
     pub checkpoint_page_max: usize,
@@ -61,6 +64,8 @@ pub struct ReplicaConfig {
     pub prepare_wait_max: Duration,
     /// The log is shortened after so many records at the earliest.
     pub snapshot_records_min: u64,
+    /// How much of what has committed is retained for consumers of changes.
+    pub retention: Retention,
 }
 
 impl ReplicaConfig {
@@ -82,10 +87,12 @@ impl ReplicaConfig {
             checkpoint_lag: Duration::from_secs(10),
             checkpoint_bytes_max: 32 * 1024 * 1024,
             checkpoint_lag_min: Duration::from_secs(1),
+            checkpoint_lag_followed: Duration::from_secs(3),
             checkpoint_page_max: 4_096,
             deadline_ahead_max: Duration::from_millis(500),
             prepare_wait_max: Duration::from_millis(1_000),
             snapshot_records_min: 100_000,
+            retention: Retention::default(),
         }
     }
 }
@@ -178,6 +185,7 @@ mod tests {
             (config.checkpoint_interval, 5_000),
             (config.checkpoint_lag, 10_000),
             (config.checkpoint_lag_min, 1_000),
+            (config.checkpoint_lag_followed, 3_000),
             (config.deadline_ahead_max, 500),
             (config.prepare_wait_max, 1_000),
         ];
@@ -185,6 +193,7 @@ mod tests {
         assert_eq!((config.page_bytes_max, config.checkpoint_bytes_max), (4 << 20, 32 << 20));
         assert_eq!((config.scan_page_max, config.checkpoint_page_max), (1_000, 4_096));
         assert_eq!(config.snapshot_records_min, 100_000);
+        assert_eq!((config.retention.time.as_secs(), config.retention.bytes), (300, 64 << 20));
         let config = CoordinatorConfig::new(ClientId(1));
         let millis = [
             (config.retry_ahead, 0),

@@ -1,5 +1,6 @@
 //! How a strict keyspace's replicas are hosted.
 
+use quorate_core::changes;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Health, Held, Holdings, HostedReplica, News, Seat, StoredVersion, Urgency,
@@ -62,6 +63,14 @@ impl HostedReplica for Replica {
 
     fn verified(&self, request: &Request) -> Answer {
         Replica::verified(self, request)
+    }
+
+    fn follow() -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Follow)
+    }
+
+    fn changes(&self, request: &changes::Request) -> changes::Answer {
+        Replica::changes(self, request)
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {

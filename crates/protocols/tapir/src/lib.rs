@@ -57,6 +57,7 @@ pub use coordinator::Coordinator;
 pub use message::{Message, Tapir};
 pub use quorate_coordinator::CoordinatorTimer;
 pub use quorate_core::hosted::{Boot, Status};
+pub use quorate_store::Retention;
 pub use record::Record;
 pub use replica::invariants::Witness;
 pub use replica::{Handover, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};

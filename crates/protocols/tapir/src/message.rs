@@ -170,6 +170,9 @@ pub struct Supplement {
 pub struct StatePage {
     /// Versions, ascending by key and then by timestamp.
     pub versions: Vec<KeyVersion>,
+    /// The sender retains every version from here on: see [`quorate_store::History`]. None of a sender that knows nothing of that: then nothing
+    /// below its floor counts as retained.
+    pub retained_from: Option<Timestamp>,
 }
 
 /// A prepare that a replica has recorded for a transaction, as told to a backup coordinator.

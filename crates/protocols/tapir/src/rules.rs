@@ -118,6 +118,10 @@ quorate_core::plants! {
         "an ABORT takes effect on arrival in groups of five and more";
     WildFloorSought = "T49", "5.3", Hunt::under(&["clock-leaps"]),
         "a leader goes on with the search for a floor that its clock began when it was wild";
+    ChangesAboveFloor = "T50", "5.3", Hunt::ALL_FAULTS,
+        "consumers are told that nothing commits any more below what is refused, whether all of it has ended or not";
+    HorizonForgotten = "T51", "5.3", Hunt::under(&["partitions", "node-crashes", "empty-disks", "membership"]),
+        "a replica that is given the state of another takes everything for retained that the other has let go";
 }
 
 impl Plant {

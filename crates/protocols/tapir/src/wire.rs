@@ -60,6 +60,7 @@ message!(Supplement, "tapir.Supplement", {
 
 message!(StatePage, "tapir.StatePage", {
     1 versions: Repeated<Nested>,
+    2 retained_from: Optional<Nested>,
 });
 
 pair!(NamedDecision: (TransactionId, Decision), "tapir.Decisions.Entry", 1 transaction: Nested, 2 decision: Nested);

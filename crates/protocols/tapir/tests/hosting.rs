@@ -1,8 +1,9 @@
-//! The news of a replica for its host, and what an operator learns who compares replicas.
+//! The news of a replica for its host, and the answers to operators that compare replicas and to consumers of changes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::changes;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Boot, Held, Holdings, HostedReplica, Seat, Shards, Urgency};
 use quorate_core::machine::{InputOf, OutboxOf};
@@ -13,6 +14,7 @@ use quorate_core::{
     Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
+use quorate_store::Retention;
 use quorate_tapir::message::{Decision, Prepare};
 use quorate_tapir::{Message, Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaTimer, Status};
 
@@ -44,7 +46,12 @@ struct Hosted {
 
 impl Hosted {
     fn new() -> Self {
+        Hosted::retaining(Retention::NONE)
+    }
+
+    fn retaining(retention: Retention) -> Self {
         let config = ReplicaConfig::new(member(1), GroupSize::new(3).unwrap(), Boot::Initialise);
+        let config = ReplicaConfig { retention, ..config };
         let mut hosted = Hosted { replica: Replica::restore(config, []), now: Instant::START };
         hosted.step(Input::Start);
         hosted
@@ -290,4 +297,50 @@ fn a_promise_that_nobody_needs_any_more_is_known_to_be_left() {
         [],
         "of the transaction something may have been proposed above the floor"
     );
+}
+
+/// What a consumer of changes is told from a timestamp on: the changes by timestamp, and what comes next.
+fn told(replica: &Hosted, from: u64) -> (Vec<u64>, u64) {
+    let from = Timestamp { client: ClientId(0), ..at(from) };
+    match HostedReplica::changes(&replica.replica, &changes::Request::all(Some(from))) {
+        changes::Answer::Page(page) => {
+            (page.changes.iter().map(|change| change.timestamp.micros).collect(), page.to.micros)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_consumer_is_told_what_has_committed_below_the_floor_and_never_anything_above_it() {
+    let mut replica = Hosted::retaining(Retention::default());
+    replica.commits(2, "a", Some("second"), 520);
+    replica.commits(1, "a", Some("first"), 510);
+    replica.decides(3, Decision::Abort { last: at(515) });
+    assert_eq!(told(&replica, 0), (vec![], 0), "something may still commit between them");
+    replica.raises(515);
+    assert_eq!(told(&replica, 0), (vec![510], 515));
+    replica.raises(600);
+    replica.step(Input::Timer(ReplicaTimer::Sweep));
+    assert_eq!(told(&replica, 0), (vec![510, 520], 600), "the first is overwritten, and retained");
+    assert_eq!(told(&replica, 515), (vec![520], 600));
+    replica.changes_views();
+    assert_eq!(told(&replica, 515), (vec![520], 600), "that it changes views changes nothing about the past");
+    let config = ReplicaConfig::new(member(2), GroupSize::new(3).unwrap(), Boot::Rejoin);
+    let lost = Replica::restore(config, []);
+    let answer = HostedReplica::changes(&lost, &changes::Request::all(None));
+    assert!(matches!(answer, changes::Answer::Unable { .. }), "{answer:?}");
+}
+
+#[test]
+fn a_consumer_that_is_too_late_is_told_what_is_retained() {
+    let retention = Retention { time: Duration::from_micros(100), bytes: usize::MAX };
+    let mut replica = Hosted::retaining(retention);
+    replica.commits(1, "a", Some("first"), 510);
+    replica.raises(700);
+    replica.step(Input::Timer(ReplicaTimer::Sweep));
+    let request = changes::Request::all(Some(at(510)));
+    let retained_from = Timestamp { client: ClientId(8), ..at(510) };
+    let too_old = changes::Answer::TooOld { retained_from };
+    assert_eq!(HostedReplica::changes(&replica.replica, &request), too_old);
+    assert_eq!(told(&replica, 511), (vec![], 700));
 }

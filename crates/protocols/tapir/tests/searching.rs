@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::hosted::HostedReplica;
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::verify::{Point, Request};
 use quorate_core::{
@@ -93,6 +94,7 @@ impl Searcher {
             checkpoint_interval: Duration::from_secs(1),
             checkpoint_lag: Duration::from_micros(100),
             checkpoint_lag_min: Duration::from_micros(10),
+            checkpoint_lag_followed: Duration::from_micros(30),
             recovery_timeout: Duration::from_secs(10),
             ..ReplicaConfig::new(replica, GroupSize::new(replicas).unwrap(), Boot::Initialise)
         };
@@ -543,4 +545,27 @@ fn what_was_recorded_and_is_learned_has_run() {
     let finalize = Message::Ir(Ir::FinalizeInconsistent { id: id_of });
     replica.step(Input::Message { from: Address::Client(CLIENT), epoch: Epoch::FIRST, message: finalize });
     assert_eq!(replica.replica.committed(), 1, "and no more");
+}
+
+#[test]
+fn a_replica_that_a_consumer_of_changes_asks_searches_at_once_and_near_to_the_clock() {
+    for index in [0, 1] {
+        let mut replica = Searcher::new(index, 3, |_| {});
+        let follow = || <Replica as HostedReplica>::follow().map(Input::Command).unwrap();
+        assert_eq!(replica.sweeps_after(0), NOTHING);
+        replica.step(follow());
+        let told = replica.sweeps_after(1);
+        let begins = |told: &[String], below: u64| {
+            told.iter().any(|line| line.contains(&format!("gather in v0 below {below} from 0")))
+        };
+        assert!(begins(&told, 970), "replica {index}, idle as it is: {told:?}");
+        // The search ends with its time, and the consumer is gone by then.
+        replica.clock = 2_000;
+        for _ in 0..200 {
+            replica.sweeps_after(1_000);
+        }
+        replica.clock = 3_000;
+        let told: Vec<String> = (0..10).flat_map(|_| replica.sweeps_after(100)).collect();
+        assert!(!begins(&told, 2_970), "replica {index}: {told:?}");
+    }
 }

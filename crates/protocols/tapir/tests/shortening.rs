@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::changes::{Answer, Page, Request};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
@@ -43,6 +44,10 @@ struct Shortening {
     log: Vec<Record>,
     anchor: Option<usize>,
     truncations: usize,
+    /// From here on it has to tell consumers of changes the same after a restart.
+    retained_from: u64,
+    /// How much the state retains that it is given.
+    given: Option<Timestamp>,
 }
 
 impl Shortening {
@@ -54,8 +59,16 @@ impl Shortening {
             ..ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise)
         };
         let (replica, now) = (Replica::restore(config.clone(), []), Instant::START);
-        let mut shortening =
-            Shortening { config, replica, now, log: Vec::new(), anchor: None, truncations: 0 };
+        let mut shortening = Shortening {
+            config,
+            replica,
+            now,
+            log: Vec::new(),
+            anchor: None,
+            truncations: 0,
+            retained_from: 0,
+            given: None,
+        };
         shortening.step(Input::Start);
         shortening
     }
@@ -79,6 +92,7 @@ impl Shortening {
         let lost = self.replica.handover().lost_in(&restarted.handover());
         assert!(lost.is_empty(), "a restart would lose {lost:?}");
         assert_eq!(stored(&restarted), stored(&self.replica));
+        assert_eq!(retained(&restarted, self.retained_from), retained(&self.replica, self.retained_from));
     }
 
     fn hears(&mut self, from: impl Into<Address>, message: Message) {
@@ -135,11 +149,21 @@ impl Shortening {
                 outline: Outline::default(),
                 supplement,
                 floor: Some(at(floor)),
-                state: Some(StatePage { versions: state.iter().map(version).collect() }),
+                state: Some(StatePage {
+                    versions: state.iter().map(version).collect(),
+                    retained_from: self.given,
+                }),
                 state_to: None,
             }),
         );
         assert_eq!((self.replica.view(), self.replica.floor()), (View(view), at(floor)));
+    }
+
+    /// Of the state of another that says how much it retains, if it knows of that.
+    fn view_starts_with(&mut self, view: u64, floor: u64, state: &[(&str, u64)], retained_from: Option<u64>) {
+        self.given = retained_from.map(at);
+        self.retained_from = retained_from.unwrap_or(floor);
+        self.view_starts(view, floor, state);
     }
 
     /// Writes a page of the snapshot, or begins or ends it.
@@ -162,6 +186,11 @@ impl Shortening {
         }
         panic!("the log is not shortened");
     }
+}
+
+/// What it tells a consumer of changes.
+fn retained(replica: &Replica, from: u64) -> Answer {
+    replica.changes(&Request::all(Some(at(from))))
 }
 
 /// The versions that can be read at or above its floor: the rest may be collected at any time.
@@ -273,4 +302,53 @@ fn every_outcome_that_is_still_remembered_is_carried_over() {
         assert_eq!(restarted.outcome(id(sequence)), replica.replica.outcome(id(sequence)));
         assert!(restarted.outcome(id(sequence)).is_some(), "{sequence}");
     }
+}
+
+/// The timestamps of the changes that it tells.
+fn told(replica: &Replica, from: u64) -> Vec<u64> {
+    match retained(replica, from) {
+        Answer::Page(Page { changes, .. }) => changes.iter().map(|change| change.timestamp.micros).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Each step compares what a restarted replica tells.
+#[test]
+fn what_is_retained_for_consumers_survives_shortening_and_restarts() {
+    let mut replica = Shortening::new();
+    for (sequence, key, value) in
+        [(1, "a", Some("x")), (2, "a", Some("y")), (3, "b", Some("z")), (4, "b", None)]
+    {
+        replica.commits(sequence, 10 * sequence, writes(key, value));
+    }
+    replica.floor_rises(60);
+    replica.sweeps_until_shortened();
+    assert_eq!(
+        told(&replica.replica, 0),
+        [10, 20, 30, 40],
+        "though two were overwritten, and one is a deletion"
+    );
+    replica.commits(5, 70, writes("a", Some("later")));
+    replica.floor_rises(80);
+    replica.sweeps_until_shortened();
+    assert_eq!(told(&replica.replica, 20), [20, 30, 40, 70]);
+    // A restarted one goes on.
+    let restarted = Replica::restore(replica.config.clone(), replica.log.clone());
+    replica.replica = restarted;
+    replica.step(Input::Start);
+    assert_eq!(told(&replica.replica, 20), [20, 30, 40, 70]);
+}
+
+#[test]
+fn a_replica_that_is_given_state_retains_as_much_as_its_giver() {
+    let state = [("a", 10), ("a", 20), ("b", 30)];
+    let mut replica = Shortening::new();
+    replica.view_starts_with(1, 50, &state, Some(15));
+    assert_eq!(told(&replica.replica, 15), [20, 30]);
+    assert_eq!(retained(&replica.replica, 14), Answer::TooOld { retained_from: at(15) });
+    // One that knows nothing of it may have collected anything below its floor.
+    let mut replica = Shortening::new();
+    replica.view_starts_with(1, 50, &state, None);
+    assert_eq!(told(&replica.replica, 50), []);
+    assert_eq!(retained(&replica.replica, 49), Answer::TooOld { retained_from: at(50) });
 }

@@ -24,7 +24,7 @@ mod speculation;
 mod tally;
 mod trade;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,6 +154,9 @@ pub struct Clients {
     pub acknowledged: Vec<(quorate_checker::Key, i64)>,
     /// The greatest timestamp of what is known to be committed, also to sessions that are no more.
     latest: Timestamp,
+    /// The transactions that are known to have committed and to have written, by timestamp, with the shards at which they have. Where consumers of changes
+    /// follow.
+    pub written: BTreeMap<Timestamp, BTreeSet<ShardId>>,
     /// The fates of attempts that clients were told.
     pub told: Vec<(TransactionId, Outcome)>,
     /// Requests of clients that were answered and show how much the system was put to, and how often.
@@ -205,6 +208,7 @@ impl Clients {
             tally: Tally::default(),
             acknowledged: Vec::new(),
             latest: Timestamp::ZERO,
+            written: BTreeMap::new(),
             told: Vec::new(),
             happened: BTreeMap::new(),
             milestones: Milestones::new(cluster.scenario.seed),
@@ -901,6 +905,7 @@ impl Clients {
         if attempt.read_only.is_none() && is_on_record {
             self.told.push((attempt.id, Outcome::Committed(timestamp)));
         }
+        self.note_written(timestamp, &ops, cluster);
         self.acknowledge_appends(&ops);
         self.note_acknowledged(attempt, &ops, cluster);
         for op in &ops {
@@ -930,6 +935,24 @@ impl Clients {
         if S::TIMESTAMPS_ORDER_WRITES {
             self.recorder.timestamp(recorded, timestamp);
         }
+    }
+
+    /// A transaction has written at this timestamp, if it has.
+    fn note_written<S: System>(&mut self, timestamp: Timestamp, ops: &[MicroOp], cluster: &Cluster<S>) {
+        if !cluster.scenario.consumers {
+            return;
+        }
+        for op in ops {
+            if let MicroOp::Append(key, _) | MicroOp::Write(key, _) = op {
+                let shard = cluster.shard_of(key.to_string().as_bytes());
+                self.written.entry(timestamp).or_default().insert(shard);
+            }
+        }
+    }
+
+    /// The greatest timestamp of what is known to be committed.
+    pub(crate) fn latest(&self) -> Timestamp {
+        self.latest
     }
 
     /// These appends and additions are known to be executed, and must survive. Elements that several transactions add are left to the checker.

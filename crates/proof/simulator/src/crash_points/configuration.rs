@@ -206,6 +206,7 @@ impl Configuration {
             attempts_max: u32::MAX,
             thinking: 0.0,
             trades: false,
+            consumers: false,
             leases: false,
             one_round: 0.0,
             leaders_apart: false,

@@ -20,6 +20,7 @@
 //! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
 //! | I7 | what has ended is forgotten | the replicas and their disks, after a rest |
 //! | I8 | the same seed gives the same execution | the hash of a second run |
+//! | I9 | consumers of changes are told what has committed, each transaction once and in order (where there are some) | what they were told, what replicas retain, and the history |
 
 mod i1_isolation;
 mod i2_timestamps;
@@ -30,6 +31,7 @@ mod i6_liveness;
 mod i7_memory;
 mod i7_sanity;
 mod i8_determinism;
+mod i9_changes;
 
 pub use i1_isolation::{conditions_hold, isolation_holds, promises_of_the_workload_hold, shows_too_little};
 pub use i2_timestamps::{
@@ -44,6 +46,7 @@ pub use i6_liveness::{everything_ends, leaders_have_sound_clocks};
 pub use i7_memory::what_has_ended_is_forgotten;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
 pub use i8_determinism::executions_are_equal;
+pub use i9_changes::{Retold, changes_are_told_once};
 
 use std::fmt;
 
@@ -68,11 +71,13 @@ pub enum Invariant {
     Sanity,
     /// The same seed gives the same execution.
     Determinism,
+    /// Consumers of changes are told what has committed.
+    Changes,
 }
 
 impl Invariant {
     /// Every invariant.
-    pub const ALL: [Invariant; 8] = [
+    pub const ALL: [Invariant; 9] = [
         Invariant::Isolation,
         Invariant::Timestamps,
         Invariant::Durability,
@@ -81,6 +86,7 @@ impl Invariant {
         Invariant::Liveness,
         Invariant::Sanity,
         Invariant::Determinism,
+        Invariant::Changes,
     ];
 
     /// The id, as in reports.
@@ -94,6 +100,7 @@ impl Invariant {
             Invariant::Liveness => "I6",
             Invariant::Sanity => "I7",
             Invariant::Determinism => "I8",
+            Invariant::Changes => "I9",
         }
     }
 }

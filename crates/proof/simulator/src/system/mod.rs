@@ -479,6 +479,12 @@ pub trait System:
     /// them is back.
     const STANDS_ON_LOG: bool = false;
 
+    /// True if its replicas tell consumers what has committed.
+    const TELLS_CHANGES: bool = false;
+
+    /// The planted bugs that consumers of changes are to notice.
+    const FEED_PLANTS: &'static [&'static str] = &[];
+
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 

@@ -29,6 +29,7 @@ pub(super) fn settings(config: &ReplicaConfig) -> MemberSettings {
             lag: config.checkpoint_lag,
             bytes_max: config.checkpoint_bytes_max,
             lag_min: config.checkpoint_lag_min,
+            lag_hurried: config.checkpoint_lag_followed,
             patience: config.recovery_timeout * PATIENCE_TIMEOUTS,
             limit: config.recovery_timeout * SEARCH_TIMEOUTS_MAX,
             ahead_max: config.timestamp_ahead_max / 2,
@@ -67,8 +68,10 @@ impl Member<Tapir> for Replica {
     }
 
     fn collect_versions(&mut self, max: usize) -> bool {
-        let collectable = WalkBelow::collectable(&self.verification, self.participant.bounds.floor);
-        self.participant.versions.collect(collectable, max)
+        let Participant { history, versions, bounds, .. } = &mut self.participant;
+        history.retain(bounds.floor, self.config.retention, max);
+        let collectable = WalkBelow::collectable(&self.verification, history.horizon());
+        versions.collect(collectable, max)
     }
 
     fn note_behind(&mut self) {
@@ -143,7 +146,12 @@ impl Member<Tapir> for Replica {
         let has_work =
             !self.ir.record().is_empty() || reads > 0 || !promises.is_empty() || !fading.is_empty();
         // A reader of all that is held below an instant waits until the floor has passed it, which that of an idle group never would.
-        has_work || self.verification.awaits_reading()
+        has_work || self.verification.awaits_reading() || self.followed.is_some()
+    }
+
+    /// What a consumer wants to know is certain once the floor has passed it.
+    fn hurries(&self) -> bool {
+        self.followed.is_some()
     }
 
     fn on_search(&mut self, from: Cursor) {

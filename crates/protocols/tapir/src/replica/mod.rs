@@ -22,10 +22,12 @@
 //! | `remains` | what it still remembers of what has ended |
 //! | `handover` | what it owes to others, in a view change and after a restart |
 //! | `epochs` | how it goes on with other replicas |
+//! | `changes` | what it tells consumers of changes |
 //! | `verifying` | what it holds, compared with others |
 
 mod agenda;
 mod authority;
+mod changes;
 mod checkpoint;
 mod currency;
 mod epochs;
@@ -47,6 +49,7 @@ mod watched;
 
 use std::collections::BTreeMap;
 
+use quorate_core::changes::PRESENT;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::Status;
 use quorate_core::machine::OutboxOf;
@@ -97,6 +100,8 @@ pub enum ReplicaCommand {
     ChangeGroups(Groups),
     /// An operator compares what replicas hold: see [`quorate_core::verify`]. [`Replica::verified`] has the answer.
     Verify(Verify),
+    /// A consumer asks for changes: see [`quorate_core::changes`]. [`Replica::changes`] has the answer.
+    Follow,
 }
 
 /// The events that a replica tells its host.
@@ -132,6 +137,8 @@ pub struct Replica {
     recorded_epoch: Epoch,
     /// The comparison by an operator.
     verification: Verification<WalkBelow>,
+    /// When a consumer of changes has asked last, if one is there.
+    followed: Option<Instant>,
 }
 
 impl Machine for Replica {
@@ -176,6 +183,7 @@ impl Machine for Replica {
             recorded_epoch: Epoch::FIRST,
             groups,
             verification: Verification::default(),
+            followed: None,
             config,
         };
         replica.rebuild(beginning);
@@ -217,6 +225,7 @@ impl Machine for Replica {
                 self.on_change_groups(groups, context, outbox);
             }
             Input::Command(ReplicaCommand::Verify(request)) => self.on_verify(&request, context.now, outbox),
+            Input::Command(ReplicaCommand::Follow) => self.followed = Some(context.now),
         }
         self.attend_postponed(context, outbox);
         self.attend_agenda(context, outbox);
@@ -538,6 +547,7 @@ impl Replica {
         }
         self.collect_at_rest();
         self.collect_promises(context.clock);
+        self.followed = self.followed.filter(|asked| context.now - *asked < PRESENT);
         self.sweep_search(context, outbox);
         self.sweep_snapshot(context, outbox);
         let (versions, floor) = (&self.participant.versions, self.participant.bounds.floor);

@@ -6,7 +6,7 @@ use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Ballot, Instant, Key, Timestamp, TransactionId};
 use quorate_ir::{Bounds, ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
-use quorate_store::{Prepared, ReadTimestamps, ValidatedVersions, Versions};
+use quorate_store::{History, Prepared, ReadTimestamps, ValidatedVersions, Versions};
 
 use super::validate::{Shelf, validate_prepare};
 use super::watched::Watched;
@@ -27,6 +27,8 @@ enum Promises {
 pub struct Participant {
     pub(crate) rules: Rules,
     pub(crate) versions: Versions,
+    /// Which of them are retained for consumers of changes.
+    pub(crate) history: History,
     /// At which timestamps keys have been read by committed transactions.
     pub(crate) reads: ReadTimestamps,
     /// Up to which timestamps quorum reads were answered. They bind new prepares, but not those that a view change finds
@@ -61,6 +63,7 @@ impl Participant {
         Participant {
             rules,
             versions: Versions::new(),
+            history: History::new(),
             reads: ReadTimestamps::new(),
             promised_reads: ReadTimestamps::new(),
             validated: ValidatedVersions::new(),
@@ -287,6 +290,7 @@ impl Upcalls<Tapir> for Participant {
         for write in &contents.writes {
             self.versions.install(&write.key, *timestamp, write.value.clone());
         }
+        self.history.note(*timestamp, &contents.writes);
         if self.rules.has(Plant::ForgetCommittedReads) {
             return;
         }
@@ -435,15 +439,29 @@ impl Upcalls<Tapir> for Participant {
         bytes_max: usize,
     ) -> (StatePage, Option<Key>) {
         let (versions, to) = self.versions.page_after(after, below, bytes_max);
-        (StatePage { versions }, to)
+        (StatePage { versions, retained_from: Some(self.history.horizon()) }, to)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
         self.versions.forget_below(floor);
+        self.history.forget_below(floor);
     }
 
     fn install_states(&mut self, states: impl IntoIterator<Item = StatePage>) {
-        self.versions.install_pages(states.into_iter().map(|state| state.versions));
+        // Pages are cut while the sender lets go of more: what the last of them retains, all do.
+        let mut retained_from = Vec::new();
+        let pages = states.into_iter().map(|StatePage { versions, retained_from: from }| {
+            retained_from.push(from);
+            versions
+        });
+        self.versions.install_pages(pages);
+        let all: Option<Vec<Timestamp>> = retained_from.into_iter().collect();
+        let last = all.and_then(|all| all.into_iter().max());
+        let horizon = match self.rules.has(Plant::HorizonForgotten) {
+            false => last.unwrap_or_else(|| self.history.horizon()),
+            true => Timestamp::ZERO,
+        };
+        self.history.rebuild(horizon, &self.versions);
     }
 
     fn entry_bytes(entries: &OperationEntries<Tapir>) -> usize {

@@ -12,7 +12,7 @@ use super::Replica;
 pub struct Remains {
     /// Transactions in its record that lie below the floor with everything that may ever have been proposed of them.
     pub recorded: usize,
-    /// Versions that are below the floor and not the newest there, and deletions below it.
+    /// Versions that are below the floor and not retained either, and not the newest there; and such deletions.
     pub versions: usize,
     /// Keys and ranges whose read timestamps it remembers, if nothing has been read above the floor.
     pub read_timestamps: usize,
@@ -52,7 +52,7 @@ impl Replica {
         let promises = promises.filter(|id| !record.holds(**id) && !may_be_proposed(*id));
         Remains {
             recorded: record.overdue(floor),
-            versions: participant.versions.superfluous(floor),
+            versions: participant.versions.superfluous(floor.min(participant.history.horizon())),
             read_timestamps: [&participant.reads, &participant.promised_reads]
                 .map(|reads| overdue(reads, floor))
                 .iter()

@@ -13,6 +13,7 @@ use quorate_core::{
     KeyspaceId, Machine, Members, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId,
 };
+use quorate_store::Retention;
 use quorate_tapir::{
     Boot, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Plant, Record, Replica, ReplicaCommand,
     ReplicaConfig, ReplicaEvent, ReplicaTimer, Rules, Status,
@@ -222,6 +223,8 @@ impl World {
             prepare_wait_max: self.options.prepare_wait_max,
             page_bytes_max: self.options.page_bytes_max.unwrap_or(config.page_bytes_max),
             snapshot_records_min: self.options.snapshot_records_min.unwrap_or(config.snapshot_records_min),
+            // What is collected is shown.
+            retention: Retention::NONE,
             ..config
         }
     }

@@ -133,6 +133,11 @@ pub trait Member<O: Operations>:
         true
     }
 
+    /// True if somebody waits for the floor: then this member searches for one at every sweep, and nearer to the clock.
+    fn hurries(&self) -> bool {
+        false
+    }
+
     /// A search for a floor begins at this place.
     fn on_search(&mut self, _: Cursor) {}
 

@@ -13,6 +13,8 @@
 //! floor does not move for too long the next replica tries as well, which does no harm: floors need no order. But no member
 //! compares what lies below the floor of either: a member that searches from below another's floor is told that floor instead.
 //!
+//! A member that somebody waits at for the floor searches for one as well, whichever it is.
+//!
 //! An idle group writes nothing: a member that remembers nothing searches for no floor. The leader of the view goes on until every member
 //! is complete below the last one, because a search also tells a member that was away that it is behind.
 
@@ -37,6 +39,8 @@ pub struct SearchSettings {
     pub bytes_max: usize,
     /// as keeps this distance.
     pub lag_min: Duration,
+    /// How far the floor stays behind the clock while somebody waits for it, if that is nearer: see [`Member::hurries`].
+    pub lag_hurried: Duration,
     /// So long slower members are waited for before f + 1 go on without them.
     pub patience: Duration,
     /// A search that takes longer is given up, and begun anew with a later floor.
@@ -190,7 +194,8 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
             let turn = (self.own_place() as u64 + n - view.0 % n) % n;
             if !self.member.remembers() && (turn > 0 || self.is_everybody_complete()) {
                 self.parts().state.search.moved = Some((floor, now));
-            } else if now - moved_at >= settings.interval * (turn as u32 + 1)
+            } else if self.member.hurries()
+                || now - moved_at >= settings.interval * (turn as u32 + 1)
                 || (turn == 0 && self.member.ir().record().ended_bytes() > settings.bytes_max)
             {
                 self.begin();
@@ -212,7 +217,8 @@ impl<'a, 'c, O: Operations, M: Member<O>> Searching<'a, 'c, O, M> {
     }
 
     fn begin(&mut self) {
-        let SearchSettings { lag, lag_min, bytes_max, .. } = self.settings();
+        let SearchSettings { lag, lag_min, lag_hurried, bytes_max, .. } = self.settings();
+        let lag = if self.member.hurries() { lag.min(lag_hurried) } else { lag };
         let clock = self.context.clock.as_micros();
         let behind = |lag: Duration| clock.saturating_sub(lag.as_micros() as u64);
         let ir = self.member.ir();

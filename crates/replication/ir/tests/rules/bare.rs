@@ -72,6 +72,7 @@ fn settings() -> MemberSettings {
         lag: Duration::from_micros(100),
         bytes_max: 1 << 20,
         lag_min: Duration::from_micros(10),
+        lag_hurried: Duration::from_micros(100),
         patience: Duration::from_secs(10),
         limit: Duration::from_secs(20),
         ahead_max: Duration::from_micros(1_000),

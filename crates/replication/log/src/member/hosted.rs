@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use quorate_core::changes;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Consultation, HandedOver, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat,
@@ -17,7 +18,7 @@ use quorate_core::{
 };
 
 use super::{Config, LogCommand, LogEvent, Member, Part};
-use crate::{Boot, Fact, Limits, Membership, Rules, Timing};
+use crate::{Boot, Fact, Limits, Membership, Rules, Status, Timing};
 
 impl<C> Config<C> {
     /// The settings of a member whose seat is not known yet.
@@ -125,6 +126,14 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn verified(&self, request: &Request) -> Answer {
         Member::verified(self, request)
+    }
+
+    fn changes(&self, request: &changes::Request) -> changes::Answer {
+        match self.replica().status() {
+            Status::Recovering => changes::Answer::unable("it learns from the others what it has lost"),
+            Status::Retired => changes::Answer::unable("it is no member of its group any more"),
+            Status::Normal | Status::ViewChanging => self.machine().changes(request),
+        }
     }
 
     fn consultation(event: &<Self as Machine>::Event) -> Option<&Consultation> {

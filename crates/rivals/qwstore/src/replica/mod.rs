@@ -145,6 +145,7 @@ fn settings(config: &ReplicaConfig) -> MemberSettings {
             lag: config.floor_lag,
             bytes_max: config.floor_bytes_max,
             lag_min: config.floor_lag_min,
+            lag_hurried: config.floor_lag,
             patience: config.floor_patience,
             limit: config.floor_patience * PATIENCES_MAX,
             ahead_max: config.timestamp_ahead_max / 2,

@@ -109,6 +109,8 @@ impl System for Strict {
 
     const FACTS: Facts = Facts::Timestamps;
     const CHANGES_GROUPS: bool = true;
+    const TELLS_CHANGES: bool = true;
+    const FEED_PLANTS: &'static [&'static str] = &["T50", "T51"];
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         settings::for_crashes(sketch, collects)

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use quorate_core::topology::SerialOrder;
 use quorate_core::{ClientId, GroupSize, Random};
-use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
+use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Retention, Rules};
 
+use crate::consumers::has_consumers;
 use crate::crash_points::Configuration;
 use crate::options::Options;
+use crate::system::strict::Strict;
 use crate::system::{Sketch, shrink_to};
 
 /// How the machines are set up.
@@ -35,7 +37,19 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         replica.checkpoint_bytes_max = [1, 5_000, replica.checkpoint_bytes_max][random.index(3)];
         replica.checkpoint_lag_min = 4 * round_trip + Duration::from_millis(random.between(10, 2_000));
     }
+    if has_consumers::<Strict>(seed, options.plant_id()) {
+        let mut random = Random::stream(seed, "retention");
+        replica.retention = draw_retention(&mut random);
+        replica.checkpoint_lag_followed = Duration::from_millis(random.between(20, 3_000));
+    }
     Settings { coordinator, replica }
+}
+
+/// How much is retained for consumers: everything, or so little that some are too late.
+fn draw_retention(random: &mut Random) -> Retention {
+    let time = [200, 2_000, 1_000_000][random.index(3)];
+    let bytes = [1_000, usize::MAX, usize::MAX][random.index(3)];
+    Retention { time: Duration::from_millis(time), bytes }
 }
 
 /// True if floors are searched for while a seed runs.
@@ -63,6 +77,7 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
             view_change_timeout: Duration::from_millis(30),
             checkpoint_interval: checkpoint,
             checkpoint_lag: checkpoint,
+            retention: Retention::NONE,
             ..ReplicaConfig::new(Default::default(), sketch.group, Boot::Initialise)
         },
     }
@@ -133,6 +148,7 @@ fn draw_replica_config(
         page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
         scan_page_max: [1, 2, 1_000][random.index(3)],
         checkpoint_page_max: [1, 5, 4_096][random.index(3)],
+        retention: Retention::NONE,
         prepare_wait_max: Duration::from_millis([0, 20, 1_000][random.index(3)]),
         snapshot_records_min: [20, 100, 200_000][random.index(3)],
         ..initial
@@ -222,11 +238,13 @@ mod tests {
             checkpoint_lag: _,
             // Drawn as small as they can be.
             checkpoint_lag_min: _,
+            checkpoint_lag_followed: _,
             checkpoint_bytes_max: _,
             checkpoint_page_max: _,
             deadline_ahead_max: _,
             prepare_wait_max: _,
             snapshot_records_min: _,
+            retention: _,
         } = &scenarios[0].settings.replica;
         assert!(any(&|s| s.settings.coordinator.read_timeout < s.round_trip()));
         assert!(any(&|s| s.settings.coordinator.fast_path_timeout.is_zero()));

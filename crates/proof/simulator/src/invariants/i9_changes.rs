@@ -1,0 +1,149 @@
+//! I9: consumers of changes are told what has committed: each transaction once, in the order of timestamps, by whichever replicas, and nothing that comes later lies
+//! below what was resolved.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::changes::Change;
+use quorate_core::hosted::StoredVersion;
+use quorate_core::{ReplicaId, ShardId, Timestamp};
+
+use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
+use crate::consumers::Stretch;
+
+/// What a replica tells at the end of a stretch that a consumer was told.
+#[derive(Clone, Debug)]
+pub struct Retold {
+    /// The replica.
+    pub by: ReplicaId,
+    /// What it tells, as far as it has come.
+    pub stretch: Stretch,
+}
+
+/// What consumers were told is what has committed. `written` are the transactions of which clients know that they have, with the shards at which each has written;
+/// `stored` are the versions that replicas of shards hold.
+pub fn changes_are_told_once(
+    told: &[Stretch],
+    retold: &[Retold],
+    written: &BTreeMap<Timestamp, BTreeSet<ShardId>>,
+    stored: &[(ShardId, Vec<StoredVersion>)],
+) -> Finding {
+    let mut broken = Vec::new();
+    let mut note = |anomaly: &str, explain: String| {
+        if broken.len() < BROKEN_MAX {
+            broken.push(Broken::new(Invariant::Changes, anomaly, explain));
+        }
+    };
+    for stretch in told {
+        for pair in stretch.changes.windows(2).filter(|pair| pair[0].timestamp >= pair[1].timestamp) {
+            let [first, second] = [pair[0].timestamp, pair[1].timestamp];
+            note("out-of-order", format!("{}: {second} was told after {first}", stretch.shard));
+        }
+        for (timestamp, shards) in written.range(stretch.from..stretch.to) {
+            if shards.contains(&stretch.shard) && find(stretch, *timestamp).is_none() {
+                note("missed", format!("{}: {timestamp} has committed, and was not told", stretch.shard));
+            }
+        }
+        let versions = stored.iter().filter(|(shard, _)| *shard == stretch.shard).flat_map(|(_, held)| held);
+        for (key, timestamp, value) in versions {
+            let is_inside = (stretch.from..stretch.to).contains(timestamp);
+            let write = find(stretch, *timestamp)
+                .and_then(|change| change.writes.iter().find(|write| write.key == *key));
+            if is_inside && write.is_none_or(|write| write.value != *value) {
+                let explain = format!(
+                    "{}: {key:?} holds {value:?} since {timestamp}, and {write:?} was told",
+                    stretch.shard
+                );
+                note("missed", explain);
+            }
+        }
+    }
+    for Retold { by, stretch } in retold {
+        let same = |told: &&Stretch| {
+            told.shard == stretch.shard && told.from == stretch.from && told.to >= stretch.to
+        };
+        for first in told.iter().filter(same) {
+            let before = first.changes.iter().filter(|change| change.timestamp < stretch.to);
+            if let Some(explain) = difference(before, &stretch.changes) {
+                note("told-differently", format!("{by} from {} on: {explain}", stretch.from));
+            }
+        }
+    }
+    finding(broken)
+}
+
+fn find(stretch: &Stretch, timestamp: Timestamp) -> Option<&Change> {
+    let at = stretch.changes.binary_search_by_key(&timestamp, |change| change.timestamp).ok()?;
+    stretch.changes.get(at)
+}
+
+/// The first difference between what was told and what is told now.
+fn difference<'a>(told: impl Iterator<Item = &'a Change>, now: &[Change]) -> Option<String> {
+    let mut now = now.iter();
+    for told in told {
+        match now.next() {
+            Some(change) if change == told => {}
+            other => return Some(format!("{told:?} was told, and now it is {other:?}")),
+        }
+    }
+    now.next().map(|change| format!("{change:?} is told now, and was not then"))
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, Key, Value, Write};
+
+    use super::*;
+
+    const SHARD: ShardId = ShardId(1);
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    fn stretch(to: u64, timestamps: &[u64]) -> Stretch {
+        let write =
+            |micros: &u64| Write { key: Key::from("k"), value: Some(Value::from(micros.to_string())) };
+        let change = |micros: &u64| Change { timestamp: at(*micros), writes: vec![write(micros)] };
+        Stretch { shard: SHARD, from: at(10), to: at(to), changes: timestamps.iter().map(change).collect() }
+    }
+
+    fn version(micros: u64, value: &'static str) -> (ShardId, Vec<StoredVersion>) {
+        (SHARD, vec![(Key::from("k"), at(micros), Some(Value::from(value)))])
+    }
+
+    fn judge(
+        told: Stretch,
+        retold: &[Stretch],
+        written: &[u64],
+        stored: &[(ShardId, Vec<StoredVersion>)],
+    ) -> Vec<String> {
+        let by = ReplicaId { shard: SHARD, index: Default::default() };
+        let retold: Vec<_> = retold.iter().cloned().map(|stretch| Retold { by, stretch }).collect();
+        let written = written.iter().map(|micros| (at(*micros), [SHARD].into())).collect();
+        match changes_are_told_once(&[told], &retold, &written, stored) {
+            Finding::Broken(broken) => broken.into_iter().map(|broken| broken.anomaly).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_told_as_it_has_committed_is_right() {
+        let told = stretch(50, &[10, 20, 30]);
+        let retold = [told.clone(), stretch(25, &[10, 20])];
+        let stored = [version(30, "30"), version(50, "later"), version(9, "earlier")];
+        assert_eq!(judge(told, &retold, &[9, 10, 20, 30, 50], &stored), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_missing_or_told_twice_or_differently_is_found() {
+        let told = || stretch(50, &[10, 30]);
+        assert_eq!(judge(told(), &[], &[20], &[]), ["missed"], "a transaction");
+        assert_eq!(judge(told(), &[], &[], &[version(20, "20")]), ["missed"], "a version");
+        assert_eq!(judge(told(), &[], &[], &[version(30, "other")]), ["missed"], "its value");
+        assert_eq!(judge(stretch(50, &[10, 30, 30]), &[], &[], &[]), ["out-of-order"]);
+        assert_eq!(judge(stretch(50, &[30, 10]), &[], &[], &[]), ["out-of-order"]);
+        for now in [stretch(50, &[10, 20, 30]), stretch(50, &[10]), stretch(40, &[10, 30, 35])] {
+            assert_eq!(judge(told(), &[now], &[], &[]), ["told-differently"]);
+        }
+    }
+}
