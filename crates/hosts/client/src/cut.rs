@@ -23,8 +23,9 @@ use quorate_serializable_shard::{Answer as Told, Found, Freeze, Operation, ReadF
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::changes::Cursor;
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::one_round::Ended;
 use crate::transaction::clock_now;
@@ -224,6 +225,23 @@ impl Cut {
             At::Below(timestamp) => timestamp.micros.saturating_sub(1),
             At::Site { .. } => clock_now().as_micros(),
             At::Frozen { timestamp, .. } => timestamp.micros,
+        }
+    }
+
+    /// Behind the instant: a consumer that goes on from here gets every change that the cut does not hold, and no other.
+    ///
+    /// # Errors
+    /// [`Invalid::Unsupported`] if keyspaces of this isolation tell no changes.
+    pub fn cursor(&self) -> Result<Cursor> {
+        match &self.at {
+            At::Below(below) if self.definition.isolation.tells_changes() => {
+                let positions = self.shards().into_iter().map(|shard| (shard, *below)).collect();
+                Ok(Cursor::begin(&self.definition, positions))
+            }
+            _ => {
+                let Definition { name, isolation, .. } = &self.definition;
+                Err(Invalid::Unsupported { name: name.clone(), isolation: *isolation }.into())
+            }
         }
     }
 

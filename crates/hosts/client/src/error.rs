@@ -15,6 +15,7 @@ use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
 use quorate_serializable_shard::{Refusal, StepFault};
 
 use crate::access::InvalidAccess;
+use crate::changes::InvalidCursor;
 use crate::procedures::InvalidProcedure;
 use crate::token::{InvalidToken, Token};
 
@@ -141,6 +142,31 @@ pub enum Error {
         name: String,
         /// The obstacle.
         reason: String,
+    },
+    /// The changes of a shard cannot be read at present. Nothing is missed: ask for the next page again.
+    #[error(
+        "the changes of {shard} of {name:?} cannot be read at present: {reason}. Ask again: nothing is missed"
+    )]
+    ChangesUnavailable {
+        /// The keyspace.
+        name: String,
+        /// The shard.
+        shard: ShardId,
+        /// What stands in the way.
+        reason: String,
+    },
+    /// A consumer of changes is too late: the replicas of a shard have let go what follows its cursor.
+    #[error(
+        "the consumer is too late: the replicas of {shard} of {name:?} retain what has committed since {} microseconds after 1970, and not what follows the          cursor. Read the keyspace at one instant, and go on from there",
+        retained_from.micros
+    )]
+    ChangesTooOld {
+        /// The keyspace.
+        name: String,
+        /// The shard.
+        shard: ShardId,
+        /// What it retains begins here.
+        retained_from: Timestamp,
     },
     /// The replicas of a keyspace could not be changed in time. Nothing has changed.
     #[error("the replicas of {name:?} cannot be changed, and nothing was: {reason}")]
@@ -666,6 +692,9 @@ pub enum Invalid {
     /// Not a token.
     #[error(transparent)]
     Token(#[from] InvalidToken),
+    /// Not a cursor, or one of something else.
+    #[error(transparent)]
+    Cursor(#[from] InvalidCursor),
 }
 
 /// A replica that did not answer, and where it should be.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use quorate_core::changes;
 use quorate_core::command::{Command, Committed, Event, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
@@ -19,7 +20,7 @@ use crate::database::Shared;
 use crate::options::Options;
 use crate::places::Places;
 use crate::seen::Kept;
-use crate::session::{Port, Session};
+use crate::session::{ChangesReceiver, Port, Session};
 use crate::waiters::Waiters;
 
 /// The fake, shared between the session under test and the test.
@@ -218,6 +219,10 @@ impl Port for Fake {
     }
 
     fn home_of(&self, _: TransactionId) -> Option<ShardId> {
+        None
+    }
+
+    fn ask_changes(&self, _: NodeId, _: ReplicaId, _: changes::Request) -> Option<ChangesReceiver> {
         None
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::changes;
 use quorate_core::command::{Command, Decided, Event, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::seen::Seen;
@@ -24,7 +25,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::announcements::Listening;
 use crate::coordinators::{Coordinators, World};
-use crate::session::Port;
+use crate::session::{ChangesReceiver, Port};
 use crate::trace::{Direction, Moment, Moments, Recorder};
 use crate::waiters::Waiters;
 
@@ -40,6 +41,8 @@ pub(crate) struct ClientHost {
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
     /// The calls that wait for the content of a replica.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
+    /// The consumers that wait for changes, with what they have asked.
+    consumers: Vec<(ReplicaId, changes::Request, oneshot::Sender<Result<changes::Answer, String>>)>,
     /// The listeners to announcements.
     pub(crate) listening: Listening,
     /// Woken whenever a node was reached, or could not be.
@@ -155,6 +158,7 @@ impl ClientHost {
             directories: Asked::default(),
             losses: Vec::new(),
             verifications: Vec::new(),
+            consumers: Vec::new(),
             listening: Listening::default(),
             settled,
             stale,
@@ -258,6 +262,22 @@ impl ClientHost {
         self.verifications.retain(|(.., sender)| !sender.is_closed());
         turn.send(link, &Packet::Verify { replica, request: request.clone() });
         self.verifications.push((replica, request, sender));
+        Some(receiver)
+    }
+
+    /// Asks a node for changes of a shard; none if it is not connected.
+    pub(crate) fn ask_changes(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        request: changes::Request,
+        turn: &mut Turn<'_>,
+    ) -> Option<ChangesReceiver> {
+        let link = self.nodes.link_of(node)?;
+        let (sender, receiver) = oneshot::channel();
+        self.consumers.retain(|(.., sender)| !sender.is_closed());
+        turn.send(link, &Packet::Changes { replica, request: request.clone() });
+        self.consumers.push((replica, request, sender));
         Some(receiver)
     }
 
@@ -541,6 +561,14 @@ impl Host for ClientHost {
                     let _ = self.verifications.remove(position).2.send(answer);
                 }
             }
+            Packet::ChangesReply { replica, request, answer } => {
+                let asked =
+                    |(of, what, _): &(ReplicaId, changes::Request, _)| *of == replica && *what == request;
+                if let Some(position) = self.consumers.iter().position(asked) {
+                    // The consumer may be gone.
+                    let _ = self.consumers.remove(position).2.send(Ok(answer));
+                }
+            }
             Packet::Status { json } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
                     self.statuses.answer(node, Ok(json));
@@ -583,7 +611,8 @@ impl Host for ClientHost {
             | Packet::DeclareLost { .. }
             | Packet::Listen { .. }
             | Packet::Disagreement { .. }
-            | Packet::Verify { .. } => {
+            | Packet::Verify { .. }
+            | Packet::Changes { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }
         }
@@ -613,6 +642,12 @@ impl ClientHost {
                 if let Some(position) = self.verifications.iter().position(|(of, ..)| *of == replica) {
                     // The call may not wait any more.
                     let _ = self.verifications.remove(position).2.send(Answer::unable(reason));
+                }
+            }
+            (About::Changes, _, Some(replica)) => {
+                if let Some(position) = self.consumers.iter().position(|(of, ..)| *of == replica) {
+                    // The consumer may be gone.
+                    let _ = self.consumers.remove(position).2.send(Err(reason));
                 }
             }
             (About::Message, _, Some(replica)) => {
@@ -683,6 +718,15 @@ impl Port for Transport<ClientHost> {
 
     fn home_of(&self, transaction: TransactionId) -> Option<ShardId> {
         Transport::with(self, |host, _| host.home_of(transaction))
+    }
+
+    fn ask_changes(
+        &self,
+        node: NodeId,
+        replica: ReplicaId,
+        request: changes::Request,
+    ) -> Option<ChangesReceiver> {
+        Transport::with(self, |host, turn| host.ask_changes(node, replica, request, turn))
     }
 
     fn shut(&self) {

@@ -35,6 +35,7 @@
 //! | say who may do what | [`Database::create_user`], [`Database::create_role`], [`Database::create_token`] |
 //! | compare what replicas hold | [`Database::verify`] |
 //! | read everything that a keyspace holds, at one instant | [`Database::cut`] |
+//! | follow what commits | [`Keyspace::changes`], [`Keyspace::watch`], [`Keyspace::watch_prefix`] |
 //! | tell other clients something, at most once | [`Database::announce`], [`Database::announcements`] |
 //! | see the messages of a transaction | [`Database::trace`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
@@ -59,6 +60,7 @@ mod batch;
 mod catalogue;
 #[cfg(feature = "tls")]
 mod certificates;
+mod changes;
 mod connect;
 mod container;
 mod coordinators;
@@ -103,6 +105,7 @@ pub use batch::{Applied, Batch, StepAnswer, Taken};
 pub use catalogue::KeyspaceOptions;
 #[cfg(feature = "tls")]
 pub use certificates::{Certificates, CertificatesError};
+pub use changes::{ChangePage, Changes, Cursor, InvalidCursor};
 pub use connect::{Addresses, DEFAULT_PORT, connect, connect_with};
 pub use container::{Container, ObjectKind, Placement};
 pub use creating::ServingProgress;
@@ -117,6 +120,7 @@ pub use once::{Marker, Once, Swept};
 pub use options::Options;
 pub use procedures::{Answers, Call, Concluded, InvalidProcedure, ProcedureVersion, Transacted};
 pub use quorate_access as rights;
+pub use quorate_core::changes::Change;
 pub use quorate_core::command::{Member, Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::definer::{ChangeProgress, Changed};
@@ -124,7 +128,7 @@ pub use quorate_core::seen::{InvalidSeen, Seen};
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
 pub use quorate_core::{
-    ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
+    ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View, Write,
 };
 pub use quorate_credentials as credentials;
 pub use quorate_runtime::transport::Counters;

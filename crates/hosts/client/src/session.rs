@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use quorate_core::changes;
 use quorate_core::command::{Begun, Command, ContainerCall, Failure, Freshness, Milestone, SetCall, Shown};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
+    ClientId, ClockTime, Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ShardId, Timestamp, TransactionId,
+    Value,
 };
 use quorate_granola::Class;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -30,12 +32,23 @@ pub(crate) trait Port: Send + Sync {
     /// The home that decides an open transaction, where transactions run at nodes.
     fn home_of(&self, transaction: TransactionId) -> Option<ShardId>;
 
+    /// Asks a node for changes of a shard; none if it is not connected.
+    fn ask_changes(
+        &self,
+        node: NodeId,
+        replica: ReplicaId,
+        request: changes::Request,
+    ) -> Option<ChangesReceiver>;
+
     /// Ends the host: nothing is sent or received any more.
     fn shut(&self);
 }
 
 /// The answers for each key of a read-only transaction, and for its end.
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
+
+/// What a replica answers to a consumer of changes, or why its node does not let it.
+pub(crate) type ChangesReceiver = oneshot::Receiver<Result<changes::Answer, String>>;
 
 /// A one-round transaction.
 pub(crate) struct OneRound<'a> {
@@ -99,6 +112,16 @@ impl Session {
 
     pub(crate) fn client(&self) -> ClientId {
         self.client
+    }
+
+    /// Asks a node for changes of a shard; none if it is not connected.
+    pub(crate) fn ask_changes(
+        &self,
+        node: NodeId,
+        replica: ReplicaId,
+        request: changes::Request,
+    ) -> Option<ChangesReceiver> {
+        self.port.ask_changes(node, replica, request)
     }
 
     pub(crate) fn open_max(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::changes;
 use quorate_core::command::Decided;
 use quorate_core::lives::{Life, Remembered};
 use quorate_core::topology::{Keyspace, Topology};
@@ -151,6 +152,22 @@ pub enum Packet {
         /// How far the replica is with it.
         answer: Answer,
     },
+    /// Client → server: which writes of this replica's shard have committed from a position on? A consumer says it again and again.
+    Changes {
+        /// The replica.
+        replica: ReplicaId,
+        /// From which position on, and of which keys.
+        request: changes::Request,
+    },
+    /// The answer to [`Packet::Changes`].
+    ChangesReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// What was asked.
+        request: changes::Request,
+        /// The changes, or why there are none.
+        answer: changes::Answer,
+    },
     /// Server → client and node, and once more whenever it changes: whether my disk has room. Shards that would have no majority
     /// without nodes of which it has none take no writes.
     Space {
@@ -206,6 +223,8 @@ pub enum About {
     Verify,
     /// Something with announcements, or another packet that nothing answers.
     Announcement,
+    /// The answer to [`Packet::Changes`].
+    Changes,
 }
 
 /// A message that a server has refused because the right for it is missing, and why.
@@ -390,6 +409,8 @@ alternatives!(Packet, "Packet",
         28 Announce { 1 from: Fixed64, 2 number: Varint, 3 topic: Text, 4 content: PlainBytes }
         29 Disagreement { 1 transaction: Nested, 2 decided: Repeated<Nested> }
         31 Token { 1 hash: PlainBytes }
+        32 Changes { 1 replica: Nested, 2 request: Nested }
+        33 ChangesReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
     },
     fields {
         1 Envelope: Nested,
@@ -406,6 +427,7 @@ choices!(About {
     3 "replicas" [About::Replicas],
     4 "verify" [About::Verify],
     5 "announcement" [About::Announcement],
+    6 "changes" [About::Changes],
 });
 
 message!(Denial, "Denial", {

@@ -139,6 +139,42 @@ async fn once(accounts: &Keyspace, customer: &str, order: u32, amount: i64) -> R
     Ok(paid)
 }
 
+/// What a program makes of changes.
+#[derive(Default)]
+struct Index {
+    applied: Vec<(Timestamp, Vec<quorate::Write>)>,
+    kept: String,
+}
+
+impl Index {
+    fn apply(&mut self, timestamp: Timestamp, writes: &[quorate::Write]) {
+        self.applied.push((timestamp, writes.to_vec()));
+    }
+
+    fn keep(&mut self, cursor: String) {
+        self.kept = cursor;
+    }
+}
+
+async fn follow(
+    orders: &Keyspace,
+    kept: Option<quorate::Cursor>,
+    until: Timestamp,
+    index: &mut Index,
+) -> Result<()> {
+    // Page: follow
+    let mut changes = orders.changes(kept.as_ref()).await?; // or watch("key", …), watch_prefix("user/", …)
+    while changes.resolved() <= until {
+        let page = changes.next().await?; // of one shard, in commit order
+        for change in &page.changes {
+            index.apply(change.timestamp, &change.writes); // a write without a value is a deletion
+        }
+        index.keep(changes.cursor().to_string()); // with what was applied, in one transaction if that can be
+    }
+    // Page ends.
+    Ok(())
+}
+
 async fn order(keyspace: &Keyspace) -> Result<()> {
     // Page: order
     let order = Batch::new()
@@ -201,6 +237,12 @@ async fn the_examples_of_the_guide_do_what_it_says() {
 
     let (_, receipt) = accounts.transact_with_receipt(async |txn| txn.put("carol", "1")).await.unwrap();
     assert_eq!(outcome(&db, &receipt.token.to_string()).await.unwrap(), Some(receipt.timestamp));
+    let (mut index, from) = (Index::default(), accounts.changes(None).await.unwrap().cursor().clone());
+    let (_, receipt) = accounts.transact_with_receipt(async |txn| txn.delete("carol")).await.unwrap();
+    follow(&accounts, Some(from), receipt.timestamp, &mut index).await.unwrap();
+    let deleted = quorate::Write { key: "carol".into(), value: None };
+    assert!(index.applied.contains(&(receipt.timestamp, vec![deleted])), "{:?}", index.applied);
+    assert!(index.kept.parse::<quorate::Cursor>().unwrap().resolved() > receipt.timestamp);
 
     accounts.put("{alice}/balance", "100").await.unwrap();
     let paid = once(&accounts, "alice", 1007, 30).await.unwrap();

@@ -4,6 +4,7 @@
 
 mod announcements;
 mod batches;
+mod changes;
 mod comparisons;
 mod cuts;
 mod drops;

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use quorate_core::changes;
 use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag, Speculating};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::SiteChanges;
@@ -83,6 +84,14 @@ pub(crate) trait Runs: Send {
 
     /// Asks the machine, on behalf of an operator, what it holds.
     fn verify(&mut self, time: Time, request: &Request, outgoing: Outgoing<'_, '_>) -> (Stepped, Answer);
+
+    /// Asks the machine, on behalf of a consumer, what has committed.
+    fn changes(
+        &mut self,
+        time: Time,
+        request: &changes::Request,
+        outgoing: Outgoing<'_, '_>,
+    ) -> (Stepped, changes::Answer);
 
     /// Gives the machine a message. One of another protocol is lost.
     fn on_message(
@@ -423,6 +432,19 @@ impl<M: Served> Runs for Running<M> {
             None => Stepped::default(),
         };
         (stepped, self.driver.machine().verified(request))
+    }
+
+    fn changes(
+        &mut self,
+        time: Time,
+        request: &changes::Request,
+        outgoing: Outgoing<'_, '_>,
+    ) -> (Stepped, changes::Answer) {
+        let stepped = match M::follow() {
+            Some(command) => self.step(time, Input::Command(command), outgoing),
+            None => Stepped::default(),
+        };
+        (stepped, self.driver.machine().changes(request))
     }
 
     fn on_message(

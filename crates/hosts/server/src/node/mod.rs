@@ -825,6 +825,10 @@ impl Host for Node {
                 let answer = self.verify(replica, &request, turn);
                 turn.send(link, &Packet::VerifyReply { replica, request, answer });
             }
+            Packet::Changes { replica, request } => {
+                let answer = self.changes(replica, &request, turn);
+                turn.send(link, &Packet::ChangesReply { replica, request, answer });
+            }
             Packet::Listen { topics } => self.listen(link, topics, turn)?,
             packet @ Packet::Announce { .. } => self.pass_on(link, &packet, turn)?,
             Packet::Disagreement { transaction, decided } => {
@@ -876,6 +880,7 @@ impl Host for Node {
             | Packet::AcceptLossReply { .. }
             | Packet::DeclareLostReply { .. }
             | Packet::VerifyReply { .. }
+            | Packet::ChangesReply { .. }
             | Packet::Denied(_)
             | Packet::JoinReply { .. } => {}
             // The transport deals with these.

@@ -379,6 +379,10 @@ impl Node {
                     _ => in_keyspace(replica, Claim::Compare),
                 }
             }
+            (PacketRow::ReadsReplica, Packet::Changes { replica, .. }) => match replica.shard {
+                SYSTEM_SHARD => admit(Wish::Cluster),
+                _ => in_keyspace(replica, Claim::Read),
+            },
             (PacketRow::Listens, Packet::Listen { topics }) => {
                 topics.iter().try_for_each(|topic| admit(Wish::Listen(topic)))
             }
@@ -455,6 +459,7 @@ fn answer_denied(link: LinkId, packet: &Packet, reason: String, turn: &mut Turn<
             Packet::DeclareLostReply { replica: *replica, refused: Some(reason) }
         }
         Packet::Verify { replica, .. } => denied(About::Verify, Some(*replica), reason),
+        Packet::Changes { replica, .. } => denied(About::Changes, Some(*replica), reason),
         Packet::StatusRequest => denied(About::Status, None, reason),
         Packet::ReplicasRequest => denied(About::Replicas, None, reason),
         _ => denied(About::Announcement, None, reason),

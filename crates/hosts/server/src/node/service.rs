@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::changes;
 use quorate_core::hosted::Status;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{ReplicaId, ShardId, View};
@@ -174,6 +175,29 @@ impl Node {
             stepped
         });
         answer.unwrap_or_else(|| Answer::unable("it does not serve any more"))
+    }
+
+    /// What a replica answers to a consumer of changes.
+    pub(super) fn changes(
+        &mut self,
+        replica: ReplicaId,
+        request: &changes::Request,
+        turn: &mut Turn<'_>,
+    ) -> changes::Answer {
+        match self.replicas.get(&replica).map(|hosted| &hosted.state) {
+            None => return changes::Answer::unable("it is not on this node, or not yet"),
+            Some(State::Refused(reason)) => {
+                return changes::Answer::unable(format!("it does not serve: {reason}"));
+            }
+            Some(State::Running(_)) => {}
+        }
+        let mut answer = None;
+        self.step(replica, turn, |running, time, outgoing| {
+            let (stepped, said) = running.changes(time, request, outgoing);
+            answer = Some(said);
+            stepped
+        });
+        answer.unwrap_or_else(|| changes::Answer::unable("it does not serve any more"))
     }
 }
 

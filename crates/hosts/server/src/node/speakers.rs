@@ -55,7 +55,11 @@ pub(super) fn validate(remote: &Remote, packet: &Packet) -> Result<(), Violation
             )),
         },
         Peer::Node(node) => match packet {
-            Packet::AcceptLoss { .. } | Packet::DeclareLost { .. } | Packet::Verify { .. } | Packet::Join { .. } => {
+            Packet::AcceptLoss { .. }
+            | Packet::DeclareLost { .. }
+            | Packet::Verify { .. }
+            | Packet::Changes { .. }
+            | Packet::Join { .. } => {
                 Err(Violation(format!("{node} says what only clients say").into()))
             }
             _ => Ok(()),

@@ -23,6 +23,8 @@ pub enum PacketRow {
     AdministersReplica,
     /// A client that may read or administer the keyspace of the replica that it is about.
     ComparesReplica,
+    /// A client that may read the keyspace of the replica that it is about.
+    ReadsReplica,
     /// A client that may hear what is announced under its topics.
     Listens,
     /// A client that may announce something under its topic.
@@ -47,6 +49,7 @@ pub fn packet_row(packet: &Packet) -> PacketRow {
         Packet::Disagreement { .. } => PacketRow::CoordinatesSome,
         Packet::AcceptLoss { .. } | Packet::DeclareLost { .. } => PacketRow::AdministersReplica,
         Packet::Verify { .. } => PacketRow::ComparesReplica,
+        Packet::Changes { .. } => PacketRow::ReadsReplica,
         Packet::Listen { .. } => PacketRow::Listens,
         Packet::Announce { .. } => PacketRow::Announces,
         Packet::Directory(_)
@@ -63,6 +66,7 @@ pub fn packet_row(packet: &Packet) -> PacketRow {
         | Packet::AcceptLossReply { .. }
         | Packet::DeclareLostReply { .. }
         | Packet::VerifyReply { .. }
+        | Packet::ChangesReply { .. }
         | Packet::JoinReply { .. }
         | Packet::Denied(_) => PacketRow::Answer,
     }

@@ -1,0 +1,330 @@
+//! Change feeds: every committed write of a keyspace, as it commits.
+//!
+//! ```no_run
+//! # async fn example(orders: quorate::Keyspace, kept: Option<quorate::Cursor>) -> quorate::Result<()> {
+//! let mut changes = orders.changes(kept.as_ref()).await?;
+//! loop {
+//!     let page = changes.next().await?;
+//!     for change in &page.changes {
+//!         // The writes of one transaction at one shard.
+//!         println!("{} {:?}", change.timestamp, change.writes);
+//!     }
+//!     // Whoever goes on from here gets everything that follows, and nothing twice.
+//!     let cursor = changes.cursor().to_string();
+//!     # drop(cursor);
+//! }
+//! # }
+//! ```
+//!
+//! Each shard is followed by a task of its own, which asks any replica that is near and goes on at another one when that is silent, is cut off or
+//! has let go too much ([`quorate_core::changes`]). A page that nobody takes keeps the task from asking for more than one ahead.
+
+mod cursor;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Request};
+use quorate_core::topology::Keyspace as Definition;
+use quorate_core::{Instant, KeyRange, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp};
+use tokio::sync::mpsc;
+
+use crate::error::{Error, Invalid, Result};
+use crate::keyspace::Keyspace;
+use crate::transaction::{end_of_prefix, key_range};
+
+pub use cursor::{Cursor, InvalidCursor};
+
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Between two questions to replicas that knew no more: at first, and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(160);
+
+/// So many pages of each shard may wait to be taken.
+const PAGES_AHEAD: usize = 1;
+
+/// The changes of a shard in a stretch of positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangePage {
+    /// The shard.
+    pub shard: ShardId,
+    /// The changes, in the order in which they have committed; perhaps none, if nothing has been written.
+    pub changes: Vec<Change>,
+    /// No change of this shard below this position comes later.
+    pub resolved: Timestamp,
+}
+
+/// The changes of a keyspace, or of some of its keys. See [`Keyspace::changes`].
+#[derive(Debug)]
+pub struct Changes {
+    keyspace: Arc<Definition>,
+    cursor: Cursor,
+    pages: mpsc::Receiver<(ShardId, Told)>,
+}
+
+/// What the task of a shard tells.
+#[derive(Debug)]
+enum Told {
+    Page(Page),
+    /// No replica answers as it should, for this reason. The task goes on.
+    Stuck(String),
+    /// The client has not the right. The task has ended.
+    Denied(String),
+    /// No replica retains what is wanted. The task has ended.
+    TooOld(Timestamp),
+}
+
+impl Keyspace {
+    /// Every committed write from a cursor on; without one, all that commits after this call, and perhaps some that have committed shortly before.
+    ///
+    /// Of each shard the changes come in the order in which they have committed, which is that of their timestamps. All writes of a transaction have the
+    /// same timestamp, at all shards, and no other transaction has it.
+    ///
+    /// # Errors
+    /// [`Invalid::Cursor`] if the cursor belongs to something else, [`Invalid::Unsupported`] if keyspaces of this isolation tell no changes.
+    pub async fn changes(&self, from: Option<&Cursor>) -> Result<Changes> {
+        let definition = self.definition();
+        let shards = definition.shards_of_range(&key_range(b"", b""));
+        let shards = shards.iter().map(|shard| shard.id).collect();
+        self.follow(definition, shards, key_range(b"", b""), from).await
+    }
+
+    /// As [`Keyspace::changes`], of one key.
+    ///
+    /// # Errors
+    /// As [`Keyspace::changes`].
+    pub async fn watch(&self, key: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
+        let (key, definition) = (key.as_ref(), self.definition());
+        let shard = definition.shard_of(key).id;
+        let keys = key_range(key, &[key, &[0]].concat());
+        self.follow(definition, vec![shard], keys, from).await
+    }
+
+    /// As [`Keyspace::changes`], of the keys that begin with these bytes.
+    ///
+    /// # Errors
+    /// As [`Keyspace::changes`].
+    pub async fn watch_prefix(&self, prefix: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
+        let (prefix, definition) = (prefix.as_ref(), self.definition());
+        let keys = key_range(prefix, &end_of_prefix(prefix));
+        let shards = definition.shards_of_range(&keys).iter().map(|shard| shard.id).collect();
+        self.follow(definition, shards, keys, from).await
+    }
+
+    async fn follow(
+        &self,
+        definition: Arc<Definition>,
+        shards: Vec<ShardId>,
+        keys: KeyRange,
+        from: Option<&Cursor>,
+    ) -> Result<Changes> {
+        validate(&definition)?;
+        let cursor = match from {
+            Some(from) => from.of(&definition, &shards)?.clone(),
+            None => Cursor::begin(&definition, self.positions(&definition, &shards).await?),
+        };
+        let (sender, pages) = mpsc::channel(PAGES_AHEAD * shards.len().max(1));
+        for shard in shards {
+            let feed = Feed {
+                keyspace: self.clone(),
+                shard,
+                keys: keys.clone(),
+                position: cursor.position(shard),
+                pages: sender.clone(),
+            };
+            tokio::spawn(feed.run());
+        }
+        Ok(Changes { keyspace: definition, cursor, pages })
+    }
+
+    /// Where a consumer that begins now is to begin, at each shard.
+    async fn positions(
+        &self,
+        definition: &Definition,
+        shards: &[ShardId],
+    ) -> Result<BTreeMap<ShardId, Timestamp>> {
+        let (sender, mut pages) = mpsc::channel(shards.len().max(1));
+        for shard in shards.iter().copied() {
+            let feed = Feed {
+                keyspace: self.clone(),
+                shard,
+                keys: key_range(b"", b""),
+                position: None,
+                pages: sender.clone(),
+            };
+            tokio::spawn(feed.begin());
+        }
+        drop(sender);
+        let mut positions = BTreeMap::new();
+        while let Some((shard, told)) = pages.recv().await {
+            let page = told.into_page(definition, shard)?;
+            positions.insert(shard, page.to);
+        }
+        match positions.len() == shards.len() {
+            true => Ok(positions),
+            false => Err(Error::Closed),
+        }
+    }
+}
+
+/// Looks whether the keyspace has feeds.
+fn validate(definition: &Definition) -> Result<(), Invalid> {
+    let has_feeds = definition.comparison.is_none() && definition.isolation.tells_changes();
+    match has_feeds {
+        true => Ok(()),
+        false => Err(Invalid::Unsupported { name: definition.name.clone(), isolation: definition.isolation }),
+    }
+}
+
+impl Changes {
+    /// The next page of some shard. If there is nothing to tell, one without changes comes from time to time, by which [`Changes::resolved`] goes on.
+    ///
+    /// # Errors
+    /// [`Error::ChangesUnavailable`] if the replicas of a shard do not answer for as long as the deadline of the keyspace's handle: call again, and nothing will be
+    /// missed. [`Error::ChangesTooOld`] if they have let go what follows: take a fresh snapshot. [`Error::Denied`] without the right to read.
+    pub async fn next(&mut self) -> Result<ChangePage> {
+        let Some((shard, told)) = self.pages.recv().await else { return Err(Error::Closed) };
+        let page = told.into_page(&self.keyspace, shard)?;
+        self.cursor.advance(shard, page.from, page.to);
+        Ok(ChangePage { shard, changes: page.changes, resolved: page.to })
+    }
+
+    /// Behind all pages that were taken. It may be kept for as long as replicas retain what follows, and is of use at any client.
+    pub fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// No change below this position comes later, of any shard: all that were told below are all that there are.
+    pub fn resolved(&self) -> Timestamp {
+        self.cursor.resolved()
+    }
+}
+
+impl Told {
+    fn into_page(self, keyspace: &Definition, shard: ShardId) -> Result<Page> {
+        let name = keyspace.name.clone();
+        match self {
+            Told::Page(page) => Ok(page),
+            Told::Stuck(reason) => Err(Error::ChangesUnavailable { name, shard, reason }),
+            Told::Denied(reason) => Err(Error::Denied { reason, token: None }),
+            Told::TooOld(retained_from) => Err(Error::ChangesTooOld { name, shard, retained_from }),
+        }
+    }
+}
+
+/// The task that follows a shard.
+struct Feed {
+    keyspace: Keyspace,
+    shard: ShardId,
+    keys: KeyRange,
+    position: Option<Timestamp>,
+    pages: mpsc::Sender<(ShardId, Told)>,
+}
+
+impl Feed {
+    /// Finds out where a consumer begins.
+    async fn begin(self) {
+        let mut reading = Reading::new(&self);
+        let told = reading.next(&self).await;
+        // The call may not wait any more.
+        let _ = self.pages.send((self.shard, told)).await;
+    }
+
+    /// Tells page after page, until nobody takes them.
+    async fn run(self) {
+        let mut reading = Reading::new(&self);
+        loop {
+            let told = tokio::select! {
+                told = reading.next(&self) => told,
+                () = self.pages.closed() => return,
+            };
+            let is_over = matches!(told, Told::Denied(_) | Told::TooOld(_));
+            if self.pages.send((self.shard, told)).await.is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    /// The members of the group, those of this site first.
+    fn members(&self) -> Vec<(ReplicaIndex, NodeId)> {
+        let definition = self.keyspace.definition();
+        let directory = self.keyspace.shared().places.directory();
+        let group = definition.shards.iter().find(|group| group.id == self.shard);
+        let mut members: Vec<_> = group.into_iter().flat_map(|group| group.members()).collect();
+        members.sort_by_key(|(_, node)| directory.distance_of(*node));
+        members
+    }
+
+    /// Asks a replica; none if it does not answer.
+    async fn ask(&self, replica: ReplicaIndex, request: &Request) -> Option<Result<Answer, String>> {
+        let (_, node) = self.members().into_iter().find(|(index, _)| *index == replica)?;
+        let replica = ReplicaId { shard: self.shard, index: replica };
+        let asked = self.keyspace.session().ask_changes(node, replica, request.clone())?;
+        tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?.ok()
+    }
+}
+
+/// A follower, and the time that it lives in.
+struct Reading {
+    follower: Follower,
+    began: tokio::time::Instant,
+    pause: Duration,
+}
+
+impl Reading {
+    fn new(feed: &Feed) -> Self {
+        let members = feed.members().into_iter().map(|(index, _)| index).collect();
+        let follower = Follower::new(feed.position, feed.keys.clone(), members, Instant::START);
+        Reading { follower, began: tokio::time::Instant::now(), pause: Duration::ZERO }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::START + self.began.elapsed()
+    }
+
+    /// The next page, or why there is none.
+    async fn next(&mut self, feed: &Feed) -> Told {
+        let waited = tokio::time::Instant::now();
+        loop {
+            tokio::time::sleep(self.pause).await;
+            let outcome = match self.ask(feed).await {
+                Ok(outcome) => outcome,
+                Err(denied) => return Told::Denied(denied),
+            };
+            match outcome {
+                Outcome::Page(page) => {
+                    self.pause = if page.is_last { PAUSE_MIN } else { Duration::ZERO };
+                    return Told::Page(page);
+                }
+                Outcome::TooOld(retained_from) => return Told::TooOld(retained_from),
+                Outcome::Pause if waited.elapsed() >= feed.keyspace.deadline() => {
+                    return Told::Stuck(self.reason());
+                }
+                Outcome::Pause => self.pause = (2 * self.pause).clamp(PAUSE_MIN, PAUSE_MAX),
+            }
+        }
+    }
+
+    async fn ask(&mut self, feed: &Feed) -> Result<Outcome, String> {
+        let members = feed.members().into_iter().map(|(index, _)| index).collect();
+        self.follower.change_members(members);
+        let Some((replica, request)) = self.follower.next() else { return Ok(Outcome::Pause) };
+        let answer = feed.ask(replica, &request).await.transpose()?;
+        let now = self.now();
+        Ok(match answer {
+            Some(answer) => self.follower.on_answer(&request, answer, now),
+            None => self.follower.on_silence(now),
+        })
+    }
+
+    fn reason(&self) -> String {
+        match self.follower.reason() {
+            "" => "its replicas know no more, and their floor does not rise: is a majority of them away?"
+                .to_owned(),
+            reason => format!("of the replica that was asked last: {reason}"),
+        }
+    }
+}

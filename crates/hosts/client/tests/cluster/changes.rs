@@ -1,0 +1,307 @@
+//! Change feeds: what has committed is told once, in its order, whatever happens to replicas and consumers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorate::{
+    Change, Changes, Cursor, Durability, Error, Invalid, InvalidCursor, Isolation, Keyspace, KeyspaceOptions,
+    ShardId, Timestamp, Write,
+};
+use tokio::time::Instant;
+
+use crate::support::Cluster;
+
+/// Every isolation that has feeds.
+fn isolations() -> impl Iterator<Item = Isolation> {
+    Isolation::ALL.into_iter().filter(|isolation| isolation.tells_changes())
+}
+
+async fn create(db: &quorate::Database, name: &str, isolation: Isolation, shards: usize) -> Keyspace {
+    let options = KeyspaceOptions { shards, durability: Durability::Sync, ..KeyspaceOptions::new(isolation) };
+    db.create_keyspace(name, options).await.unwrap()
+}
+
+/// What a consumer has been told, and whether it may have been.
+#[derive(Default)]
+struct Told {
+    changes: BTreeMap<Timestamp, BTreeMap<ShardId, Vec<Write>>>,
+    last: BTreeMap<ShardId, Timestamp>,
+}
+
+impl Told {
+    /// Takes one page; false if there is none at present.
+    async fn take(&mut self, changes: &mut Changes) -> bool {
+        let before = changes.resolved();
+        let page = match changes.next().await {
+            Ok(page) => page,
+            Err(Error::ChangesUnavailable { .. }) => return false,
+            Err(error) => panic!("{error}"),
+        };
+        for Change { timestamp, writes } in page.changes {
+            assert!(timestamp < page.resolved, "{timestamp} is told, and not below {}", page.resolved);
+            assert!(timestamp >= before, "{timestamp} is told, and everything below {before} was");
+            let last = self.last.insert(page.shard, timestamp);
+            assert!(last < Some(timestamp), "{}: {timestamp} is told after {last:?}", page.shard);
+            let known = self.changes.entry(timestamp).or_default().insert(page.shard, writes);
+            assert_eq!(known, None, "{timestamp} is told twice");
+        }
+        true
+    }
+
+    /// Takes pages until everything below a timestamp was told.
+    async fn take_until(&mut self, changes: &mut Changes, below: Timestamp) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while changes.resolved() <= below {
+            assert!(Instant::now() < until, "resolved up to {}, and not {below}", changes.resolved());
+            self.take(changes).await;
+        }
+    }
+
+    /// The writes of a transaction, by key.
+    fn writes(&self, timestamp: Timestamp) -> BTreeMap<String, Option<String>> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let shards = self.changes.get(&timestamp).into_iter().flat_map(BTreeMap::values).flatten();
+        shards.map(|write| (text(&write.key), write.value.as_deref().map(text))).collect()
+    }
+}
+
+type Acknowledged = BTreeMap<Timestamp, BTreeMap<String, Option<String>>>;
+
+/// Writes two keys at a time, until it is to stop; gives what was acknowledged, and which values may have been written beside.
+async fn writes(
+    keyspace: Keyspace,
+    name: u64,
+    stop: Arc<AtomicBool>,
+    count: Arc<AtomicU64>,
+) -> (Acknowledged, BTreeSet<String>) {
+    let (mut acknowledged, mut doubtful, mut number) = (Acknowledged::new(), BTreeSet::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        let value = format!("{name}.{number}");
+        let keys = [format!("key{}", number % 7), format!("own{name}.{}", number % 11)];
+        let written = keyspace
+            .transact_with_receipt(async |txn| {
+                txn.put(&keys[0], value.clone())?;
+                if number % 5 == 0 { txn.delete(&keys[1]) } else { txn.put(&keys[1], value.clone()) }
+            })
+            .await;
+        match written {
+            Ok(((), receipt)) => {
+                let other = (number % 5 != 0).then(|| value.clone());
+                let [first, second] = keys;
+                acknowledged.insert(receipt.timestamp, [(first, Some(value)), (second, other)].into());
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => drop(doubtful.insert(value)),
+        }
+    }
+    (acknowledged, doubtful)
+}
+
+struct Writers {
+    stop: Arc<AtomicBool>,
+    count: Arc<AtomicU64>,
+    tasks: Vec<tokio::task::JoinHandle<(Acknowledged, BTreeSet<String>)>>,
+}
+
+impl Writers {
+    fn start(keyspace: &Keyspace, writers: u64) -> Self {
+        let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let writer =
+            |name| tokio::spawn(writes(keyspace.clone(), name, Arc::clone(&stop), Arc::clone(&count)));
+        let tasks = (0..writers).map(writer).collect();
+        Writers { stop, count, tasks }
+    }
+
+    /// Waits until more was acknowledged.
+    async fn go_on(&self, after: &str) {
+        let (before, until) = (self.count.load(Ordering::Relaxed), Instant::now() + Duration::from_secs(60));
+        while self.count.load(Ordering::Relaxed) < before + 5 {
+            assert!(Instant::now() < until, "nothing is written after {after}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn end(self) -> (Acknowledged, BTreeSet<String>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let (mut acknowledged, mut doubtful) = (Acknowledged::new(), BTreeSet::new());
+        for task in self.tasks {
+            let (written, lost) = task.await.unwrap();
+            acknowledged.extend(written);
+            doubtful.extend(lost);
+        }
+        (acknowledged, doubtful)
+    }
+}
+
+/// What was acknowledged from a timestamp on was told as it was written, and nothing else but what may have been.
+fn judge(told: &Told, from: Timestamp, acknowledged: &Acknowledged, doubtful: &BTreeSet<String>) {
+    for (timestamp, writes) in acknowledged.range(from..) {
+        assert_eq!(told.writes(*timestamp), *writes, "{timestamp}");
+    }
+    for timestamp in told.changes.keys().filter(|timestamp| !acknowledged.contains_key(timestamp)) {
+        let writes = told.writes(*timestamp);
+        let is_doubtful = writes.values().flatten().any(|value| doubtful.contains(value));
+        assert!(is_doubtful, "{timestamp} is told, and nobody has written {writes:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_committed_is_told_once_and_in_order_while_nodes_crash_and_consumers_begin_again() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    for isolation in isolations() {
+        let keyspace = create(&db, isolation.name(), isolation, 3).await;
+        let mut changes = keyspace.changes(None).await.unwrap();
+        let first = changes.resolved();
+        let writers = Writers::start(&keyspace, 3);
+        let mut told = Told::default();
+        for node in 0..3 {
+            writers.go_on("the start").await;
+            cluster.crash(node);
+            writers.go_on(&format!("the crash of {node}")).await;
+            // The consumer begins again, as another process would, from what it has kept.
+            let kept = changes.cursor().to_string();
+            drop(changes);
+            changes = keyspace.changes(Some(&kept.parse::<Cursor>().unwrap())).await.unwrap();
+            for _ in 0..20 {
+                told.take(&mut changes).await;
+            }
+            cluster.restart(node);
+            writers.go_on(&format!("the restart of {node}")).await;
+        }
+        for node in 0..3 {
+            cluster.crash(node);
+        }
+        for node in 0..3 {
+            cluster.restart(node);
+        }
+        writers.go_on("the crash of all").await;
+        let (acknowledged, doubtful) = writers.end().await;
+        let last = *acknowledged.last_key_value().unwrap().0;
+        told.take_until(&mut changes, last).await;
+        judge(&told, first, &acknowledged, &doubtful);
+        assert!(told.changes.len() > 30, "{isolation}: {} changes", told.changes.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_begins_behind_a_cut_gets_what_the_cut_does_not_hold() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    for isolation in isolations() {
+        let keyspace = create(&db, isolation.name(), isolation, 3).await;
+        let writers = Writers::start(&keyspace, 2);
+        writers.go_on("the start").await;
+        let cut = db.cut(keyspace.name(), Duration::from_secs(60)).await.unwrap();
+        let mut state = BTreeMap::new();
+        for shard in cut.shards() {
+            let mut reader = cut.reader(shard);
+            while let Some(page) = reader.next().await.unwrap() {
+                for entry in page {
+                    let quorate::CutEntry::Value { key, value } = entry else { panic!("{entry:?}") };
+                    state.insert(key, value);
+                }
+            }
+        }
+        writers.go_on("the cut").await;
+        let (acknowledged, _) = writers.end().await;
+        let mut changes = keyspace.changes(Some(&cut.cursor().unwrap())).await.unwrap();
+        let mut told = Told::default();
+        told.take_until(&mut changes, *acknowledged.last_key_value().unwrap().0).await;
+        for writes in told.changes.values().flat_map(BTreeMap::values).flatten() {
+            match &writes.value {
+                Some(value) => state.insert(writes.key.clone(), value.clone()),
+                None => state.remove(&writes.key),
+            };
+        }
+        let entries = keyspace.transact(async |txn| txn.scan("", "", 1_000).await).await.unwrap().entries;
+        assert_eq!(state.into_iter().collect::<Vec<_>>(), entries, "{isolation}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_or_a_prefix_is_watched_and_a_cursor_is_of_use_for_that_alone() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    for isolation in isolations() {
+        let keyspace = create(&db, isolation.name(), isolation, 3).await;
+        let other = create(&db, &format!("{isolation}2"), isolation, 3).await;
+        let mut key = keyspace.watch("user/ada", None).await.unwrap();
+        let mut prefix = keyspace.watch_prefix("user/", None).await.unwrap();
+        let names = ["user", "user/", "user/ada", "user/ada2", "user/bob", "user0"];
+        let mut last = Timestamp::ZERO;
+        for name in names {
+            let put = keyspace.transact_with_receipt(async |txn| txn.put(name, "x")).await.unwrap();
+            last = put.1.timestamp;
+        }
+        let told = async |changes: &mut Changes| {
+            let mut told = Told::default();
+            told.take_until(changes, last).await;
+            told.changes.keys().flat_map(|timestamp| told.writes(*timestamp).into_keys()).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&mut key).await, ["user/ada"], "{isolation}");
+        assert_eq!(told(&mut prefix).await, names[1..5], "{isolation}");
+
+        let refused = |result: quorate::Result<Changes>| match result {
+            Err(Error::Invalid(Invalid::Cursor(error))) => error,
+            other => panic!("{other:?}"),
+        };
+        let foreign = refused(other.changes(Some(prefix.cursor())).await);
+        assert!(matches!(&foreign, InvalidCursor::Foreign { .. }), "{foreign}");
+        let others = refused(keyspace.changes(Some(key.cursor())).await);
+        assert!(matches!(&others, InvalidCursor::OtherKeys { .. }), "{others}");
+        // A keyspace of the same name is another one.
+        let kept = keyspace.changes(None).await.unwrap().cursor().clone();
+        db.drop_keyspace(keyspace.name()).await.unwrap();
+        let again = create(&db, keyspace.name(), isolation, 3).await;
+        let foreign = refused(again.changes(Some(&kept)).await);
+        assert!(matches!(&foreign, InvalidCursor::Foreign { .. }), "{foreign}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_waits_for_a_majority_and_goes_on_with_it() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let keyspace = create(&db, "accounts", Isolation::Strict, 1).await;
+    let patient = keyspace.clone().with_deadline(Duration::from_millis(1_500));
+    let mut changes = patient.changes(None).await.unwrap();
+    cluster.crash(1);
+    cluster.crash(2);
+    let until = Instant::now() + Duration::from_secs(60);
+    let error = loop {
+        assert!(Instant::now() < until, "pages come without a majority");
+        match changes.next().await {
+            Ok(page) => assert_eq!(page.changes, []),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&error, Error::ChangesUnavailable { name, .. } if name == "accounts"), "{error}");
+    cluster.restart(1);
+    cluster.restart(2);
+    let written = async || keyspace.transact_with_receipt(async |txn| txn.put("a", "1")).await;
+    let receipt = loop {
+        match written().await {
+            Ok(((), receipt)) => break receipt,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    };
+    let mut told = Told::default();
+    told.take_until(&mut changes, receipt.timestamp).await;
+    assert_eq!(told.writes(receipt.timestamp), [("a".to_owned(), Some("1".to_owned()))].into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keyspaces_without_feeds_say_so() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    for isolation in Isolation::ALL.into_iter().filter(|isolation| !isolation.tells_changes()) {
+        let shards = if isolation.stands_in_sites() { 1 } else { 3 };
+        let keyspace = create(&db, isolation.name(), isolation, shards).await;
+        let refused = keyspace.changes(None).await.unwrap_err();
+        assert!(matches!(&refused, Error::Invalid(Invalid::Unsupported { .. })), "{refused}");
+    }
+}
