@@ -4,6 +4,7 @@ mod access;
 mod backup;
 mod bench;
 mod certificates;
+mod changes;
 mod check;
 mod cluster;
 mod demo;
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Procedure(procedure::ProcedureArguments),
     Cluster(cluster::ClusterArguments),
     Certificates(certificates::CertificatesArguments),
+    Changes(changes::ChangesArguments),
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
     Export(transfer::ExportArguments),
@@ -78,6 +80,7 @@ impl Command {
             Command::Procedure(arguments) => arguments.run(),
             Command::Cluster(arguments) => arguments.run(),
             Command::Certificates(arguments) => arguments.run(),
+            Command::Changes(arguments) => arguments.run(),
             Command::Backup(arguments) => arguments.run(),
             Command::Restore(arguments) => arguments.run(),
             Command::Export(arguments) => arguments.run(),

@@ -4,6 +4,7 @@ mod access;
 mod backups;
 mod browser;
 mod certificates;
+mod changes;
 mod checking;
 mod clusters;
 mod console;

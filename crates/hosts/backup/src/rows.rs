@@ -64,16 +64,16 @@ fn json_of(entry: &CutEntry) -> String {
     let mut row = Map::new();
     match entry {
         CutEntry::Value { key, value } => {
-            put(&mut row, "key", key);
-            put(&mut row, "value", value);
+            put_bytes(&mut row, "key", key);
+            put_bytes(&mut row, "value", value);
         }
         CutEntry::Count { set, element, count } => {
-            put(&mut row, "set", set);
-            put(&mut row, "element", element);
+            put_bytes(&mut row, "set", set);
+            put_bytes(&mut row, "element", element);
             row.insert("count".to_owned(), (*count).into());
         }
         CutEntry::Counter { counter, value } => {
-            put(&mut row, "counter", counter);
+            put_bytes(&mut row, "counter", counter);
             row.insert("value".to_owned(), (*value).into());
         }
         CutEntry::Procedure { name, version, code } => {
@@ -85,7 +85,8 @@ fn json_of(entry: &CutEntry) -> String {
     Json::Object(row).to_string()
 }
 
-fn put(row: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
+/// Adds bytes to a row: as text under this name if they are UTF-8, and else in base64 under the name that says so.
+pub fn put_bytes(row: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => row.insert(name.to_owned(), text.into()),
         Err(_) => row.insert(format!("{name}_base64"), to_base64(bytes).into()),
