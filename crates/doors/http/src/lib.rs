@@ -29,6 +29,7 @@ mod answer;
 mod batch;
 mod connection;
 mod console;
+mod feed;
 mod keys;
 mod keyspaces;
 mod login;

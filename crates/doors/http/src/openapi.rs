@@ -170,6 +170,9 @@ fn schemas() -> Value {
         "Problem": problem_schema(),
         "Entry": pair(),
         "Page": object(3, &[("entries", list(reference("Entry"))), ("next", nullable(text())), ("timestamp", text())]),
+        "FeedPage": object(4, &[("changes", list(reference("FeedChange"))), ("resolved", text()), ("cursor", text()), ("next", text())]),
+        "FeedChange": object(3, &[("timestamp", text()), ("shard", whole()), ("writes", list(reference("FeedWrite")))]),
+        "FeedWrite": object(2, &[("key", bytes()), ("value", nullable(bytes()))]),
         "Batch": object(0, &[("conditions", list(reference("Condition"))), ("steps", list(reference("Step")))]),
         "Condition": tagged(&[
             ("expect", pair()), ("expect_absent", key()), ("expect_exists", key()),

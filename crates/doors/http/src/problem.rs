@@ -247,6 +247,10 @@ impl From<Error> for Problem {
             Error::Step { step, .. } => problem(Kind::Refused).with("step", step),
             Error::Invalid(invalid) => of_invalid(&invalid, detail),
             Error::TooOld { .. } => problem(Kind::TooOld).committed(Committed::Unknown),
+            Error::ChangesTooOld { retained_from, .. } => {
+                problem(Kind::TooOld).with("retained_from", retained_from.to_string())
+            }
+            Error::ChangesUnavailable { .. } => problem(Kind::Unavailable).retry_after(RETRY_AFTER_USUAL),
             Error::SnapshotTooOld { oldest } => problem(Kind::TooOld).with("oldest", oldest.to_string()),
             Error::Refused { refusal, .. } => of_refusal(&refusal, detail),
             Error::Application(_) => problem(Kind::Internal),

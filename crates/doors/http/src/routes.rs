@@ -13,6 +13,7 @@ pub(crate) enum Operation {
     ApplyBatch,
     TraceBatch,
     ChangeObjects,
+    FollowChanges,
     GetCounter,
     GetElements,
     GetCount,
@@ -104,6 +105,7 @@ impl Route {
             | Operation::DeployProcedure
             | Operation::RemoveProcedure
             | Operation::ListProcedures
+            | Operation::FollowChanges
             | Operation::GetOutcome
             | Operation::ListKeyspaces
             | Operation::CreateKeyspace
@@ -147,6 +149,21 @@ const ELEMENTS: &[Parameter] = &[
         kind: "string",
     },
     Parameter { name: "limit", what: "how many elements, from 1 to 10000; by default 100", kind: "integer" },
+];
+
+/// From where on changes are told, and of which keys.
+const CHANGES: &[Parameter] = &[
+    Parameter {
+        name: "from",
+        what: "the cursor of an earlier page; without it the answer only says where to begin",
+        kind: "string",
+    },
+    Parameter {
+        name: "key",
+        what: "only this key; a cursor is of use for the same keys alone",
+        kind: "string",
+    },
+    Parameter { name: "prefix", what: "only keys that begin with this", kind: "string" },
 ];
 
 const VERSION: Parameter = Parameter {
@@ -251,6 +268,15 @@ pub(crate) const ROUTES: &[Route] = &[
         success: Success::Json("Committed"),
         is_remembered: true,
         commits: true,
+        ..USUAL
+    },
+    Route {
+        operation: Operation::FollowChanges,
+        template: "/v1/keyspaces/{keyspace}/changes",
+        id: "followChanges",
+        summary: "What has committed behind a cursor, each write once: waits for it until the deadline of the request",
+        parameters: CHANGES,
+        success: Success::Json("FeedPage"),
         ..USUAL
     },
     Route {

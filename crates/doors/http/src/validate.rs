@@ -7,6 +7,7 @@ use hyper::HeaderMap;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::batch::BatchBody;
+use crate::feed::cursor;
 use crate::keys::{limit, range};
 use crate::keyspaces::NewKeyspace;
 use crate::problem::{Kind, Problem};
@@ -40,6 +41,7 @@ fn read(method: &str, address: &str, content_type: &str, body: &[u8]) -> Result<
             limit(&request)?;
             drop(range(&request)?);
         }
+        Operation::FollowChanges => drop(cursor(&request)?),
         _ => {}
     }
     request.at().map(drop)
@@ -56,6 +58,7 @@ mod tests {
         assert_eq!(batch(r#"{"steps": [{"read": {"key": "k"}}]}"#), Ok(()));
         assert_eq!(batch(r#"{"steps": [{"steal": {"key": "k"}}]}"#), Err(400));
         assert_eq!(validate("GET", "/v1/keyspaces/a/keys/k?at=x", "", b""), Err(400));
+        assert_eq!(validate("GET", "/v1/keyspaces/a/changes?from=1.7", "", b""), Err(400));
         assert_eq!(validate("GET", "no address", "", b""), Err(400));
     }
 }

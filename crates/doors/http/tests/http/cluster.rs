@@ -42,6 +42,7 @@ fn programs_use_keyspaces_of_a_cluster() {
         repeats_are_carried_out_once(&cluster, isolation);
         markers_hold_answers_at_every_door(&cluster, isolation);
     }
+    changes_are_followed(&cluster);
     procedures_are_called(&cluster);
     counters_and_sets_are_changed(&cluster);
     what_is_wrong_is_said(&cluster);
@@ -443,4 +444,45 @@ fn requests_end_by_their_deadline_when_nodes_are_gone() {
     let (_gateway, nowhere) = open(vec!["127.0.0.1:1".to_owned()], quorate::Options::default(), patient());
     let mut client = Client::connect(nowhere);
     assert_eq!(client.get("/v1/keyspaces").problem(), (503, "unavailable".to_owned(), "no".to_owned()));
+}
+
+fn changes_are_followed(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    let address = "/v1/keyspaces/strict/changes";
+    let begins = client.ask("GET", &format!("{address}?prefix=fed%2F"), &[], b"").json();
+    assert_eq!(begins["changes"], json!([]));
+    assert_committed(
+        &client.ask("PUT", &format!("{}/fed%2Fa", keys("strict")), &[("content-type", "text/plain")], b"1"),
+        204,
+    );
+    assert_committed(
+        &client.ask("PUT", &format!("{}/other", keys("strict")), &[("content-type", "text/plain")], b"2"),
+        204,
+    );
+    assert_committed(&client.ask("DELETE", &format!("{}/fed%2Fa", keys("strict")), &[], b""), 204);
+    let (mut next, mut told) = (begins["next"].as_str().unwrap().to_owned(), Vec::new());
+    while told.len() < 2 {
+        let page = client.ask("GET", &next, &[], b"");
+        assert_eq!(page.status, 200, "{page:?}");
+        let page = page.json();
+        for change in page["changes"].as_array().unwrap() {
+            told.extend(change["writes"].as_array().unwrap().iter().cloned());
+        }
+        assert!(page["resolved"].is_string() && page["cursor"].is_string(), "{page}");
+        next = page["next"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(told, [json!({ "key": "fed/a", "value": "1" }), json!({ "key": "fed/a", "value": null })]);
+    // Nothing more comes, and the request waits for it until its deadline is near.
+    let idle = client.ask("GET", &next, &[("quorate-deadline-ms", "1500")], b"");
+    assert_eq!((idle.status, &idle.json()["changes"]), (200, &json!([])), "{idle:?}");
+
+    let refused = |address: &str, expected: u16| {
+        let answer = Client::connect(cluster.door).ask("GET", address, &[], b"");
+        assert_eq!(answer.status, expected, "{answer:?}");
+    };
+    refused(&format!("{address}?from=nonsense"), 400);
+    refused(&format!("{address}?key=a&prefix=b"), 400);
+    let cursor = next.split("from=").nth(1).unwrap();
+    refused(&format!("{address}?from=9.{}", &cursor[2..]), 400);
+    refused(&format!("{address}?from=1.999999.{}", cursor.splitn(3, '.').nth(2).unwrap()), 422);
 }
