@@ -232,7 +232,8 @@ impl TortureArguments {
     }
 
     fn report(&self, tortured: &Tortured, shards: u64) -> Value {
-        let Tortured { strikes, recoveries, tally, report, troubles, evidence, upgraded } = tortured;
+        let Tortured { strikes, recoveries, tally, report, troubles, evidence, upgraded, consumed } =
+            tortured;
         let of_fault = |fault: Fault, strikes: u64| json!({ "strikes": strikes, "gap": recoveries.gap(fault), "restart": recoveries.restart(fault) });
         let faults: Map<String, Value> = strikes
             .iter()
@@ -267,13 +268,19 @@ impl TortureArguments {
             "level": report.level,
             "verdict": report.verdict.name(),
             "vacuous": report.vacuous,
+            "changes": consumed.as_ref().map(|consumed| json!({
+                "told": consumed.changes,
+                "cursors": consumed.lives,
+                "gap_ms": u64::try_from(consumed.gap.as_millis()).unwrap_or(u64::MAX),
+            })),
             "troubles": troubles,
             "evidence": evidence,
         })
     }
 
     fn text(&self, tortured: &Tortured) -> String {
-        let Tortured { strikes, recoveries, tally, report, troubles, evidence, upgraded } = tortured;
+        let Tortured { strikes, recoveries, tally, report, troubles, evidence, upgraded, consumed } =
+            tortured;
         let mut table = Table::new(&[
             ("fault", Align::Left),
             ("strikes", Align::Right),
@@ -316,6 +323,14 @@ impl TortureArguments {
             text.push_str(&format!(
                 "\nupgraded, downgraded and upgraded again; protocol version {} was in force, and {} is now{refused}",
                 upgraded.before, upgraded.after
+            ));
+        }
+        if let Some(consumed) = consumed {
+            text.push_str(&format!(
+                "\na consumer was told of {} changes, from {} cursors, with {} ms between two pages at most",
+                thousands(consumed.changes),
+                thousands(consumed.lives),
+                thousands(u64::try_from(consumed.gap.as_millis()).unwrap_or(u64::MAX)),
             ));
         }
         for trouble in troubles {

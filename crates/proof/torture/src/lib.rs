@@ -29,6 +29,7 @@
 mod arena;
 pub mod attacks;
 mod clients;
+mod consumer;
 mod door;
 mod fault;
 mod fill;
@@ -54,6 +55,8 @@ use quorate_workloads::{Parameters, WorkloadKind};
 
 use arena::{Arena, Request, Struck};
 use clients::{Clients, Doors, Task};
+pub use consumer::Consumed;
+use consumer::Consumer;
 pub use door::Door;
 pub use fault::{Fault, Faults};
 pub use fill::Fill;
@@ -234,6 +237,8 @@ pub struct Tortured {
     pub evidence: Option<PathBuf>,
     /// The outcome of the upgrade, if there was one.
     pub upgraded: Option<Upgraded>,
+    /// What a consumer of changes was told, if one followed.
+    pub consumed: Option<Consumed>,
 }
 
 impl Tortured {
@@ -253,6 +258,11 @@ impl Options {
             }
             Faults::All => Vec::new(),
         }
+    }
+
+    /// True if a consumer of changes follows the keyspace: it has a feed, and all nodes know of that.
+    fn is_followed(&self) -> bool {
+        self.isolation.tells_changes() && self.baseline.is_none() && self.upgrade_from.is_none()
     }
 
     fn is_possible(&self, fault: Fault) -> bool {
@@ -401,6 +411,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
     arena.expect_replicas(operator::placed(&db).await?);
     arena.serve().await?;
+    let consumer = if options.is_followed() { Some(Consumer::start(&db, KEYSPACE).await?) } else { None };
     if let Some(fill) = options.fill {
         fill.write(&keyspace, tell).await?;
     }
@@ -437,13 +448,14 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = struck {
         troubles.push(reason);
     } else {
-        troubles.extend(torture.settle(keyspace).await);
+        troubles.extend(torture.settle(keyspace.clone()).await);
         troubles.extend(compare_replicas(&db, began.elapsed(), tell).await?);
     }
     let Torture { mut arena, mut clients, recoveries, .. } = torture;
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = clients.end() {
         troubles.push(reason);
     }
+    let consumed = end_consumer(consumer, &keyspace, &mut troubles).await;
     db.close().await;
     let strikes = options.faults().into_iter().map(|fault| (fault, arena.strikes(fault))).collect();
     troubles.extend(arena.trouble());
@@ -462,12 +474,31 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     if let Some(path) = &options.history {
         write_history(path, &history)?;
     }
-    let mut tortured = Tortured { strikes, recoveries, tally, report, troubles, evidence: None, upgraded };
+    let mut tortured =
+        Tortured { strikes, recoveries, tally, report, troubles, evidence: None, upgraded, consumed };
     if !tortured.is_ok() {
         write_history(&directory.path().join("history.jsonl"), &history)?;
         tortured.evidence = Some(directory.keep());
     }
     Ok(tortured)
+}
+
+/// Lets the consumer come to the end, if there is one, and adds what is wrong with what it was told.
+async fn end_consumer(
+    consumer: Option<Consumer>,
+    keyspace: &Keyspace,
+    troubles: &mut Vec<String>,
+) -> Option<Consumed> {
+    match consumer?.end(keyspace).await {
+        Ok((consumed, found)) => {
+            troubles.extend(found);
+            Some(consumed)
+        }
+        Err(Failure::Failed(reason) | Failure::Usage(reason)) => {
+            troubles.push(format!("what a consumer was told cannot be judged: {reason}"));
+            None
+        }
+    }
 }
 
 /// Compares what the replicas of each shard hold, and tells which differ or could not be compared.
