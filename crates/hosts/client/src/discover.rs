@@ -52,7 +52,7 @@ async fn ask(
     tls: Option<&Tls>,
 ) -> Result<Discovered, Trouble> {
     let (site, credential) = (site.to_owned(), credential.cloned());
-    let hello = Hello { cluster: 0, peer: Peer::Client(client), site, credential };
+    let hello = Hello { cluster: 0, peer: Peer::Client(client), site, credential, event_loop: 0 };
     let (mut node, welcome) = Conversation::begin(address, hello, tls).await?;
     node.say(&Packet::DirectoryRequest).await?;
     loop {

@@ -101,7 +101,7 @@ impl Places {
             if known >= ADDRESSES_MAX {
                 dials.retain(|(known, place), _| *known != id || *place == address);
             }
-            let target = Target { address: address.clone(), expect: Some(id) };
+            let target = Target { address: address.clone(), expect: Some(id), event_loop: 0 };
             dials.entry((id, address)).or_insert_with(|| transport.dial(target));
         }
     }

@@ -54,7 +54,7 @@
 //!
 //! let options = Options::new(cluster, Peer::Client(client), site);
 //! let (transport, turns) = Transport::start(host, options, Clock::start(), TurnWaker::default()); // on the caller's runtime
-//! let dialled = transport.dial(Target { address, expect: Some(node) });     // connects, and again whenever it breaks
+//! let dialled = transport.dial(Target { address, expect: Some(node), event_loop: 0 });     // connects, and again whenever it breaks
 //! transport.with(|host, turn| host.begin(transaction, turn));               // a user's call
 //! ```
 

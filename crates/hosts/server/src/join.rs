@@ -151,8 +151,13 @@ async fn ask(
     tls: Option<&Tls>,
 ) -> Result<(NodeId, bool, Directory), Trouble> {
     let (site, own) = (config.own_site().to_owned(), config.own_node().address.clone());
-    let hello =
-        Hello { cluster: config.cluster, peer: Peer::Client(client), site: site.clone(), credential: None };
+    let hello = Hello {
+        cluster: config.cluster,
+        peer: Peer::Client(client),
+        site: site.clone(),
+        credential: None,
+        event_loop: 0,
+    };
     let (mut other, _) = Conversation::begin(address, hello, tls).await?;
     other.say(&Packet::Join { site, address: own }).await?;
     let mut joined = None;

@@ -20,9 +20,11 @@
 //! | [`catalogue`] | what the configuration service keeps, which clients see as the built-in keyspace `_system` |
 //! | [`version`] | protocol versions: which nodes may work together |
 //! | [`rights`] | the senders that each message may have, and its demand on a client |
+//! | `event_loops` | which event loop of a node a shard belongs to |
 //! | `schema` | all messages as data, from which `docs/wire-format.proto` is written |
 
 pub mod catalogue;
+mod event_loops;
 pub mod frame;
 pub mod packet;
 mod protocols;
@@ -31,6 +33,7 @@ pub mod rights;
 mod schema;
 pub mod version;
 
+pub use event_loops::event_loop_of;
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
 pub use packet::{
     About, Credential, Denial, Directory, Envelope, Hello, KnownLife, Packet, Peer, ReplicaReport, Setting,

@@ -348,6 +348,9 @@ pub struct Hello {
     pub site: String,
     /// By what a client says as which user it comes; none if its certificate says so, or it comes as none.
     pub credential: Option<Credential>,
+    /// The event loop of the node to which the messages of this connection go, counted from 0. One that the node does not have means the
+    /// remainder by the number of those that it has. A connection to another event loop than the first one carries messages of protocols only.
+    pub event_loop: u16,
 }
 
 /// A peer that connects to a node.
@@ -370,6 +373,8 @@ pub struct Welcome {
     pub site: String,
     /// The version of its program, for people.
     pub version: String,
+    /// How many event loops the node has beside the first one. A program that knows one event loop only says nothing.
+    pub further_event_loops: u16,
 }
 
 /// The data that a client needs to reach the catalogue of keyspaces.
@@ -472,6 +477,7 @@ message!(Hello, "Hello", {
     2 peer: Nested,
     3 site: Text,
     4 credential: Optional<Nested>,
+    5 event_loop: Varint,
 });
 
 alternatives!(Peer, "Peer", fields {
@@ -484,6 +490,7 @@ message!(Welcome, "Welcome", {
     2 node: Varint,
     3 site: Text,
     4 version: Text,
+    5 further_event_loops: Varint,
 });
 
 message!(Directory, "Directory", {

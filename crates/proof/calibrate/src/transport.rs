@@ -212,7 +212,7 @@ async fn measure_against(
 ) -> Result<Measured, Failure> {
     let transport = start(Options::new(1, Peer::Client(ClientId(1)), ""));
     let links = WAYS.iter().map(|(links, _, _)| *links).max().unwrap_or(1);
-    let target = || Target { address: address.to_string(), expect: None };
+    let target = || Target { address: address.to_string(), expect: None, event_loop: 0 };
     let dialled: Vec<_> = (0..links).map(|_| transport.dial(target())).collect();
     let mut up = transport.with(|end, _| end.up.subscribe());
     up.wait_for(|up| *up == links).await.map_err(Failure::failed)?;

@@ -343,8 +343,13 @@ async fn no_message_of_a_user_without_the_right_changes_anything() {
         let [ca, certificate, key] = cluster.files(who);
         let trust = Trust::load(Files { ca, certificate, key, revoked: None }, Purpose::User).unwrap();
         let begin = async || {
-            let hello =
-                Hello { cluster: 0, peer: Peer::Client(client), site: String::new(), credential: None };
+            let hello = Hello {
+                cluster: 0,
+                peer: Peer::Client(client),
+                site: String::new(),
+                credential: None,
+                event_loop: 0,
+            };
             Conversation::begin(&cluster.addresses[0], hello, Some(&trust)).await.unwrap().0
         };
         let mut peer = begin().await;

@@ -105,20 +105,47 @@ impl std::fmt::Debug for Wire {
     }
 }
 
+/// A connection that no event loop serves at the moment.
+pub(crate) struct Detached {
+    stream: std::net::TcpStream,
+    session: Option<Session>,
+}
+
+impl Detached {
+    /// The two halves of the connection, which the event loop serves that calls this.
+    pub(crate) fn attach(self) -> io::Result<(Reader, Socket)> {
+        Ok(halves(TcpStream::from_std(self.stream)?, self.session))
+    }
+}
+
 impl Wire {
-    /// The two halves of the connection.
-    pub(crate) fn split(self) -> (Reader, Socket) {
-        let (stream, session) = match self {
+    /// Takes the connection from the event loop that serves it, once its peers are introduced.
+    pub(crate) fn detach(self) -> io::Result<Detached> {
+        let (stream, session) = self.open();
+        Ok(Detached { stream: stream.into_std()?, session })
+    }
+
+    fn open(self) -> (TcpStream, Option<Session>) {
+        match self {
             Wire::Plain(stream) => (stream, None),
             Wire::Encrypted(encrypted) => {
                 let (stream, session) = Session::of(*encrypted);
                 (stream, Some(session))
             }
-        };
-        let (read, write) = stream.into_split();
-        let encrypted = BytesMut::new();
-        (Reader { half: read, session: session.clone(), encrypted }, Socket { half: write, session })
+        }
     }
+
+    /// The two halves of the connection.
+    pub(crate) fn split(self) -> (Reader, Socket) {
+        let (stream, session) = self.open();
+        halves(stream, session)
+    }
+}
+
+fn halves(stream: TcpStream, session: Option<Session>) -> (Reader, Socket) {
+    let (read, write) = stream.into_split();
+    let encrypted = BytesMut::new();
+    (Reader { half: read, session: session.clone(), encrypted }, Socket { half: write, session })
 }
 
 impl AsyncRead for Wire {

@@ -9,16 +9,20 @@ use quorate_wire::packet::{Hello, Packet, Peer, Welcome};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 use super::doorkeeper::Shown;
 use super::inbound::{Inbound, Unsupported};
 use super::link::{DialId, LinkId, Remote};
-use super::listen::Stranger;
-use super::{Host, Shared, Target, Turn, Violation};
-use crate::secure::{self, Certified, Reader, Secured, Wire};
+use super::listen::{Slot, Stranger};
+use super::{Dialled, Host, Shared, Target, Turn, Violation, dial};
+use crate::secure::{self, Certified, Detached, Reader, Secured, Socket, Wire};
 
 /// How long a peer that is being closed may take to read why.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// No more event loops of a node are dialled, however many it says that it has.
+const EVENT_LOOPS_MAX: u16 = 256;
 
 /// Why a connection came to its end.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +51,7 @@ pub(super) enum End {
 }
 
 /// A connection whose handshake is complete.
-struct Established {
+pub(super) struct Established {
     wire: Wire,
     inbound: Inbound,
     remote: Remote,
@@ -59,6 +63,7 @@ pub(super) async fn serve_accepted<H: Host>(
     stream: TcpStream,
     address: SocketAddr,
     mut stranger: Stranger,
+    slot: Slot<H>,
 ) {
     let timeout = shared.options.handshake_timeout;
     let established = tokio::select! {
@@ -69,10 +74,61 @@ pub(super) async fn serve_accepted<H: Host>(
     };
     drop(stranger);
     let end = match established {
-        Ok(established) => serve(&shared, established).await,
+        Ok(established) if established.remote.event_loop > 0 => {
+            return pass_on(&shared, established, slot);
+        }
+        Ok(Established { wire, inbound, remote }) => serve(&shared, wire.split(), inbound, remote).await,
         Err(end) => refused(&shared, end),
     };
     tracing::debug!(%address, reason = %end, "connection ended");
+}
+
+/// Passes a connection on to the event loop that it leads to.
+fn pass_on<H: Host>(shared: &Shared<H>, established: Established, slot: Slot<H>) {
+    let Established { wire, inbound, remote } = established;
+    let (event_loop, address) = (remote.event_loop, remote.address);
+    let passed = wire.detach().and_then(|wire| {
+        let other = shared.other(event_loop).ok_or(std::io::ErrorKind::NotConnected)?;
+        let arrival = Arrival { wire, inbound, remote, slot };
+        other.arrivals.send(arrival).map_err(|_| std::io::ErrorKind::NotConnected.into())
+    });
+    // An event loop ends only with its node.
+    if let Err(error) = passed {
+        tracing::debug!(%address, event_loop, %error, "a connection cannot be passed on");
+    }
+}
+
+/// A connection that another event loop of this process has accepted.
+pub(super) struct Arrival<H> {
+    wire: Detached,
+    inbound: Inbound,
+    remote: Remote,
+    slot: Slot<H>,
+}
+
+/// Serves the connections that another event loop has accepted, until the transport is closed.
+pub(super) async fn serve_arrivals<H: Host>(
+    shared: Arc<Shared<H>>,
+    mut arrivals: mpsc::UnboundedReceiver<Arrival<H>>,
+) {
+    let mut closed = shared.closed.subscribe();
+    loop {
+        let arrival = tokio::select! {
+            arrival = arrivals.recv() => arrival,
+            _ = closed.wait_for(|closed| *closed) => None,
+        };
+        let Some(Arrival { wire, inbound, remote, slot }) = arrival else { return };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let address = remote.address;
+            let end = match wire.attach() {
+                Ok(halves) => serve(&shared, halves, inbound, remote).await,
+                Err(error) => End::Broken(error),
+            };
+            tracing::debug!(%address, reason = %end, "connection ended");
+            drop(slot);
+        });
+    }
 }
 
 /// Makes a connection and serves it to its end.
@@ -86,8 +142,20 @@ pub(super) async fn serve_dialled<H: Host>(
 ) -> Result<End, End> {
     let timeout = shared.options.handshake_timeout;
     let introduced = tokio::time::timeout(timeout, introduce(shared, dial, target)).await;
-    let established = introduced.map_err(|_| End::HandshakeTimeout(timeout))??;
-    Ok(serve(shared, established).await)
+    let Established { wire, inbound, remote } = introduced.map_err(|_| End::HandshakeTimeout(timeout))??;
+    // As long as this one lasts.
+    let _further = dial_further(shared, target, &remote);
+    Ok(serve(shared, wire.split(), inbound, remote).await)
+}
+
+/// Dials the other event loops of a node whose first one has been reached, if each is to be.
+fn dial_further<H: Host>(shared: &Arc<Shared<H>>, target: &Target, first: &Remote) -> Vec<Dialled> {
+    if !shared.options.dials_each_event_loop || target.event_loop > 0 {
+        return Vec::new();
+    }
+    let further =
+        (1..first.event_loops.min(EVENT_LOOPS_MAX)).map(|event_loop| Target { event_loop, ..target.clone() });
+    further.map(|target| dial::start(shared, target)).collect()
 }
 
 /// Tells a stranger why it is not served.
@@ -139,14 +207,15 @@ async fn welcome<H: Host>(
     };
     match outcome {
         Ok((hello, shown)) => {
+            let event_loops = shared.options.event_loops;
+            let event_loop = hello.event_loop % event_loops;
             let Hello { cluster, peer: identity, site, .. } = hello;
             write_one(&mut wire, &Packet::Welcome(own_welcome(shared))).await?;
             inbound.finish_handshake();
-            Ok(Established {
-                wire,
-                inbound,
-                remote: Remote { identity, cluster, site, dial: None, address, certified, shown },
-            })
+            let dial = None;
+            let remote =
+                Remote { identity, cluster, site, dial, address, certified, shown, event_loop, event_loops };
+            Ok(Established { wire, inbound, remote })
         }
         Err(violation) => {
             shared.log_refusal(address, &violation.0);
@@ -175,6 +244,7 @@ async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -
         peer: options.identity,
         site: options.site.clone(),
         credential: options.credential.clone(),
+        event_loop: target.event_loop,
     };
     write_one(&mut stream, &Packet::Hello(hello)).await?;
     let mut inbound = Inbound::for_handshake();
@@ -197,9 +267,11 @@ async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -
         return Err(Violation(contradiction.into()).into());
     }
     inbound.finish_handshake();
-    let Welcome { cluster, node, site, .. } = welcome;
-    let identity = Peer::Node(node);
-    let remote = Remote { identity, cluster, site, dial: Some(dial), address, certified, shown: None };
+    let Welcome { cluster, node, site, further_event_loops, .. } = welcome;
+    let (identity, dial, shown) = (Peer::Node(node), Some(dial), None);
+    let event_loops = further_event_loops.saturating_add(1);
+    let event_loop = target.event_loop % event_loops;
+    let remote = Remote { identity, cluster, site, dial, address, certified, shown, event_loop, event_loops };
     Ok(Established { wire: stream, inbound, remote })
 }
 
@@ -220,7 +292,8 @@ async fn admit<H: Host>(
         None => None,
     };
     // It may have taken a while.
-    let hub = shared.lock();
+    let other = shared.other(hello.event_loop % shared.options.event_loops);
+    let hub = other.as_deref().unwrap_or(shared).lock();
     // Answers go to the connection that a client has made last.
     if hub.links.is_of_another(client, certified, shown.as_deref()) {
         return Err(Violation(format!("{client} is connected in the name of another user").into()));
@@ -260,6 +333,7 @@ fn own_welcome<H: Host>(shared: &Shared<H>) -> Welcome {
         node,
         site: shared.options.site.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        further_event_loops: shared.options.event_loops - 1,
     }
 }
 
@@ -294,9 +368,12 @@ async fn write_one(stream: &mut (impl AsyncWrite + Unpin), packet: &Packet) -> R
 }
 
 /// Registers the connection, reads until it ends, and unregisters it.
-async fn serve<H: Host>(shared: &Arc<Shared<H>>, established: Established) -> End {
-    let Established { wire, mut inbound, remote } = established;
-    let (mut reader, writer) = wire.split();
+async fn serve<H: Host>(
+    shared: &Arc<Shared<H>>,
+    (mut reader, writer): (Reader, Socket),
+    mut inbound: Inbound,
+    remote: Remote,
+) -> End {
     let link = shared.with(|host, turn| {
         let link = turn.links.insert(remote.clone(), Arc::new(writer), &shared.options);
         host.on_link_up(link, &remote, turn);

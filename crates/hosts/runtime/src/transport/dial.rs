@@ -1,6 +1,7 @@
 //! Connections that this process makes, and makes again when they break.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quorate_core::{NodeId, Random};
@@ -17,6 +18,8 @@ pub struct Target {
     pub address: String,
     /// Which node it must be, if that is known.
     pub expect: Option<NodeId>,
+    /// The event loop of the node to which the connection is to lead, counted from 0; see [`Hello::event_loop`](quorate_wire::Hello::event_loop).
+    pub event_loop: u16,
 }
 
 /// A standing wish to be connected to a target. Dropping it closes the connection and ends the wish.
@@ -28,7 +31,7 @@ pub struct Dialled {
 }
 
 impl Dialled {
-    pub(super) fn new(id: DialId) -> (Self, watch::Receiver<()>) {
+    fn new(id: DialId) -> (Self, watch::Receiver<()>) {
         let (sender, receiver) = watch::channel(());
         (Dialled { id, _alive: sender }, receiver)
     }
@@ -39,13 +42,16 @@ impl Dialled {
     }
 }
 
+/// Begins to dial, until what this gives is dropped or the transport ends.
+pub(super) fn start<H: Host>(shared: &Arc<Shared<H>>, target: Target) -> Dialled {
+    let id = DialId(shared.dials.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+    let (dialled, wished) = Dialled::new(id);
+    tokio::spawn(run(Arc::clone(shared), id, target, wished));
+    dialled
+}
+
 /// Dials until the wish or the transport ends.
-pub(super) async fn run<H: Host>(
-    shared: Arc<Shared<H>>,
-    id: DialId,
-    target: Target,
-    mut wished: watch::Receiver<()>,
-) {
+async fn run<H: Host>(shared: Arc<Shared<H>>, id: DialId, target: Target, mut wished: watch::Receiver<()>) {
     let mut closed = shared.closed.subscribe();
     tokio::select! {
         never = dial_for_ever(&shared, id, &target) => match never {},

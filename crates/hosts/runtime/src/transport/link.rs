@@ -48,6 +48,10 @@ pub struct Remote {
     pub certified: Option<Certified>,
     /// The credential of a client; none of a node, and of a client that has shown nothing.
     pub shown: Option<Arc<Shown>>,
+    /// The event loop of the accepting end to which the connection leads.
+    pub event_loop: u16,
+    /// How many event loops the accepting end has.
+    pub event_loops: u16,
 }
 
 /// How far a link has come on its way to being closed.

@@ -52,7 +52,9 @@ async fn accept_for_ever<H: Host>(
             }
         };
         let slot = Slot::take(shared);
-        let connections_max = shared.lock().links.clients_max + FOR_NODES;
+        // A client or node makes one to each event loop.
+        let event_loops = usize::from(shared.options.event_loops);
+        let connections_max = (shared.lock().links.clients_max + FOR_NODES) * event_loops;
         if shared.accepted.load(Ordering::Relaxed) > connections_max + shared.strangers.len() {
             shared.log_refusal(address, "there are too many connections");
             shared.with(|_, turn| turn.links.counters.refused += 1);
@@ -60,11 +62,7 @@ async fn accept_for_ever<H: Host>(
             continue;
         }
         let stranger = shared.strangers.enter();
-        let served = serve_accepted(Arc::clone(shared), stream, address, stranger);
-        tokio::spawn(async move {
-            served.await;
-            drop(slot);
-        });
+        tokio::spawn(serve_accepted(Arc::clone(shared), stream, address, stranger, slot));
         if shared.options.tls.is_some() {
             pace.rest().await;
         }
@@ -153,7 +151,7 @@ impl Drop for Stranger {
 }
 
 /// One of the connections that are counted towards the maximum.
-struct Slot<H>(Arc<Shared<H>>);
+pub(super) struct Slot<H>(Arc<Shared<H>>);
 
 impl<H> Slot<H> {
     fn take(shared: &Arc<Shared<H>>) -> Self {

@@ -34,17 +34,18 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use quorate_core::Instant;
 use quorate_wire::packet::{Packet, Peer};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, Time};
+use connection::Arrival;
 pub use dial::{Dialled, Target};
 pub use doorkeeper::{Doorkeeper, Judgement, Shown};
 pub use link::{DialId, LinkId, Remote};
@@ -192,6 +193,10 @@ struct Shared<H> {
     dials: AtomicUsize,
     /// The refusals that the log has.
     told: Mutex<BTreeSet<String>>,
+    /// The transports of the other event loops of this process, if this is the first.
+    others: OnceLock<Vec<Transport<H>>>,
+    /// Where connections are put that another event loop has accepted.
+    arrivals: mpsc::UnboundedSender<Arrival<H>>,
 }
 
 struct Hub<H> {
@@ -228,6 +233,7 @@ impl<H: Host> Transport<H> {
     ///
     /// `waker` may have been given to other threads before.
     pub fn start(host: H, options: Options, clock: Clock, waker: TurnWaker) -> (Self, JoinHandle<()>) {
+        let (arrivals, arrived) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             hub: Mutex::new(Hub { host, links: Links::bounded(options.connections_max) }),
             clock,
@@ -238,7 +244,10 @@ impl<H: Host> Transport<H> {
             strangers: listen::Strangers::default(),
             told: Mutex::default(),
             dials: AtomicUsize::new(0),
+            others: OnceLock::new(),
+            arrivals,
         });
+        tokio::spawn(connection::serve_arrivals(Arc::clone(&shared), arrived));
         let task = tokio::spawn(turn::run(Arc::clone(&shared)));
         (Transport { shared }, task)
     }
@@ -255,10 +264,16 @@ impl<H: Host> Transport<H> {
 
     /// Keeps a connection to `target`: dials, and dials again whenever it breaks, until the dial is dropped.
     pub fn dial(&self, target: Target) -> Dialled {
-        let id = DialId(self.shared.dials.fetch_add(1, Ordering::Relaxed) as u64 + 1);
-        let (dialled, wished) = Dialled::new(id);
-        tokio::spawn(dial::run(Arc::clone(&self.shared), id, target, wished));
-        dialled
+        dial::start(&self.shared, target)
+    }
+
+    /// Passes connections that lead to other event loops of this process on to their transports: to the first of these those that lead to event loop
+    /// 1, and so on. To be called before [`Transport::listen`], as many as [`Options::event_loops`] says.
+    ///
+    /// # Panics
+    /// If it is called twice.
+    pub fn share_connections(&self, others: Vec<Transport<H>>) {
+        assert!(self.shared.others.set(others).is_ok(), "event loops are told of each other once");
     }
 
     /// Asks for a turn.
@@ -319,6 +334,12 @@ impl<H: Host> Shared<H> {
         } else {
             tracing::debug!(%address, reason, "connection refused");
         }
+    }
+
+    /// The transport of another event loop; none if it is this one.
+    fn other(&self, event_loop: u16) -> Option<Arc<Shared<H>>> {
+        let at = usize::from(event_loop).checked_sub(1)?;
+        self.others.get()?.get(at).map(|other| Arc::clone(&other.shared))
     }
 
     fn is_closed(&self) -> bool {

@@ -42,6 +42,11 @@ pub struct Options {
     pub redial_pause_min: Duration,
     /// The longest such pause.
     pub redial_pause_max: Duration,
+    /// How many event loops this process has, each with a transport of its own: 1 at least. Connections are accepted by the first one, and passed on
+    /// to those that they ask for.
+    pub event_loops: u16,
+    /// True if a dial makes a connection to each event loop of its target, so that messages need not be passed on there.
+    pub dials_each_event_loop: bool,
 }
 
 impl Options {
@@ -63,6 +68,8 @@ impl Options {
             connections_max: 1_024,
             redial_pause_min: Duration::from_millis(20),
             redial_pause_max: Duration::from_millis(500),
+            event_loops: 1,
+            dials_each_event_loop: false,
         }
     }
 

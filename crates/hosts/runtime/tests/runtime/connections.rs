@@ -79,7 +79,7 @@ async fn a_client_connects_again_when_the_node_comes_back() {
 async fn a_dial_that_fails_says_why_and_is_repeated() {
     let mut client = client(client_options(1));
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let _dialled = client.transport.dial(Target { address: unused.to_string(), expect: None });
+    let _dialled = client.transport.dial(Target { address: unused.to_string(), expect: None, event_loop: 0 });
     for _ in 0..3 {
         let Seen::DialFailed(reason) = client.next().await else { panic!("connected") };
         assert!(reason.contains("refused"), "{reason}");
@@ -123,4 +123,43 @@ async fn abandoning_closes_at_once() {
     server.transport.abandon();
     assert!(matches!(client.next().await, Seen::Down(_)));
     assert!(matches!(client.next().await, Seen::DialFailed(_)), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn a_connection_is_served_by_the_event_loop_that_it_leads_to() {
+    let of_two = || Options { event_loops: 2, ..node_options() };
+    let (mut first, mut second) = (node(of_two()).await, node(of_two()).await);
+    first.transport.share_connections(vec![second.transport.clone()]);
+    let mut client = client(Options { dials_each_event_loop: true, ..client_options(1) });
+    let dialled = client.transport.dial(first.target());
+    let links = [client.link_up().await, client.link_up().await];
+    first.link_up().await;
+    second.link_up().await;
+    let event_loops = client.transport.with(|_, turn| {
+        links.map(|link| turn.remote(link).map(|remote| (remote.event_loop, remote.event_loops)))
+    });
+    assert_eq!(event_loops, [Some((0, 2)), Some((1, 2))]);
+    for (sequence, link) in (0..).zip(links) {
+        client.transport.with(|_, turn| turn.send(link, &envelope(sequence)));
+        assert!(matches!(client.next().await, Seen::Packet(Packet::Envelope(_))), "{sequence} is answered");
+    }
+    for process in [&first, &second] {
+        assert_eq!(process.transport.with(|_, turn| turn.counters().messages_received), 1);
+    }
+    // They belong together, and end together.
+    drop(dialled);
+    assert!(matches!(first.next().await, Seen::Down(_)));
+    assert!(matches!(second.next().await, Seen::Down(_)));
+    assert_eq!(client.transport.with(|_, turn| turn.links_len()), 0);
+}
+
+#[tokio::test]
+async fn an_event_loop_that_a_node_does_not_have_means_the_remainder() {
+    let mut server = node(node_options()).await;
+    let mut client = client(client_options(1));
+    let _dialled = client.transport.dial(Target { event_loop: 5, ..server.target() });
+    let link = client.link_up().await;
+    server.link_up().await;
+    let remote = client.transport.with(|_, turn| turn.remote(link).cloned()).unwrap();
+    assert_eq!((remote.event_loop, remote.event_loops), (0, 1));
 }

@@ -118,7 +118,7 @@ impl Process {
     }
 
     pub(crate) fn target(&self) -> Target {
-        Target { address: self.address.to_string(), expect: None }
+        Target { address: self.address.to_string(), expect: None, event_loop: 0 }
     }
 }
 
@@ -151,6 +151,7 @@ pub(crate) fn hello() -> Packet {
         peer: Peer::Client(ClientId(9)),
         site: "us".into(),
         credential: None,
+        event_loop: 0,
     })
 }
 

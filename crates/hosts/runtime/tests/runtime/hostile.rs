@@ -171,6 +171,7 @@ async fn another_cluster_is_refused() {
                 peer,
                 site: String::new(),
                 credential: None,
+                event_loop: 0,
             })]));
             assert!(raw.goodbye().contains("cluster 8"));
         }
@@ -180,6 +181,7 @@ async fn another_cluster_is_refused() {
             peer: Peer::Node(quorate_core::NodeId(2)),
             site: String::new(),
             credential: None,
+            event_loop: 0,
         };
         raw.write(&frame(&[Packet::Hello(anonymous)]));
         assert!(raw.goodbye().contains("cluster 0"), "only clients may not know the cluster");
@@ -332,7 +334,13 @@ async fn other_nodes_get_through_when_there_are_too_many_clients() {
             Packet::Hello(hello) => hello.cluster,
             other => panic!("no hello: {other:?}"),
         };
-        let hello = Hello { cluster, peer: Peer::Node(NodeId(9)), site: String::new(), credential: None };
+        let hello = Hello {
+            cluster,
+            peer: Peer::Node(NodeId(9)),
+            site: String::new(),
+            credential: None,
+            event_loop: 0,
+        };
         other.write(&frame(&[Packet::Hello(hello)]));
         assert!(matches!(other.read(), Some(Packet::Welcome(_))));
     })

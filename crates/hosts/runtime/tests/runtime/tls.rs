@@ -85,7 +85,7 @@ fn client_with(number: u64, trust: &Arc<Trust>) -> Options {
 
 /// Says hello to a node as this peer, and gives why it is refused.
 async fn refusal(server: &Process, trust: Option<&Arc<Trust>>, peer: Peer) -> String {
-    let hello = Hello { cluster: CLUSTER, peer, site: String::new(), credential: None };
+    let hello = Hello { cluster: CLUSTER, peer, site: String::new(), credential: None, event_loop: 0 };
     let begun = Conversation::begin(&server.address.to_string(), hello, trust).await;
     match begun {
         Err(Trouble::Refused(reason) | Trouble::Unreachable(reason)) => reason,
@@ -143,8 +143,13 @@ async fn each_peer_speaks_for_the_identity_of_its_certificate_only() {
     assert!(as_fourth.contains("node4") && as_fourth.contains("node3"), "{as_fourth}");
     let as_node = refusal(&server, Some(&alice), Peer::Node(NodeId(3))).await;
     assert!(as_node.contains("user alice"), "{as_node}");
-    let hello =
-        Hello { cluster: CLUSTER, peer: Peer::Node(NodeId(3)), site: String::new(), credential: None };
+    let hello = Hello {
+        cluster: CLUSTER,
+        peer: Peer::Node(NodeId(3)),
+        site: String::new(),
+        credential: None,
+        event_loop: 0,
+    };
     assert!(Conversation::begin(&server.address.to_string(), hello, Some(&third)).await.is_ok());
 }
 
@@ -153,8 +158,13 @@ async fn a_client_is_not_taken_over_by_another_user() {
     let folder = Folder::new();
     let server = secured_node(&folder.node(1)).await;
     let (alice, bob) = (folder.user("alice", days(-1, 5)), folder.user("bob", days(-1, 5)));
-    let hello =
-        || Hello { cluster: 0, peer: Peer::Client(ClientId(9)), site: String::new(), credential: None };
+    let hello = || Hello {
+        cluster: 0,
+        peer: Peer::Client(ClientId(9)),
+        site: String::new(),
+        credential: None,
+        event_loop: 0,
+    };
     let address = server.address.to_string();
     let _held = Conversation::begin(&address, hello(), Some(&alice)).await.unwrap();
     while server.transport.with(|_, turn| turn.links_len()) == 0 {
@@ -347,4 +357,31 @@ async fn a_connection_ends_when_its_certificate_is_revoked() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_secured_connection_is_passed_on_to_another_event_loop() {
+    let folder = Folder::new();
+    let trust = folder.node(1);
+    let of_two = || Options { event_loops: 2, tls: Some(Arc::clone(&trust)), ..node_options() };
+    let (mut first, mut second) = (node(of_two()).await, node(of_two()).await);
+    first.transport.share_connections(vec![second.transport.clone()]);
+    let mut alice = client(client_with(9, &folder.user("alice", days(-1, 5))));
+    let _dialled = alice.transport.dial(Target { event_loop: 1, ..first.target() });
+    let link = alice.link_up().await;
+    let accepted = second.link_up().await;
+    let certified =
+        second.transport.with(|_, turn| turn.remote(accepted).and_then(|remote| remote.certified.clone()));
+    assert!(certified.is_some());
+    // More than is encrypted at once.
+    const MESSAGES: u64 = 5_000;
+    alice.transport.with(|_, turn| (0..MESSAGES).for_each(|sequence| turn.send(link, &envelope(sequence))));
+    for answer in 0..MESSAGES {
+        let Seen::Packet(Packet::Envelope(_)) = alice.next().await else { panic!("{answer}") };
+    }
+    assert_eq!(first.transport.with(|_, turn| turn.links_len()), 0);
+    second.transport.abandon();
+    assert!(matches!(alice.next().await, Seen::Down(_)));
+    drop(alice);
+    assert!(first.seen.try_recv().is_err(), "the first event loop has nothing of it");
 }

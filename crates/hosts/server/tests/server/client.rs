@@ -181,7 +181,7 @@ impl Client {
         let (transport, _) = Transport::start(host, options, Clock::start(), TurnWaker::default());
         transport.with(|host, turn| host.step(Input::Start, turn));
         let dial = |(address, node): (&SocketAddr, u16)| {
-            transport.dial(Target { address: address.to_string(), expect: Some(NodeId(node)) })
+            transport.dial(Target { address: address.to_string(), expect: Some(NodeId(node)), event_loop: 0 })
         };
         let dialled = addresses.iter().zip(0u16..).map(dial).collect();
         Client { transport, events, packets, id, sequence: 0, _dialled: dialled }

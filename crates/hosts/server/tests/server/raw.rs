@@ -51,7 +51,13 @@ impl Raw {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Raw { stream, frames: FrameReader::new(), waiting: Vec::new() };
-        raw.write(&[Packet::Hello(Hello { cluster, peer, site: String::new(), credential: None })]);
+        raw.write(&[Packet::Hello(Hello {
+            cluster,
+            peer,
+            site: String::new(),
+            credential: None,
+            event_loop: 0,
+        })]);
         raw
     }
 

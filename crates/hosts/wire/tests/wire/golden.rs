@@ -115,6 +115,7 @@ fn a_handshake() {
         peer: Peer::Node(NodeId(0)),
         site: "eu".to_owned(),
         credential: None,
+        event_loop: 0,
     });
     assert_eq!(hex(&encode(&hello)), concat!("1211", "090100000000000000", "1202", "0800", "1a026575"));
     let busy = Packet::Busy { retry_after: Duration::from_millis(1) };

@@ -54,6 +54,7 @@ impl Cluster {
             peer: Peer::Node(NodeId(liar as u16)),
             site: self.layout.sites[liar].clone(),
             credential: None,
+            event_loop: 0,
         };
         let mut frames = FrameWriter::new();
         frames.push(&Packet::Hello(hello)).map_err(Failure::failed)?;
