@@ -121,6 +121,7 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let coordinators = Coordinators::new(options.coordinator(client));
     let host = ClientHost::new(client, coordinators, &topology, Arc::clone(&settled), Arc::clone(&stale));
     let mut transport_options = transport::Options::new(cluster, Peer::Client(client), site.clone());
+    transport_options.dials_each_event_loop = true;
     transport_options.delays = options.delays.clone().map(Arc::new);
     transport_options.tls = tls;
     transport_options.credential = options.credential.clone();

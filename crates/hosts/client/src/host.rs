@@ -20,7 +20,9 @@ use quorate_log::Part;
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_wire::packet::DECIDED_MAX;
-use quorate_wire::{About, Denial, Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
+use quorate_wire::{
+    About, Denial, Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport, event_loop_of,
+};
 use tokio::sync::{Notify, oneshot};
 
 use crate::announcements::Listening;
@@ -117,6 +119,8 @@ struct Nodes {
 #[derive(Default)]
 struct Node {
     link: Option<LinkId>,
+    /// The connections to its event loops beside the first one, in order, for messages; none while there is none.
+    further: Vec<Option<LinkId>>,
     /// True once it has said that it is about to stop.
     is_stopping: bool,
     replicas: Vec<ReplicaId>,
@@ -417,6 +421,21 @@ impl Nodes {
         unreachable
     }
 
+    /// A connection for messages to another event loop of a node than its first one is up, or is gone.
+    fn set_further(&mut self, link: LinkId, remote: &Remote, is_up: bool) {
+        let Some((_, node)) = self.node_of(remote) else { return };
+        let at = usize::from(remote.event_loop).saturating_sub(1);
+        if is_up {
+            node.further.resize(usize::from(remote.event_loops).saturating_sub(1), None);
+        }
+        let Some(known) = node.further.get_mut(at) else { return };
+        if is_up {
+            *known = Some(link);
+        } else {
+            known.take_if(|known| *known == link);
+        }
+    }
+
     fn link_of(&self, node: NodeId) -> Option<LinkId> {
         self.nodes.get(usize::from(node.0))?.link
     }
@@ -431,6 +450,23 @@ fn node_id(remote: &Remote) -> Option<NodeId> {
     match remote.identity {
         Peer::Node(id) => Some(id),
         Peer::Client(_) => None,
+    }
+}
+
+impl Node {
+    /// The connection for messages to a shard. The first one will do for all.
+    fn link_for(&self, shard: ShardId) -> Option<LinkId> {
+        let first = self.link?;
+        if self.further.is_empty() {
+            return Some(first);
+        }
+        let event_loop = usize::from(event_loop_of(shard, self.further.len() as u16 + 1));
+        let further = event_loop.checked_sub(1).and_then(|at| self.further.get(at).copied().flatten());
+        Some(further.unwrap_or(first))
+    }
+
+    fn has_link(&self, link: LinkId) -> bool {
+        self.link == Some(link) || self.further.contains(&Some(link))
     }
 }
 
@@ -464,7 +500,7 @@ impl World for ToWorld<'_, '_> {
         let host = self.nodes.hosted.get(&replica).copied();
         let node = host.and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
         // Without a link the message is lost, as any message may be.
-        if let Some(link) = node.and_then(|node| node.link) {
+        if let Some(link) = node.and_then(|node| node.link_for(replica.shard)) {
             let from = Address::Client(self.nodes.client);
             self.recorder.message(self.turn.time.now, Direction::Sent, (replica, host), &message);
             self.turn.send(link, &Packet::Envelope(Envelope { from, to, epoch, message }));
@@ -483,8 +519,12 @@ impl World for ToWorld<'_, '_> {
 
 impl Host for ClientHost {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
+        if remote.event_loop > 0 {
+            return self.nodes.set_further(link, remote, true);
+        }
         let Some((id, node)) = self.nodes.node_of(remote) else { return };
         (node.link, node.is_stopping) = (Some(link), false);
+        node.further.resize(usize::from(remote.event_loops).saturating_sub(1), None);
         node.connected_since = turn.time.now;
         // Much may have happened while it could not say so; and one that has joined may be nearer than others.
         let is_first = node.attempt == Attempt::Open && node.since == Instant::START;
@@ -500,6 +540,9 @@ impl Host for ClientHost {
     }
 
     fn on_link_down(&mut self, link: LinkId, remote: &Remote, _reason: &str, turn: &mut Turn<'_>) {
+        if remote.event_loop > 0 {
+            return self.nodes.set_further(link, remote, false);
+        }
         let Some((id, node)) = self.nodes.node_of(remote) else { return };
         if node.link == Some(link) {
             node.link = None;
@@ -702,7 +745,7 @@ impl ClientHost {
         let until = tokio::time::Instant::now() + retry_after.min(RETRY_AFTER_MAX);
         for (keyspace, hosts) in &self.nodes.keyspaces {
             let is_host = |node: &NodeId| {
-                self.nodes.nodes.get(usize::from(node.0)).is_some_and(|node| node.link == Some(link))
+                self.nodes.nodes.get(usize::from(node.0)).is_some_and(|node| node.has_link(link))
             };
             if hosts.iter().any(is_host) {
                 self.waiters.set_busy(*keyspace, until);

@@ -9,7 +9,7 @@
 //!   users.toml                      users, roles and tokens as the configuration service had them last; absent until there are some
 //!   token                           the token of the node since it was started, by which its doors and its operator are known
 //!   lock                            locked while a server uses the directory
-//!   journal/                        what was written to several logs at once, until it is durable in each
+//!   journal/, journal-1/            what was written to several logs of an event loop at once, until it is durable in each
 //!   inventory/shard-7-r1.toml       a replica that has to be here
 //!   keyspaces/keyspace-3.toml       who the replicas of a keyspace are, if that has changed since it was created
 //!   replicas/shard-7-r1/
@@ -45,6 +45,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Boot, Seat, Shards};
@@ -55,12 +56,14 @@ use quorate_core::topology::{
 };
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ShardId, SiteId};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
-use quorate_wire::{ProtocolVersion, Window};
+use quorate_wire::{ProtocolVersion, Window, event_loop_of};
 use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
+use crate::node::event_loop_of_keyspace;
 use journal::JournalText;
 pub(crate) use memberships::Known;
+use memberships::Reliance;
 #[cfg(test)]
 use replicas::Prepared;
 
@@ -72,9 +75,11 @@ const FORMAT: u32 = 2;
 /// never written, and refuse such a directory.
 const FORMAT_WITH_JOURNAL: u32 = 3;
 
-/// The format of an identity that names a protocol version, and the greatest that this program reads. From there on the version says which programs
-/// can use the directory.
+/// The format of an identity that names a protocol version. From there on the version says which programs can use the directory, but for its journals.
 const FORMAT_WITH_VERSION: u32 = 4;
+
+/// The format of an identity that names further journals, and the greatest that this program reads. Programs that know of one only would not look for what the others hold.
+const FORMAT_WITH_JOURNALS: u32 = 5;
 
 /// How a server deals with a data directory that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +136,7 @@ pub enum DataError {
     },
     /// It was written by a later version.
     #[error(
-        "{path} is in format {found}, and this program knows format {FORMAT_WITH_VERSION}: it was written by a later version, \
+        "{path} is in format {found}, and this program knows format {FORMAT_WITH_JOURNALS}: it was written by a later version, \
          which has to be used",
         path = path.display()
     )]
@@ -300,6 +305,9 @@ struct IdentityFile {
     /// Which journal belongs here. Directories of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     journal: Option<JournalText>,
+    /// Those of the event loops beside the first one, in order; also of event loops that the node has no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    further_journals: Vec<JournalText>,
 }
 
 /// A replica that is, or is to be, hosted here.
@@ -412,6 +420,15 @@ impl Placement {
         self.comparison.is_none() && self.isolation.has_homes()
     }
 
+    /// The event loop of its node, among so many, on which the replica lives.
+    pub(crate) fn event_loop(&self, event_loops: u16) -> u16 {
+        match self.has_neighbours() {
+            // They rely on messages that are lost only with one of them.
+            true => event_loop_of_keyspace(self.keyspace, event_loops),
+            false => event_loop_of(self.replica.shard, event_loops),
+        }
+    }
+
     /// True if it keeps a log on disk. A home of one does so in any case: nobody else keeps its decisions.
     pub(crate) fn keeps_log(&self) -> bool {
         self.durability == Durability::Sync || self.is_home() && self.founders == GroupSize::ONE
@@ -476,6 +493,8 @@ pub(crate) struct DataDirectory {
     replaced: bool,
     /// True if an operator has said that replicas which are missing do not come back.
     gives_up_missing: bool,
+    /// Which event loops rely on what is noted of keyspaces.
+    relied_on: Mutex<BTreeMap<KeyspaceId, Reliance>>,
     _lock: File,
 }
 
@@ -513,6 +532,7 @@ impl DataDirectory {
                 inventory: true,
                 protocol_version: None,
                 journal: None,
+                further_journals: Vec::new(),
             };
             write_durably(&identity, &file)?;
         }
@@ -533,6 +553,7 @@ impl DataDirectory {
             incarnation: Incarnation(found.incarnation),
             replaced: found.replaced,
             gives_up_missing: initialise == Initialise::Rejoin,
+            relied_on: Mutex::default(),
             _lock: lock,
         };
         data.refuse_if_fenced()?;
@@ -635,7 +656,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, DataError> {
     let FormatOnly { format } = toml::from_str(&text).map_err(damaged)?;
     match format {
         ..FORMAT => return Err(DataError::Older { path: path.to_owned(), found: format }),
-        FORMAT..=FORMAT_WITH_VERSION => {}
+        FORMAT..=FORMAT_WITH_JOURNALS => {}
         _ => return Err(DataError::Newer { path: path.to_owned(), found: format }),
     }
     toml::from_str(&text).map_err(damaged)

@@ -266,6 +266,7 @@ impl Entrance {
 }
 
 /// How a node knows its peers.
+#[derive(Clone)]
 pub(crate) struct Security {
     /// The certificates of the node; none if its connections are plain text.
     pub(crate) trust: Option<Arc<Trust>>,

@@ -141,9 +141,9 @@ async fn ready(State(pages): State<Pages>) -> Response {
     }
 }
 
-/// Answers at all, between two turns of the node: one that does not is to be started again.
+/// Answers at all, between two turns of each event loop of the node: one that does not is to be started again.
 async fn live(State(pages): State<Pages>) -> Response {
-    pages.transport.with(|_, _| ());
+    pages.transport.with(|node, _| node.wait_for_others());
     (StatusCode::OK, "ok\n".to_owned()).into_response()
 }
 

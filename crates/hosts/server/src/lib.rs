@@ -19,13 +19,17 @@
 //! | `data` | whose data directory it is, and how a replica begins |
 //! | `entrance` | who judges what clients show, and what the node knows of users |
 //! | `node` | the replicas, the catalogue, admission, status |
-//! | `server` | the node's thread, from start to drain |
+//! | `server` | the thread of the node, from start to drain |
+//! | `event_loops` | the event loops of the node and their threads |
+//! | `dialling` | the standing wishes to be connected to other nodes |
 //! | `http`, `metrics` | what operators read |
 //! | `probe` | asks a node of this machine whether it is ready |
 
 mod config;
 mod data;
+mod dialling;
 mod entrance;
+mod event_loops;
 mod http;
 mod join;
 mod metrics;
@@ -35,15 +39,15 @@ mod process;
 mod server;
 
 pub use config::{
-    Config, ConfigError, ContainerOptions, Doors, KeyPair, Limits, LogFormat, LogOptions, Logging, Reloaded,
-    TlsOptions, print_config,
+    Config, ConfigError, ContainerOptions, Doors, EventLoops, KeyPair, Limits, LogFormat, LogOptions,
+    Logging, Reloaded, TlsOptions, print_config,
 };
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{
-    DecidedStatus, DecisionStatus, DiskStatus, HandedOverStatus, HotKeyStatus, LagStatus, LogStatus,
-    PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus, Status, TrafficStatus,
-    TransportStatus, TunerStatus, VersionsStatus,
+    DecidedStatus, DecisionStatus, DiskStatus, EventLoopStatus, HandedOverStatus, HotKeyStatus, LagStatus,
+    LogStatus, PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus, Status,
+    TrafficStatus, TransportStatus, TunerStatus, VersionsStatus,
 };
 pub use probe::{Unready, probe};
 pub use process::{raise_descriptors_max, use_small_pages};

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::node::{
-    HandedOverStatus, LagStatus, ReplicaStatus, SpeculatingStatus, Status, TrafficStatus, TunerStatus,
+    EventLoopStatus, HandedOverStatus, LagStatus, ReplicaStatus, SpeculatingStatus, Status, TrafficStatus,
+    TunerStatus,
 };
 
 /// Renders a status in the text format of Prometheus.
@@ -209,7 +210,40 @@ pub(crate) fn render(status: &Status) -> String {
     );
     speculation(&mut page, status);
     traffic(&mut page, status);
+    event_loops(&mut page, status);
     page.text
+}
+
+/// The share of each event loop of the node.
+fn event_loops(page: &mut Page, status: &Status) {
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&EventLoopStatus) -> f64| {
+        page.head(name, kind, help);
+        for event_loop in &status.event_loops {
+            let (number, value) = (event_loop.event_loop, value(event_loop));
+            page.line(format_args!("quorate_{name}{{event_loop=\"{number}\"}} {value}"));
+        }
+    };
+    each("event_loop_replicas", "gauge", "Replicas that live on the event loop.", |it| it.replicas as f64);
+    each("event_loop_cpu_seconds_total", "counter", "Processor time of the event loop.", |it| it.cpu_seconds);
+    each("event_loop_turns_total", "counter", "Turns of the event loop.", |it| it.turns as f64);
+    each("event_loop_connections", "gauge", "Connections that lead to the event loop.", |it| {
+        it.connections as f64
+    });
+    each("event_loop_messages_received_total", "counter", "Messages from other processes.", |it| {
+        it.messages_received as f64
+    });
+    each(
+        "event_loop_messages_handed_total",
+        "counter",
+        "Messages that other event loops have handed to it.",
+        |it| it.messages_handed as f64,
+    );
+    each(
+        "event_loop_messages_lost_total",
+        "counter",
+        "Those of them that were lost because too many waited.",
+        |it| it.messages_lost as f64,
+    );
 }
 
 /// How far away the other nodes are, and the transactions that replicas have seen.

@@ -16,6 +16,12 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// The processor time that this thread has used.
+pub(crate) fn cpu_time_of_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Descriptors that a replica may need: the lock of its log, the segment that it writes to, and the one before.
 const DESCRIPTORS_OF_A_REPLICA: u64 = 3;
 

@@ -1,6 +1,5 @@
-//! Starting and stopping a node: one thread with one event loop, and a second, small one for HTTP.
+//! Starting and stopping a node: a thread with the event loop that speaks for the node, those of further ones, and a small one for HTTP.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,21 +7,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use quorate_certificates::{Purpose, Trust, TrustError};
-use quorate_core::topology::{Node as Place, Topology};
+use quorate_core::topology::Node as Place;
 use quorate_core::{ClientId, NodeId};
 use quorate_credentials::Secret;
 use quorate_logins::Audit;
-use quorate_runtime::transport::{Dialled, Doorkeeper, Options, Target, TurnWaker};
+use quorate_runtime::transport::{Doorkeeper, Options};
 use quorate_runtime::{Clock, Transport};
 use quorate_wire::Peer;
-use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 
 use crate::data::{DataDirectory, DataError, Initialise};
+use crate::dialling::Dials;
 use crate::entrance::{Entrance, Security};
+use crate::event_loops::{self, EventLoop, Others};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
-use crate::node::{DrainState, Logs, Node, Status, make_room};
+use crate::node::{DrainState, Node, Origins, Status, make_room};
 use crate::process::BackgroundRuntime;
 use crate::{Config, Limits, TlsOptions};
 
@@ -32,6 +32,9 @@ const LIVES_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a stopping node without a majority waits for the decisions of clients that had their majority before.
 const STUCK_GRACE: Duration = Duration::from_millis(300);
+
+/// What peers are told at the end.
+pub(crate) const GOODBYE: &str = "this node is stopping";
 
 /// How long the last words to peers may take once a node has drained.
 const GOODBYE_GRACE: Duration = Duration::from_secs(1);
@@ -150,23 +153,24 @@ impl Server {
             (None, None) => None,
         };
 
-        let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
-        let waker = TurnWaker::default();
-        let logs = Logs::start(cluster, Some(data.open_journal()?), waker.clone())?;
+        let event_loops = config.threads.count();
+        let journals = data.open_journals(event_loops)?;
         let token = Secret::new().map_err(std::io::Error::other)?;
         data.write_token(token.reveal())?;
         let audit = config.doors.audit_log.as_deref().map(open_audit).transpose()?;
         let clock = Clock::start();
         let entrance = Entrance::new(token.hash(), data.remembered_access()?, audit.clone(), clock);
         let entrance = Arc::new(entrance);
-        let (client, seeds) = (ClientId(random()?.max(1)), [random()?, random()?]);
         let security = Security { trust: trust.clone(), entrance: Arc::clone(&entrance) };
-        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds, security)?;
-        let (transport, turns) = {
-            let _inside = runtime.enter();
-            let options = options(&config, trust.clone(), Arc::clone(&entrance) as Arc<dyn Doorkeeper>);
-            Transport::start(node, options, clock, waker)
-        };
+        let (data, client) = (Arc::new(data), ClientId(random()?.max(1)));
+        let origins = Origins { config: Arc::clone(&config), data, client, security };
+        let options = options(&config, trust.clone(), Arc::clone(&entrance) as Arc<dyn Doorkeeper>);
+        let seeds = (0..event_loops).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
+        let (first, others) = event_loops::build(&origins, journals, (random()?, seeds), &options, clock)?;
+        let EventLoop { runtime, transport, turns } = first;
+        let others = Others::start(others)?;
+        transport.with(|node, _| node.set_others(others.transports()));
+        transport.share_connections(others.transports());
         let serve = |listener| {
             let (trust, entrance) = (trust.clone(), Arc::clone(&entrance));
             HttpServer::start(listener, transport.clone(), &config.limits, trust, entrance)
@@ -177,7 +181,7 @@ impl Server {
         let thread = std::thread::Builder::new().name(config.node.to_string()).spawn({
             let (transport, config) = (transport.clone(), Arc::clone(&config));
             move || {
-                let result = run(runtime, transport, turns, listener, &config, hints, stop_asked);
+                let result = run(runtime, transport, turns, others, listener, &config, hints, stop_asked);
                 has_stopped.send_replace(true);
                 result
             }
@@ -280,6 +284,7 @@ fn run(
     runtime: BackgroundRuntime,
     transport: Transport<Node>,
     turns: tokio::task::JoinHandle<()>,
+    mut others: Others,
     listener: TcpListener,
     config: &Config,
     hints: Vec<Place>,
@@ -291,21 +296,22 @@ fn run(
             Failed
         })?;
         transport.listen(listener);
-        let mut dialled = Dials { hints, dialled: BTreeMap::new() };
-        let topology = transport.with(|node, _| node.topology());
-        dialled.follow(&transport, config.node, &topology.borrow());
+        let mut dialled = Dials::new(&transport, config.node, hints);
         connect(&transport).await;
         transport.with(|node, turn| node.start(turn));
         let result = tokio::select! {
             // The turn task ends only with the transport, or with a machine that has panicked.
             _ = turns => Err(Failed),
-            // So does this one: it ends with the node.
-            () = follow(&transport, config.node, topology, &mut dialled) => Err(Failed),
+            // So do these: they end with the node.
+            () = dialled.follow(&transport) => Err(Failed),
+            () = others.ended() => Err(Failed),
             // An error means that the handle is gone: as good as a crash.
             stop = stop => {
                 if let Ok(Stop::Drain) = stop {
                     let timeout = transport.with(|node, _| node.drain_timeout());
                     drain(&transport, timeout).await;
+                    others.say_goodbye(GOODBYE_GRACE).await;
+                    transport.with(|node, _| node.close());
                 }
                 Ok(())
             }
@@ -315,46 +321,8 @@ fn run(
     });
     // Sockets, tasks and machines end here.
     drop(runtime);
+    drop(others);
     result
-}
-
-/// The standing wishes to be connected to the other nodes, where they are found.
-struct Dials {
-    /// Where they may be found besides, whatever is registered: they may all have moved before anybody could say so.
-    hints: Vec<Place>,
-    dialled: BTreeMap<(NodeId, String), Dialled>,
-}
-
-impl Dials {
-    /// Dials nodes that are new or are found elsewhere now, and hangs up where they were.
-    fn follow(&mut self, transport: &Transport<Node>, me: NodeId, topology: &Topology) {
-        let others = |node: &&Place| node.id != me && !node.address.is_empty();
-        let wanted: BTreeSet<_> = topology
-            .nodes
-            .iter()
-            .chain(&self.hints)
-            .filter(others)
-            .map(|node| (node.id, node.address.clone()))
-            .collect();
-        self.dialled.retain(|known, _| wanted.contains(known));
-        for (id, address) in wanted {
-            let target = Target { address: address.clone(), expect: Some(id) };
-            self.dialled.entry((id, address)).or_insert_with(|| transport.dial(target));
-        }
-    }
-}
-
-/// Dials whoever is registered, as long as the node lives.
-async fn follow(
-    transport: &Transport<Node>,
-    me: NodeId,
-    mut topology: watch::Receiver<Arc<Topology>>,
-    dialled: &mut Dials,
-) {
-    while topology.changed().await.is_ok() {
-        let topology = Arc::clone(&topology.borrow_and_update());
-        dialled.follow(transport, me, &topology);
-    }
 }
 
 /// Waits a moment until the other nodes have said their lives. Also, what replicas say first is lost while they cannot be reached, and
@@ -386,8 +354,7 @@ async fn drain(transport: &Transport<Node>, timeout: Duration) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    transport.close("this node is stopping", GOODBYE_GRACE).await;
-    transport.with(|node, _| node.close());
+    transport.close(GOODBYE, GOODBYE_GRACE).await;
 }
 
 /// What the certificate of a node is for.
@@ -413,6 +380,7 @@ fn options(config: &Config, tls: Option<Arc<Trust>>, entrance: Arc<dyn Doorkeepe
         node_link_bytes_max: limits.node_queue_bytes_max,
         unfinished_bytes_max: limits.unfinished_bytes_max,
         connections_max: limits.connections_max,
+        event_loops: config.threads.count(),
         ..Options::new(config.cluster, identity, config.own_site())
     }
 }

@@ -8,6 +8,7 @@ mod changes;
 mod comparisons;
 mod cuts;
 mod drops;
+mod event_loops;
 mod examples;
 mod faults;
 mod guide;

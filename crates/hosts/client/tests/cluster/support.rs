@@ -17,6 +17,13 @@ pub(crate) struct Cluster {
     servers: Vec<Option<Server>>,
     /// The further lines of their files.
     more: &'static str,
+    /// How many event loops they have.
+    threads: u16,
+}
+
+/// How many event loops nodes have in tests that do not say: `QUORATE_TEST_THREADS`, or one.
+fn threads() -> u16 {
+    std::env::var("QUORATE_TEST_THREADS").map_or(1, |threads| threads.parse().unwrap())
 }
 
 impl Cluster {
@@ -35,12 +42,22 @@ impl Cluster {
         Cluster::start_with(sites, "")
     }
 
-    /// The same with more sections in the files of the nodes.
+    /// Starts a new cluster of three nodes, each with so many event loops.
+    pub(crate) fn start_of(threads: u16) -> Cluster {
+        Cluster::start_threaded(&["a", "b", "c"], "", threads)
+    }
+
+    /// Starts a cluster as [`Cluster::start_in`] does, with more sections in the files of the nodes.
     pub(crate) fn start_with(sites: &[&'static str], more: &'static str) -> Cluster {
+        Cluster::start_threaded(sites, more, threads())
+    }
+
+    fn start_threaded(sites: &[&'static str], more: &'static str, threads: u16) -> Cluster {
         let listeners = free_listeners(sites.len() as u16).unwrap();
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
         let directory = tempfile::tempdir().unwrap();
-        let mut cluster = Cluster { directory, sites: sites.to_vec(), addresses, servers: Vec::new(), more };
+        let sites = sites.to_vec();
+        let mut cluster = Cluster { directory, sites, addresses, servers: Vec::new(), more, threads };
         for (node, listener) in listeners.into_iter().enumerate() {
             let sockets = Sockets { node: Some(listener), http: None };
             let server = Server::start_with(cluster.config(node), Initialise::New, sockets).unwrap();
@@ -49,14 +66,20 @@ impl Cluster {
         cluster
     }
 
+    /// Has nodes that are started from here on have so many event loops.
+    pub(crate) fn set_threads(&mut self, threads: u16) {
+        self.threads = threads;
+    }
+
     fn config(&self, node: usize) -> Config {
         let directory = self.directory.path().join(format!("node-{node}"));
         let mut sites = self.sites.clone();
         sites.sort_unstable();
         sites.dedup();
         let mut text = format!(
-            "node = {node}\ndata_directory = {directory:?}\nsites = {sites:?}\n\
-             [cluster]\nname = \"test\"\nid = 99\n[system]\nreplicas = [0, 1, 2]\n"
+            "node = {node}\ndata_directory = {directory:?}\nsites = {sites:?}\nthreads = {}\n\
+             [cluster]\nname = \"test\"\nid = 99\n[system]\nreplicas = [0, 1, 2]\n",
+            self.threads
         );
         for (site, address) in self.sites.iter().zip(&self.addresses) {
             text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
@@ -68,6 +91,11 @@ impl Cluster {
     /// Stops a node as a crash would.
     pub(crate) fn crash(&mut self, node: usize) {
         self.servers[node].take().unwrap().crash().unwrap();
+    }
+
+    /// Stops a node in good order.
+    pub(crate) fn stop(&mut self, node: usize) {
+        self.servers[node].take().unwrap().shutdown().unwrap();
     }
 
     /// Starts a node again, with what its disk holds.

@@ -15,7 +15,10 @@ use quorate_wire::{ProtocolVersion, Window};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, ContainerOptions, Doors, KeyPair, Limits, LogOptions, Logging, TlsOptions, is_loopback};
+use super::{
+    Config, ContainerOptions, Doors, EventLoops, KeyPair, Limits, LogOptions, Logging, TlsOptions,
+    is_loopback,
+};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +61,7 @@ struct File {
     http: Option<Spanned<String>>,
     #[serde(default)]
     insecure: bool,
+    threads: Option<Spanned<FileThreads>>,
     sites: Vec<Spanned<String>>,
     cluster: FileCluster,
     nodes: Vec<FileNode>,
@@ -75,6 +79,14 @@ struct File {
     logging: FileLogging,
     #[serde(default)]
     doors: FileDoors,
+}
+
+/// A number, or `"auto"`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FileThreads {
+    Number(i64),
+    Text(String),
 }
 
 #[derive(Default, Deserialize)]
@@ -293,6 +305,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         listen: file.listen.map(Spanned::into_inner),
         http: file.http.map(Spanned::into_inner),
         wan: file.wan.map(|wan| matrix(text, &wan.matrix, &topology)).transpose()?,
+        threads: file.threads.map_or(Ok(EventLoops::default()), |given| threads(text, &given))?,
         limits: file.limits.apply(text)?,
         containers: file.containers.apply(text)?,
         log: file.log.apply(text)?,
@@ -344,6 +357,15 @@ fn validate_secrecy(text: &str, file: &File, node: NodeId) -> Result<(), ConfigE
         }
         _ => Ok(()),
     }
+}
+
+fn threads(text: &str, given: &Spanned<FileThreads>) -> Result<EventLoops, ConfigError> {
+    let threads = match given.get_ref() {
+        // A negative number is as wrong as 0.
+        FileThreads::Number(count) => EventLoops::exactly(u64::try_from(*count).unwrap_or(0)),
+        FileThreads::Text(name) => name.parse(),
+    };
+    threads.map_err(|advice| mistake(text, given.span(), advice))
 }
 
 fn logging(text: &str, file: FileLogging) -> Result<Logging, ConfigError> {

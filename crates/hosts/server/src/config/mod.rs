@@ -4,6 +4,7 @@
 
 mod containers;
 mod doors;
+mod event_loops;
 mod file;
 mod limits;
 mod log;
@@ -21,6 +22,7 @@ use quorate_wire::ProtocolVersion;
 
 pub use containers::ContainerOptions;
 pub use doors::Doors;
+pub use event_loops::EventLoops;
 pub use file::ConfigError;
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
@@ -56,6 +58,8 @@ pub struct Config {
     /// Where other nodes are found, if this one is to join them: then `topology` names this node alone, which it is is asked
     /// for, and so is what else is in the cluster.
     pub join: Vec<String>,
+    /// Over how many event loops the replicas of the node are spread.
+    pub threads: EventLoops,
     /// The bounds of every queue.
     pub limits: Limits,
     /// How the containers of `parallel-snapshot` keyspaces go by.

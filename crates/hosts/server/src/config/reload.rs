@@ -51,6 +51,7 @@ impl Config {
                 log: "[log]",
                 tls: "[tls]",
                 insecure: "insecure",
+                threads: "threads",
                 doors: "[doors]",
             }
             apart { limits, logging }

@@ -7,7 +7,9 @@ use quorate_core::topology::Durability;
 use quorate_core::{NodeId, SiteId};
 use quorate_wire::Window;
 
-use super::{Config, ContainerOptions, Doors, Limits, LogFormat, LogOptions, Logging, print_config};
+use super::{
+    Config, ContainerOptions, Doors, EventLoops, Limits, LogFormat, LogOptions, Logging, print_config,
+};
 
 #[test]
 fn the_example_parses_back() {
@@ -87,6 +89,18 @@ fn the_log_of_the_example_is_as_usual_and_may_be_left_out() {
     assert_eq!((logging.format, logging.level.as_str()), (LogFormat::Json, "warn"));
     let wrong = told("format = \"xml\"").unwrap_err().to_string();
     assert!(wrong.starts_with("line ") && wrong.contains("\"text\" or \"json\""), "{wrong}");
+}
+
+#[test]
+fn a_node_has_as_many_event_loops_as_its_file_says() {
+    let told = |text: &str| Config::parse(&print_config().replace("# threads = \"auto\"", text));
+    assert_eq!(Config::parse(print_config()).unwrap().threads, EventLoops::Exactly(1));
+    assert_eq!(told("threads = \"auto\"").unwrap().threads, EventLoops::Auto);
+    assert_eq!(told("threads = 3").unwrap().threads, EventLoops::Exactly(3));
+    for wrong in ["0", "-2", "257", "\"many\""] {
+        let error = told(&format!("threads = {wrong}")).unwrap_err().to_string();
+        assert!(error.starts_with("line ") && error.contains("write \"auto\", or 1 to 256"), "{error}");
+    }
 }
 
 #[test]
@@ -174,7 +188,7 @@ fn mistakes_are_named_with_their_line() {
         ("http = \"127.0.0.1:7500\"", "http = \"7500\"", "line 16: \"7500\" is not an address"),
         ("# listen = \"127.0.0.1:7400\"", "listen = \"7400\"", "line 12: \"7400\" is not an address"),
         ("site = \"asia\"", "site = \"mars\"", "the site \"mars\" is not one of: us, europe, asia"),
-        ("\"asia\"]", "\"us\"]", "line 23: the site \"us\" is listed twice"),
+        ("\"asia\"]", "\"us\"]", "line 27: the site \"us\" is listed twice"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1]", "odd number"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 9]", "there is no node 9"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 1]", "two replicas"),

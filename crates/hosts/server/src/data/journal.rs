@@ -7,7 +7,8 @@ use quorate_storage::{Journal, JournalId, LogError, Replayed, Whereabouts};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DataDirectory, DataError, FORMAT_WITH_JOURNAL, IdentityFile, exists, read, remove_all, write_durably,
+    DataDirectory, DataError, FORMAT_WITH_JOURNAL, FORMAT_WITH_JOURNALS, IdentityFile, exists, read,
+    remove_all, write_durably,
 };
 
 /// Which journal belongs to a directory.
@@ -33,17 +34,57 @@ impl JournalText {
     }
 }
 
+/// The directory of the journal of this number.
+fn name(number: usize) -> String {
+    match number {
+        0 => "journal".to_owned(),
+        _ => format!("journal-{number}"),
+    }
+}
+
+impl IdentityFile {
+    /// The journal of this number, if one belongs here.
+    fn journal(&self, number: usize) -> Option<&JournalText> {
+        match number.checked_sub(1) {
+            None => self.journal.as_ref(),
+            Some(further) => self.further_journals.get(further),
+        }
+    }
+
+    /// Names the journal of this number, which is known or the next one.
+    fn with_journal(mut self, number: usize, text: JournalText) -> Self {
+        let Some(further) = number.checked_sub(1) else {
+            let format = self.format.max(FORMAT_WITH_JOURNAL);
+            return IdentityFile { format, journal: Some(text), ..self };
+        };
+        self.format = self.format.max(FORMAT_WITH_JOURNALS);
+        match self.further_journals.get_mut(further) {
+            Some(known) => *known = text,
+            None => self.further_journals.push(text),
+        }
+        self
+    }
+}
+
 impl DataDirectory {
-    /// Opens the journal of the logs here, which lets the logs hold all that they had counted as durable. To be called before the first of them
-    /// is opened. A directory of an earlier version gets one, and is not read by that version again.
+    /// Opens the journals of the logs here, one for each of so many event loops and those that were used in earlier lives. That lets the logs hold all that they had
+    /// counted as durable, whichever journal has it. To be called before the first of them is opened. A directory of an earlier version gets a journal, and is not read by that version again.
     ///
     /// # Errors
     /// There should be one, and it cannot be used.
-    pub(crate) fn open_journal(&self) -> Result<Journal, DataError> {
+    pub(crate) fn open_journals(&self, event_loops: u16) -> Result<Vec<Journal>, DataError> {
+        let known: IdentityFile = read(&self.path().join("identity.toml"))?;
+        let journals = usize::from(event_loops.max(1)).max(1 + known.further_journals.len());
+        // One after the other: only the last that is named may be new.
+        (0..journals).map(|number| self.open_journal(number)).collect()
+    }
+
+    /// Opens the journal of this number.
+    fn open_journal(&self, number: usize) -> Result<Journal, DataError> {
         let identity = self.path().join("identity.toml");
         let known: IdentityFile = read(&identity)?;
-        let directory = self.path().join("journal");
-        let opened = match &known.journal {
+        let directory = self.path().join(name(number));
+        let opened = match known.journal(number) {
             Some(text) => {
                 let id = text.id(&identity)?;
                 let place = |replica| self.log_for_journal(replica);
@@ -66,10 +107,9 @@ impl DataDirectory {
         };
         let journal = journal
             .map_err(|source: LogError| DataError::Journal { path: self.path().to_owned(), source })?;
-        let text = Some(JournalText::of(journal.id()));
-        if known.journal != text {
-            let format = known.format.max(FORMAT_WITH_JOURNAL);
-            write_durably(&identity, &IdentityFile { format, journal: text, ..known })?;
+        let text = JournalText::of(journal.id());
+        if known.journal(number) != Some(&text) {
+            write_durably(&identity, &known.with_journal(number, text))?;
         }
         Ok(journal)
     }

@@ -4,8 +4,9 @@
 //! a keyspace have changed, because the markers say how it was created. A replica with records knows from these how far it
 //! has come, and is told what has happened since; one without is given what the file says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
 
 use quorate_core::topology::{Change, Keyspace, Shard};
 use quorate_core::{
@@ -131,9 +132,55 @@ impl GroupFile {
     }
 }
 
+/// The event loops of a node that rely on what is noted of a keyspace, and what that is.
+#[derive(Debug, Default)]
+pub(super) struct Reliance {
+    epoch: Epoch,
+    event_loops: BTreeSet<u16>,
+}
+
 impl DataDirectory {
-    /// Notes who the replicas of a keyspace are.
-    pub(crate) fn note_memberships(&self, keyspace: KeyspaceId, known: &Known) -> Result<(), DataError> {
+    /// An event loop relies on what is noted of a keyspace, if anything is: so it is not forgotten before that one says so.
+    pub(crate) fn rely_on_memberships(
+        &self,
+        event_loop: u16,
+        keyspace: KeyspaceId,
+    ) -> Result<Option<Known>, DataError> {
+        let mut relied_on = self.lock_memberships();
+        let known = self.memberships(keyspace)?;
+        if let Some(known) = &known {
+            let reliance = relied_on.entry(keyspace).or_default();
+            reliance.epoch = known.memberships.epoch;
+            reliance.event_loops.insert(event_loop);
+        }
+        Ok(known)
+    }
+
+    /// Notes on behalf of an event loop who the replicas of a keyspace are, unless another one has noted that already, or what is later: event loops hear of
+    /// changes one after the other.
+    pub(crate) fn note_memberships(
+        &self,
+        event_loop: u16,
+        keyspace: KeyspaceId,
+        known: &Known,
+    ) -> Result<(), DataError> {
+        let mut relied_on = self.lock_memberships();
+        let epoch = known.memberships.epoch;
+        let noted = relied_on.get(&keyspace).map(|reliance| reliance.epoch);
+        if noted.is_none_or(|noted| noted < epoch) {
+            self.write_memberships(keyspace, known)?;
+        }
+        let reliance = relied_on.entry(keyspace).or_default();
+        reliance.epoch = reliance.epoch.max(epoch);
+        reliance.event_loops.insert(event_loop);
+        Ok(())
+    }
+
+    fn lock_memberships(&self) -> MutexGuard<'_, BTreeMap<KeyspaceId, Reliance>> {
+        self.relied_on.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_memberships(&self, keyspace: KeyspaceId, known: &Known) -> Result<(), DataError> {
         let path = self.keyspace_path(keyspace);
         if let Some(directory) = path.parent().filter(|directory| !directory.is_dir()) {
             create_all(directory)?;
@@ -151,9 +198,18 @@ impl DataDirectory {
         read::<KeyspaceFile>(&path)?.restore().map(Some).map_err(damaged)
     }
 
-    /// Forgets a keyspace of which nothing is hosted here any more.
-    pub(crate) fn forget_memberships(&self, keyspace: KeyspaceId) -> Result<(), DataError> {
-        super::remove_file(&self.keyspace_path(keyspace))
+    /// An event loop hosts nothing of a keyspace any more, which is forgotten if no other does.
+    pub(crate) fn forget_memberships(&self, event_loop: u16, keyspace: KeyspaceId) -> Result<(), DataError> {
+        let mut relied_on = self.lock_memberships();
+        if let Some(reliance) = relied_on.get_mut(&keyspace) {
+            reliance.event_loops.remove(&event_loop);
+            if !reliance.event_loops.is_empty() {
+                return Ok(());
+            }
+        }
+        super::remove_file(&self.keyspace_path(keyspace))?;
+        relied_on.remove(&keyspace);
+        Ok(())
     }
 
     fn keyspace_path(&self, keyspace: KeyspaceId) -> PathBuf {

@@ -106,8 +106,8 @@ fn a_newer_or_damaged_identity_is_refused() {
         matches!(error, DataError::Older { found: 1, .. }) && error.to_string().contains("anew"),
         "{error}"
     );
-    fs::write(&identity, "format = 5\nshape = \"unknown\"\n").unwrap();
-    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 5, .. })));
+    fs::write(&identity, "format = 6\nshape = \"unknown\"\n").unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 6, .. })));
     fs::write(&identity, "form").unwrap();
     assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Damaged { .. })));
 }
@@ -253,7 +253,7 @@ fn a_mark_stays_as_it_was_written_whatever_becomes_of_the_group() {
     // Two restarts after each change: to three nodes, and to seven.
     for nodes in [vec![0, 1, 3], vec![0, 1, 3, 4, 5, 6, 7]] {
         let next = moved(&first, &nodes);
-        open().note_memberships(first.id, &Known::of(&next)).unwrap();
+        open().note_memberships(0, first.id, &Known::of(&next)).unwrap();
         for _ in 0..2 {
             let data = open();
             let found = data.replicas().unwrap().remove(0);
@@ -276,7 +276,7 @@ fn a_mark_that_an_earlier_version_has_rewritten_after_a_change_is_read() {
         fs::write(&path, text.replace("nodes = [0, 1, 2]", "nodes = [1]")).unwrap();
     }
     let first = system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync);
-    data.note_memberships(first.id, &Known::of(&moved(&first, &[1]))).unwrap();
+    data.note_memberships(0, first.id, &Known::of(&moved(&first, &[1]))).unwrap();
     let found = data.replicas().unwrap().remove(0);
     assert_eq!((found.replica.index, found.founders.replicas()), (ReplicaIndex(1), 3));
 }
@@ -392,14 +392,37 @@ fn who_the_replicas_are_is_written_down_and_read_back() {
     let first = system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync);
     assert_eq!(data.memberships(first.id).unwrap(), None);
     let second = moved(&moved(&first, &[1, 2, 4]), &[1, 2, 4, 7, 0]);
-    data.note_memberships(first.id, &Known::of(&second)).unwrap();
+    data.note_memberships(0, first.id, &Known::of(&second)).unwrap();
     assert_eq!(data.memberships(first.id).unwrap(), Some(Known::of(&second)));
     let found = data.replicas().unwrap().remove(0);
     assert_eq!((found.replica.index, found.founders.replicas()), (ReplicaIndex(1), 3));
     assert_eq!((&found.group, &found.memberships), (&second.shards[0], &second.memberships()));
-    data.forget_memberships(first.id).unwrap();
-    data.forget_memberships(first.id).unwrap();
+    data.forget_memberships(0, first.id).unwrap();
+    data.forget_memberships(0, first.id).unwrap();
     assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
+}
+
+/// One event loop hears of a change later than another, and lets go of the keyspace at another time.
+#[test]
+fn memberships_are_noted_for_all_event_loops_that_rely_on_them() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let first = system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync);
+    let second = moved(&first, &[1, 2, 4]);
+    let third = moved(&second, &[1, 2, 4, 7, 0]);
+    assert_eq!(data.rely_on_memberships(2, first.id).unwrap(), None);
+    data.note_memberships(0, first.id, &Known::of(&third)).unwrap();
+    data.note_memberships(1, first.id, &Known::of(&second)).unwrap();
+    assert_eq!(data.memberships(first.id).unwrap(), Some(Known::of(&third)), "the latest counts");
+    assert_eq!(data.rely_on_memberships(3, first.id).unwrap(), Some(Known::of(&third)));
+    for event_loop in [0, 1] {
+        data.forget_memberships(event_loop, first.id).unwrap();
+        assert_eq!(data.memberships(first.id).unwrap(), Some(Known::of(&third)), "{event_loop}");
+    }
+    data.forget_memberships(3, first.id).unwrap();
+    assert_eq!(data.memberships(first.id).unwrap(), None);
+    data.note_memberships(1, first.id, &Known::of(&second)).unwrap();
+    assert_eq!(data.memberships(first.id).unwrap(), Some(Known::of(&second)), "it begins anew");
 }
 
 #[test]
@@ -408,14 +431,14 @@ fn a_marker_of_a_later_membership_than_is_written_down_is_refused() {
     let data = open(&fixture.path(), Initialise::New).unwrap();
     let first = system_keyspace(vec![NodeId(0), NodeId(2), NodeId(3)], Durability::Sync);
     let second = moved(&first, &[0, 2, 1]);
-    data.note_memberships(first.id, &Known::of(&second)).unwrap();
+    data.note_memberships(0, first.id, &Known::of(&second)).unwrap();
     let placement = Placement::on_node(&second, NODE).remove(0);
     assert_eq!((placement.replica.index, placement.memberships.epoch), (ReplicaIndex(3), Epoch(1)));
     let create =
         |path: &Path| fs::write(path.join("segment"), b"").map_err(|source| super::io_error(path, source));
     data.prepare_replica(&placement, true, create).unwrap();
     assert_eq!(data.replicas().unwrap(), [placement]);
-    data.forget_memberships(first.id).unwrap();
+    data.forget_memberships(0, first.id).unwrap();
     let error = data.replicas().unwrap_err();
     assert!(
         matches!(error, DataError::Damaged { .. }) && error.to_string().contains("created in e1"),
@@ -538,7 +561,7 @@ fn groups_of_other_sizes_are_written_down_with_a_change() {
     let moves = BTreeMap::from([(ShardId(9), [0, 3, 6].map(NodeId).to_vec())]);
     let second = first.next_epoch(&moves).unwrap();
     let known = Known::of(&second);
-    data.note_memberships(first.id, &known).unwrap();
+    data.note_memberships(0, first.id, &known).unwrap();
     let read = data.memberships(first.id).unwrap().unwrap();
     assert_eq!((&read, read.memberships.members(ShardId(10)).size()), (&known, GroupSize::ONE));
     assert_eq!(read.memberships.members(ShardId(8)).size().replicas(), 4);
@@ -565,35 +588,35 @@ fn a_directory_gets_one_journal_and_is_refused_without_it() {
     let path = fixture.path();
     let journal = path.join("journal");
     let data = open(&path, Initialise::New).unwrap();
-    drop(data.open_journal().unwrap());
+    drop(data.open_journals(1).unwrap());
     assert!(fs::read_to_string(path.join("identity.toml")).unwrap().contains("format = 3"));
-    drop(data.open_journal().unwrap());
+    drop(data.open_journals(1).unwrap());
     drop(data);
     fs::remove_dir_all(&journal).unwrap();
     let data = open(&path, Initialise::No).unwrap();
-    let error = data.open_journal().unwrap_err();
+    let error = data.open_journals(1).unwrap_err();
     assert!(matches!(error, DataError::Journal { .. }) && error.to_string().contains("--rejoin"), "{error}");
     prepare(&data, Durability::Sync, true);
     drop(data);
     // Replicas that may lack something do not begin.
-    assert!(open(&path, Initialise::Rejoin).unwrap().open_journal().is_err());
+    assert!(open(&path, Initialise::Rejoin).unwrap().open_journals(1).is_err());
     fs::remove_dir_all(path.join("replicas")).unwrap();
     let data = open(&path, Initialise::Rejoin).unwrap();
-    drop(data.open_journal().unwrap());
+    drop(data.open_journals(1).unwrap());
     drop(data);
-    drop(open(&path, Initialise::No).unwrap().open_journal().unwrap());
+    drop(open(&path, Initialise::No).unwrap().open_journals(1).unwrap());
 }
 
 #[test]
 fn a_journal_that_was_put_in_place_of_the_own_one_is_refused() {
     let fixtures = [Fixture::new(), Fixture::new()];
     for fixture in &fixtures {
-        drop(open(&fixture.path(), Initialise::New).unwrap().open_journal().unwrap());
+        drop(open(&fixture.path(), Initialise::New).unwrap().open_journals(1).unwrap());
     }
     let [own, other] = fixtures.each_ref().map(|fixture| fixture.path().join("journal"));
     fs::remove_dir_all(&own).unwrap();
     fs::rename(other, &own).unwrap();
-    let error = open(&fixtures[0].path(), Initialise::No).unwrap().open_journal().unwrap_err();
+    let error = open(&fixtures[0].path(), Initialise::No).unwrap().open_journals(1).unwrap_err();
     assert!(error.to_string().contains("another node"), "{error}");
 }
 

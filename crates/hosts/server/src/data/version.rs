@@ -56,13 +56,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (path, identity) = (root.path().join("node"), root.path().join("node/identity.toml"));
         let data = open(&path, Initialise::New).unwrap();
-        drop(data.open_journal().unwrap());
+        drop(data.open_journals(1).unwrap());
         assert_eq!(data.protocol_version().unwrap(), ProtocolVersion::FIRST);
         let text = fs::read_to_string(&identity).unwrap();
         assert!(text.contains("format = 3") && !text.contains("protocol_version"), "{text}");
         data.note_protocol_version(Window::OWN.newest).unwrap();
         // The journal is opened at every start, and takes neither back.
-        drop(data.open_journal().unwrap());
+        drop(data.open_journals(1).unwrap());
         drop(data);
         let text = fs::read_to_string(&identity).unwrap();
         assert!(text.contains("format = 4") && text.contains("protocol_version = 2"), "{text}");

@@ -184,7 +184,7 @@ mod tests {
             let path = directory.path().join("node");
             let data = DataDirectory::open(&path, CLUSTER, NodeId(0), Initialise::New, 1).unwrap();
             let waker = TurnWaker::default();
-            let logs = Logs::start(CLUSTER, None, waker.clone()).unwrap();
+            let logs = Logs::start(CLUSTER, waker.clone()).unwrap();
             let builder = Builder::new(Arc::new(data), logs, waker);
             let keyspace = system_keyspace(vec![NodeId(0)], Durability::Sync);
             let placement = Placement::on_node(&keyspace, NodeId(0)).remove(0);

@@ -55,8 +55,8 @@ struct Seen {
 }
 
 impl Disk {
-    /// Starts the thread. It asks for a turn when something has changed.
-    pub(crate) fn watch(directory: &Path, limits: &Limits, logs: Logs, waker: TurnWaker) -> io::Result<Disk> {
+    /// Starts the thread, for the logs of these event loops, each with what asks for a turn there when something has changed.
+    pub(crate) fn watch(directory: &Path, limits: &Limits, logs: Vec<(Logs, TurnWaker)>) -> io::Result<Disk> {
         let seen = Arc::new(Seen {
             free_bytes: AtomicU64::new(u64::MAX),
             is_low: AtomicBool::new(false),
@@ -74,7 +74,6 @@ impl Disk {
             is_passing: false,
             credit: 0,
             logs,
-            waker,
             seen: Arc::clone(&seen),
         };
         watch.look_at_space();
@@ -133,8 +132,7 @@ struct Watch {
     is_passing: bool,
     /// How much may be read now; below nothing if a step has read more than it might.
     credit: i64,
-    logs: Logs,
-    waker: TurnWaker,
+    logs: Vec<(Logs, TurnWaker)>,
     seen: Arc<Seen>,
 }
 
@@ -147,7 +145,7 @@ impl Watch {
         let is_low = is_low(free, self.low, was_low);
         if is_low != was_low {
             self.seen.is_low.store(is_low, Ordering::Relaxed);
-            self.waker.wake();
+            self.logs.iter().for_each(|(_, waker)| waker.wake());
         }
         let bytes = reserve_bytes(self.low);
         let done = match what_of_reserve(free, self.low, self.reserve.exists()) {
@@ -168,12 +166,12 @@ impl Watch {
         }
         if !self.is_passing {
             (self.is_passing, self.pass_began, self.credit) = (true, Some(Instant::now()), 0);
-            self.logs.begin_scrubbing();
+            self.logs.iter().for_each(|(logs, _)| logs.begin_scrubbing());
         }
         let earned = u128::from(self.scrub_bytes_per_second) * TICK.as_millis() / 1_000;
         self.credit = self.credit.min(0).saturating_add(i64::try_from(earned).unwrap_or(i64::MAX));
         while self.credit > 0 {
-            let Some(scrubbed) = self.logs.scrub_some() else {
+            let Some(scrubbed) = self.logs.iter().find_map(|(logs, _)| logs.scrub_some()) else {
                 self.is_passing = false;
                 self.seen.passes.fetch_add(1, Ordering::Relaxed);
                 self.seen.last_pass.store(unix_seconds(), Ordering::Relaxed);
@@ -182,8 +180,10 @@ impl Watch {
             self.seen.scrubbed_bytes.fetch_add(scrubbed, Ordering::Relaxed);
             self.credit -= scrubbed as i64;
         }
-        if self.logs.has_findings() {
-            self.waker.wake();
+        for (logs, waker) in &self.logs {
+            if logs.has_findings() {
+                waker.wake();
+            }
         }
     }
 }

@@ -7,13 +7,14 @@
 
 use std::time::Duration;
 
-use quorate_core::Instant;
 use quorate_core::hosted::Urgency;
+use quorate_core::{Instant, NodeId};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::Packet;
 
 use super::Node;
 use super::hosted::{Hosted, State};
+use super::loops::Handed;
 
 /// How far a draining node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,14 @@ impl Node {
         for id in self.replica_ids() {
             self.step(id, turn, |running, time, outgoing| running.give_way(time, outgoing));
         }
+        for other in &self.others {
+            other.with(|node, turn| node.drain(turn));
+        }
+    }
+
+    /// True if a replica of this event loop leads what others could lead.
+    fn has_the_lead(&mut self) -> bool {
+        self.replicas.values_mut().filter_map(Hosted::running).any(|running| running.has_the_lead())
     }
 
     /// True if clients count on others by now: what one of them begins here all the same is dropped.
@@ -79,21 +88,29 @@ impl Node {
         let has_left = match self.draining {
             None => false,
             Some(Draining::GivingWay { since }) => {
-                let leads = self
-                    .replicas
-                    .values_mut()
-                    .filter_map(Hosted::running)
-                    .any(|running| running.has_the_lead());
+                let leads = self.has_the_lead()
+                    || self.others.iter().any(|other| other.with(|node, _| node.has_the_lead()));
                 if !leads || now - since >= GIVING_WAY_MAX {
                     turn.send_to_clients(&Packet::Stopping);
                     self.draining = Some(Draining::Leaving { since: now });
+                    self.here.loops.hand_to_others(|| Handed::Leaving(now));
                 }
                 false
             }
             Some(Draining::Leaving { since }) => now - since >= LEAVING_MIN,
         };
-        let Node { replicas, routes, here, loader, .. } = self;
-        let is_idle = has_left && here.is_empty() && loader.is_idle();
+        let is_connected = |node: NodeId| self.routes.is_connected(node);
+        let mut state = self.work_left(is_connected);
+        for other in &self.others {
+            state = state.max(other.with(|node, _| node.work_left(is_connected)));
+        }
+        if has_left { state } else { DrainState::UnderWay }
+    }
+
+    /// How far this event loop is from having nothing under way, if these nodes are connected to the first one.
+    fn work_left(&self, is_connected: impl Fn(NodeId) -> bool) -> DrainState {
+        let Node { replicas, here, loader, .. } = self;
+        let is_idle = here.queue.is_empty() && here.loops.is_idle() && loader.is_idle();
         let mut state = if is_idle { DrainState::Drained } else { DrainState::UnderWay };
         for Hosted { placement, state: replica, .. } in replicas.values() {
             let State::Running(running) = replica else { continue };
@@ -101,7 +118,7 @@ impl Node {
                 state = DrainState::UnderWay;
             } else if !running.is_idle() {
                 let nodes = &placement.group.replicas;
-                let reachable = nodes.iter().filter(|node| routes.is_connected(**node)).count();
+                let reachable = nodes.iter().filter(|node| is_connected(**node)).count();
                 let has_majority = reachable * 2 > nodes.len();
                 state = state.max(if has_majority { DrainState::UnderWay } else { DrainState::Stuck });
             }

@@ -147,7 +147,7 @@ impl Node {
         self.reading = Some(reading);
         if has_changed {
             self.service_changed = true;
-            turn.send_to_clients(&Packet::CatalogueChanged);
+            self.tell_clients(Packet::CatalogueChanged, turn);
         }
     }
 

@@ -6,7 +6,7 @@
 //! others rely on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::NodeId;
 use quorate_core::lives::{Life, Lives, follow};
@@ -15,6 +15,7 @@ use quorate_wire::{KnownLife, Packet};
 
 use super::Node;
 use super::hosted::State;
+use super::loops::Handed;
 use crate::data::{DataDirectory, DataError};
 
 /// How the peer at the other end of a connection is taken.
@@ -34,7 +35,8 @@ pub(crate) struct Peers {
     me: NodeId,
     data: Arc<DataDirectory>,
     own: Life,
-    lives: Lives,
+    /// Shared by the event loops of the node, which hear of lives on connections of their own.
+    lives: Arc<Mutex<Lives>>,
     links: BTreeMap<LinkId, (NodeId, Standing)>,
     /// Why this node is not believed any more.
     fence: Option<String>,
@@ -54,7 +56,16 @@ impl Peers {
             Err(found) => fence = Some(found.to_string()),
         }
         tracing::info!(life = own.number, incarnation = %own.incarnation, "a life begins");
+        let lives = Arc::new(Mutex::new(lives));
         Ok(Peers { me, data, own, lives, links: BTreeMap::new(), fence, passed_over: 0 })
+    }
+
+    /// What another event loop of the node knows.
+    pub(crate) fn of_another_event_loop(&self) -> Self {
+        let Peers { me, data, own, lives, fence, .. } = self;
+        let (data, lives) = (Arc::clone(data), Arc::clone(lives));
+        let (own, fence) = (own.clone(), fence.clone());
+        Peers { me: *me, data, own, lives, links: BTreeMap::new(), fence, passed_over: 0 }
     }
 
     /// What this node says first on a connection.
@@ -63,7 +74,7 @@ impl Peers {
             node,
             remembered: remembered.clone(),
         };
-        Packet::Lives { own: self.own.clone(), known: self.lives.iter().map(known).collect() }
+        Packet::Lives { own: self.own.clone(), known: lock(&self.lives).iter().map(known).collect() }
     }
 
     /// Says it, on a connection that has just come up.
@@ -99,8 +110,9 @@ impl Peers {
 
     /// A peer says in which life it is, and what it remembers. Gives why this node is fenced, if that is news.
     fn on_lives(&mut self, link: LinkId, node: NodeId, life: &Life, known: &[KnownLife]) -> Option<String> {
-        let before = self.lives.clone();
-        let standing = match self.lives.hear(node, life) {
+        let mut lives = lock(&self.lives);
+        let before = lives.clone();
+        let standing = match lives.hear(node, life) {
             Ok(_) => Standing::Believed,
             Err(fence) => {
                 tracing::error!(%node, life = life.number, incarnation = %life.incarnation, "fenced: {fence}");
@@ -114,20 +126,29 @@ impl Peers {
             if *node == self.me {
                 contradiction = follow(Some(remembered), &self.own).err();
             } else {
-                self.lives.learn(*node, remembered);
+                lives.learn(*node, remembered);
             }
         }
-        if self.lives != before
-            && let Err(error) = self.data.note_peers(&self.lives)
+        // Noted before another event loop hears more.
+        if *lives != before
+            && let Err(error) = self.data.note_peers(&lives)
         {
             tracing::error!(%error, "the lives of peers cannot be noted: what they forget from here on may not be noticed after a restart");
         }
+        drop(lives);
         let reason = format!("{node} says of {}: {}", self.me, contradiction?);
         if self.fence.is_some() {
             return None;
         }
         self.fence = Some(reason.clone());
         Some(reason)
+    }
+
+    /// Another event loop has heard that this node is not believed any more. False if this is no news.
+    fn set_fence(&mut self, reason: &str) -> bool {
+        let is_news = self.fence.is_none();
+        self.fence.get_or_insert_with(|| reason.to_owned());
+        is_news
     }
 
     /// Why this node is not believed any more.
@@ -150,6 +171,10 @@ impl Peers {
     }
 }
 
+fn lock(lives: &Mutex<Lives>) -> MutexGuard<'_, Lives> {
+    lives.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Node {
     /// True once every other node has said its life.
     pub(crate) fn knows_all_lives(&self) -> bool {
@@ -165,10 +190,22 @@ impl Node {
 
     /// This node is not believed any more: its replicas end, and its data directory is not used again.
     pub(super) fn give_up(&mut self, reason: &str) {
-        let path = self.data.path().to_owned();
         if let Err(error) = self.data.fence(reason) {
             tracing::error!(%error, "that this node is fenced cannot be noted");
         }
+        self.here.loops.hand_to_others(|| Handed::Fenced(reason.to_owned()));
+        self.end_replicas(reason);
+    }
+
+    /// Another event loop has given the node up.
+    pub(super) fn give_up_too(&mut self, reason: &str) {
+        if self.peers.set_fence(reason) {
+            self.end_replicas(reason);
+        }
+    }
+
+    fn end_replicas(&mut self, reason: &str) {
+        let path = self.data.path().to_owned();
         let problem = DataError::Fenced { path, reason: reason.to_owned() }.to_string();
         tracing::error!("{problem}");
         for hosted in self.replicas.values_mut() {

@@ -129,27 +129,40 @@ struct Counters {
     bytes: AtomicU64,
 }
 
-/// All logs of a node. Clones share them.
+/// All logs of an event loop. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Logs {
     cluster: u64,
     shared: Arc<Shared>,
+    /// Of this event loop.
     syncer: Arc<Syncer>,
+    /// Of all journals of the node: a log may have been used with another one in an earlier life, when the node had another number of event loops.
+    syncers: Arc<[Arc<Syncer>]>,
 }
 
 impl Logs {
-    /// Starts the threads that sync, with the journal of the node if it has one. They ask for a turn through `waker`.
-    pub(crate) fn start(cluster: u64, journal: Option<Journal>, waker: TurnWaker) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let syncer = Syncer::start_with(journal, {
-            let shared = Arc::clone(&shared);
-            move |reports| {
-                shared.on_reports(reports);
-                // Once for all of them: the turn that follows serves them together.
-                waker.wake();
-            }
-        })?;
-        Ok(Logs { cluster, shared, syncer: Arc::new(syncer) })
+    /// Starts the threads that sync, without a journal. They ask for a turn through `waker`.
+    #[cfg(test)]
+    pub(crate) fn start(cluster: u64, waker: TurnWaker) -> std::io::Result<Self> {
+        let (syncer, shared) = start_syncer(None, waker)?;
+        Ok(Logs { cluster, shared, syncers: Arc::new([Arc::clone(&syncer)]), syncer })
+    }
+
+    /// Starts the threads that sync for each event loop, with a journal of its own. They ask for a turn through its waker. Journals that are left over are those of
+    /// event loops that the node has had in an earlier life.
+    pub(crate) fn start_all(
+        cluster: u64,
+        journals: Vec<Journal>,
+        wakers: &[TurnWaker],
+    ) -> std::io::Result<Vec<Self>> {
+        assert!(journals.len() >= wakers.len(), "each event loop has a journal");
+        let mut wakers = wakers.iter().cloned();
+        // Nothing is written to one that is left over, so nothing is reported of it.
+        let start = |journal| start_syncer(Some(journal), wakers.next().unwrap_or_default());
+        let started = journals.into_iter().map(start).collect::<std::io::Result<Vec<_>>>()?;
+        let syncers: Arc<[_]> = started.iter().map(|(syncer, _)| Arc::clone(syncer)).collect();
+        let logs = |(syncer, shared)| Logs { cluster, shared, syncer, syncers: Arc::clone(&syncers) };
+        Ok(started.into_iter().map(logs).collect())
     }
 
     /// Creates the log of a replica.
@@ -171,7 +184,7 @@ impl Logs {
         epoch: Epoch,
     ) -> Result<(ReplicaLog, Vec<R>), LogError> {
         let identity = self.identity(replica);
-        self.syncer.settle(replica, Log::incarnation_at(directory, identity)?)?;
+        self.settle(directory, replica)?;
         let (log, contents) = Log::open(directory, identity, LogOptions::default())?;
         let mut records = Vec::new();
         for (number, bytes) in contents.enumerate() {
@@ -203,6 +216,13 @@ impl Logs {
             released: 0,
         };
         Ok((log, records))
+    }
+
+    /// Lets the log of a replica hold all that any journal of the node has for it, before it is opened.
+    pub(crate) fn settle(&self, directory: &Path, replica: ReplicaId) -> Result<(), LogError> {
+        let incarnation = Log::incarnation_at(directory, self.identity(replica))?;
+        self.syncers.iter().try_for_each(|syncer| syncer.settle(replica, incarnation))?;
+        Ok(())
     }
 
     /// Has made durable what was written to logs in one turn.
@@ -274,6 +294,19 @@ impl Logs {
     fn identity(&self, replica: ReplicaId) -> LogIdentity {
         LogIdentity { cluster: self.cluster, replica }
     }
+}
+
+fn start_syncer(journal: Option<Journal>, waker: TurnWaker) -> std::io::Result<(Arc<Syncer>, Arc<Shared>)> {
+    let shared = Arc::new(Shared::default());
+    let syncer = Syncer::start_with(journal, {
+        let shared = Arc::clone(&shared);
+        move |reports| {
+            shared.on_reports(reports);
+            // Once for all of them: the turn that follows serves them together.
+            waker.wake();
+        }
+    })?;
+    Ok((Arc::new(syncer), shared))
 }
 
 impl Shared {

@@ -56,7 +56,7 @@ impl Node {
             return true;
         }
         let known = Known::of(keyspace);
-        if let Err(error) = self.data.note_memberships(keyspace.id, &known) {
+        if let Err(error) = self.data.note_memberships(self.here.loops.own(), keyspace.id, &known) {
             tracing::error!(keyspace = keyspace.name, %error, "who its replicas are now cannot be written down");
             let error = LogError::from(error);
             hosted.into_iter().for_each(|id| self.refuse_replica(id, &error));
@@ -67,7 +67,7 @@ impl Node {
         for id in hosted {
             self.tell_memberships(id, turn);
         }
-        turn.send_to_clients(&quorate_wire::Packet::CatalogueChanged);
+        self.tell_clients(quorate_wire::Packet::CatalogueChanged, turn);
         true
     }
 
@@ -100,8 +100,9 @@ impl Node {
         }
         let members = system.shards[0].succession().present.members;
         self.system = system;
-        let time = turn.time;
-        self.catalogue.route(time, members, &mut outgoing(&self.routes, &mut self.here, turn));
+        if let Some(catalogue) = &mut self.catalogue {
+            catalogue.route(turn.time, members, &mut outgoing(&self.routes, &mut self.here, turn));
+        }
         // A node that was replaced cannot know whether it has held this one before.
         let origin = if self.data.is_replacement() { Origin::OldGroup } else { Origin::NewGroup };
         for placement in Placement::on_node(&self.system, self.config.node) {
@@ -153,7 +154,7 @@ impl Node {
         {
             return;
         }
-        if let Err(error) = self.data.forget_memberships(keyspace) {
+        if let Err(error) = self.data.forget_memberships(self.here.loops.own(), keyspace) {
             tracing::error!(%keyspace, %error, "what is left of a keyspace cannot be removed");
         }
     }

@@ -16,6 +16,8 @@
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `fate` | what becomes of replicas by what the catalogue says |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
+//! | `loops` | the event loops of the node, and what they hand to each other |
+//! | `handing` | what an event loop does with what it is handed |
 //! | `neighbours` | which machines of a keyspace run on this node together |
 //! | `lives` | which peers are believed, and whether this node is |
 //! | `reloading` | what the node takes over from a configuration that was read again |
@@ -23,6 +25,7 @@
 //! | `addresses` | where nodes are found, of which what is registered may be old |
 //! | `rights` | which messages are taken of whom |
 //! | `routes` | where messages go |
+//! | `intake` | messages that arrive |
 //! | `admission` | which messages of clients are refused whatever the load |
 //! | `agreement` | what has to be set alike at all nodes |
 //! | `versions` | which protocol version is in force, and which nodes know it |
@@ -43,11 +46,14 @@ mod disagreements;
 mod disk;
 mod draining;
 mod fate;
+mod handing;
 mod histogram;
 mod hosted;
+mod intake;
 mod lives;
 mod loading;
 mod log;
+mod loops;
 mod memberships;
 mod neighbours;
 mod registry;
@@ -68,49 +74,49 @@ mod workers;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_certificates::Trust;
-use quorate_core::admission::{Cause, Load};
 use quorate_core::hash::FixedMap;
-use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::topology::{Join, Keyspace, Node as Place, Topology};
-use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
+use quorate_core::{ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
-use quorate_runtime::{Host, LinkId, Time, Turn};
-use quorate_wire::catalogue::SYSTEM_SHARD;
-use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
+use quorate_runtime::{Host, LinkId, Time, Transport, Turn};
+use quorate_wire::{Directory, Packet, Peer};
 use tokio::sync::watch;
 
-use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
 use crate::entrance::Security;
+use crate::{Config, process};
 use addresses::Addresses;
-use admission::refusal_of_write;
 use agreement::Agreement;
 use announcements::Announcements;
 use building::{Builder, Order, Origin};
-use catalogue::{Answered, Catalogue, Found, Joined, Question, Reading};
+use catalogue::{Catalogue, Found, Question, Reading};
 use comeback::Comebacks;
 use disagreements::Disagreements;
-use disk::Disk;
+pub(crate) use disk::Disk;
 pub(crate) use disk::make_room;
 pub(crate) use draining::DrainState;
 use draining::Draining;
 use hosted::{Hosted, Runs, State, Stepped};
-use lives::Peers;
+pub(crate) use lives::Peers;
 use loading::Loader;
 use log::LogError;
 pub(crate) use log::Logs;
+pub(crate) use loops::Loops;
+use loops::{Handed, Here};
 use neighbours::Neighbours;
 use rights::Rights;
 pub use round_trips::PeerStatus;
 use round_trips::RoundTrips;
+pub(crate) use routes::event_loop_of_keyspace;
 use routes::{Outgoing, Routes};
 use speakers::Misattributed;
 pub use speculating::{DecidedStatus, DecisionStatus, SpeculatingStatus, TunerStatus};
 pub use status::{
-    DiskStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, SecurityStatus, Status,
-    TransportStatus,
+    DiskStatus, EventLoopStatus, HandedOverStatus, LagStatus, LogStatus, ReplicaStatus, SecurityStatus,
+    Status, TransportStatus,
 };
 pub use traffic::{HotKeyStatus, SlowStatus, TrafficStatus};
 use versions::Versions;
@@ -119,11 +125,14 @@ pub use versions::VersionsStatus;
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;
 
+/// How often an event loop looks how much processor time it has taken.
+const CPU_TIME_INTERVAL: Duration = Duration::from_millis(200);
+
 /// What a node says that has been taken out of the cluster.
 const FORGOTTEN: &str =
     "this node was forgotten and is no node of the cluster any more: stop it, and remove its data directory";
 
-/// The host of a node.
+/// The host of an event loop of a node, with the replicas that live there. The first one speaks for the node; of what is marked so below, the others have nothing.
 pub(crate) struct Node {
     config: Arc<Config>,
     data: Arc<DataDirectory>,
@@ -149,7 +158,8 @@ pub(crate) struct Node {
     system: Keyspace,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
-    disk: Disk,
+    /// At the first event loop.
+    disk: Option<Disk>,
     /// Whether others were told that there is too little room.
     told_low: bool,
     /// The other nodes that have too little room.
@@ -160,11 +170,16 @@ pub(crate) struct Node {
     hindered: BTreeSet<ReplicaId>,
     comebacks: Comebacks,
     loader: Loader,
-    catalogue: Catalogue,
+    /// At the first event loop.
+    catalogue: Option<Catalogue>,
     /// What was read there last.
     reading: Option<Reading>,
-    /// Messages between machines of this node.
-    here: VecDeque<Envelope>,
+    /// Messages between machines of this event loop, and what goes to others.
+    here: Here,
+    /// At the first event loop: the others, in order.
+    others: Vec<Transport<Node>>,
+    /// At the first event loop: the replicas of the others that do not serve before an operator acts, and how many logs each has.
+    others_problems: BTreeMap<u16, (BTreeMap<ReplicaId, String>, usize)>,
     /// The replicas whose logs have to be written at the end of this turn.
     dirty: Vec<ReplicaId>,
     /// The replicas that wait for a sync.
@@ -203,42 +218,53 @@ pub(crate) struct Node {
     /// Directories of replicas that belong to other data directories, with what to do about them.
     foreign: Vec<String>,
     seeds: Random,
+    /// How many turns there were, the processor time of the thread as of a moment ago, and when that was.
+    turns: u64,
+    cpu_time: Duration,
+    cpu_time_at: Instant,
+    /// How many event loops other nodes have, as far as this one has dialled them.
+    event_loops_of: BTreeMap<NodeId, u16>,
+}
+
+/// What all event loops of a node begin with.
+#[derive(Clone)]
+pub(crate) struct Origins {
+    pub(crate) config: Arc<Config>,
+    pub(crate) data: Arc<DataDirectory>,
+    /// As which client the node speaks.
+    pub(crate) client: ClientId,
+    pub(crate) security: Security,
 }
 
 impl Node {
-    /// A node with the replicas that its data directory and configuration name, which draws from a seed, and whose life has a tag
-    /// that was drawn at random. Call [`Node::start`] within a turn.
+    /// An event loop of a node, with those of the replicas that its data directory and configuration name which live there. It draws from a seed. Call [`Node::start`]
+    /// within a turn.
     pub(crate) fn new(
-        config: Arc<Config>,
-        data: DataDirectory,
-        logs: Logs,
-        waker: TurnWaker,
-        client: ClientId,
-        [seed, tag]: [u64; 2],
-        Security { trust, entrance }: Security,
+        Origins { config, data, client, security: Security { trust, entrance } }: Origins,
+        peers: Peers,
+        (loops, waker): (Loops, TurnWaker),
+        (logs, disk): (Logs, Option<Disk>),
+        seed: u64,
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
-        let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
+        let mut routes = Routes::new(config.node, client, config.topology.nodes.len(), &loops);
         let mut system = config.system.clone();
         if let Some(known) = data.memberships(system.id)? {
             known.overlay(&mut system);
         }
-        if system.epoch > Epoch::FIRST {
-            data.note_memberships(system.id, &Known::of(&system))?;
+        if system.epoch > Epoch::FIRST && loops.is_first() {
+            data.note_memberships(loops.own(), system.id, &Known::of(&system))?;
         }
         routes.learn(&system);
-        let catalogue = Catalogue::new(client, Arc::clone(&config), &system.shards[0], seeds.next_u64());
+        let catalogue = loops
+            .is_first()
+            .then(|| Catalogue::new(client, Arc::clone(&config), &system.shards[0], seeds.next_u64()));
         let addresses = Addresses::new(config.node, config.topology.clone());
         let agreement = Agreement::new(&config.log);
         let versions = Versions::new(data.protocol_version()?);
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
-        let data = Arc::new(data);
-        let peers = Peers::new(Arc::clone(&data), config.node, tag)?;
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
         let loader = Loader::new(waker.clone());
-        let path = data.path().to_owned();
-        let disk = Disk::watch(&path, &config.limits, logs.clone(), waker.clone())
-            .map_err(|source| DataError::Io { path, source })?;
         let mut node = Node {
             config,
             data,
@@ -265,7 +291,9 @@ impl Node {
             loader,
             catalogue,
             reading: None,
-            here: VecDeque::new(),
+            here: Here { queue: VecDeque::new(), loops },
+            others: Vec::new(),
+            others_problems: BTreeMap::new(),
             dirty: Vec::new(),
             syncing: Vec::new(),
             memberships: BTreeMap::new(),
@@ -287,14 +315,22 @@ impl Node {
             configuration_problem: None,
             foreign: Vec::new(),
             seeds,
+            turns: 0,
+            cpu_time: Duration::ZERO,
+            cpu_time_at: Instant::START,
+            event_loops_of: BTreeMap::new(),
         };
         let mut placements = node.data.replicas()?;
+        // Replicas of all event loops send to each other, also if the catalogue cannot be read for long.
+        placements.iter().for_each(|placement| node.routes.learn_placement(placement));
+        placements.retain(|placement| node.is_own(placement));
         for keyspace in placements.iter().map(|placement| placement.keyspace).collect::<BTreeSet<_>>() {
-            let known = node.data.memberships(keyspace)?;
+            let known = node.data.rely_on_memberships(node.here.loops.own(), keyspace)?;
             node.memberships.extend(known.map(|known| (keyspace, known)));
         }
         for placement in Placement::on_node(&node.system, node.config.node) {
-            if !placements.iter().any(|known| known.replica == placement.replica) {
+            let is_known = placements.iter().any(|known| known.replica == placement.replica);
+            if node.is_own(&placement) && !is_known {
                 placements.push(placement);
             }
         }
@@ -305,11 +341,71 @@ impl Node {
             node.hindered.extend(hosted.hindrance().map(|_| hosted.placement.replica));
             node.replicas.insert(hosted.placement.replica, hosted);
         }
-        node.foreign = node.data.foreign_replicas()?.iter().map(DataError::to_string).collect();
+        if node.is_first() {
+            node.foreign = node.data.foreign_replicas()?.iter().map(DataError::to_string).collect();
+        }
         if let Some(reason) = node.peers.fence().map(str::to_owned) {
             node.give_up(&reason);
         }
         Ok(node)
+    }
+
+    /// Notes that a turn ends, and now and then how much processor time all turns have taken.
+    fn note_turn(&mut self, now: Instant) {
+        self.turns += 1;
+        if now.saturating_since(self.cpu_time_at) >= CPU_TIME_INTERVAL {
+            (self.cpu_time, self.cpu_time_at) = (process::cpu_time_of_thread(), now);
+        }
+    }
+
+    /// True if this event loop dials another node: the first one does, and each other one that has a counterpart there.
+    pub(crate) fn dials(&self, node: NodeId) -> bool {
+        self.is_first() || self.event_loops_of.get(&node).is_some_and(|count| *count > self.event_loop())
+    }
+
+    /// Takes note of how many event loops another node has.
+    fn set_event_loops_of(&mut self, node: NodeId, count: u16) {
+        if self.event_loops_of.insert(node, count) != Some(count) {
+            self.here.loops.hand_to_others_if_first(|| Handed::EventLoops { node, count });
+            // Those that dial look again.
+            self.topology.send_modify(|_| {});
+        }
+    }
+
+    /// True if this event loop speaks for the node.
+    fn is_first(&self) -> bool {
+        self.here.loops.is_first()
+    }
+
+    /// True if a replica lives on this event loop.
+    fn is_own(&self, placement: &Placement) -> bool {
+        let loops = &self.here.loops;
+        placement.event_loop(loops.count()) == loops.own()
+    }
+
+    /// Which event loop this is, among those of the node.
+    pub(crate) fn event_loop(&self) -> u16 {
+        self.here.loops.own()
+    }
+
+    /// Which node this is.
+    pub(crate) fn node(&self) -> NodeId {
+        self.config.node
+    }
+
+    /// The other event loops of the node, in order. To be called on the first one before it starts.
+    pub(crate) fn set_others(&mut self, others: Vec<Transport<Node>>) {
+        assert!(self.is_first(), "the first event loop speaks for the node");
+        self.others = others;
+    }
+
+    /// Sends a packet to all clients.
+    fn tell_clients(&mut self, packet: Packet, turn: &mut Turn<'_>) {
+        if self.is_first() {
+            turn.send_to_clients(&packet);
+        } else {
+            self.here.loops.hand(0, Handed::ToClients(packet));
+        }
     }
 
     /// The sites and nodes, now and whenever that changes.
@@ -321,16 +417,24 @@ impl Node {
     pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
         let time = turn.time;
         self.is_started = true;
+        for other in &self.others {
+            other.with(|node, turn| node.start(turn));
+        }
         self.renew_clients_max(turn);
         for id in self.replica_ids() {
             self.start_replica(id, turn);
         }
         self.introduce(turn);
-        self.catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
+        if let Some(catalogue) = &mut self.catalogue {
+            catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
+        }
     }
 
     /// Makes everything durable and stops every replica. There must be no turn after this one.
     pub(crate) fn close(&mut self) {
+        for other in &self.others {
+            other.with(|node, _| node.close());
+        }
         self.builder.close();
         self.loader.close();
         for (id, hosted) in self.replicas.drain() {
@@ -344,7 +448,7 @@ impl Node {
 
     /// What it takes to build a replica.
     fn order(&mut self, placement: Placement, origin: Origin) -> Order {
-        self.routes.learn_shard(&placement.group);
+        self.routes.learn_placement(&placement);
         Order {
             placement,
             origin,
@@ -375,7 +479,7 @@ impl Node {
         self.renew_clients_max(turn);
         // Once, and not for each of thousands.
         if self.builder.is_idle() {
-            turn.send_to_clients(&Packet::CatalogueChanged);
+            self.tell_clients(Packet::CatalogueChanged, turn);
         }
         self.judge(&ids, turn);
     }
@@ -443,7 +547,11 @@ impl Node {
             && let keyspace = hosted.placement.keyspace
             && let Some(consultation) = hosted.running().and_then(Runs::take_consultation)
         {
-            self.catalogue.consult(Question { replica: id, keyspace, consultation });
+            let question = Question { replica: id, keyspace, consultation };
+            match &mut self.catalogue {
+                Some(catalogue) => catalogue.consult(question),
+                None => self.here.loops.hand(0, Handed::Question(question)),
+            }
         }
         if stepped.became_dirty {
             self.dirty.push(id);
@@ -451,135 +559,6 @@ impl Node {
         self.service_changed |= stepped.changes_state;
         if stepped.is_retired {
             self.retired.push(id);
-        }
-    }
-
-    /// Takes in a message from a socket.
-    fn on_envelope(
-        &mut self,
-        link: LinkId,
-        mut envelope: Envelope,
-        turn: &mut Turn<'_>,
-    ) -> Result<(), Violation> {
-        let Some(remote) = turn.remote(link) else { return Ok(()) };
-        match (remote.identity, envelope.from) {
-            (Peer::Client(client), Address::Client(sender)) if client == sender => {
-                let Admission { urgency, prepares_for, writes } = served::admission(&envelope.message);
-                if self.has_left(urgency, turn.time.now) {
-                    self.refused += 1;
-                    return Ok(());
-                }
-                if let Some(owner) = prepares_for
-                    && owner != client
-                {
-                    // It would be counted against somebody else's window.
-                    return Err(Violation(format!("{client} prepares a transaction of {owner}").into()));
-                }
-                if let Some(fault) = refusal_of_write(&envelope.message) {
-                    return Err(Violation(
-                        format!("{client} writes what is no entry of the catalogue: {fault}").into(),
-                    ));
-                }
-                if !self.may_say(link, client, &mut envelope, turn) {
-                    return Ok(());
-                }
-                if let Address::Replica(id) = envelope.to
-                    && self.is_dropped(id)
-                {
-                    // Every client was told, and of transactions that are under way the replicas settle what becomes of them.
-                    self.refused += 1;
-                    return Ok(());
-                }
-                let without_space = urgency == Urgency::Prepare
-                    && matches!(envelope.to, Address::Replica(replica) if self.lacks_space(replica))
-                    && writes;
-                let cause = match without_space {
-                    true => Some(Cause::All),
-                    false => self.cause_to_refuse(urgency, client, &envelope, turn),
-                };
-                if let Some(cause) = cause {
-                    self.refuse(link, cause, turn);
-                    return Ok(());
-                }
-            }
-            (Peer::Client(client), sender) => {
-                return Err(Violation(format!("{client} sends in the name of {sender}").into()));
-            }
-            (Peer::Node(_), _) if !self.peers.believes(link) || !self.versions.admits(link) => return Ok(()),
-            (Peer::Node(node), sender) if !self.may_send(node, link, sender, turn) => return Ok(()),
-            (Peer::Node(node), sender) if !self.may_say_as_node(&envelope) => {
-                self.misattributed.note(node, sender);
-                return Ok(());
-            }
-            (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
-            (Peer::Node(_), Address::Replica(_)) => {}
-        }
-        if !self.is_started {
-            return Ok(());
-        }
-        if let Some(envelope) = self.loader.keep(envelope) {
-            self.deliver(envelope, turn);
-        }
-        Ok(())
-    }
-
-    /// Gives a message to a machine of this node.
-    fn deliver(&mut self, envelope: Envelope, turn: &mut Turn<'_>) {
-        let Envelope { from, to, epoch, message } = envelope;
-        match to {
-            Address::Replica(id) if self.replicas.contains_key(&id) => {
-                self.step(id, turn, |running, time, outgoing| {
-                    running.on_message(time, from, epoch, message, outgoing)
-                });
-            }
-            // Its keyspace may have been created a moment ago, or dropped.
-            Address::Replica(_) => {}
-            Address::Client(client) if client == self.routes.own_client() => {
-                let ProtocolMessage::Configuration(message) = message else { return };
-                let time = turn.time;
-                self.catalogue.on_message(
-                    time,
-                    from,
-                    epoch,
-                    message,
-                    &mut outgoing(&self.routes, &mut self.here, turn),
-                );
-            }
-            // A client that is gone, or was never here.
-            Address::Client(_) => {}
-        }
-    }
-
-    /// Why a message of a client is not taken in, if it is not.
-    fn cause_to_refuse(
-        &mut self,
-        urgency: Urgency,
-        client: ClientId,
-        envelope: &Envelope,
-        turn: &Turn<'_>,
-    ) -> Option<Cause> {
-        if urgency == Urgency::Always {
-            return None;
-        }
-        let Address::Replica(id) = envelope.to else { return None };
-        let running = self.replicas.get_mut(&id).and_then(Hosted::running)?;
-        let load = Load {
-            queued_bytes: turn.queued_bytes(),
-            prepared: running.load(None),
-            client_prepared: running.load(Some(client)),
-            log_lag_bytes: running.facts().log_lag_bytes,
-            is_administration: id.shard == SYSTEM_SHARD,
-        };
-        let cause = load.refuses(urgency, &self.config.limits.marks())?;
-        (!running.is_awaited(&envelope.message)).then_some(cause)
-    }
-
-    fn refuse(&mut self, link: LinkId, cause: Cause, turn: &mut Turn<'_>) {
-        self.refused += 1;
-        self.refused_for_client += u64::from(cause == Cause::Client);
-        if !self.told_busy.contains(&link) {
-            self.told_busy.push(link);
-            turn.send(link, &Packet::Busy { retry_after: self.config.limits.busy_retry_after });
         }
     }
 
@@ -631,7 +610,7 @@ impl Node {
 
     fn deliver_here(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..HERE_PER_TURN_MAX {
-            let Some(envelope) = self.here.pop_front() else { return };
+            let Some(envelope) = self.here.queue.pop_front() else { return };
             self.deliver(envelope, turn);
         }
     }
@@ -657,6 +636,7 @@ impl Node {
 
     /// Hosts what the catalogue places here, and deletes what it says may go. What it does not name is kept.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
+        self.here.loops.hand_to_others_if_first(|| Handed::Reading(Box::new(reading.clone())));
         if self.peers.fence().is_some() {
             return;
         }
@@ -664,7 +644,9 @@ impl Node {
         for Found { keyspace, created, .. } in &reading.keyspaces {
             self.routes.learn(keyspace);
             let known = self.reading.as_ref().and_then(|known| known.listed(keyspace.id));
-            if known.is_some_and(|known| known.site_changes() != keyspace.site_changes()) {
+            let sites_have_changed =
+                known.is_some_and(|known| known.site_changes() != keyspace.site_changes());
+            if sites_have_changed {
                 let (removed, joined) = (keyspace.removals.len(), keyspace.joins.len());
                 tracing::info!(
                     keyspace = keyspace.name,
@@ -672,14 +654,17 @@ impl Node {
                     joined,
                     "the sites of the keyspace have changed"
                 );
-                turn.send_to_clients(&Packet::CatalogueChanged);
             }
             let is_joined = |shard: &&Join| {
                 known.is_some_and(|known| known.shards.iter().all(|known| known.id != shard.shard))
             };
             let joined: Vec<ShardId> =
                 keyspace.joins.iter().filter(is_joined).map(|join| join.shard).collect();
-            let placements = Placement::on_node(keyspace, self.config.node);
+            if sites_have_changed {
+                self.tell_clients(Packet::CatalogueChanged, turn);
+            }
+            let mut placements = Placement::on_node(keyspace, self.config.node);
+            placements.retain(|placement| self.is_own(placement));
             if !self.enter_epoch(keyspace, !placements.is_empty(), turn) {
                 continue;
             }
@@ -710,7 +695,7 @@ impl Node {
         if **self.topology.borrow() == topology {
             return;
         }
-        turn.send_to_clients(&Packet::CatalogueChanged);
+        self.tell_clients(Packet::CatalogueChanged, turn);
         tracing::info!(
             sites = topology.sites.len(),
             nodes = topology.nodes.len(),
@@ -724,7 +709,9 @@ impl Node {
         if let Err(error) = self.data.remember(&topology, &self.config.system) {
             tracing::error!(%error, "where the other nodes are cannot be remembered; after a restart the file counts");
         }
-        self.topology.send_replace(Arc::new(topology));
+        let topology = Arc::new(topology);
+        self.here.loops.hand_to_others(|| Handed::Topology(Arc::clone(&topology)));
+        self.topology.send_replace(topology);
     }
 
     /// Learns from another node where it is, and who holds the configuration service: this node may have slept while that moved,
@@ -751,6 +738,14 @@ impl Host for Node {
                 let was_connected = self.routes.is_connected(node);
                 self.peers.greet(link, node, turn);
                 self.routes.set_node(node, link, remote.dial.is_some());
+                if remote.dial.is_some() && self.is_first() {
+                    self.set_event_loops_of(node, remote.event_loops);
+                }
+                if !self.is_first() {
+                    let settings = self.versions.settings().to_vec();
+                    turn.send(link, &Packet::Settings { settings });
+                    return;
+                }
                 self.round_trips.on_asked(node, turn.time.now);
                 turn.send(link, &Packet::DirectoryRequest);
                 let settings = [self.agreement.own(), &self.versions.settings()].concat();
@@ -764,6 +759,9 @@ impl Host for Node {
             }
             Peer::Client(client) => {
                 self.routes.set_client(client, link);
+                if !self.is_first() {
+                    return;
+                }
                 self.tell_problems(link, turn);
                 self.tell_leaving(link, turn);
                 self.tell_space_to(link, turn);
@@ -778,6 +776,7 @@ impl Host for Node {
         self.announcements.forget_link(link);
         self.rights.forget_link(link);
         if let Peer::Node(node) = remote.identity
+            && self.is_first()
             && !self.routes.is_connected(node)
         {
             tracing::info!(%node, reason, "disconnected");
@@ -790,6 +789,9 @@ impl Host for Node {
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         if let Some(remote) = turn.remote(link) {
             speakers::validate(remote, &packet)?;
+            if !self.is_first() {
+                return self.on_packet_beside(link, remote.identity, packet, turn);
+            }
         }
         if !self.may_ask(link, &packet, turn) {
             return Ok(());
@@ -805,7 +807,7 @@ impl Host for Node {
                 turn.send(link, &Packet::Status { json });
             }
             Packet::ReplicasRequest => {
-                let (replicas, room) = (self.reports(), crate::process::room_for_replicas());
+                let (replicas, room) = (self.all_reports(), crate::process::room_for_replicas());
                 let knows_keyspaces = self.reading.is_some();
                 let applications = quorate_serializable_library::applications();
                 let applications = applications.into_iter().map(str::to_owned).collect();
@@ -813,16 +815,19 @@ impl Host for Node {
             }
             Packet::AcceptLoss { replica, view } => {
                 self.note_administration(link, "accept the loss of records", &replica.to_string(), turn);
-                let refused = self.accept_loss(replica, view).err();
+                let refused =
+                    self.where_it_lives(replica, turn, |node, _| node.accept_loss(replica, view)).err();
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
             }
             Packet::DeclareLost { replica, shard } => {
                 self.note_administration(link, "declare a shard lost", &shard.to_string(), turn);
-                let refused = self.declare_lost(replica, shard, turn).err();
+                let declare = |node: &mut Node, turn: &mut Turn<'_>| node.declare_lost(replica, shard, turn);
+                let refused = self.where_it_lives(replica, turn, declare).err();
                 turn.send(link, &Packet::DeclareLostReply { replica, refused });
             }
             Packet::Verify { replica, request } => {
-                let answer = self.verify(replica, &request, turn);
+                let verify = |node: &mut Node, turn: &mut Turn<'_>| node.verify(replica, &request, turn);
+                let answer = self.where_it_lives(replica, turn, verify);
                 turn.send(link, &Packet::VerifyReply { replica, request, answer });
             }
             Packet::Changes { replica, request } => {
@@ -893,43 +898,15 @@ impl Host for Node {
         if !self.is_started {
             return;
         }
-        let time = turn.time;
         self.take_in_ready(turn);
+        self.take_in_handed(turn);
         for envelope in self.loader.take_ready() {
             self.deliver(envelope, turn);
         }
         self.release_durable(turn);
         self.fire_timers(turn);
         self.deliver_here(turn);
-        self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
-        for Answered { replica, asked, changes } in self.catalogue.take_answers() {
-            self.step(replica, turn, |running, time, outgoing| {
-                running.answer(time, asked, &changes, outgoing)
-            });
-        }
-        if let Some(topology) = self.catalogue.take_topology() {
-            self.addresses.set_registered(topology);
-            self.renew_topology(turn);
-        }
-        for Joined { link, result } in self.catalogue.take_joined() {
-            let (node, is_known, refused) = match result {
-                Ok((node, is_known)) => (Some(node), is_known, None),
-                Err(reason) => (None, false, Some(reason)),
-            };
-            turn.send(link, &Packet::JoinReply { node, is_known, refused });
-        }
-        if let Some(group) = self.catalogue.take_group() {
-            let epoch = group.succession().present.since;
-            let system = Keyspace { epoch, shards: vec![group], ..self.system.clone() };
-            self.set_system(system, turn);
-        }
-        if let Some(version) = self.catalogue.take_version() {
-            self.enter_version(version, turn);
-        }
-        if let Some(reading) = self.catalogue.take_reading() {
-            self.apply(reading, turn);
-        }
-        self.renew_access(turn);
+        self.end_turn_of_catalogue(turn);
         self.delete_retired();
         self.write_logs();
         self.refuse_decayed();
@@ -938,7 +915,9 @@ impl Host for Node {
         self.tell_space(turn);
         self.tell_service(turn);
         self.told_busy.clear();
-        if !self.here.is_empty() {
+        self.note_turn(turn.time.now);
+        self.here.loops.end_turn();
+        if !self.here.queue.is_empty() {
             self.waker.wake();
         }
     }
@@ -948,14 +927,11 @@ impl Host for Node {
             return None;
         }
         let deadline = self.due.peek().map(|Reverse((at, _))| *at);
-        [deadline, self.catalogue.next_deadline(), self.comebacks.next_deadline()].into_iter().flatten().min()
+        let catalogue = self.catalogue.as_mut().and_then(Catalogue::next_deadline);
+        [deadline, catalogue, self.comebacks.next_deadline()].into_iter().flatten().min()
     }
 }
 
-fn outgoing<'a, 't>(
-    routes: &'a Routes,
-    here: &'a mut VecDeque<Envelope>,
-    turn: &'a mut Turn<'t>,
-) -> Outgoing<'a, 't> {
+fn outgoing<'a, 't>(routes: &'a Routes, here: &'a mut Here, turn: &'a mut Turn<'t>) -> Outgoing<'a, 't> {
     Outgoing { routes, here, turn }
 }

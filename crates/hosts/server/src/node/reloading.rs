@@ -6,12 +6,14 @@ use std::time::Duration;
 use quorate_runtime::Turn;
 
 use super::Node;
+use super::loops::Handed;
 use crate::{Config, Limits};
 
 impl Node {
     /// Goes by these limits from now on. Those that sockets and threads were given when the node started stay as they are.
     pub(crate) fn set_limits(&mut self, limits: &Limits, turn: &mut Turn<'_>) {
         self.config = Arc::new(Config { limits: limits.clone(), ..Config::clone(&self.config) });
+        self.here.loops.hand_to_others_if_first(|| Handed::Limits(limits.clone()));
         self.renew_clients_max(turn);
     }
 

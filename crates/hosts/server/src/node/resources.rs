@@ -8,6 +8,7 @@ use quorate_wire::Packet;
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 
 use super::Node;
+use super::loops::Handed;
 use crate::process;
 
 /// What the process needs beside connections and logs: standard streams, the event loops, what is opened for a moment.
@@ -30,29 +31,38 @@ struct Wanted {
     http_connections_max: usize,
     nodes: usize,
     logs: usize,
+    /// A client or node makes a connection to each.
+    event_loops: u16,
 }
 
 /// How many clients may connect, so that logs never lack descriptors.
 fn clients_max(limit: u64, wanted: Wanted) -> usize {
-    let Wanted { connections_max, http_connections_max, nodes, logs } = wanted;
+    let Wanted { connections_max, http_connections_max, nodes, logs, event_loops } = wanted;
+    let event_loops = u64::from(event_loops.max(1));
     let kept = DESCRIPTORS_OF_PROCESS
         + http_connections_max as u64
-        + DESCRIPTORS_PER_NODE * nodes as u64
+        + DESCRIPTORS_PER_NODE * nodes as u64 * event_loops
         + DESCRIPTORS_PER_LOG * logs as u64;
-    let left = usize::try_from(limit.saturating_sub(kept)).unwrap_or(usize::MAX);
+    let left = usize::try_from(limit.saturating_sub(kept) / event_loops).unwrap_or(usize::MAX);
     connections_max.min(left.max(CLIENTS_MIN))
 }
 
 impl Node {
     /// Bounds the connections of clients by the descriptors that there are.
     pub(super) fn renew_clients_max(&mut self, turn: &mut Turn<'_>) {
-        let logs = self.replicas.values().filter(|hosted| hosted.placement.keeps_log()).count();
+        if !self.is_first() {
+            // The first one counts the logs of all.
+            self.service_changed = true;
+            return;
+        }
+        let logs = self.logs_len() + self.others_problems.values().map(|(_, logs)| logs).sum::<usize>();
         let limits = &self.config.limits;
         let wanted = Wanted {
             connections_max: limits.connections_max,
             http_connections_max: limits.http_connections_max,
             nodes: self.topology.borrow().nodes.len(),
             logs,
+            event_loops: self.here.loops.count(),
         };
         let limit = process::descriptors_max();
         let clients_max = clients_max(limit, wanted);
@@ -71,9 +81,14 @@ impl Node {
         }
     }
 
+    /// How many replicas here keep logs.
+    pub(super) fn logs_len(&self) -> usize {
+        self.replicas.values().filter(|hosted| hosted.placement.keeps_log()).count()
+    }
+
     /// What is wrong with the room on the disk, if anything is.
     pub(super) fn space_problem(&self) -> Option<String> {
-        let free = self.disk.free_bytes().filter(|_| self.disk.is_low())?;
+        let free = self.disk.as_ref().filter(|disk| disk.is_low())?.free_bytes()?;
         Some(format!(
             "the disk of node{} is nearly full ({} MiB are left in {}, and free_bytes_low is {} MiB): make room, and what is \
              refused until then is taken again within seconds",
@@ -86,7 +101,8 @@ impl Node {
 
     /// Tells everybody whether there is room, if that has changed.
     pub(super) fn tell_space(&mut self, turn: &mut Turn<'_>) {
-        if self.disk.is_low() == self.told_low {
+        let Some(disk) = &self.disk else { return };
+        if disk.is_low() == self.told_low {
             return;
         }
         let problem = self.space_problem();
@@ -95,6 +111,7 @@ impl Node {
             None => tracing::info!("there is room on the disk again"),
         }
         self.told_low = problem.is_some();
+        self.tell_space_to_others();
         turn.send_to_all(&Packet::Space { problem });
     }
 
@@ -114,6 +131,12 @@ impl Node {
         } else {
             self.without_space.insert(node);
         }
+        self.tell_space_to_others();
+    }
+
+    fn tell_space_to_others(&mut self) {
+        let (own, others) = (self.told_low, self.without_space.clone());
+        self.here.loops.hand_to_others_if_first(|| Handed::Space { own, others: others.clone() });
     }
 
     /// True if a replica takes no writes, because its group could not keep them: too many disks are nearly full. With one that a
@@ -145,7 +168,13 @@ mod tests {
 
     #[test]
     fn logs_come_before_clients() {
-        let wanted = |logs| Wanted { connections_max: 1_024, http_connections_max: 64, nodes: 3, logs };
+        let wanted = |logs| Wanted {
+            connections_max: 1_024,
+            http_connections_max: 64,
+            nodes: 3,
+            logs,
+            event_loops: 1,
+        };
         // The limit of open files, logs, clients.
         let table = [
             (1_048_576, 10, 1_024),
@@ -159,5 +188,7 @@ mod tests {
         }
         let few = Wanted { connections_max: 2, ..wanted(1) };
         assert_eq!(clients_max(1_024, few), 2, "no more than is configured");
+        let threads = Wanted { event_loops: 2, ..wanted(1) };
+        assert_eq!(clients_max(1_024, threads), (1_024 - 64 - 64 - 24 - 6) / 2, "two connections each");
     }
 }

@@ -27,6 +27,10 @@ use quorate_wire::rights::{
 use quorate_wire::{About, Denial, Envelope, Packet, Peer, ProtocolMessage};
 
 use super::Node;
+use super::catalogue::{Catalogue, Reading};
+use super::hosted::Hosted;
+use super::loops::Handed;
+use super::routes::Routes;
 use crate::entrance::{Entrance, Who};
 
 /// So long a connection's rights in a keyspace are kept: tokens expire meanwhile.
@@ -184,8 +188,10 @@ impl Node {
         let Address::Replica(replica) = envelope.to else { return Err(Objection::Unsaid) };
         let Some((access, version)) = self.rights.entrance.in_force() else { return Ok(()) };
         // What is not here takes nothing, and nothing is to be loaded for it.
-        let Some(hosted) = self.replicas.get(&replica) else { return Err(Objection::PassedOver) };
-        let keyspace = hosted.placement.keyspace_name.as_str();
+        let Some(keyspace) = keyspace_name(&self.replicas, &self.routes, self.reading.as_ref(), replica)
+        else {
+            return Err(Objection::PassedOver);
+        };
         let place = (replica.shard, keyspace);
         let standing = self.rights.standing(link, place, (&access, version), turn);
         let claim = match said.demand {
@@ -349,8 +355,9 @@ impl Node {
         let Some((access, _)) = self.rights.entrance.in_force() else { return Ok(()) };
         let who = self.rights.who(link, &access, turn);
         let admit = |wish: Wish<'_>| access.admit(who.visitor(), wish, turn.time.clock);
-        let in_keyspace = |replica: &ReplicaId, claim| match self.replicas.get(replica) {
-            Some(hosted) => admit(Wish::In(&hosted.placement.keyspace_name, claim)),
+        let name = |replica| keyspace_name(&self.replicas, &self.routes, self.reading.as_ref(), replica);
+        let in_keyspace = |replica: &ReplicaId, claim| match name(*replica) {
+            Some(keyspace) => admit(Wish::In(keyspace, claim)),
             // It is told that it is not here.
             None => admit(Wish::Known),
         };
@@ -393,7 +400,7 @@ impl Node {
 
     /// Takes in what the copy of the catalogue holds of users, roles and tokens.
     pub(super) fn renew_access(&mut self, turn: &mut Turn<'_>) {
-        let Some(read) = self.catalogue.take_access() else { return };
+        let Some(read) = self.catalogue.as_mut().and_then(Catalogue::take_access) else { return };
         let (entries, access) = match read {
             Ok(read) => read,
             Err(error) => {
@@ -412,12 +419,13 @@ impl Node {
         }
         if is_in_force && !was_in_force {
             tracing::warn!("access control is in force");
+            self.here.loops.hand_to_others(|| Handed::AccessControl);
             self.end_unjudged(turn);
         }
     }
 
     /// Ends the connections of clients whose password could not be judged before there were users: they make new ones.
-    fn end_unjudged(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn end_unjudged(&mut self, turn: &mut Turn<'_>) {
         for link in turn.link_ids() {
             let shown = turn.remote(link).and_then(|remote| remote.shown.as_ref());
             if shown.is_some_and(|shown| shown.proof.is_none()) {
@@ -444,6 +452,22 @@ impl Node {
         let who = self.rights.who(link, &access, turn);
         self.rights.entrance.note_administration(who.user(), remote.address, what, of);
     }
+}
+
+/// The name of the keyspace of a replica, as far as it is on this event loop; on another one, as the catalogue says. None if it is not on this node.
+fn keyspace_name<'a>(
+    replicas: &'a FixedMap<ReplicaId, Hosted>,
+    routes: &Routes,
+    reading: Option<&'a Reading>,
+    replica: ReplicaId,
+) -> Option<&'a str> {
+    if let Some(hosted) = replicas.get(&replica) {
+        return Some(&hosted.placement.keyspace_name);
+    }
+    routes.elsewhere(replica.into())?;
+    let (reading, keyspace) = (reading?, routes.keyspace_of(replica.shard)?);
+    let listed = reading.listed(keyspace).map(|keyspace| keyspace.name.as_str());
+    listed.or_else(|| reading.drops.get(&keyspace).map(|dropped| dropped.name.as_str()))
 }
 
 /// Answers a packet of which the right is missing.

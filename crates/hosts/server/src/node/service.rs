@@ -18,6 +18,7 @@ use super::Node;
 use super::building::{Order, Origin};
 use super::fate::Standing;
 use super::hosted::{Hosted, State};
+use super::loops::Handed;
 
 impl Hosted {
     /// So many replicas of the group have lost their records, this one among them, that it does not recover by itself.
@@ -57,7 +58,13 @@ impl Node {
         }
         let directory = self.data.path().display().to_string();
         let problem = |(id, hosted): (&ReplicaId, &Hosted)| Some((*id, hosted.problem(&directory)?));
-        let problems: BTreeMap<_, _> = self.replicas.iter().filter_map(problem).collect();
+        let mut problems: BTreeMap<_, _> = self.replicas.iter().filter_map(problem).collect();
+        if !self.is_first() {
+            let (event_loop, logs) = (self.event_loop(), self.logs_len());
+            self.here.loops.hand(0, Handed::Service { event_loop, problems, logs });
+            return;
+        }
+        problems.extend(self.others_problems.values().flat_map(|(problems, _)| problems.clone()));
         let told = std::mem::replace(&mut self.problems, problems);
         for (replica, problem) in &self.problems {
             if told.get(replica) != Some(problem) {

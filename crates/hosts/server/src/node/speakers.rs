@@ -95,6 +95,8 @@ impl Node {
             turn.send(link, &Packet::JoinReply { node: None, is_known: false, refused });
             return;
         }
-        self.catalogue.join(link, site, address, certified);
+        if let Some(catalogue) = &mut self.catalogue {
+            catalogue.join(link, site, address, certified);
+        }
     }
 }

@@ -8,6 +8,8 @@ use quorate_runtime::Turn;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
+use super::catalogue::Catalogue;
+use super::disk::Disk;
 use super::hosted::{Facts, State};
 use super::round_trips::PeerStatus;
 use super::speculating::SpeculatingStatus;
@@ -72,12 +74,37 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// What the connections have carried.
     pub transport: TransportStatus,
+    /// The event loops, each with what it does of that.
+    pub event_loops: Vec<EventLoopStatus>,
     /// What was written to disk, over all replicas.
     pub log: LogStatus,
     /// Where that is kept.
     pub disk: DiskStatus,
     /// The replicas, ascending.
     pub replicas: Vec<ReplicaStatus>,
+}
+
+/// An event loop of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EventLoopStatus {
+    /// Which one: 0 speaks for the node.
+    pub event_loop: u16,
+    /// The replicas that live there.
+    pub replicas: usize,
+    /// The processor time that its thread had used when it last ended a turn, in seconds. Threads that sync logs are not counted.
+    pub cpu_seconds: f64,
+    /// Its turns since the process started.
+    pub turns: u64,
+    /// Connections that lead there.
+    pub connections: usize,
+    /// Protocol messages that it has received from other processes.
+    pub messages_received: u64,
+    /// Protocol messages that other event loops have handed to it, because they had arrived there or were sent there.
+    pub messages_handed: u64,
+    /// Those that were lost because too many waited.
+    pub messages_lost: u64,
+    /// Syncs of its logs and of its journal.
+    pub syncs: u64,
 }
 
 /// How the connections of a node are secured.
@@ -290,25 +317,126 @@ fn not_serving(replica: &ReplicaStatus) -> Option<String> {
     (*state != "normal").then(|| format!("replica {index} of shard {shard} ({keyspace}) is {state}{why}"))
 }
 
+/// What an event loop contributes to the status of its node.
+struct Part {
+    replicas: Vec<ReplicaStatus>,
+    unknown_keyspaces: Vec<String>,
+    clock_error_micros: Option<i64>,
+    refused: u64,
+    refused_for_client: u64,
+    fenced_messages: u64,
+    misattributed: u64,
+    denied: u64,
+    unsaid: u64,
+    transport: TransportStatus,
+    event_loop: EventLoopStatus,
+    log: LogStatus,
+}
+
+impl Part {
+    fn add(&mut self, other: Part) {
+        self.replicas.extend(other.replicas);
+        self.unknown_keyspaces.extend(other.unknown_keyspaces);
+        let errors = [self.clock_error_micros, other.clock_error_micros].into_iter().flatten();
+        self.clock_error_micros = errors.max_by_key(|error| error.unsigned_abs());
+        self.refused += other.refused;
+        self.refused_for_client += other.refused_for_client;
+        self.fenced_messages += other.fenced_messages;
+        self.misattributed += other.misattributed;
+        self.denied += other.denied;
+        self.unsaid += other.unsaid;
+        self.transport.add(&other.transport);
+        self.log.add(&other.log);
+    }
+}
+
+impl TransportStatus {
+    fn add(&mut self, other: &TransportStatus) {
+        self.connections += other.connections;
+        self.queued_bytes += other.queued_bytes;
+        self.messages_sent += other.messages_sent;
+        self.messages_received += other.messages_received;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.socket_writes += other.socket_writes;
+        self.socket_reads += other.socket_reads;
+        self.mean_batch = self.messages_sent as f64 / self.socket_writes.max(1) as f64;
+        self.refused_connections += other.refused_connections;
+        self.refused_certificates += other.refused_certificates;
+        self.violations += other.violations;
+        self.slow_readers += other.slow_readers;
+        self.unsupported += other.unsupported;
+        self.unsupported_by_peers += other.unsupported_by_peers;
+    }
+}
+
+impl LogStatus {
+    fn add(&mut self, other: &LogStatus) {
+        self.syncs += other.syncs;
+        self.writes += other.writes;
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.lag_bytes += other.lag_bytes;
+    }
+}
+
 impl Node {
+    /// What this event loop contributes to the status.
+    fn part(&self, turn: &Turn<'_>) -> Part {
+        let data_directory = self.data.path().display().to_string();
+        let ids = self.replica_ids().into_iter();
+        let replicas: Vec<_> =
+            ids.map(|id| self.replica_status(id, &data_directory, turn.time.now)).collect();
+        let (transport, (messages_handed, messages_lost)) = (transport(turn), self.here.loops.messages());
+        let log = self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum());
+        Part {
+            unknown_keyspaces: self.unknown_keyspaces(),
+            clock_error_micros: self.clock_error_micros(),
+            refused: self.refused,
+            refused_for_client: self.refused_for_client,
+            fenced_messages: self.peers.passed_over(),
+            misattributed: self.misattributed.messages(),
+            denied: self.rights.denied(),
+            unsaid: self.rights.unsaid(),
+            event_loop: EventLoopStatus {
+                event_loop: self.event_loop(),
+                replicas: replicas.len(),
+                cpu_seconds: self.cpu_time.as_secs_f64(),
+                turns: self.turns,
+                connections: transport.connections,
+                messages_received: transport.messages_received,
+                messages_handed,
+                messages_lost,
+                syncs: log.syncs,
+            },
+            replicas,
+            transport,
+            log,
+        }
+    }
+
     /// How the node is. Measures anew how far away the others are.
     pub(crate) fn status(&mut self, turn: &mut Turn<'_>) -> Status {
         self.measure_round_trips(turn);
         let data_directory = self.data.path().display().to_string();
-        let replicas: Vec<_> = self
-            .replica_ids()
-            .into_iter()
-            .map(|id| self.replica_status(id, &data_directory, turn.time.now))
-            .collect();
+        let mut whole = self.part(turn);
+        let mut event_loops = vec![whole.event_loop];
+        for other in &self.others {
+            let part = other.with(|node, turn| node.part(turn));
+            event_loops.push(part.event_loop);
+            whole.add(part);
+        }
+        let mut replicas = whole.replicas;
+        replicas.sort_by_key(|replica| (replica.shard, replica.index));
         let mut problems = self.own_hindrances();
         problems.extend(self.foreign.iter().cloned());
         problems.extend(self.agreement.problems().cloned());
         problems.extend(self.versions.problems(&self.topology.borrow()));
-        problems.extend(self.unknown_keyspaces());
+        problems.extend(whole.unknown_keyspaces);
         problems.extend(self.space_problem());
         problems.extend(self.certificate_problem());
         problems.extend(self.configuration_problem.clone());
-        let clock_error_seconds = self.clock_error_micros().map(|error| error as f64 / 1e6);
+        let clock_error_seconds = whole.clock_error_micros.map(|error| error as f64 / 1e6);
         problems.extend(clock_error_seconds.map(clock_problem));
         problems.extend(replicas.iter().filter_map(not_serving));
         Status {
@@ -324,21 +452,26 @@ impl Node {
             clock_error_seconds,
             uptime_seconds: turn.time.now.as_nanos() as f64 / 1e9,
             cpu_seconds: process::cpu_time().as_secs_f64(),
-            catalogue_revision: self.catalogue.revision().map(|revision| revision.0),
-            refused_messages: self.refused,
-            refused_client_messages: self.refused_for_client,
+            catalogue_revision: self
+                .catalogue
+                .as_ref()
+                .and_then(Catalogue::revision)
+                .map(|revision| revision.0),
+            refused_messages: whole.refused,
+            refused_client_messages: whole.refused_for_client,
             announcements_passed_on: self.announcements.passed_on(),
             announcements_dropped: self.announcements.dropped(),
             disagreements: self.disagreements.heard(),
             fenced_nodes: self.peers.fenced(),
-            fenced_messages: self.peers.passed_over(),
-            misattributed_messages: self.misattributed.messages(),
-            denied_messages: self.rights.denied(),
-            unsaid_messages: self.rights.unsaid(),
+            fenced_messages: whole.fenced_messages,
+            misattributed_messages: whole.misattributed,
+            denied_messages: whole.denied,
+            unsaid_messages: whole.unsaid,
             security: self.security(),
             peers: self.peers(),
-            transport: transport(turn),
-            log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
+            transport: whole.transport,
+            event_loops,
+            log: whole.log,
             disk: self.disk_status(),
             replicas,
         }
@@ -375,7 +508,20 @@ impl Node {
         let mut hindrances = self.own_hindrances();
         let replicas = self.replica_ids().into_iter().map(|id| self.replica_status(id, &data_directory, now));
         hindrances.extend(replicas.filter_map(|replica| not_serving(&replica)));
+        for other in &self.others {
+            let data_directory = &data_directory;
+            hindrances.extend(other.with(|node, turn| {
+                let ids = node.replica_ids().into_iter();
+                let replicas = ids.map(|id| node.replica_status(id, data_directory, turn.time.now));
+                replicas.filter_map(|replica| not_serving(&replica)).collect::<Vec<_>>()
+            }));
+        }
         hindrances
+    }
+
+    /// Waits until each event loop is between two turns.
+    pub(crate) fn wait_for_others(&self) {
+        self.others.iter().for_each(|other| other.with(|_, _| ()));
     }
 
     /// Why none of its replicas is to be asked.
@@ -473,10 +619,11 @@ impl Node {
     }
 
     fn disk_status(&self) -> DiskStatus {
-        let (scrubbed_bytes, scrub_passes, last_scrub) = self.disk.scrubbed();
+        let disk = self.disk.as_ref();
+        let (scrubbed_bytes, scrub_passes, last_scrub) = disk.map_or((0, 0, None), Disk::scrubbed);
         DiskStatus {
-            free_bytes: self.disk.free_bytes(),
-            is_low: self.disk.is_low(),
+            free_bytes: disk.and_then(Disk::free_bytes),
+            is_low: disk.is_some_and(Disk::is_low),
             scrubbed_bytes,
             scrub_passes,
             last_scrub,

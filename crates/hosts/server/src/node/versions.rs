@@ -14,6 +14,7 @@ use quorate_wire::{ProtocolVersion, Setting, Window};
 use serde::Serialize;
 
 use super::Node;
+use super::loops::Handed;
 
 /// The names of the settings by which nodes tell their windows and the version in force, as far as they know.
 const OLDEST: &str = "protocol.oldest";
@@ -176,6 +177,12 @@ impl Node {
             return;
         }
         tracing::info!(%version, "a protocol version is in force: earlier programs cannot take part any more");
+        self.here.loops.hand_to_others(|| Handed::Version(version));
+        self.enter_version_too(version, turn);
+    }
+
+    /// The data directory names a protocol version that is in force.
+    pub(super) fn enter_version_too(&mut self, version: ProtocolVersion, turn: &mut Turn<'_>) {
         for (link, reason) in self.versions.enter(version) {
             turn.close(link, reason);
         }

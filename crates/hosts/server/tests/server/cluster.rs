@@ -39,6 +39,9 @@ impl Cluster {
         let directory = tempfile::tempdir().unwrap();
         let listeners = free_listeners(3).unwrap();
         let mut base = Config::parse(print_config()).unwrap();
+        if let Ok(threads) = std::env::var("QUORATE_TEST_THREADS") {
+            base.threads = threads.parse().unwrap();
+        }
         change(&mut base);
         for (node, listener) in base.topology.nodes.iter_mut().zip(&listeners) {
             node.address = listener.local_addr().unwrap().to_string();

@@ -18,7 +18,7 @@ use quorate_core::{
 use quorate_ir::OperationId;
 use quorate_log::Part;
 use quorate_log::member::MessageOf;
-use quorate_server::Limits;
+use quorate_server::{EventLoops, Limits};
 use quorate_tapir::Message;
 use quorate_tapir::message::Prepare;
 use quorate_wire::catalogue::SYSTEM_SHARD;
@@ -48,6 +48,11 @@ pub(crate) struct Raw {
 
 impl Raw {
     fn connect(address: SocketAddr, cluster: u64, peer: Peer) -> Raw {
+        Raw::connect_to(address, cluster, peer, 0)
+    }
+
+    /// A connection to an event loop of a node.
+    fn connect_to(address: SocketAddr, cluster: u64, peer: Peer, event_loop: u16) -> Raw {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Raw { stream, frames: FrameReader::new(), waiting: Vec::new() };
@@ -56,7 +61,7 @@ impl Raw {
             peer,
             site: String::new(),
             credential: None,
-            event_loop: 0,
+            event_loop,
         })]);
         raw
     }
@@ -358,4 +363,68 @@ async fn a_client_is_not_taken_for_a_replica() {
     assert_eq!(cluster.server(0).status().unsaid_messages, 1);
     raw.write(&[Packet::Token { hash: Bytes::copy_from_slice(&[7; 32]) }]);
     settle(&mut raw);
+}
+
+#[tokio::test]
+async fn an_event_loop_beside_the_first_takes_messages_and_nothing_else() {
+    let cluster = Cluster::start_configured(|base| base.threads = EventLoops::Exactly(2));
+    cluster.healthy(1).await;
+    let address = cluster.addresses()[0];
+    let connect = || {
+        let mut raw = Raw::connect_to(address, 0, Peer::Client(CLIENT), 1);
+        let Some(Packet::Welcome(welcome)) = raw.read() else { panic!("not welcome") };
+        assert_eq!(welcome.further_event_loops, 1);
+        raw
+    };
+    let mut raw = connect();
+    raw.write(&[Packet::StatusRequest]);
+    let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("served") };
+    assert!(reason.contains("says to event loop 1 what is said to the first one"), "{reason}");
+    let mut raw = connect();
+    raw.write(&[envelope(ClientId(78), SHARD.0, 0, read(1))]);
+    let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("served") };
+    assert!(reason.contains("in the name of"), "{reason}");
+    assert_eq!(cluster.server(0).status().transport.violations, 2, "those of all event loops are counted");
+}
+
+/// Whichever event loop a client says its message to, and wherever the replica lives: here on the second of four. An answer comes on the connection of that one,
+/// or else on the first one; a refusal where the message was said.
+#[tokio::test]
+async fn messages_that_arrive_at_another_event_loop_are_answered_and_refused() {
+    let limits = Limits { client_prepared_high: 1, ..Limits::default() };
+    let cluster = Cluster::start_configured(|base| {
+        (base.system.durability, base.limits) = (Durability::Memory, limits);
+        base.threads = EventLoops::Exactly(4);
+    });
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    cluster.create(&mut client, "t", Durability::Memory).await;
+    let status = cluster.server(0).status();
+    let replicas: Vec<usize> = status.event_loops.iter().map(|event_loop| event_loop.replicas).collect();
+    assert_eq!(replicas, [1, 1, 0, 0]);
+    let connect = |client, event_loop| {
+        let mut raw = Raw::connect_to(cluster.addresses()[0], 0, Peer::Client(client), event_loop);
+        assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
+        raw
+    };
+    for event_loop in 0..4 {
+        let client = ClientId(200 + u64::from(event_loop));
+        let mut first = connect(client, 0);
+        let mut further = (event_loop > 0).then(|| connect(client, event_loop));
+        further.as_mut().unwrap_or(&mut first).write(&[envelope(client, SHARD.0, 0, read(1))]);
+        let answered = if event_loop == 1 { further.as_mut().unwrap() } else { &mut first };
+        assert!(matches!(answered.read(), Some(Packet::Envelope(_))), "{event_loop}");
+    }
+    let mut first = connect(CLIENT, 0);
+    first.write(&[prepare_nothing()]);
+    assert!(matches!(first.read(), Some(Packet::Envelope(_))));
+    for event_loop in 0..4 {
+        let mut further = (event_loop > 0).then(|| connect(CLIENT, event_loop));
+        let said_on = further.as_mut().unwrap_or(&mut first);
+        said_on.write(&[envelope(CLIENT, SHARD.0, 0, read(1))]);
+        assert!(matches!(said_on.read(), Some(Packet::Busy { .. })), "{event_loop}");
+    }
+    let status = cluster.server(0).status();
+    assert_eq!((status.refused_messages, status.refused_client_messages), (4, 4));
+    assert!(status.event_loops[1].messages_handed >= 7, "{:?}", status.event_loops[1]);
 }
