@@ -21,9 +21,10 @@ use std::time::Duration;
 use clap::Args;
 use quorate::wan::Matrix;
 use quorate::{Database, DropOptions, Durability, Isolation, Keyspace, KeyspaceOptions, Options, Rival};
-use quorate_cluster::Embedded;
+use quorate_cluster::{Embedded, EmbeddedOptions};
 use quorate_core::GroupSize;
 use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
+use quorate_server::EventLoops;
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
@@ -87,6 +88,9 @@ pub(crate) struct BenchArguments {
     /// Start server processes on loopback, one per replica.
     #[arg(long)]
     embedded: bool,
+    /// Over how many event loops each of the servers that are started spreads its replicas: `auto`, or a number.
+    #[arg(long, value_name = "N", default_value_t, conflicts_with = "connect")]
+    threads: EventLoops,
     /// The promise to transactions: strict unless said otherwise, serializable for tpcc and rubis, and parallel-snapshot for what changes sets.
     #[arg(long)]
     isolation: Option<Isolation>,
@@ -470,7 +474,8 @@ impl BenchArguments {
         }
         let (sites, nodes) = self.places(workload)?;
         let (durability, log, wan) = (self.durability, self.log(), self.wan.clone());
-        Embedded::start_at(&program()?, sites, nodes, durability, log, wan, self.tls)
+        let options = EmbeddedOptions { durability, log, wan, tls: self.tls, threads: self.threads };
+        Embedded::start_at(&program()?, sites, nodes, options)
     }
 
     /// Options that mean nothing together are more likely a mistake than a wish.

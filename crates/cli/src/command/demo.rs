@@ -10,6 +10,7 @@ use quorate_checker::{Report, check};
 use quorate_cluster::{Layout, Threads};
 use quorate_core::GroupSize;
 use quorate_load::{HistoryLog, Load, Running, Tally};
+use quorate_server::EventLoops;
 use quorate_workloads::{Parameters, WorkloadKind};
 use serde::Serialize;
 
@@ -94,6 +95,7 @@ impl DemoArguments {
             redis: None,
             tls: None,
             protocol_version: None,
+            threads: EventLoops::default(),
         };
         let threads = Threads::start_anywhere(&mut layout)?;
         let progress = Progress::spinner();

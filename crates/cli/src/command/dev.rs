@@ -13,7 +13,7 @@ use quorate_cluster::{
     CLUSTER_NAME, Layout, Threads, client_files, door_files, make_certificates, node_files,
 };
 use quorate_gateway::Gateway;
-use quorate_server::Doors;
+use quorate_server::{Doors, EventLoops};
 use serde::{Deserialize, Serialize};
 
 use super::{DEFAULT_ADDRESS, doors};
@@ -54,6 +54,9 @@ pub(crate) struct DevArguments {
     /// Where clients of Redis are served, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = doors::REDIS_ADDRESS)]
     redis: Option<SocketAddr>,
+    /// Over how many event loops each node spreads its replicas: `auto`, or a number.
+    #[arg(long, value_name = "N", default_value_t)]
+    threads: EventLoops,
     /// Secure every connection by TLS, with the certificates of this directory: what is missing is made there.
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
@@ -95,6 +98,7 @@ impl DevArguments {
             redis: None,
             tls: self.tls.clone(),
             protocol_version: None,
+            threads: self.threads,
         };
         if let Some(certificates) = &self.tls {
             make_certificates(certificates, layout.nodes.len())?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate::{Durability, Isolation, System};
 use quorate_core::GroupSize;
+use quorate_server::EventLoops;
 use quorate_torture::attacks::Attacks;
 use quorate_torture::{Door, Fault, Faults, Fill, IN_FLIGHT, Moment, Options, Spread, Tortured};
 use quorate_workloads::WorkloadKind;
@@ -110,6 +111,9 @@ pub(crate) struct TortureArguments {
     /// Secure every connection by TLS, with certificates that are made for the run.
     #[arg(long, requires = "namespaces", conflicts_with = "door")]
     tls: bool,
+    /// Over how many event loops each node spreads its replicas: `auto`, or a number.
+    #[arg(long, value_name = "N", default_value_t)]
+    threads: EventLoops,
     /// Write the history to this file.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -198,6 +202,7 @@ impl TortureArguments {
             door: self.door,
             namespaces: self.namespaces,
             tls: self.tls,
+            threads: self.threads,
             history: self.history.clone(),
         };
         if let Some(fault) = options.impossible().first() {

@@ -49,6 +49,7 @@ fn layout(directory: &Path, keyspace: &str) -> Layout {
         }),
         tls: None,
         protocol_version: None,
+        threads: quorate_server::EventLoops::default(),
     }
 }
 

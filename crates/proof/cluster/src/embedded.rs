@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use quorate::{Database, Durability, Options};
 use quorate_core::GroupSize;
+use quorate_server::EventLoops;
 
 use super::{Layout, Processes, make_certificates};
 use crate::Failure;
@@ -23,6 +24,21 @@ pub struct Embedded {
     _directory: tempfile::TempDir,
 }
 
+/// How servers go by that are started for a while.
+#[derive(Clone, Debug, Default)]
+pub struct EmbeddedOptions {
+    /// The crashes that the catalogue survives.
+    pub durability: Durability,
+    /// How replicated logs go by, where that is not as usual.
+    pub log: BTreeMap<String, u64>,
+    /// The delays between sites to emulate: a built-in matrix or a file.
+    pub wan: Option<String>,
+    /// True if the servers have certificates, made for them.
+    pub tls: bool,
+    /// Over how many event loops each server spreads its replicas.
+    pub threads: EventLoops,
+}
+
 impl Embedded {
     /// Starts a server for each replica, by this program. `log` says how replicated logs go by, where that is not as usual.
     ///
@@ -35,7 +51,12 @@ impl Embedded {
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
         let sites = (1..=replicas).map(|number| format!("site{number}")).collect();
-        Embedded::start_at(program, sites, 1, durability, log, None, false)
+        Embedded::start_at(
+            program,
+            sites,
+            1,
+            EmbeddedOptions { durability, log, ..EmbeddedOptions::default() },
+        )
     }
 
     /// Starts servers in so many sites, so many in each.
@@ -50,11 +71,15 @@ impl Embedded {
         log: BTreeMap<String, u64>,
     ) -> Result<Embedded, Failure> {
         let sites = (1..=sites).map(|number| format!("site{number}")).collect();
-        Embedded::start_at(program, sites, nodes, durability, log, None, false)
+        Embedded::start_at(
+            program,
+            sites,
+            nodes,
+            EmbeddedOptions { durability, log, ..EmbeddedOptions::default() },
+        )
     }
 
-    /// Starts servers in these sites, so many in each, with the delays of a matrix between them if one is named: a built-in one or a file. With `tls` they
-    /// have certificates, made for them.
+    /// Starts servers in these sites, so many in each.
     ///
     /// # Errors
     /// If there can be no group of a server of each site, or of those of one, or a process cannot be started.
@@ -62,10 +87,7 @@ impl Embedded {
         program: &Path,
         sites: Vec<String>,
         nodes: usize,
-        durability: Durability,
-        log: BTreeMap<String, u64>,
-        wan: Option<String>,
-        tls: bool,
+        options: EmbeddedOptions,
     ) -> Result<Embedded, Failure> {
         for size in [sites.len().min(GroupSize::MAX), nodes] {
             GroupSize::on_log(size).map_err(Failure::usage)?;
@@ -81,13 +103,14 @@ impl Embedded {
             http: Vec::new(),
             sites,
             directory: directory.path().to_owned(),
-            wan,
-            durability,
-            log,
+            wan: options.wan,
+            durability: options.durability,
+            log: options.log,
             limits: BTreeMap::new(),
             redis: None,
-            tls: tls.then(|| directory.path().join("certificates")),
+            tls: options.tls.then(|| directory.path().join("certificates")),
             protocol_version: None,
+            threads: options.threads,
         };
         if let Some(certificates) = &layout.tls {
             make_certificates(certificates, layout.nodes.len())?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate::Durability;
-use quorate_server::Config;
+use quorate_server::{Config, EventLoops};
 use serde::Serialize;
 
 use crate::Failure;
@@ -43,6 +43,8 @@ pub struct Layout {
     pub tls: Option<PathBuf>,
     /// The protocol version with which the cluster begins; none for the newest that the program knows.
     pub protocol_version: Option<u32>,
+    /// Over how many event loops each node spreads its replicas.
+    pub threads: EventLoops,
 }
 
 /// A door for Redis at each node.
@@ -65,6 +67,9 @@ struct File<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<&'a str>,
     insecure: bool,
+    // Earlier programs know no such field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<String>,
     sites: &'a [String],
     cluster: FileCluster<'a>,
     nodes: Vec<FileNode<'a>>,
@@ -161,6 +166,7 @@ impl Layout {
             http: self.http.get(node).map(String::as_str),
             // These are clusters of one machine, whatever addresses it has.
             insecure: self.tls.is_none(),
+            threads: (self.threads != EventLoops::default()).then(|| self.threads.to_string()),
             sites: &self.sites,
             cluster: FileCluster { name: CLUSTER_NAME, id: self.cluster },
             nodes,
@@ -243,6 +249,7 @@ mod tests {
             }),
             tls: None,
             protocol_version: None,
+            threads: EventLoops::default(),
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");

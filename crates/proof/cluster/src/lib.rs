@@ -21,7 +21,7 @@ mod three;
 pub mod verify;
 
 pub use certificates::{client_files, door_files, make_certificates, node_files};
-pub use embedded::Embedded;
+pub use embedded::{Embedded, EmbeddedOptions};
 pub use failure::Failure;
 pub use layout::{CLUSTER_NAME, Layout, RedisDoors};
 pub use processes::{Begin, Launch, Processes, free_addresses};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate::{Durability, Isolation, KeyspaceOptions};
-use quorate_server::{Initialise, Server, Sockets};
+use quorate_server::{EventLoops, Initialise, Server, Sockets};
 
 use super::{Layout, Threads};
 use crate::Failure;
@@ -50,6 +50,7 @@ impl ThreeNodes {
             redis: None,
             tls: None,
             protocol_version: None,
+            threads: EventLoops::default(),
         };
         let servers = Threads::start_anywhere(&mut layout)?.into_servers().into_iter().map(Some).collect();
         Ok(ThreeNodes { servers, layout, _directory: directory })

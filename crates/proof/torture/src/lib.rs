@@ -51,6 +51,7 @@ use quorate_cluster::{Failure, Launch, Layout, Processes, RedisDoors, free_addre
 use quorate_core::GroupSize;
 use quorate_core::topology::{Speculation, Timestamping};
 use quorate_load::{HistoryLog, Ledger, Tally};
+use quorate_server::EventLoops;
 use quorate_workloads::{Parameters, WorkloadKind};
 
 use arena::{Arena, Request, Struck};
@@ -163,6 +164,8 @@ pub struct Options {
     pub tls: bool,
     /// The file to write the history to.
     pub history: Option<PathBuf>,
+    /// Over how many event loops each node spreads its replicas.
+    pub threads: EventLoops,
 }
 
 /// A moment of a run, told to people that wait for its end.
@@ -368,6 +371,7 @@ impl Options {
                 deadline: DOOR_DEADLINE,
             }),
             protocol_version: first_version.map(|version| version.0),
+            threads: self.threads,
         })
     }
 }

@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 use quorate::{Changed, Database, Durability, Error, Isolation, Keyspace, KeyspaceOptions, Options};
 use quorate_cluster::{Begin, Failure, Launch, Layout, Processes, free_addresses};
 use quorate_core::Random;
+use quorate_server::EventLoops;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -136,6 +137,7 @@ impl Cluster {
             redis: None,
             tls: None,
             protocol_version: None,
+            threads: EventLoops::default(),
         };
         let launch = Launch { log_to_files: true, ..Launch::directly(program) };
         Ok(Cluster {
