@@ -125,11 +125,11 @@ pub enum DataError {
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// The node that it belongs to.
         found_node: NodeId,
         /// In which cluster.
         found_cluster: u64,
-        /// Who wants it.
+        /// The node that wants it.
         node: NodeId,
         /// In which cluster.
         cluster: u64,
@@ -197,7 +197,7 @@ pub enum DataError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// Its peers know of a later state of this node.
@@ -210,7 +210,7 @@ pub enum DataError {
     Fenced {
         /// The directory.
         path: PathBuf,
-        /// What its peers know.
+        /// The reason: what its peers know.
         reason: String,
     },
     /// A replica has to be here, and is not.
@@ -234,7 +234,7 @@ pub enum DataError {
     ForeignReplica {
         /// The mark.
         path: PathBuf,
-        /// Whose it is.
+        /// The node that it belongs to.
         owner: NodeId,
         /// On which data directory.
         incarnation: String,
@@ -250,7 +250,7 @@ pub enum DataError {
     DamagedMark {
         /// The mark.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// The node was started too often.
@@ -266,7 +266,7 @@ pub enum DataError {
     Journal {
         /// The data directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the journal.
         source: quorate_storage::LogError,
     },
     /// There is a journal that the identity does not name: the identity is an older one.
@@ -329,7 +329,7 @@ pub(crate) struct Placement {
     pub(crate) timestamping: Option<Timestamping>,
     /// The application that its shards can call, if the keyspace names one.
     pub(crate) application: Option<String>,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive.
     pub(crate) durability: Durability,
     /// Its group, and on which nodes that is.
     pub(crate) group: Shard,
@@ -342,12 +342,12 @@ pub(crate) struct Placement {
     pub(crate) shards: Option<Shards>,
     /// The shards that have joined it since, in this order.
     pub(crate) joined: Vec<ShardId>,
-    /// Who the replicas of all of them are.
+    /// The replicas of all of them.
     pub(crate) memberships: Groups,
 }
 
 impl Placement {
-    /// What runs the keyspace.
+    /// The protocol that runs the keyspace.
     pub(crate) fn protocol(&self) -> Protocol {
         match (self.keyspace, self.comparison, self.isolation) {
             (SYSTEM_KEYSPACE_ID, ..) => Protocol::Configuration,
@@ -448,7 +448,7 @@ impl Placement {
     }
 }
 
-/// What runs the replicas of a keyspace.
+/// The protocol that the replicas of a keyspace run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Tapir,
@@ -641,7 +641,7 @@ impl NodesFile {
     }
 }
 
-/// What every file here begins with.
+/// The field that every file here begins with.
 #[derive(Deserialize)]
 struct FormatOnly {
     format: u32,

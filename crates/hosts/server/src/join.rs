@@ -1,7 +1,7 @@
-//! What a node has to know before it starts: which it is, and who the others are.
+//! A node has to know before it starts which it is, and who the others are.
 //!
 //! A node of the first hour is told by its file, one that joins later asks another node. From then on either remembers, in its data
-//! directory, who the others were when it knew last. What the file says counts until the configuration is heard, because all
+//! directory, who the others were when it knew last. The file counts until the configuration is heard, because all
 //! may have moved at once; others are looked for at both places.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub enum JoinError {
     /// Nobody who was asked has registered it.
     #[error("no node has registered this one: {}", list(tried))]
     Nobody {
-        /// Whom it has asked, and what came of it.
+        /// The addresses that it has asked, and what came of each.
         tried: Vec<(String, String)>,
     },
     /// Its address is that of a node that was part of the cluster before, and its data directory is that of another.
@@ -34,9 +34,9 @@ pub enum JoinError {
     Other {
         /// Its address.
         address: String,
-        /// Who is registered there.
+        /// The node that is registered there.
         registered: NodeId,
-        /// Whose data directory it is.
+        /// The node that the data directory belongs to.
         found: NodeId,
     },
 }
@@ -46,11 +46,11 @@ fn list(tried: &[(String, String)]) -> String {
     lines.join("; ")
 }
 
-/// What a node knows when it starts.
+/// The knowledge with which a node starts.
 pub(crate) struct Settled {
-    /// What it is told, completed by what it remembers or has asked for.
+    /// The configuration, completed by what the node remembers or has asked for.
     pub(crate) config: Config,
-    /// How its data directory is to be dealt with: what is registered already must not begin empty.
+    /// How its data directory is to be dealt with: a node that is registered already must not begin empty.
     pub(crate) initialise: Initialise,
     /// Where other nodes may be found besides.
     pub(crate) hints: Vec<Node>,
@@ -116,7 +116,7 @@ fn with_node(mut topology: Topology, id: NodeId, site: &str, address: String) ->
     topology
 }
 
-/// Asks the others in turn until one has registered this node. Runs on a thread of its own: whoever starts a node may be inside
+/// Asks the others in turn until one has registered this node. Runs on a thread of its own: the caller that starts a node may be inside
 /// a runtime already.
 fn ask_others(
     config: &Config,

@@ -1,4 +1,4 @@
-//! What the operating system says about this process, and what it is asked for.
+//! The answers of the operating system about this process, and the requests to it.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +37,7 @@ pub(crate) fn room_for_replicas() -> Option<u64> {
 
 /// Has the operating system give this process its memory in small pages.
 ///
-/// What transactions leave behind is given up seconds later, bit by bit, and its memory taken again. With huge pages each bit
+/// The memory that transactions leave behind is given up seconds later, bit by bit, and taken again. With huge pages each bit
 /// that is taken clears two mebibytes.
 pub fn use_small_pages() {
     #[cfg(target_os = "linux")]

@@ -33,7 +33,7 @@ const LIVES_GRACE: Duration = Duration::from_secs(1);
 /// How long a stopping node without a majority waits for the decisions of clients that had their majority before.
 const STUCK_GRACE: Duration = Duration::from_millis(300);
 
-/// What peers are told at the end.
+/// The last message to peers.
 pub(crate) const GOODBYE: &str = "this node is stopping";
 
 /// How long the last words to peers may take once a node has drained.
@@ -357,7 +357,7 @@ async fn drain(transport: &Transport<Node>, timeout: Duration) {
     transport.close(GOODBYE, GOODBYE_GRACE).await;
 }
 
-/// What the certificate of a node is for.
+/// The purpose of the certificate of a node.
 pub(crate) fn purpose(config: &Config, node: Option<NodeId>) -> Purpose {
     Purpose::Node { cluster: config.cluster_name.clone(), node }
 }

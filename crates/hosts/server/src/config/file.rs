@@ -39,7 +39,7 @@ pub enum ConfigError {
     Value {
         /// The line, from one.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// The mistake, and what would be right.
         mistake: String,
     },
     /// The delay matrix cannot be used.
@@ -47,7 +47,7 @@ pub enum ConfigError {
     Matrix {
         /// The line that asks for it.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake in the matrix.
         source: MatrixError,
     },
 }
@@ -147,7 +147,7 @@ struct FileWan {
     matrix: Spanned<String>,
 }
 
-/// What is turned off by a zero.
+/// The settings that a zero turns off.
 const MAY_BE_ZERO: [&str; 3] = ["free_bytes_low", "scrub_bytes_per_second", "move_window_ms"];
 
 /// Declares a section once: the fields of the file, and how each one overrides a default. Other sections may stand within it.
@@ -244,7 +244,7 @@ section! { FileLog of LogOptions {
     snapshot_bytes: u64 => snapshot_bytes = u64::from;
 } }
 
-/// Whoever does not say for half a minute that it still listens is not told of changes any more.
+/// A subscriber that does not say for half a minute that it still listens is not told of changes any more.
 const CATALOGUE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
 /// Reads a configuration.

@@ -18,20 +18,20 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// How long a frame may take to arrive, and a peer to take some of what waits for it.
     pub stall_timeout: Duration,
-    /// What may wait for a client before it is disconnected as a slow reader, in bytes.
+    /// How much may wait for a client before it is disconnected as a slow reader, in bytes.
     pub client_queue_bytes_max: usize,
-    /// What may wait for another node before it is disconnected, in bytes.
+    /// How much may wait for another node before it is disconnected, in bytes.
     pub node_queue_bytes_max: usize,
     /// How much of frames that have begun and not ended may be held, over all connections, in bytes.
     pub unfinished_bytes_max: usize,
-    /// What may wait to be sent over all connections before new work is refused, in bytes.
+    /// How much may wait to be sent over all connections before new work is refused, in bytes.
     pub queued_bytes_high: usize,
     /// How many transactions one replica may hold prepared before new work is refused.
     pub prepared_high: usize,
     /// How many of those one client may have before its new work is refused: nobody else notices a client that begins
     /// more than it finishes.
     pub client_prepared_high: usize,
-    /// What of one replica may wait for the disk before new work is refused, in bytes.
+    /// How much of the log of one replica may wait for the disk before new work is refused, in bytes.
     pub log_lag_bytes_high: u64,
     /// With less room than this where the data directory is, the node raises an alarm, and shards that would have no majority
     /// without such nodes take no writes, in bytes; 0 for never.

@@ -1,4 +1,4 @@
-//! What a node is told by its operator, and every limit that it works within.
+//! The configuration of a node by its operator, and every limit that it works within.
 //!
 //! A mistake is answered with the line it stands on and with what to write instead.
 

@@ -29,8 +29,8 @@ macro_rules! take_over {
 }
 
 impl Config {
-    /// Takes over from a file that was read again what may change while the node runs, and names what has changed. Whatever waits for a restart stays as it
-    /// is here, so that it is named until then.
+    /// Takes over from a file that was read again what may change while the node runs, and names what has changed. A setting that waits for a
+    /// restart stays as it is here, so that it is named until then.
     pub fn take_over(&mut self, file: &Config) -> Reloaded {
         let mut reloaded = Reloaded::default();
         take_over! { Config of self, file, reloaded;

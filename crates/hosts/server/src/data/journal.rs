@@ -114,7 +114,7 @@ impl DataDirectory {
         Ok(journal)
     }
 
-    /// Creates a journal for a directory whose identity names none. What is there in its place was created before a crash, and holds nothing.
+    /// Creates a journal for a directory whose identity names none. A journal in its place was created before a crash, and holds nothing.
     fn create_journal(&self, directory: &Path, cluster: u64) -> Result<Result<Journal, LogError>, DataError> {
         match Journal::is_needed(directory, cluster) {
             Ok(false) => {}
@@ -136,7 +136,7 @@ impl DataDirectory {
                 return Ok(false);
             }
         }
-        // What cannot be read may keep a log.
+        // Replicas that cannot be read may keep logs.
         let replicas = self.replicas().unwrap_or_default();
         Ok(!replicas.is_empty() && replicas.iter().all(|placement| !placement.keeps_log()))
     }
@@ -147,9 +147,9 @@ impl DataDirectory {
         let log = directory.join("log");
         match (self.has_given_up(replica), self.mark(&directory.join("replica.toml"))) {
             (Ok(true), _) => Whereabouts::GivenUp,
-            // What cannot be looked for is missed.
+            // A replica that cannot be looked for is missed.
             (_, Ok(_)) => Whereabouts::Here(log),
-            // The log of this node may be elsewhere. The replica is refused, whatever log stands there.
+            // The log of this node may be elsewhere. The replica is refused, even if a log stands there.
             (_, Err(_)) => Whereabouts::Hidden(log),
         }
     }
@@ -162,7 +162,7 @@ impl DataDirectory {
     }
 }
 
-/// What an operator can do about a journal that cannot be used. Replicas are given up only if it is lost.
+/// The steps that an operator can take if a journal cannot be used. Replicas are given up only if it is lost.
 pub(super) fn advice(path: &Path, error: &LogError) -> String {
     if !error.is_loss() {
         return error.remedy().to_owned();

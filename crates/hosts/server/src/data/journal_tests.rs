@@ -215,7 +215,7 @@ fn every_journal_is_read_whatever_the_number_of_event_loops() {
     }
 }
 
-/// What belongs to a log that is away is kept by the journal in which it was written, also if the log is back when its replica lives elsewhere.
+/// The journal in which records of a log that is away were written keeps them, also if the log is back when its replica lives elsewhere.
 #[test]
 fn what_a_journal_keeps_is_given_to_a_log_that_is_opened_on_another_event_loop() {
     let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Who the replicas of keyspaces are, as a node knew last: `keyspaces/keyspace-7.toml`.
+//! The replicas of keyspaces, as a node knew them last: `keyspaces/keyspace-7.toml`.
 //!
 //! Written before replicas are told, so that what their logs say is never later than what the file says; and only once the replicas of
 //! a keyspace have changed, because the markers say how it was created. A replica with records knows from these how far it
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DataDirectory, DataError, FORMAT, create_all, exists, read, write_durably};
 
-/// Who the replicas of a keyspace are, and where those are whose groups have changed.
+/// The replicas of a keyspace, and the nodes of those whose groups have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) memberships: Groups,
@@ -188,7 +188,7 @@ impl DataDirectory {
         write_durably(&path, &KeyspaceFile::new(known))
     }
 
-    /// Who the replicas of a keyspace are, if that has ever changed.
+    /// The replicas of a keyspace, if they have ever changed.
     pub(crate) fn memberships(&self, keyspace: KeyspaceId) -> Result<Option<Known>, DataError> {
         let path = self.keyspace_path(keyspace);
         if !exists(&path)? {

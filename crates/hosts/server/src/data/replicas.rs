@@ -1,6 +1,6 @@
 //! The replicas of a data directory: their marks, the inventory that says which have to be here, and how they are made ready.
 //!
-//! A mark is written once. What it says of the founding of the replica stays as it was, whatever becomes of its group later; only
+//! A mark is written once. The founding of the replica stays in it as it was, however its group changes later; only
 //! how the replica begins without records may change. The inventory says the same of the founding, outside `replicas`, so that a
 //! replica whose directory is gone is missed.
 //!
@@ -36,7 +36,7 @@ enum BootText {
 /// How a replica that was prepared by [`DataDirectory::prepare_replica`] begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prepared {
-    /// What it does without records.
+    /// How it begins without records.
     pub(crate) boot: Boot,
     /// Where its log is to be opened; none for durability `memory`.
     pub(crate) log: Option<PathBuf>,
@@ -140,7 +140,7 @@ impl DataDirectory {
             let mark = directory.join("replica.toml");
             match self.mark(&mark) {
                 Ok(Some(file)) => _ = foundings.insert(file.founding.replica(), (mark, file.founding)),
-                // Before the mark there is nothing. What belongs elsewhere is told apart by `foreign_replicas`.
+                // Before the mark there is nothing. Replicas that belong elsewhere are told apart by `foreign_replicas`.
                 Ok(None) | Err(DataError::ForeignReplica { .. }) => {}
                 Err(error) => {
                     let is_known = |replica: &ReplicaId| self.replica_directory(*replica) == directory;
@@ -345,7 +345,7 @@ impl DataDirectory {
         }
     }
 
-    /// What stands in the place of a replica is kept, for an operator to look at.
+    /// Keeps a directory that stands in the place of a replica, for an operator to look at.
     pub(super) fn set_aside(&self, directory: &Path) -> Result<(), DataError> {
         let aside = (1..).map(|number| directory.with_extension(format!("{ASIDE}{number}")));
         for aside in aside {
@@ -357,7 +357,7 @@ impl DataDirectory {
         unreachable!("numbers do not end")
     }
 
-    /// What the inventory has, one for each replica.
+    /// The files of the inventory, one for each replica.
     pub(super) fn inventory_entries(&self) -> Result<Vec<PathBuf>, DataError> {
         entries(&self.path().join("inventory"), |path| path.extension().is_some_and(|it| it == "toml"))
     }
@@ -376,7 +376,7 @@ impl DataDirectory {
     }
 }
 
-/// What the directory of a replica is called from when it is to be removed until it is, and one that was set aside.
+/// The extension of the directory of a replica that is to be removed, until it is, and that of one that was set aside.
 const REMOVED: &str = "removed";
 const ASIDE: &str = "aside-";
 
@@ -384,7 +384,7 @@ fn name(replica: ReplicaId) -> String {
     format!("shard-{}-r{}", replica.shard.0, replica.index.0)
 }
 
-/// What is in a directory, in the order of names.
+/// The wanted entries of a directory, in the order of names.
 fn entries(directory: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, DataError> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).map_err(|source| io_error(directory, source))? {

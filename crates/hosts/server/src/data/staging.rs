@@ -79,7 +79,7 @@ mod tests {
             let written = fs::create_dir_all(log).and_then(|()| fs::write(log.join("segment"), b"new"));
             written.map_err(|source| io_error(log, source))
         };
-        // What a crash left before the mark was there.
+        // A crash left this log before the mark was there.
         let log = path.join("replicas/shard-0-r0/log");
         fs::create_dir_all(&log).unwrap();
         fs::write(log.join("left"), b"old").unwrap();

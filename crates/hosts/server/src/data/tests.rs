@@ -1,4 +1,4 @@
-//! Whose directory it is, and that a replica begins empty once.
+//! A data directory belongs to one node, and a replica begins empty once.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,15 @@
 //! Where nodes are found, as this node tells it to clients and to others.
 //!
-//! What is registered may be old: nodes that were moved all at once have found each other before any of them could write where it is
-//! now. A node knows best where it is itself, and says so to each other node that it is connected to. So what counts of a node is
-//! what was learnt last: what it has said, or what has been written in its entry since.
+//! A registered address may be old: nodes that were moved all at once have found each other before any of them could write where it is
+//! now. A node knows best where it is itself, and says so to each other node that it is connected to. So the address of a node is
+//! the one that was learnt last: the one it has said, or the one that has been written in its entry since.
 
 use std::collections::BTreeMap;
 
 use quorate_core::NodeId;
 use quorate_core::topology::Topology;
 
-/// What is known of where nodes are.
+/// The addresses of nodes, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     /// This node, and where it is.
@@ -23,7 +23,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// What a node knows that begins with these nodes, of which it is this one, and at its right place.
+    /// The addresses at the start of this node, whose own address in the topology is right.
     pub(crate) fn new(me: NodeId, topology: Topology) -> Self {
         let address = topology.node(me).map_or_else(String::new, |node| node.address.clone());
         Addresses { own: (me, address), registered: topology, is_registered: false, said: BTreeMap::new() }
@@ -52,7 +52,7 @@ impl Addresses {
         let mut topology = self.registered.clone();
         let (me, own) = &self.own;
         for (id, address) in self.said.iter().chain([(me, own)]) {
-            // Who was forgotten is found nowhere, whatever it says.
+            // A node that was forgotten is found nowhere, also if it says where it is.
             if let Some(node) = topology.nodes.get_mut(usize::from(id.0)).filter(|node| !node.is_forgotten())
             {
                 node.address.clone_from(address);

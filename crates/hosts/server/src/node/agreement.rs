@@ -1,7 +1,7 @@
-//! What every node is told by its own file, and what has to be the same in all of them: how the members of replicated logs go by.
+//! The settings that every node has in its own file and that have to be the same in all of them: the times of members of replicated logs.
 //!
-//! A leader counts its lease by its own file, and who promised not to choose another in the meantime by theirs. Where these differ it may
-//! answer reads from what is old. Nodes say what they are told when they connect. Who differs is told of, and not sent away: without it
+//! A leader counts its lease by its own file, and the members that promised not to choose another meanwhile by theirs. Where these differ it may
+//! answer reads from what is old. Nodes say what they are told when they connect. A node that differs is told of, and not sent away: without it
 //! the groups might have no majority.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use quorate_wire::Setting;
 
 use crate::LogOptions;
 
-/// What this node is told, and which others are told something else.
+/// The settings of this node, and the other nodes that have different ones.
 #[derive(Debug)]
 pub(crate) struct Agreement {
     own: Vec<Setting>,
@@ -36,12 +36,12 @@ impl Agreement {
         Agreement { own, differing: BTreeMap::new() }
     }
 
-    /// What others are told of this node.
+    /// The settings of this node, as others are told.
     pub(crate) fn own(&self) -> &[Setting] {
         &self.own
     }
 
-    /// Another node says what it is told. Gives what is wrong with that, if it is news. What only one of the two knows is of another
+    /// Another node tells its settings. Gives the difference, if it is news. A setting that only one of the two knows is of another
     /// version, and does not count.
     pub(crate) fn compare(&mut self, node: NodeId, theirs: &[Setting]) -> Option<&str> {
         let differs =
@@ -73,7 +73,7 @@ impl Agreement {
         self.differing.remove(&node);
     }
 
-    /// What is wrong, for operators.
+    /// The differences, for operators.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &String> {
         self.differing.values()
     }

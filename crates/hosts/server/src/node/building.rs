@@ -91,7 +91,7 @@ impl Builder {
         Hosted::build(order, &self.data, &self.logs)
     }
 
-    /// Builds replicas in other threads. What is new of them is created in batches.
+    /// Builds replicas in other threads. Those that are new are created in batches.
     pub(crate) fn start(&mut self, orders: Vec<Order>) {
         if orders.is_empty() {
             return;

@@ -64,15 +64,15 @@ const RESEND_TIMEOUT: Duration = Duration::from_millis(500);
 /// The entries of users, roles and tokens.
 pub(crate) type AccessEntries = BTreeMap<Key, Value>;
 
-/// What a node keeps a copy with, speaking as members of the log do.
+/// The subscriber with which a node keeps a copy, speaking as members of the log do.
 type Speaker = Guest<Subscriber, Replica>;
 
-/// What is known of the keyspaces.
+/// The keyspaces, as far as they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// The keyspaces that are there, and those that were dropped and can be brought back: both have their replicas.
     pub(crate) keyspaces: Vec<Found>,
-    /// What is recorded of drops.
+    /// The records of drops.
     pub(crate) drops: BTreeMap<KeyspaceId, Dropped>,
     /// Everything up to this revision was known to somebody before this node had started.
     pub(crate) started: Revision,
@@ -88,7 +88,7 @@ impl Reading {
     }
 }
 
-/// What became of a write, as [`SubscriberEvent::Written`] says.
+/// The outcome of a write, as [`SubscriberEvent::Written`] tells it.
 type WriteOutcome = Result<WriteResult, Option<Refusal>>;
 
 /// A keyspace and which write has created it.
@@ -108,14 +108,14 @@ struct Wait {
     changed: Revision,
     /// When the step has been waited for.
     due: Instant,
-    /// What is written then.
+    /// The write that is made then.
     write: ConditionalWrite,
 }
 
 /// Somebody who wants to be a node.
 #[derive(Clone, Debug)]
 struct Applicant {
-    /// Who has said so.
+    /// The connection over which it has said so.
     link: LinkId,
     site: String,
     address: String,
@@ -124,7 +124,7 @@ struct Applicant {
     attempts: u32,
 }
 
-/// What somebody who wants to be a node is told: which it is, and whether it was that before; or why it is not.
+/// The answer to an applicant that wants to be a node: which it is, and whether it was that before; or why it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) link: LinkId,
@@ -150,7 +150,7 @@ pub(crate) struct Answered {
 /// No more keyspaces than this are confirmed by one write.
 const CONFIRMED_MAX: usize = 64;
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Debug)]
 enum Purpose {
     /// That keyspaces are as the copy has them, since these replicas want to know.
@@ -178,7 +178,7 @@ pub(crate) struct Catalogue {
     writes: BTreeMap<u64, Purpose>,
     /// No write begins before.
     not_before: Instant,
-    /// What is written relies on a copy of nodes that holds everything up to here.
+    /// Writes rely on a copy of nodes that holds everything up to here.
     relies_on: Revision,
     /// The revision of the write that has succeeded.
     started: Option<Revision>,
@@ -198,7 +198,7 @@ pub(crate) struct Catalogue {
     answers: Vec<Answered>,
     /// The delays of drops that are waited for, by their keys.
     waits: BTreeMap<Key, Wait>,
-    /// What the subscriber said in this step.
+    /// The events of the subscriber in this step.
     events: VecDeque<SubscriberEvent>,
 }
 
@@ -345,7 +345,7 @@ impl Catalogue {
         }
     }
 
-    /// What is to be written next, if anything is.
+    /// The next write, if there is one to make.
     fn next_write(&mut self, now: Instant) -> Option<(Purpose, ConditionalWrite)> {
         // Not before something was read: a write of somebody who knows nothing of the log may be one of long ago.
         self.keys(KEYSPACES)?;
@@ -389,13 +389,13 @@ impl Catalogue {
 
     /// When a turn is wanted.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        // Whatever else there is to write comes with a message.
+        // Every other write is caused by a message.
         let pause = (self.not_before > Instant::START).then_some(self.not_before);
         let wait = self.waits.values().map(|wait| wait.due).min().filter(|_| self.writes.is_empty());
         [self.driver.next_deadline(), pause, wait].into_iter().flatten().min()
     }
 
-    /// Who has joined, or was refused, since this was asked last.
+    /// The answers to applicants that have joined, or were refused, since this was asked last.
     pub(crate) fn take_joined(&mut self) -> Vec<Joined> {
         std::mem::take(&mut self.joined)
     }
@@ -459,7 +459,7 @@ impl Catalogue {
         Some(Access::read(&entries).map(|access| (entries, access)))
     }
 
-    /// What is known, if that has changed since this was asked last.
+    /// The keyspaces as they are known, if they have changed since this was asked last.
     pub(crate) fn take_reading(&mut self) -> Option<Reading> {
         let started = self.started?;
         let watched = self.driver.machine().machine().watched(KEYSPACES)?;
@@ -543,7 +543,7 @@ impl Catalogue {
                     self.questions.entry(question.replica).or_insert(question);
                 }
             }
-            // Whatever came of it, the replica asks again.
+            // The replica asks again after any outcome.
             (Purpose::Settle, _) => self.not_before = now + PAUSE,
             (Purpose::Start, Ok(WriteResult::Written { revision })) => self.started = Some(revision),
             (Purpose::Register, Ok(WriteResult::Written { revision })) => self.relies_on = revision,
@@ -563,7 +563,7 @@ impl Catalogue {
                 let result = Err("the configuration service does not answer: try again".to_owned());
                 self.joined.push(Joined { link: applicant.link, result });
             }
-            // Whatever came of it, the copy will say so, unless nothing did.
+            // The copy will tell the outcome, unless there is none.
             (Purpose::Wait(key), _) => {
                 self.waits.entry(key).and_modify(|wait| wait.due = now + PATIENCE);
             }

@@ -1,6 +1,6 @@
 //! Replicas that were given up for what passes, and come back by themselves.
 //!
-//! What a replica holds in memory goes with it. It is built again from its log as after a crash of the process: recovery reads and
+//! The state that a replica holds in memory goes with it. It is built again from its log as after a crash of the process: recovery reads and
 //! checks the log, writes once more what is not known to be durable, and syncs that, so nothing is believed that a failed write
 //! has left in the memory of the operating system. Only what never was written can be missing, and that nobody was told of.
 
@@ -32,7 +32,7 @@ pub(crate) enum Hindrance {
 }
 
 impl Hindrance {
-    /// What hinders a replica, if it passes by itself; none if an operator has to act.
+    /// The hindrance of a replica, if it passes by itself; none if an operator has to act.
     pub(super) fn of(error: &LogError) -> Option<Hindrance> {
         match error {
             LogError::Storage(storage::LogError::InUse { .. }) => Some(Hindrance::Held),
@@ -42,7 +42,7 @@ impl Hindrance {
         }
     }
 
-    /// What an operator can do, and what happens by itself.
+    /// The steps that an operator can take, and what happens by itself.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Hindrance::Shortage(Shortage::Space) => {

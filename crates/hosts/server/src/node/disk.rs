@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often it looks at the room.
 const SPACE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the reserve holds, at most.
+/// The size of the reserve, at most.
 const RESERVE_BYTES_MAX: u64 = 8 << 20;
 
 /// With less room than this the reserve is given up.
@@ -42,7 +42,7 @@ pub(crate) struct Disk {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread has seen.
+/// The observations of the thread.
 #[derive(Debug)]
 struct Seen {
     /// All ones if that is not known.
@@ -199,7 +199,7 @@ fn reserve_bytes(low: u64) -> u64 {
     (low / 2).min(RESERVE_BYTES_MAX)
 }
 
-/// What becomes of the reserve.
+/// The fate of the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reserve {
     Stays,

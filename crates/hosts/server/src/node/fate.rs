@@ -1,4 +1,4 @@
-//! What becomes of a replica that is hosted, by what the catalogue says of its keyspace.
+//! The fate of a replica that is hosted, by what the catalogue says of its keyspace.
 //!
 //! | the catalogue lists the keyspace | and has a drop of it | the replica |
 //! |---|---|---|
@@ -51,7 +51,7 @@ impl Standing {
     }
 }
 
-/// What becomes of a replica.
+/// The fate of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It runs on.
@@ -108,7 +108,7 @@ fn difference(replica: &Placement, keyspace: &Keyspace, bears_name: bool) -> Opt
     }
 }
 
-/// What clients of a dropped keyspace are told.
+/// The message to clients of a dropped keyspace.
 fn farewell(dropped: &Dropped) -> String {
     let Dropped { id, name, definition, .. } = dropped;
     match (dropped.stage, definition) {
@@ -295,7 +295,7 @@ mod tests {
         let table: [(Option<&Keyspace>, Option<Dropped>, bool, &str); 20] = [
             (Some(&same), None, true, "listed"),
             (Some(&same), drop(Restored), true, "listed"),
-            // What is listed is there, whatever else is said of it.
+            // A keyspace that is listed is there, also if its drop says otherwise.
             (Some(&same), drop(Purged), true, "listed"),
             (Some(&other), None, true, "refused"),
             (Some(&other), foreign(Restored), true, "refused"),

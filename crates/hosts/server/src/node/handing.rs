@@ -1,4 +1,4 @@
-//! What an event loop does with what it is handed, and what the first one does on behalf of all.
+//! How an event loop handles what it is handed, and how the first one acts on behalf of all.
 
 use quorate_core::topology::Keyspace;
 use quorate_core::{Address, ReplicaId};

@@ -1,6 +1,6 @@
 //! One replica on this node: its machine, its log, and what is known of its health.
 //!
-//! What protocol it runs is decided once, when it is built. Everything after goes through [`Running`], which is written
+//! The protocol that it runs is decided once, when it is built. Everything after goes through [`Running`], which is written
 //! once over [`Served`]; a node calls it through [`Runs`], because it keeps replicas of all protocols in one table. That is
 //! one indirect call for a message, and none for what the machine wants in turn.
 
@@ -30,7 +30,7 @@ use crate::data::{DataDirectory, Placement};
 pub(crate) struct Hosted {
     pub(crate) placement: Placement,
     pub(crate) state: State,
-    /// What the catalogue says of its keyspace.
+    /// The standing of its keyspace in the catalogue.
     pub(crate) standing: Standing,
     /// How it begins if it is built again and nothing of it is here: its first word may never have been said.
     pub(crate) origin: Origin,
@@ -42,7 +42,7 @@ pub(crate) struct Hosted {
     pub(super) waits_for_sync: bool,
 }
 
-/// What became of it.
+/// The state that the replica is in.
 pub(crate) enum State {
     /// It runs.
     Running(Box<dyn Runs>),
@@ -124,7 +124,7 @@ pub(crate) trait Runs: Send {
     /// How the machine is.
     fn health(&self) -> Health;
 
-    /// What of clients, or of one, is prepared here.
+    /// How many transactions of clients, or of one, are prepared here.
     fn load(&self, client: Option<ClientId>) -> usize;
 
     /// True if other shards hold something until the machine has taken in a message of a client.
@@ -148,11 +148,11 @@ pub(crate) trait Runs: Send {
     /// The ends of the transactions of the node, and how much they speculate; none if the machine does not run them.
     fn speculating(&self) -> Option<Speculating>;
 
-    /// What is known of the replica beside the machine.
+    /// The facts of the replica that its machine does not know.
     fn facts(&self) -> Facts<'_>;
 }
 
-/// What is known of a replica that runs beside its machine.
+/// The facts of a running replica that its machine does not know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
     /// Since when the members of its group were as they were when it last began to serve in a view, durably; none if it has not
@@ -166,7 +166,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) records: u64,
     /// How many effects wait for the disk.
     pub(crate) held: usize,
-    /// What waits for the disk, in bytes.
+    /// How much waits for the disk, in bytes.
     pub(crate) log_lag_bytes: u64,
     /// When operators have accepted that it had lost its records, in seconds since 1970.
     pub(crate) accepted_losses: &'a [u64],
@@ -183,7 +183,7 @@ pub(super) struct Running<M: Served> {
     records: u64,
     /// How many transactions it had seen committed and aborted when this process started.
     before: (u64, u64),
-    /// What it said last about itself.
+    /// The news that it told last about itself.
     news: Option<News>,
     /// As [`Facts::arrived`].
     arrived: Option<Epoch>,
@@ -214,7 +214,7 @@ impl Hosted {
             |running| (State::Running(running), None),
         );
         let origin = match order.origin {
-            // What is accepted once is not accepted again, when there may be something to lose.
+            // A loss that was accepted once is not accepted again, when there may be something to lose.
             Origin::AcceptedLoss { .. } => Origin::OldGroup,
             origin => origin,
         };
@@ -250,7 +250,7 @@ impl Hosted {
     }
 }
 
-/// What becomes of a replica because of an error.
+/// The state of a replica after an error, and whether that passes.
 fn refused(error: &LogError) -> (State, Option<Hindrance>) {
     let hindrance = Hindrance::of(error);
     let reason = match hindrance {
@@ -294,7 +294,7 @@ impl<M: Served> Running<M> {
                 (Some(log), records)
             }
         };
-        // What somebody with records has not written down, it has not taken part in: it is told once it has started.
+        // A replica with records has taken part in no membership that it has not written down: it is told once it has started.
         if !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. }) {
             seat.groups = placement.founding_groups();
         }
@@ -545,7 +545,7 @@ impl<M: Served> Runs for Running<M> {
     }
 }
 
-/// What the node has to do after a step.
+/// The tasks of the node after a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stepped {
     /// The log has to be written at the end of this turn.
@@ -569,7 +569,7 @@ struct ToWorld<'a, 'b, 't> {
     consultation: &'a mut Option<Consultation>,
     traffic: &'a mut Traffic,
     now: Instant,
-    /// What comes of what it says.
+    /// The tasks of the node that follow from its events.
     said: Stepped,
     outgoing: Outgoing<'b, 't>,
 }

@@ -29,7 +29,7 @@ enum Standing {
     Fenced,
 }
 
-/// What this node knows of lives.
+/// The lives of nodes, as this one knows them.
 #[derive(Debug)]
 pub(crate) struct Peers {
     me: NodeId,
@@ -60,7 +60,7 @@ impl Peers {
         Ok(Peers { me, data, own, lives, links: BTreeMap::new(), fence, passed_over: 0 })
     }
 
-    /// What another event loop of the node knows.
+    /// The same knowledge for another event loop of the node.
     pub(crate) fn of_another_event_loop(&self) -> Self {
         let Peers { me, data, own, lives, fence, .. } = self;
         let (data, lives) = (Arc::clone(data), Arc::clone(lives));
@@ -68,7 +68,7 @@ impl Peers {
         Peers { me: *me, data, own, lives, links: BTreeMap::new(), fence, passed_over: 0 }
     }
 
-    /// What this node says first on a connection.
+    /// The first packet of this node on a connection.
     fn greeting(&self) -> Packet {
         let known = |(node, remembered): (NodeId, &quorate_core::lives::Remembered)| KnownLife {
             node,

@@ -1,7 +1,7 @@
 //! Code that is loaded beside the event loop.
 //!
 //! To load a module takes far longer than anything else that a replica does, and all replicas of the node would stand still. So a
-//! message that brings code waits until a thread has loaded it, and its replica finds it loaded. What the replica makes of it is the same
+//! message that brings code waits until a thread has loaded it, and its replica finds it loaded. The effect at the replica is the same
 //! in any case: messages may be late, and overtake each other.
 
 use std::sync::mpsc::channel;
@@ -20,14 +20,14 @@ use super::workers::Workers;
 /// Shorter code is loaded by its replica, within about a millisecond.
 const LONG: usize = 4 * 1024;
 
-/// So many messages wait at most. What comes then is loaded by its replica.
+/// So many messages wait at most. The code of later ones is loaded by their replicas.
 const WAITING_MAX: usize = 16;
 
 /// Loads code in other threads.
 pub(crate) struct Loader {
     workers: Workers<Envelope>,
     waiting: usize,
-    /// What loads code. Tests put another in its place.
+    /// The functions that load code. Tests put others in their place.
     means: Means,
 }
 
@@ -37,7 +37,7 @@ struct Means {
     load: fn(&[u8]),
 }
 
-/// What replicas of serializable keyspaces are on the wire.
+/// The replicas of serializable keyspaces, as their messages name them.
 type Shards = Replica<Shard>;
 
 impl Loader {

@@ -37,7 +37,7 @@ pub(crate) enum LogError {
     Record {
         /// Which record, from zero.
         number: usize,
-        /// What is wrong with it.
+        /// The fault in it.
         source: DecodeError,
     },
     /// The marker is older than the log.
@@ -92,7 +92,7 @@ pub(crate) enum LogError {
     LossNotAccepted,
 }
 
-/// What the thread that syncs has reported of one log.
+/// The progress of one log, as the thread that syncs has reported it.
 #[derive(Debug, Default)]
 struct Progress {
     /// Which log, as [`Log::opening`] says.
@@ -108,7 +108,7 @@ struct Shared {
     scrubbers: Mutex<BTreeMap<ReplicaId, Scrubber>>,
     /// The replicas whose logs are still to be read in the pass that is under way, the next one last.
     to_scrub: Mutex<Vec<ReplicaId>>,
-    /// What reading logs again has found of those that are open.
+    /// The faults that reading logs again has found in those that are open.
     findings: Mutex<Vec<Finding>>,
     counters: Counters,
 }
@@ -268,7 +268,7 @@ impl Logs {
         !lock(&self.shared.findings).is_empty()
     }
 
-    /// What reading logs again has found since this was asked last, of logs that are in use.
+    /// The faults that reading logs again has found since this was asked last, of logs that are in use.
     pub(crate) fn take_findings(&self) -> Vec<(ReplicaId, LogError)> {
         let findings = std::mem::take(&mut *lock(&self.shared.findings));
         let progress = lock(&self.shared.progress);
@@ -278,7 +278,7 @@ impl Logs {
         findings.into_iter().filter(is_in_use).map(|found| (found.replica, found.error.into())).collect()
     }
 
-    /// What was written so far; how much lags behind is known to the replicas.
+    /// The writes so far; how much lags behind is known to the replicas.
     pub(crate) fn status(&self, lag_bytes: u64) -> LogStatus {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { writes, records, bytes } = &self.shared.counters;
@@ -343,7 +343,7 @@ pub(crate) struct ReplicaLog {
     appended: Mark,
     /// How many records and bytes were appended since the last write.
     unwritten: (u64, u64),
-    /// What was written and is not durable: up to which mark, and how many bytes.
+    /// The writes that are not durable: up to which mark, and how many bytes.
     in_flight: VecDeque<(Mark, u64)>,
     lag_bytes: u64,
     /// Up to where the machine has been told that its records are durable.
@@ -407,14 +407,14 @@ impl ReplicaLog {
         }
     }
 
-    /// What was appended and is not durable, in bytes.
+    /// How much was appended and is not durable, in bytes.
     pub(crate) fn lag_bytes(&self) -> u64 {
         self.lag_bytes
     }
 
     /// Makes everything durable and notes that it is.
     pub(crate) fn close(self) -> Result<(), LogError> {
-        // What was submitted is written first.
+        // Submitted records are written first.
         self.syncer.settle(self.log.identity().replica, self.log.incarnation())?;
         Ok(self.log.close()?)
     }

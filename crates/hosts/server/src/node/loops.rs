@@ -1,8 +1,9 @@
 //! The event loops of a node, as each of them sees them (ADR 0080).
 //!
-//! Each event loop has a thread, a transport and a [`Node`](super::Node) of its own. A replica lives on one of them and never leaves it while it runs; nothing of it is shared. The
-//! first event loop speaks for the node: it keeps the copy of the catalogue, answers operators and clients, and tells the others what concerns all. What one
-//! hands over to another goes into a bounded queue at the end of its turn, and asks for a turn there.
+//! Each event loop has a thread, a transport and a [`Node`](super::Node) of its own. A replica lives on one of them and never leaves it while it
+//! runs; nothing of it is shared. The first event loop speaks for the node: it keeps the copy of the catalogue, answers operators and clients,
+//! and tells the others what concerns all. Messages that one hands over to another go into a bounded queue at the end of its turn, and ask for
+//! a turn there.
 //!
 //! ```text
 //!   a message ─► its event loop by the shard ─► here: the replica takes a step
@@ -31,7 +32,7 @@ use crate::Limits;
 /// So many messages wait for an event loop at most.
 const MESSAGES_MAX: u64 = 65_536;
 
-/// What one event loop hands to another.
+/// An item that one event loop hands to another: a message, a question, or news.
 #[derive(Debug)]
 pub(crate) enum Handed {
     /// A message that may be taken in: for a replica of the event loop or, at the first one, for what is reached from there.
@@ -58,7 +59,7 @@ pub(crate) enum Handed {
         /// How many logs it has.
         logs: usize,
     },
-    /// What was read of the catalogue.
+    /// The keyspaces, as they were read in the catalogue.
     Reading(Box<Reading>),
     /// The sites and nodes have changed.
     Topology(Arc<Topology>),
@@ -109,7 +110,7 @@ impl Handed {
     }
 }
 
-/// What waits for an event loop.
+/// The queue of an event loop.
 struct Inbox {
     waiting: Mutex<Waiting>,
     /// Messages that were handed over, and those that found the queue full, since the process started.
@@ -159,7 +160,7 @@ impl Inbox {
 pub(crate) struct Loops {
     own: u16,
     inboxes: Arc<[Inbox]>,
-    /// What is handed over when the turn ends, by event loop.
+    /// The items that are handed over when the turn ends, by event loop.
     outboxes: Vec<Vec<Handed>>,
 }
 
@@ -226,7 +227,7 @@ impl Loops {
         }
     }
 
-    /// What the others have handed over since this was asked last.
+    /// The items that the others have handed over since this was asked last.
     pub(crate) fn take(&self) -> Vec<Handed> {
         self.inbox().map_or_else(Vec::new, Inbox::take)
     }

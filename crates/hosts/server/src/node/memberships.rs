@@ -1,8 +1,8 @@
-//! What becomes of replicas when those of their keyspace change: they are told, and deleted once nobody needs them.
+//! The replicas of a node when those of their keyspace change: they are told, and deleted once nobody needs them.
 //!
-//! Who the replicas are is written down before any of them is told, because a replica writes in its log under which membership it is. From
+//! A membership is written down before any replica is told of it, because a replica writes in its log under which membership it is. From
 //! then on a restart finds both. A replica that starts is told what was written down last. A replica that is no member any more is
-//! deleted only once that is written down, whoever has told it.
+//! deleted only once that is written down, also if another replica has told it.
 
 use quorate_core::topology::Keyspace;
 use quorate_core::{Epoch, KeyspaceId, ReplicaId};
@@ -146,7 +146,7 @@ impl Node {
     /// Forgets who the replicas of a keyspace are once none is here any more.
     pub(super) fn forget_memberships(&mut self, keyspace: KeyspaceId) {
         let is_hosted = self.replicas.values().any(|hosted| hosted.placement.keyspace == keyspace);
-        // Who holds the configuration service every node has to know.
+        // Every node has to know the members of the configuration service.
         if keyspace == self.system.id
             || is_hosted
             || self.builder.is_building_for(keyspace)

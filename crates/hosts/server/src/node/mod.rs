@@ -1,4 +1,4 @@
-//! What a node hosts: the replicas that the catalogue places on it, and a copy of the catalogue.
+//! The host of a node: it has the replicas that the catalogue places there, and a copy of the catalogue.
 //!
 //! | file | role |
 //! |---|---|
@@ -128,7 +128,7 @@ const HERE_PER_TURN_MAX: usize = 10_000;
 /// How often an event loop looks how much processor time it has taken.
 const CPU_TIME_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a node says that has been taken out of the cluster.
+/// The message of a node that has been taken out of the cluster.
 const FORGOTTEN: &str =
     "this node was forgotten and is no node of the cluster any more: stop it, and remove its data directory";
 
@@ -144,7 +144,7 @@ pub(crate) struct Node {
     addresses: Addresses,
     /// How long the way to the other nodes and back takes.
     round_trips: RoundTrips,
-    /// Who goes by other times than this node.
+    /// The nodes that go by other times than this one.
     agreement: Agreement,
     /// Which protocol version is in force, and which nodes know it.
     versions: Versions,
@@ -172,7 +172,7 @@ pub(crate) struct Node {
     loader: Loader,
     /// At the first event loop.
     catalogue: Option<Catalogue>,
-    /// What was read there last.
+    /// The keyspaces, as they were read there last.
     reading: Option<Reading>,
     /// Messages between machines of this event loop, and what goes to others.
     here: Here,
@@ -184,9 +184,9 @@ pub(crate) struct Node {
     dirty: Vec<ReplicaId>,
     /// The replicas that wait for a sync.
     syncing: Vec<ReplicaId>,
-    /// Who the replicas of keyspaces are that have ever changed, of those that are hosted here.
+    /// The memberships of the keyspaces that are hosted here and whose replicas have ever changed.
     memberships: BTreeMap<KeyspaceId, Known>,
-    /// Of a node that was replaced: the index of who was to join each shard next when it was heard of first.
+    /// Of a node that was replaced: the index of the replica that was to join each shard next when it was heard of first.
     joined_since: BTreeMap<ShardId, u16>,
     /// The neighbours on this node that each machine was told of.
     neighbours: Neighbours,
@@ -194,7 +194,7 @@ pub(crate) struct Node {
     retired: Vec<ReplicaId>,
     /// When timers of replicas are due. An entry counts if it is the one that its replica has been told of last.
     due: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
-    /// What clients were told of replicas that do not serve before an operator acts.
+    /// The problems that clients were told of replicas that do not serve before an operator acts.
     problems: BTreeMap<ReplicaId, String>,
     /// True if that may have changed.
     service_changed: bool,
@@ -209,7 +209,7 @@ pub(crate) struct Node {
     is_forgotten: bool,
     /// Messages that nodes have sent in the name of others.
     misattributed: Misattributed,
-    /// Who may say what.
+    /// The rights of peers.
     rights: Rights,
     /// The certificates of this node; none if its connections are plain text.
     trust: Option<Arc<Trust>>,
@@ -226,7 +226,7 @@ pub(crate) struct Node {
     event_loops_of: BTreeMap<NodeId, u16>,
 }
 
-/// What all event loops of a node begin with.
+/// The settings and the data directory that all event loops of a node begin with.
 #[derive(Clone)]
 pub(crate) struct Origins {
     pub(crate) config: Arc<Config>,
@@ -446,7 +446,7 @@ impl Node {
         }
     }
 
-    /// What it takes to build a replica.
+    /// The order to build a replica.
     fn order(&mut self, placement: Placement, origin: Origin) -> Order {
         self.routes.learn_placement(&placement);
         Order {
@@ -634,7 +634,7 @@ impl Node {
         self.logs.submit(written);
     }
 
-    /// Hosts what the catalogue places here, and deletes what it says may go. What it does not name is kept.
+    /// Hosts what the catalogue places here, and deletes what it says may go. Replicas of keyspaces that it does not name are kept.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
         self.here.loops.hand_to_others_if_first(|| Handed::Reading(Box::new(reading.clone())));
         if self.peers.fence().is_some() {

@@ -15,7 +15,7 @@ use super::hosted::State;
 /// The neighbours on this node that each machine was told of.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
-    /// What each was told last.
+    /// The neighbours that each was told of last.
     told: BTreeMap<ReplicaId, Vec<ReplicaId>>,
     /// The keyspaces whose machines here may be others than before.
     changed: BTreeSet<KeyspaceId>,
@@ -27,7 +27,7 @@ impl Node {
         if let Some(hosted) = self.replicas.get(&id)
             && hosted.placement.has_neighbours()
         {
-            // Whoever starts knows nobody.
+            // A machine that starts knows no neighbours.
             self.neighbours.told.remove(&id);
             self.neighbours.changed.insert(hosted.placement.keyspace);
         }

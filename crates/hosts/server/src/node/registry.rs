@@ -20,7 +20,7 @@ pub(crate) struct Registry<'a> {
     pub(crate) nodes: &'a BTreeMap<Key, Stored>,
 }
 
-/// What becomes of somebody who wants to be a node.
+/// The outcome for an applicant that wants to be a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Joining {
     /// It is one: this address is registered.
@@ -45,7 +45,7 @@ impl Registry<'_> {
         (!topology.nodes.is_empty()).then_some(topology)
     }
 
-    /// What a node has to write that its file tells this of itself and the others; nothing if it is registered as it is.
+    /// The write of a node whose file tells this of itself and the others; none if it is registered as it is.
     pub(crate) fn registration(
         self,
         told: &Topology,
@@ -59,7 +59,7 @@ impl Registry<'_> {
         }
         let stored = self.nodes.get(&node_key(me))?;
         let registered: Node = quorate_wire::decode(&stored.value).ok()?;
-        // Who was forgotten is no node, whatever it thinks.
+        // A node that was forgotten is no node any more, also if it has not heard so.
         (registered.address != own.address && !registered.is_forgotten()).then(|| ConditionalWrite {
             compares: vec![Compare::Key { key: node_key(me), changed: Some(stored.changed) }],
             puts: vec![put_node(&Node { address: own.address.clone(), ..registered })],
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::config::system_keyspace;
 
-    /// What the keys of two ranges hold after some writes.
+    /// The keys of two ranges, with what they hold after some writes.
     #[derive(Default)]
     struct Map {
         sites: BTreeMap<Key, Stored>,

@@ -1,4 +1,4 @@
-//! What the node takes over from a configuration that was read again while it runs.
+//! The node takes over a configuration that was read again while it runs, as far as that is possible.
 
 use std::sync::Arc;
 use std::time::Duration;

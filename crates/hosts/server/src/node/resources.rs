@@ -1,4 +1,4 @@
-//! What a node does when room or descriptors run short: it says so, takes no writes that it could not keep, and lets fewer
+//! The measures of a node when room or descriptors run short: it says so, takes no writes that it could not keep, and lets fewer
 //! clients connect.
 
 use quorate_core::topology::Shard;
@@ -11,7 +11,7 @@ use super::Node;
 use super::loops::Handed;
 use crate::process;
 
-/// What the process needs beside connections and logs: standard streams, the event loops, what is opened for a moment.
+/// The descriptors that the process needs beside connections and logs: standard streams, the event loops, what is opened for a moment.
 const DESCRIPTORS_OF_PROCESS: u64 = 64;
 
 /// A log holds its lock and its last two segments, and for moments those that are sealed, created or read again.
@@ -23,7 +23,7 @@ const DESCRIPTORS_PER_NODE: u64 = 4;
 /// So many clients may connect however few descriptors there are: a node that nobody reaches is of no use.
 const CLIENTS_MIN: usize = 16;
 
-/// What takes descriptors.
+/// The connections and logs that take descriptors.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     /// The most connections of clients that are configured.
@@ -86,7 +86,7 @@ impl Node {
         self.replicas.values().filter(|hosted| hosted.placement.keeps_log()).count()
     }
 
-    /// What is wrong with the room on the disk, if anything is.
+    /// The problem with the room on the disk, if there is one.
     pub(super) fn space_problem(&self) -> Option<String> {
         let free = self.disk.as_ref().filter(|disk| disk.is_low())?.free_bytes()?;
         Some(format!(
@@ -140,7 +140,7 @@ impl Node {
     }
 
     /// True if a replica takes no writes, because its group could not keep them: too many disks are nearly full. With one that a
-    /// group can do without it goes on. What is written into the catalogue is little, and some of it makes room.
+    /// group can do without it goes on. Writes into the catalogue are small, and some of them make room.
     pub(super) fn lacks_space(&self, replica: ReplicaId) -> bool {
         if !self.told_low && self.without_space.is_empty() {
             return false;
@@ -155,7 +155,7 @@ impl Node {
         if placement.keyspace == SYSTEM_KEYSPACE_ID || !placement.keeps_log() {
             return false;
         }
-        // What a home takes in goes to the shards.
+        // Writes that a home takes in go to the shards.
         let listed = self.reading.as_ref().filter(|_| placement.is_home());
         let listed = listed.and_then(|reading| reading.listed(placement.keyspace));
         lacks(&placement.group) || listed.is_some_and(|keyspace| keyspace.shards.iter().any(lacks))

@@ -1,7 +1,7 @@
 //! Rights at the native port: which messages of clients and of other nodes this node takes.
 //!
-//! Who may say a message, and what it demands of a client, is a table of the wire format ([`quorate_wire::rights`]); whether a user has it is decided by
-//! [`quorate_access`]. Here the two meet, where messages are taken from sockets:
+//! A table of the wire format ([`quorate_wire::rights`]) has the peers that may say a message, and the right that it demands of a client;
+//! whether a user has it is decided by [`quorate_access`]. Here the two meet, where messages are taken from sockets:
 //!
 //! ```text
 //!   message ─► may such a peer say it? ─► replicas: of its group, or of its keyspace
@@ -42,7 +42,7 @@ const TOLD_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection that speaks to more shards than this has its rights looked up more often.
 const SHARDS_KEPT_MAX: usize = 4_096;
 
-/// What this node knows of users, and what it has refused.
+/// The users and their rights, as this node knows them, and the number of refusals.
 #[derive(Debug)]
 pub(crate) struct Rights {
     entrance: Arc<Entrance>,
@@ -108,7 +108,7 @@ impl Rights {
         self.entrance.who(shown, access, turn.time.clock)
     }
 
-    /// What a connection may claim of the keyspace that a shard belongs to.
+    /// The standing of a connection in the keyspace that a shard belongs to.
     fn standing(
         &mut self,
         link: LinkId,
@@ -187,7 +187,7 @@ impl Node {
         }
         let Address::Replica(replica) = envelope.to else { return Err(Objection::Unsaid) };
         let Some((access, version)) = self.rights.entrance.in_force() else { return Ok(()) };
-        // What is not here takes nothing, and nothing is to be loaded for it.
+        // A replica that is not here takes no messages, and nothing is to be loaded for it.
         let Some(keyspace) = keyspace_name(&self.replicas, &self.routes, self.reading.as_ref(), replica)
         else {
             return Err(Objection::PassedOver);
@@ -282,7 +282,7 @@ impl Node {
         self.rights.denied += 1;
         let reason = format!("{refusal}, and nothing was done");
         if let (Some(remote), Some((access, _))) = (turn.remote(link), self.rights.entrance.in_force()) {
-            // What asks again and again is recorded once a second.
+            // A client that asks again and again is recorded once a second.
             let kept = self.rights.kept.entry(link).or_default();
             let is_new = kept.told.as_ref().is_none_or(|(at, told)| {
                 *told != reason || turn.time.now.saturating_since(*at) >= TOLD_INTERVAL

@@ -12,7 +12,7 @@ use crate::data::Placement;
 /// Coordinators inside other nodes are remembered only as long as there are fewer clients than this.
 const LEARNED_CLIENTS_MAX: usize = 4_096;
 
-/// Who is reached how.
+/// The ways to replicas, nodes and clients.
 #[derive(Debug)]
 pub(crate) struct Routes {
     node: NodeId,
@@ -57,7 +57,7 @@ impl NodeLinks {
 enum Route {
     /// A machine of this event loop.
     Here,
-    /// What another event loop of this node has, or reaches.
+    /// A machine of another event loop of this node, or an address that only that one reaches.
     Loop(u16),
     Link(LinkId),
     /// Nobody knows, or the connection is down. Machines repeat what matters.

@@ -1,4 +1,4 @@
-//! What replicas have to do with operators: what is told of those that do not serve before one acts, how a loss is accepted, and
+//! Replicas and operators: what is told of replicas that do not serve before an operator acts, how a loss is accepted, and
 //! what replicas hold.
 //!
 //! A replica that has lost its records, with more of its group than the group survives, stays silent for ever; so does
@@ -27,7 +27,7 @@ impl Hosted {
         running.facts().lost.filter(|_| running.health().status == Status::Recovering)
     }
 
-    /// What keeps the replica from serving until an operator acts, and what to do.
+    /// The problem that keeps the replica from serving until an operator acts, and what to do.
     pub(crate) fn problem(&self, directory: &str) -> Option<String> {
         if let State::Refused(reason) = &self.state {
             return Some(reason.clone());
@@ -127,8 +127,8 @@ impl Node {
         Ok(())
     }
 
-    /// Tells a replica that another shard of its keyspace is lost for good. Whoever asks looks at the status to see what came of it:
-    /// one that does not lead passes it over.
+    /// Tells a replica that another shard of its keyspace is lost for good. The operator looks at the status to see what came of it:
+    /// a replica that does not lead passes it over.
     ///
     /// # Errors
     /// The replica is not here, or could never know of such a shard; says why.
@@ -168,7 +168,7 @@ impl Node {
 }
 
 impl Node {
-    /// What a replica answers to an operator that compares what replicas hold.
+    /// The answer of a replica to an operator that compares what replicas hold.
     pub(super) fn verify(&mut self, replica: ReplicaId, request: &Request, turn: &mut Turn<'_>) -> Answer {
         match self.replicas.get(&replica).map(|hosted| &hosted.state) {
             None => return Answer::unable("it is not on this node, or not yet"),
@@ -184,7 +184,7 @@ impl Node {
         answer.unwrap_or_else(|| Answer::unable("it does not serve any more"))
     }
 
-    /// What a replica answers to a consumer of changes.
+    /// The answer of a replica to a consumer of changes.
     pub(super) fn changes(
         &mut self,
         replica: ReplicaId,

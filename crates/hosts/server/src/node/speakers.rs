@@ -47,7 +47,7 @@ pub(super) fn certified_node(remote: &Remote) -> Option<NodeId> {
 /// It does not.
 pub(super) fn validate(remote: &Remote, packet: &Packet) -> Result<(), Violation> {
     match remote.identity {
-        // It wants to join, or asks before it does. Whatever else a client says needs the certificate of a user.
+        // It wants to join, or asks before it does. All other packets of a client need the certificate of a user.
         Peer::Client(_) => match (certified_node(remote), packet) {
             (None, _) | (Some(_), Packet::Join { .. } | Packet::DirectoryRequest) => Ok(()),
             (Some(node), _) => Err(Violation(

@@ -1,4 +1,4 @@
-//! What operators, `bench` and dashboards are told.
+//! The status that operators, `bench` and dashboards are told.
 
 use quorate_certificates::Date;
 use quorate_core::Instant;
@@ -72,11 +72,11 @@ pub struct Status {
     pub security: SecurityStatus,
     /// The other nodes of the cluster, ascending.
     pub peers: Vec<PeerStatus>,
-    /// What the connections have carried.
+    /// The traffic of the connections.
     pub transport: TransportStatus,
     /// The event loops, each with what it does of that.
     pub event_loops: Vec<EventLoopStatus>,
-    /// What was written to disk, over all replicas.
+    /// The writes to disk, over all replicas.
     pub log: LogStatus,
     /// Where that is kept.
     pub disk: DiskStatus,
@@ -124,12 +124,12 @@ pub struct SecurityStatus {
     pub access_control: bool,
 }
 
-/// What the connections of a node have carried since it started.
+/// The traffic of the connections of a node since it started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TransportStatus {
     /// Connections that are up.
     pub connections: usize,
-    /// What waits to be sent, in bytes.
+    /// How much waits to be sent, in bytes.
     pub queued_bytes: usize,
     /// Protocol messages sent.
     pub messages_sent: u64,
@@ -159,7 +159,7 @@ pub struct TransportStatus {
     pub unsupported_by_peers: u64,
 }
 
-/// What a node has written to its logs since it started.
+/// The writes of a node to its logs since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LogStatus {
     /// Syncs, of logs and of the journal of the node.
@@ -170,7 +170,7 @@ pub struct LogStatus {
     pub records: u64,
     /// Bytes.
     pub bytes: u64,
-    /// What waits for a sync, in bytes.
+    /// How much waits for a sync, in bytes.
     pub lag_bytes: u64,
 }
 
@@ -210,7 +210,7 @@ pub struct ReplicaStatus {
     pub epoch: u32,
     /// Since when the members were as they were when it last began to serve in a view, durably.
     pub arrived: Option<u32>,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive.
     pub durability: &'static str,
     /// `tapir`, `configuration`, or the comparison system that runs the keyspace.
     pub protocol: &'static str,
@@ -224,7 +224,7 @@ pub struct ReplicaStatus {
     pub leads: bool,
     /// `normal`, `view-changing`, `recovering`, `retired`, `lost` or `refused`.
     pub state: &'static str,
-    /// What the catalogue says of its keyspace: `listed`, `dropped`, `unknown`, or `unheard` before it was read.
+    /// The standing of its keyspace in the catalogue: `listed`, `dropped`, `unknown`, or `unheard` before it was read.
     pub catalogue: &'static str,
     /// Why it does not serve, if an operator has to act.
     pub problem: Option<String>,
@@ -248,7 +248,7 @@ pub struct ReplicaStatus {
     pub records: u64,
     /// Messages and events that wait for the disk.
     pub held: usize,
-    /// What waits for the disk, in bytes.
+    /// How much waits for the disk, in bytes.
     pub log_lag_bytes: u64,
     /// How far other local sites are behind, if it leads one.
     pub lags: Vec<LagStatus>,
@@ -317,7 +317,7 @@ fn not_serving(replica: &ReplicaStatus) -> Option<String> {
     (*state != "normal").then(|| format!("replica {index} of shard {shard} ({keyspace}) is {state}{why}"))
 }
 
-/// What an event loop contributes to the status of its node.
+/// The contribution of an event loop to the status of its node.
 struct Part {
     replicas: Vec<ReplicaStatus>,
     unknown_keyspaces: Vec<String>,
@@ -381,7 +381,7 @@ impl LogStatus {
 }
 
 impl Node {
-    /// What this event loop contributes to the status.
+    /// The contribution of this event loop to the status.
     fn part(&self, turn: &Turn<'_>) -> Part {
         let data_directory = self.data.path().display().to_string();
         let ids = self.replica_ids().into_iter();
@@ -488,7 +488,7 @@ impl Node {
         }
     }
 
-    /// What an operator has to do about the certificate of this node, if anything.
+    /// The problem with the certificate of this node that an operator has to solve, if there is one.
     fn certificate_problem(&self) -> Option<String> {
         /// A certificate whose end is nearer than this is to be renewed, in seconds.
         const RENEWAL_SECONDS: i64 = 14 * 24 * 3600;
@@ -643,7 +643,7 @@ impl Node {
         running.max_by_key(|error| error.unsigned_abs())
     }
 
-    /// How far each replica is, for whoever changes groups.
+    /// How far each replica is, for the operator that changes groups.
     pub(super) fn reports(&self) -> Vec<ReplicaReport> {
         let report = |id: ReplicaId| {
             let hosted = &self.replicas[&id];
@@ -662,7 +662,7 @@ impl Node {
     }
 }
 
-/// What an operator is told of a clock that is off by so many seconds.
+/// The message to an operator about a clock that is off by so many seconds.
 fn clock_problem(error_seconds: f64) -> String {
     let side = if error_seconds > 0.0 { "ahead of" } else { "behind" };
     format!(

@@ -32,7 +32,7 @@ pub struct VersionsStatus {
     pub in_force: u32,
 }
 
-/// What another node has said of versions.
+/// The versions that another node has told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     window: Window,
@@ -58,7 +58,7 @@ impl Said {
     }
 }
 
-/// What this node knows of versions. Connections go by their names, which tests give themselves.
+/// The versions of this node and of others. Connections go by their names, which tests give themselves.
 #[derive(Debug)]
 pub(super) struct Versions<L = LinkId> {
     in_force: ProtocolVersion,
@@ -75,7 +75,7 @@ impl<L: Copy + Ord> Versions<L> {
         Versions { in_force, links: BTreeMap::new(), refused: BTreeMap::new(), hindrance: None }
     }
 
-    /// What other nodes are told.
+    /// The settings that other nodes are told.
     pub(super) fn settings(&self) -> [Setting; 3] {
         let Window { oldest, newest } = Window::OWN;
         [(OLDEST, oldest), (NEWEST, newest), (IN_FORCE, self.in_force)]
@@ -145,7 +145,7 @@ impl<L: Copy + Ord> Versions<L> {
         objection
     }
 
-    /// What is wrong, for operators: of the nodes that are in the topology, and of this one.
+    /// The problems, for operators: of the nodes that are in the topology, and of this one.
     pub(super) fn problems(&self, topology: &Topology) -> Vec<String> {
         let refused = self.refused.iter().filter(|(node, _)| topology.node(**node).is_some());
         let refused = refused.map(|(node, reason)| format!("nothing of {node} is taken in: {reason}"));

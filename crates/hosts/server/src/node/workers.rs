@@ -8,16 +8,16 @@ use quorate_runtime::transport::TurnWaker;
 
 /// Threads, and what they have made ready.
 pub(crate) struct Workers<T> {
-    /// What the threads are called.
+    /// The name of the threads.
     name: &'static str,
     waker: TurnWaker,
     ready: (Sender<T>, Receiver<T>),
     threads: Vec<JoinHandle<()>>,
-    /// What starts a thread. Tests put another in its place.
+    /// The function that starts a thread. Tests put another in its place.
     pub(crate) spawn: fn(&'static str, Work) -> io::Result<JoinHandle<()>>,
 }
 
-/// What a thread does.
+/// The work of a thread.
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Where a thread puts what is ready.
@@ -52,10 +52,10 @@ impl<T: Send + 'static> Workers<T> {
         Ok(())
     }
 
-    /// What has become ready.
+    /// The results that have become ready.
     ///
     /// # Panics
-    /// If a thread has panicked: what it was to make must not be missing in silence.
+    /// If a thread has panicked: its result must not be missing in silence.
     pub(crate) fn take_ready(&mut self) -> Vec<T> {
         for thread in self.threads.extract_if(.., |thread| thread.is_finished()) {
             if let Err(panic) = thread.join() {

@@ -68,7 +68,7 @@ where
         let mut shards = self.world.keyspaces.iter().flat_map(|routes| &routes.keyspace.shards);
         let shard = shards.find(|shard| shard.id == replica.shard).expect("a known shard");
         let node = shard.replicas[usize::from(replica.index.0)];
-        // Whoever was not named when the client connected is not reached.
+        // A node that was not named when the client connected is not reached.
         if let Some(link) = self.world.links.get(usize::from(node.0)).copied().flatten() {
             let envelope = Envelope { from: self.world.id.into(), to, epoch, message: message.into() };
             self.turn.send(link, &Packet::Envelope(envelope));
@@ -308,7 +308,7 @@ impl Client {
     }
 
     /// All keys of a keyspace in a transaction that commits, in as many attempts as it takes: a write whose outcome is on its
-    /// way is in the way of whoever reads it.
+    /// way is in the way of a transaction that reads it.
     pub(crate) async fn scan(&mut self, keyspace: &Keyspace) -> Vec<(Key, Bytes)> {
         for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);

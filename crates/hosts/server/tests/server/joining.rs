@@ -37,7 +37,7 @@ async fn until_told(client: &mut Client, node: usize, holds: impl Fn(&Topology) 
     tokio::time::timeout(Duration::from_secs(60), told).await.expect("in time")
 }
 
-/// What a node is told that is to join a cluster, and what it listens on.
+/// The configuration of a node that is to join a cluster, and the sockets that it listens on.
 fn newcomer(cluster: &Cluster, site: &str, join: Vec<String>) -> (Config, Sockets) {
     let (listener, address) = listener();
     let node = Node { id: NodeId(0), site: SiteId(0), address };
@@ -166,7 +166,7 @@ async fn a_node_that_is_found_elsewhere_is_found_there() {
     client.put(&keyspace, "key", "value").await;
 }
 
-/// Whoever connects meanwhile finds them: nobody tells where they were, although that is what is registered for a while.
+/// Clients that connect meanwhile find them: no node tells where they were, although that is registered for a while.
 #[tokio::test]
 async fn nodes_that_are_all_moved_at_once_never_tell_where_they_were() {
     let mut cluster = Cluster::start(Durability::Sync);

@@ -120,7 +120,7 @@ async fn the_survivor_brings_what_it_knows_and_clients_are_told_both_times() {
     }
     assert_eq!(client.scan(&keyspace).await.len(), 20);
 
-    // What it is from now on is on its disk.
+    // The state of each replica from now on is on its disk.
     (0..3).for_each(|node| cluster.crash(node));
     (0..3).for_each(|node| cluster.restart(node));
     cluster.healthy(2).await;

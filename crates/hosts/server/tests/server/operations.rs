@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! The status that operators see, and the actions that they take.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

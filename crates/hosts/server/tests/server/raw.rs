@@ -89,7 +89,7 @@ impl Raw {
         self.stream.write_all(&frames.take()).unwrap();
     }
 
-    /// What comes within a moment, if anything does.
+    /// The packet that comes within a moment, if one does.
     pub(crate) fn read_within(&mut self, patience: Duration) -> Option<Packet> {
         if self.waiting.is_empty() {
             self.stream.set_read_timeout(Some(patience)).unwrap();

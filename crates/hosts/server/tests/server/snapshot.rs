@@ -49,7 +49,7 @@ fn to(group: u32, message: Message) -> Packet {
     envelope(CLIENT, group, 0, message)
 }
 
-/// What a clock shows that is right.
+/// The reading of a clock that is right.
 fn now() -> ClockTime {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     ClockTime::from_micros(since_1970.as_micros() as u64)
@@ -251,7 +251,7 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
     assert!(is_value(&read(&mut raw, 3), "mine"));
     assert!(matches!(write(&mut raw, 4, "more"), Ending::Committed { .. }));
     assert!(is_value(&read(&mut raw, 5), "more"));
-    // What would be counted against somebody else is no mistake.
+    // A transaction that would be counted against another client is no mistake.
     raw.write(&[to(
         HOME,
         Message::Commit {

@@ -47,7 +47,7 @@ async fn an_upgrade_is_finished_at_all_nodes_and_stays_so() {
     // A node of an earlier program, which says nothing of versions, takes part.
     let mut early = Raw::node(cluster.addresses()[0], cluster.configs[0].cluster, NodeId(1));
     early.write(&[Packet::Settings { settings: Vec::new() }, in_its_name()]);
-    // What it says is looked at: it speaks for another node.
+    // Its messages are looked at: it speaks for another node.
     until("its messages are taken in", || cluster.server(0).status().misattributed_messages == 1).await;
 
     let mut client = cluster.client().await;
