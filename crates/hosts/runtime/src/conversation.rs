@@ -1,4 +1,4 @@
-//! A few questions to one node, over a connection of their own: for whoever has no transport yet.
+//! A few questions to one node, over a connection of their own: for programs that have no transport yet.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ impl Conversation {
     /// Connects to a node, `host:port`, and waits until it has said who it is.
     ///
     /// # Errors
-    /// It cannot be reached, or it is no server of this version, or does not want to speak with whoever says this hello; or its certificate is refused.
+    /// It cannot be reached, or it is no server of this version, or does not want to speak with a peer of this hello; or its certificate is refused.
     pub async fn begin(address: &str, hello: Hello, tls: Option<&Tls>) -> Result<(Self, Welcome), Trouble> {
         let stream = TcpStream::connect(address).await.map_err(unreachable)?;
         let (socket, certified, refusal) = match secure::connect(tls, stream).await {
@@ -71,7 +71,7 @@ impl Conversation {
         self.socket.flush().await.map_err(unreachable)
     }
 
-    /// What the node says next.
+    /// The next packet of the node.
     ///
     /// # Errors
     /// The connection is broken, or the node has said goodbye, or something that is no packet.

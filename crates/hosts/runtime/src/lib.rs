@@ -14,10 +14,10 @@
 //! * [`quorate_driver`]: [`Driver`] hosts one machine, here as in the simulator. It keeps the machine's timers and holds
 //!   sends and events back until what was persisted before them is durable.
 //! * [`transport`]: [`Transport`] hosts the connections of one process and one
-//!   [`Host`], the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
+//!   [`Host`], the code that owns the drivers. All of it is tasks on the tokio runtime of the caller that
 //!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
 //!   a user steps the coordinator in place, without a hop to another task or thread.
-//! * [`conversation`]: a few questions to one node, for whoever has no transport yet.
+//! * [`conversation`]: a few questions to one node, for programs that have no transport yet.
 //! * [`wan`]: emulated wide-area delay between sites.
 //! * [`secure`]: the bytes of a connection, as they are or through TLS.
 //! * [`clock`]: the two kinds of time, read once per turn.

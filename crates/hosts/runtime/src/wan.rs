@@ -26,7 +26,7 @@ pub enum MatrixError {
         "\"{name}\" is no built-in delay matrix (there are: {builtin}), and as a file it cannot be read: {source}"
     )]
     Unreadable {
-        /// What was asked for.
+        /// The name or path that was asked for.
         name: String,
         /// The built-in matrices.
         builtin: String,
@@ -61,7 +61,7 @@ pub enum MatrixError {
         from: String,
         /// The other.
         to: String,
-        /// What was written.
+        /// The delay that was written.
         given: f64,
     },
     /// A site of the cluster is missing from the matrix.
@@ -110,7 +110,7 @@ impl Matrix {
         Some(Matrix { name: (*name).to_owned(), sites, round_trips })
     }
 
-    /// What the matrix is called: a built-in name or the path of a file.
+    /// The name of the matrix: a built-in one or the path of a file.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -44,9 +44,9 @@ const PEEK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// A connection whose peer has been asked for its certificate, if certificates are asked for at all.
 pub(crate) enum Secured {
-    /// What the peer says may be looked at.
+    /// The packets of the peer may be looked at.
     Good(Wire, Option<Certified>),
-    /// It may not, for this reason, which it can be told.
+    /// They may not, for this reason, which the peer can be told.
     Refused(Wire, String),
     /// The handshake of TLS has failed, for this reason.
     Failed(String),
@@ -191,7 +191,7 @@ const ENCRYPTED_BYTES: usize = 64 * 1024;
 pub(crate) struct Reader {
     half: OwnedReadHalf,
     session: Option<Session>,
-    /// What has been read from the socket and not been decrypted yet.
+    /// The bytes that have been read from the socket and not been decrypted yet.
     encrypted: BytesMut,
 }
 
@@ -200,7 +200,7 @@ impl Reader {
     pub(crate) async fn read_into(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         let Some(session) = &self.session else { return self.half.read_buf(buffer).await };
         loop {
-            // What came with the handshake is there already.
+            // Bytes that came with the handshake are there already.
             if let Some(length) = session.decrypt(&mut self.encrypted, buffer)? {
                 return Ok(length);
             }

@@ -1,4 +1,4 @@
-//! What stands for certificates where TLS is not built in: types without values.
+//! Types without values that stand for certificates where TLS is not built in.
 
 use std::io;
 use std::pin::Pin;

@@ -66,7 +66,7 @@ fn shown(stream: &Encrypted) -> Option<&[CertificateDer<'static>]> {
 }
 
 /// Why a peer with this certificate may not say that it is this, if it may not. A node may begin as a client: before it joins, it does not know which node it
-/// is. What it may say then is for the host to decide.
+/// is. The host decides which packets it may send then.
 pub(crate) fn contradiction(certified: Option<&Certified>, peer: Peer) -> Option<String> {
     let identity = &certified?.identity;
     match (peer, &identity.subject) {
@@ -147,12 +147,12 @@ impl Session {
     /// Encrypts as much as fits, and writes what the socket takes.
     pub(super) fn try_write(&self, bytes: &[u8], half: &OwnedWriteHalf) -> io::Result<usize> {
         let mut connection = self.lock();
-        // What was taken before goes first, and bounds what waits.
+        // Bytes that were taken before go first, and bound what waits.
         flush(&mut connection, half)?;
         let taken = connection.writer().write(bytes)?;
         match flush(&mut connection, half) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            // What is not written waits: the next flush says so.
+            // Bytes that are not written wait: the next flush says so.
             _ => Ok(taken),
         }
     }

@@ -160,7 +160,7 @@ fn dial_further<H: Host>(shared: &Arc<Shared<H>>, target: &Target, first: &Remot
 
 /// Tells a stranger why it is not served.
 pub(super) async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, reason: String) {
-    // Whatever goes wrong here, the connection is closed.
+    // The connection is closed, also if an error occurs here.
     if write_one(&mut stream, &Packet::Goodbye { reason }).await.is_ok() && stream.shutdown().await.is_ok() {
         discard(&mut stream).await;
     }
@@ -417,7 +417,7 @@ async fn read_loop<H: Host>(
     inbound: &mut Inbound,
 ) -> End {
     let mut packets = Vec::new();
-    // What came with the handshake is there already.
+    // Bytes that came with the handshake are there already.
     let mut received = 0;
     loop {
         let decoded = inbound.decode_into(&mut packets);

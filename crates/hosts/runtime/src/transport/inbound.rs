@@ -14,11 +14,11 @@ const HANDSHAKE_BYTES_MAX: usize = 4 * 1024;
 /// How much room a read is given, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What a peer has sent and nobody has seen yet.
+/// The bytes and packets that a peer has sent and nobody has seen yet.
 pub(super) struct Inbound {
     frames: FrameReader,
     read_bytes: usize,
-    /// What came in the same frame as the first packet.
+    /// The packets that came in the same frame as the first one.
     rest: Vec<Packet>,
     /// True once the peer is known.
     is_introduced: bool,
@@ -56,7 +56,7 @@ impl Inbound {
         self.is_introduced = true;
     }
 
-    /// What was passed over since this was asked last.
+    /// The packets that were passed over since this was asked last.
     pub(super) fn take_unsupported(&mut self) -> Unsupported {
         std::mem::take(&mut self.unsupported)
     }
@@ -78,7 +78,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// The first packet of a handshake; none if more bytes have to arrive first. Whatever follows it is kept: a peer may
+    /// The first packet of a handshake; none if more bytes have to arrive first. Packets that follow it are kept: a peer may
     /// go on without waiting for the answer.
     pub(super) fn first_packet(&mut self) -> Result<Option<Packet>, Violation> {
         let mut packets = Vec::new();
@@ -95,7 +95,7 @@ impl Inbound {
         for packet in frame {
             match packet {
                 Ok(packet) => packets.push(packet),
-                // A later version may say more than this one understands. What must be understood is who it is.
+                // A later version may say more than this one understands. The identity of the peer must be understood.
                 Err(error)
                     if error.fault == Fault::UnknownAlternative
                         && (self.is_introduced || error.message == "Packet") =>

@@ -31,10 +31,10 @@ pub struct LinkId(pub(super) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DialId(pub(super) u64);
 
-/// Who is at the other end of a link.
+/// The peer at the other end of a link.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    /// What it says it is.
+    /// The identity that it claims.
     pub identity: Peer,
     /// The cluster that it says it belongs to; 0 is any.
     pub cluster: u64,
@@ -59,7 +59,7 @@ pub struct Remote {
 pub(super) enum Closing {
     /// It is open.
     Open,
-    /// What waits, with a goodbye at its end, is still written; nothing is added.
+    /// The bytes that wait, with a goodbye at their end, are still written; nothing is added.
     Draining(String),
     /// Its socket is shut down; the reader will find out and remove it.
     Shut(String),
@@ -101,7 +101,7 @@ pub(super) struct Link {
     blocked_since: Option<Instant>,
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// Everything that was released is on its way.

@@ -13,7 +13,7 @@ use super::link::{Closing, DialId, Link, LinkId, Remote, Written};
 use super::options::Options;
 use crate::secure::{self, Certified, Socket, Tls};
 
-/// What the links of a process have carried since it started.
+/// The traffic of the links of a process since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Protocol messages handed over for sending.
@@ -146,7 +146,7 @@ impl Links {
         let before = link.queued_bytes();
         link.push(packet, &mut self.counters);
         if link.is_full() {
-            // What cannot be written stays for the end of the turn.
+            // Bytes that cannot be written stay for the end of the turn.
             link.flush(now, &mut self.counters);
         }
         self.queued_bytes = self.queued_bytes + link.queued_bytes() - before;

@@ -22,7 +22,7 @@ const FOR_NODES: usize = 64;
 /// so those that say nothing keep nobody out.
 const STRANGERS_MAX: usize = 128;
 
-/// Between two handshakes of TLS that peers begin, so much time passes for all else: each costs processor time, whoever the peer is.
+/// Between two handshakes of TLS that peers begin, so much time passes for all else: each costs processor time, with any peer.
 const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
 
 /// So many handshakes may begin at once before there are pauses between them.

@@ -1,8 +1,9 @@
 //! The connections of one process, and the host that speaks over them.
 //!
-//! TCP with NODELAY, and TLS 1.3 where the options have certificates; frames of [`quorate_wire`]. Whoever dials says [`Hello`](quorate_wire::Hello); the other end checks
-//! it and says [`Welcome`](quorate_wire::Welcome), or says why not and closes. From then on each end sends packets, which
-//! may be lost with the connection: whoever needs an answer repeats.
+//! TCP with NODELAY, and TLS 1.3 where the options have certificates; frames of [`quorate_wire`]. The end that dials says
+//! [`Hello`](quorate_wire::Hello); the other end checks it and says [`Welcome`](quorate_wire::Welcome), or says why not and
+//! closes. From then on each end sends packets, which may be lost with the connection: a machine that needs an answer
+//! repeats its message.
 //!
 //! | file | role |
 //! |---|---|
@@ -87,7 +88,7 @@ pub trait Host: Send + 'static {
 #[error("{0}")]
 pub struct Violation(pub Cow<'static, str>);
 
-/// What a host may do in a turn.
+/// The access of a host to its links in a turn.
 pub struct Turn<'a> {
     /// When the turn began.
     pub time: Time,
@@ -122,7 +123,7 @@ impl Turn<'_> {
         self.links.say_goodbye(link, &Packet::Goodbye { reason: reason.clone() }, reason);
     }
 
-    /// Who is at the other end of a link.
+    /// The peer at the other end of a link.
     pub fn remote(&self, link: LinkId) -> Option<&Remote> {
         self.links.get(link).map(|link| &link.remote)
     }
@@ -152,7 +153,7 @@ impl Turn<'_> {
         self.links.len()
     }
 
-    /// What the links have carried.
+    /// The traffic of the links.
     pub fn counters(&self) -> Counters {
         self.links.counters
     }
@@ -178,7 +179,7 @@ impl<H> std::fmt::Debug for Transport<H> {
     }
 }
 
-/// What a transport's tasks share.
+/// The state that a transport's tasks share.
 struct Shared<H> {
     hub: Mutex<Hub<H>>,
     clock: Clock,
@@ -307,7 +308,7 @@ impl<H: Host> Transport<H> {
 
 impl<H: Host> Shared<H> {
     fn lock(&self) -> MutexGuard<'_, Hub<H>> {
-        // A machine that has panicked in an assertion must not be stepped again: whoever comes next panics as well, and
+        // A machine that has panicked in an assertion must not be stepped again: the next caller panics as well, and
         // with the turn task the process or its node ends.
         self.hub.lock().unwrap_or_else(|_| panic!("the host of this transport has panicked"))
     }

@@ -1,4 +1,4 @@
-//! Who this process is to its peers, and the bounds within which it serves them.
+//! The identity of this process to its peers, and the bounds within which it serves them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::wan::Matrix;
 pub struct Options {
     /// The cluster that this process belongs to; a client may say 0, which is any.
     pub cluster: u64,
-    /// What this process is.
+    /// The identity of this process.
     pub identity: Peer,
     /// The site that it stands in, for emulated delay; empty if it does not say.
     pub site: String,

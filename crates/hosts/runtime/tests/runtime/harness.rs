@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 pub(crate) const CLUSTER: u64 = 7;
 pub(crate) const REPLICA: Address = Address::Replica(ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) });
 
-/// What a host has seen.
+/// An event that a host has seen.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a test keeps few of them")]
 pub(crate) enum Seen {
