@@ -118,7 +118,7 @@ impl Heard {
     }
 }
 
-/// Those who listen at this client, and what it has announced.
+/// The listeners at this client, and the number of its announcements.
 #[derive(Default)]
 pub(crate) struct Listening {
     listeners: Vec<(u64, String, Arc<Heard>)>,

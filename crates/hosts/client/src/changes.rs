@@ -9,7 +9,7 @@
 //!         // The writes of one transaction at one shard.
 //!         println!("{} {:?}", change.timestamp, change.writes);
 //!     }
-//!     // Whoever goes on from here gets everything that follows, and nothing twice.
+//!     // A consumer that goes on from here gets everything that follows, and nothing twice.
 //!     let cursor = changes.cursor().to_string();
 //!     # drop(cursor);
 //! }
@@ -65,7 +65,7 @@ pub struct Changes {
     pages: mpsc::Receiver<(ShardId, Told)>,
 }
 
-/// What the task of a shard tells.
+/// The news from the task of a shard.
 #[derive(Debug)]
 enum Told {
     Page(Page),

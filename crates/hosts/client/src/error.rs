@@ -152,7 +152,7 @@ pub enum Error {
         name: String,
         /// The shard.
         shard: ShardId,
-        /// What stands in the way.
+        /// The reason why not.
         reason: String,
     },
     /// A consumer of changes is too late: the replicas of a shard have let go what follows its cursor.
@@ -165,7 +165,7 @@ pub enum Error {
         name: String,
         /// The shard.
         shard: ShardId,
-        /// What it retains begins here.
+        /// The shard retains its changes from here on.
         retained_from: Timestamp,
     },
     /// The replicas of a keyspace could not be changed in time. Nothing has changed.

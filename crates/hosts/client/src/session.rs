@@ -47,7 +47,7 @@ pub(crate) trait Port: Send + Sync {
 /// The answers for each key of a read-only transaction, and for its end.
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
 
-/// What a replica answers to a consumer of changes, or why its node does not let it.
+/// The answer of a replica to a consumer of changes, or why its node does not let it.
 pub(crate) type ChangesReceiver = oneshot::Receiver<Result<changes::Answer, String>>;
 
 /// A one-round transaction.

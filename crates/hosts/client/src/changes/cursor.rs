@@ -25,9 +25,9 @@ pub enum InvalidCursor {
     /// The text is no cursor.
     #[error("\"{text}\" is no cursor: {reason}")]
     Malformed {
-        /// What was given, shortened.
+        /// The text that was given, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: &'static str,
     },
     /// It belongs to another keyspace, or to one of this name that was there before.

@@ -23,7 +23,7 @@ async fn create(db: &quorate::Database, name: &str, isolation: Isolation, shards
     db.create_keyspace(name, options).await.unwrap()
 }
 
-/// What a consumer has been told, and whether it may have been.
+/// The changes that a consumer has been told, and whether it may have been.
 #[derive(Default)]
 struct Told {
     changes: BTreeMap<Timestamp, BTreeMap<ShardId, Vec<Write>>>,
@@ -136,7 +136,7 @@ impl Writers {
     }
 }
 
-/// What was acknowledged from a timestamp on was told as it was written, and nothing else but what may have been.
+/// Acknowledged writes from a timestamp on were told as they were written, and no others but those that may have committed.
 fn judge(told: &Told, from: Timestamp, acknowledged: &Acknowledged, doubtful: &BTreeSet<String>) {
     for (timestamp, writes) in acknowledged.range(from..) {
         assert_eq!(told.writes(*timestamp), *writes, "{timestamp}");

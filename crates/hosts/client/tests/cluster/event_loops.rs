@@ -41,7 +41,7 @@ async fn replicas_are_spread_and_connections_lead_to_each_event_loop() {
     db.close().await;
 }
 
-/// What is stored does not depend on the number of event loops, nor does what the journals hold of a node that was killed.
+/// The stored values do not depend on the number of event loops, nor does the content of the journals of a node that was killed.
 #[tokio::test]
 async fn a_node_restarts_with_another_number_of_event_loops_and_has_lost_nothing() {
     let mut cluster = Cluster::start_of(3);
@@ -121,7 +121,7 @@ async fn a_node_of_several_event_loops_drains_and_is_not_missed() {
     db.close().await;
 }
 
-/// What an operator asks of a replica is asked where it lives.
+/// The question of an operator to a replica is asked where the replica lives.
 #[tokio::test]
 async fn replicas_of_all_event_loops_are_verified() {
     let cluster = Cluster::start_of(3);

@@ -139,7 +139,7 @@ async fn once(accounts: &Keyspace, customer: &str, order: u32, amount: i64) -> R
     Ok(paid)
 }
 
-/// What a program makes of changes.
+/// The result that a program makes of changes.
 #[derive(Default)]
 struct Index {
     applied: Vec<(Timestamp, Vec<quorate::Write>)>,
