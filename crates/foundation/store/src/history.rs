@@ -18,9 +18,9 @@ use crate::versions::Versions;
 /// How much is retained at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// What lies so far below the floor is let go. Zero: nothing below the floor is retained.
+    /// Changes that lie so far below the floor are let go. Zero: nothing below the floor is retained.
     pub time: Duration,
-    /// What was written before the last so many bytes is let go, if it lies below the floor.
+    /// Changes before the last so many bytes are let go, if they lie below the floor.
     pub bytes: usize,
 }
 
@@ -57,7 +57,7 @@ struct Written {
 
 impl Written {
     fn add(&mut self, key: &Key, value: Option<&[u8]>) {
-        /// What a version takes beside its key and its value, here and among the versions.
+        /// The bytes that a version takes beside its key and its value, here and among the versions.
         const OVERHEAD: usize = 96;
         self.bytes += key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD;
         self.keys.push(key.clone());
@@ -353,7 +353,7 @@ mod tests {
             let all: Vec<(u64, Vec<Key>)> = writes.iter().map(|(micros, number)| (*micros, vec![key(*number)])).collect();
             for step in steps.into_iter().chain([1_000]) {
                 below += step;
-                // What lies below the floor has come by now, and perhaps some of the rest.
+                // The writes below the floor have come by now, and perhaps some of the rest.
                 let come: Vec<u64> = writes.keys().copied()
                     .filter(|micros| *micros < below || (micros.wrapping_mul(seed) >> 13) % 2 == 0)
                     .rev().collect();
