@@ -124,7 +124,7 @@ fn the_newest_that_a_majority_found_counts() {
     assert_eq!(reader.got(), Ok(vec![&b"9"[..], b"1"]));
 }
 
-/// Those who were asked again do not tell what they found once more, and f replicas may all lack the newest.
+/// Replicas that were asked again do not tell once more what they found, and f replicas may all lack the newest.
 #[test]
 fn what_less_than_a_majority_found_is_not_told() {
     for by_confirms in [false, true] {

@@ -299,7 +299,7 @@ fn a_promise_that_nobody_needs_any_more_is_known_to_be_left() {
     );
 }
 
-/// What a consumer of changes is told from a timestamp on: the changes by timestamp, and what comes next.
+/// The answer to a consumer of changes from a timestamp on: the changes by timestamp, and what comes next.
 fn told(replica: &Hosted, from: u64) -> (Vec<u64>, u64) {
     let from = Timestamp { client: ClientId(0), ..at(from) };
     match HostedReplica::changes(&replica.replica, &changes::Request::all(Some(from))) {

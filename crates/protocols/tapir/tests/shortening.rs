@@ -188,7 +188,7 @@ impl Shortening {
     }
 }
 
-/// What it tells a consumer of changes.
+/// The answer of the replica to a consumer of changes.
 fn retained(replica: &Replica, from: u64) -> Answer {
     replica.changes(&Request::all(Some(at(from))))
 }

@@ -48,7 +48,7 @@ pub(super) struct Preparing {
 #[derive(Debug)]
 struct Part {
     shard: ShardId,
-    /// Those who vote on it.
+    /// The replicas that vote on it.
     group: Members,
     transaction: Arc<Transaction>,
     call: ConsensusCall<Tapir>,

@@ -56,9 +56,9 @@ pub(super) struct Agenda {
     bytes: usize,
     /// The keys of all of them, as if they were prepared.
     keys: Watched,
-    /// Those whose time has not come.
+    /// The prepares whose time has not come.
     coming: BTreeSet<(Instant, Timestamp, TransactionId)>,
-    /// Those whose time has come, and which wait for earlier ones, by when it came.
+    /// The prepares whose time has come, and which wait for earlier ones, by when it came.
     blocked: BTreeSet<(Instant, Timestamp, TransactionId)>,
     /// A transaction that another waits for, and that one: nobody is looked at again before a change concerns it.
     behind: BTreeSet<(TransactionId, TransactionId)>,

@@ -1,4 +1,4 @@
-//! What a replica tells consumers of changes: see [`quorate_core::changes`].
+//! The changes that a replica tells consumers: see [`quorate_core::changes`].
 //!
 //! The positions are timestamps, and what is certain lies below the floor. There everything has ended, and a replica that has this floor has
 //! executed all that can ever take effect, or was given the state of one that had. So two replicas tell the same of the stretch below the

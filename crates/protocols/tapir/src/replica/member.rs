@@ -149,7 +149,7 @@ impl Member<Tapir> for Replica {
         has_work || self.verification.awaits_reading() || self.followed.is_some()
     }
 
-    /// What a consumer wants to know is certain once the floor has passed it.
+    /// The changes that a consumer asks for are certain once the floor has passed them.
     fn hurries(&self) -> bool {
         self.followed.is_some()
     }

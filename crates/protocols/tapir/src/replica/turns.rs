@@ -319,7 +319,7 @@ impl Turns {
         }
     }
 
-    /// Answers those whose turn it is; `is_pending` tells whether somebody is about to write a key.
+    /// Answers the readers whose turn it is; `is_pending` tells whether a transaction is about to write a key.
     pub(super) fn take(
         &mut self,
         is_pending: impl Fn(&Key) -> bool,

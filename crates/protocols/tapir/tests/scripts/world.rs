@@ -223,7 +223,7 @@ impl World {
             prepare_wait_max: self.options.prepare_wait_max,
             page_bytes_max: self.options.page_bytes_max.unwrap_or(config.page_bytes_max),
             snapshot_records_min: self.options.snapshot_records_min.unwrap_or(config.snapshot_records_min),
-            // What is collected is shown.
+            // The scripts show which versions are collected.
             retention: Retention::NONE,
             ..config
         }
