@@ -1,7 +1,8 @@
 //! Consumers of changes beside the workload: see [`quorate_core::changes`].
 //!
 //! Each shard has two, which ask different replicas at different times, read in pages of a size of their own, hear answers late or not at all, and begin
-//! again from the position that they have kept. What they were told is judged at the end (I9), when everything that has committed has been told:
+//! again from the position that they have kept. The changes that they were told are judged at the end (I9), when everything that has committed has
+//! been told:
 //!
 //! * each transaction that a client knows to have committed and written, once;
 //! * what any replica retains of the same stretch is the same, as far as it was told, in the same order;
@@ -57,13 +58,13 @@ struct Consumer {
     shard: ShardId,
     bytes_max: u64,
     follower: Follower,
-    /// What it was told without interruption, from where on, and up to where.
+    /// The stretches that it was told without interruption.
     told: Vec<Stretch>,
     /// An answer that it hears once more.
     late: Option<(Request, Answer)>,
 }
 
-/// What was told from one position up to another.
+/// The changes that were told from one position up to another.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// The shard.
@@ -72,14 +73,14 @@ pub struct Stretch {
     pub from: Timestamp,
     /// The first position behind it.
     pub to: Timestamp,
-    /// What was told, in this order.
+    /// The changes, in the order in which they were told.
     pub changes: Vec<Change>,
 }
 
 impl Consumers {
     /// The consumers of a cluster, if the seed has some.
     pub(crate) fn new<S: System>(cluster: &Cluster<S>) -> Option<Consumers> {
-        // What hostile clients write they may tell each replica differently.
+        // Hostile clients may tell each replica different writes.
         if !cluster.scenario.consumers || cluster.scenario.has(Fault::HostileClients) {
             return None;
         }
@@ -221,7 +222,7 @@ fn follower(position: Option<Timestamp>, members: Vec<ReplicaIndex>) -> Follower
     Follower::new(position, KeyRange { from: Default::default(), to: None }, members, Instant::START)
 }
 
-/// What a server answers if it is up.
+/// The answer of a server, if it is up.
 fn answer<S: System>(cluster: &mut Cluster<S>, server: usize, request: &Request) -> Option<Answer> {
     cluster.world.server(server)?;
     if let Some(command) = S::Server::follow() {
@@ -230,7 +231,7 @@ fn answer<S: System>(cluster: &mut Cluster<S>, server: usize, request: &Request)
     cluster.world.server(server).map(|replica| replica.changes(request))
 }
 
-/// What a replica tells of the same stretch, as far as it has come and retains all of it.
+/// The changes of the same stretch by a replica, as far as it has come and retains all of it.
 fn tell_again(stretch: &Stretch, tell: &mut impl FnMut(&Request) -> Answer) -> Option<Stretch> {
     let mut again = Stretch { to: stretch.from, changes: Vec::new(), ..*stretch };
     loop {

@@ -10,17 +10,17 @@ use quorate_core::{ReplicaId, ShardId, Timestamp};
 use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
 use crate::consumers::Stretch;
 
-/// What a replica tells at the end of a stretch that a consumer was told.
+/// A stretch that a consumer was told, as a replica tells it at the end.
 #[derive(Clone, Debug)]
 pub struct Retold {
     /// The replica.
     pub by: ReplicaId,
-    /// What it tells, as far as it has come.
+    /// The stretch, as far as the replica has come.
     pub stretch: Stretch,
 }
 
-/// What consumers were told is what has committed. `written` are the transactions of which clients know that they have, with the shards at which each has written;
-/// `stored` are the versions that replicas of shards hold.
+/// Consumers were told the changes that have committed, and no others. `written` are the transactions of which clients know that they have, with
+/// the shards at which each has written; `stored` are the versions that replicas of shards hold.
 pub fn changes_are_told_once(
     told: &[Stretch],
     retold: &[Retold],
