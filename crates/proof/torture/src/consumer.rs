@@ -29,7 +29,7 @@ pub(crate) struct Consumer {
     task: JoinHandle<Consumed>,
 }
 
-/// What a consumer was told.
+/// The changes that a consumer was told.
 #[derive(Clone, Debug, Default)]
 pub struct Consumed {
     /// How many changes.
@@ -38,7 +38,7 @@ pub struct Consumed {
     pub lives: u64,
     /// The longest time between two pages.
     pub gap: Duration,
-    /// What is wrong.
+    /// The mistakes that it has found.
     troubles: Vec<String>,
     last: BTreeMap<ShardId, Timestamp>,
     state: BTreeMap<Key, (Timestamp, Option<Value>)>,

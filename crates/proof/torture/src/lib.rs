@@ -240,7 +240,7 @@ pub struct Tortured {
     pub evidence: Option<PathBuf>,
     /// The outcome of the upgrade, if there was one.
     pub upgraded: Option<Upgraded>,
-    /// What a consumer of changes was told, if one followed.
+    /// The changes that a consumer was told, if one followed.
     pub consumed: Option<Consumed>,
 }
 
