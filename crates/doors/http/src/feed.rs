@@ -1,4 +1,4 @@
-//! What a keyspace commits, page by page: a client asks for what follows its cursor, and waits for it.
+//! The commits of a keyspace, page by page: a client asks for those that follow its cursor, and waits for them.
 //!
 //! The door keeps nothing between two requests: the cursor says everything, so that the next one may come to any door.
 
@@ -151,7 +151,7 @@ async fn gather(changes: &mut Changes, deadline: Instant) -> Result<Vec<FeedChan
                     until = until.min(Instant::now() + GATHERING);
                 }
             }
-            // What was told already is told; the rest is for the next request to find out.
+            // The changes that were told already are returned; the next request finds out the rest.
             Ok(Err(_)) if !told.is_empty() => break,
             Ok(Err(error)) => return Err(error.into()),
         }
