@@ -163,7 +163,7 @@ pub enum Packet {
     ChangesReply {
         /// The replica.
         replica: ReplicaId,
-        /// What was asked.
+        /// The request that was made.
         request: changes::Request,
         /// The changes, or why there are none.
         answer: changes::Answer,
