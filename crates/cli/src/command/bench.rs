@@ -66,7 +66,7 @@ Examples:
 
 Without --connect real server processes are started on loopback, in a temporary directory, and stopped at the end.")]
 pub(crate) struct BenchArguments {
-    /// What transactions do; see --list.
+    /// The workload to measure; see --list.
     #[arg(required_unless_present = "list")]
     workload: Option<Measured>,
     /// List the workloads and the comparison systems.
@@ -122,7 +122,7 @@ pub(crate) struct BenchArguments {
     /// `counters` only: so many of a hundred transactions are about two counters.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100), default_value = "0")]
     two: u64,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
     /// Into how many shards the keys are divided.

@@ -146,7 +146,7 @@ pub(crate) struct CreateArguments {
     /// The sites that hold it, with commas between them; by default all.
     #[arg(long, value_delimiter = ',')]
     sites: Vec<String>,
-    /// What acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
+    /// The failures that acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
     /// How many milliseconds the clocks of all clients are apart at most. Commits take as long at least, and snapshots can

@@ -84,13 +84,13 @@ struct CallArguments {
     /// Call this version; by default the greatest.
     #[arg(long, value_parser = parse::version)]
     version: Option<u32>,
-    /// What it is called with, as text.
+    /// Call it with these arguments, as text.
     #[arg(long, value_name = "TEXT", group = "passed")]
     arguments: Option<String>,
-    /// What it is called with, as hexadecimal digits.
+    /// Call it with these arguments, as hexadecimal digits.
     #[arg(long, value_name = "HEX", value_parser = parse::hex, group = "passed")]
     arguments_hex: Option<Bytes>,
-    /// What it is called with: the bytes of a file.
+    /// Call it with the bytes of this file as arguments.
     #[arg(long, value_name = "FILE", group = "passed")]
     arguments_file: Option<PathBuf>,
     /// A key that it touches; may be given several times. It is called at the shards that hold them, and may touch no others. Without

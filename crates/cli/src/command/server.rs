@@ -48,10 +48,10 @@ pub(crate) struct ServerArguments {
     /// Print a commented example of a configuration.
     #[arg(long, conflicts_with_all = ["config", "initialise", "rejoin"])]
     print_config: bool,
-    /// Also stop when standard input ends: whoever started this server is gone then.
+    /// Also stop when standard input ends: the program that started this server is gone then.
     #[arg(long, hide = true)]
     stop_with_input: bool,
-    /// Be killed when whoever started this server ends, also while this process stands still.
+    /// Be killed when the program that started this server ends, also while this process stands still.
     #[arg(long, hide = true)]
     die_with_parent: bool,
 }

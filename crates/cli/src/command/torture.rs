@@ -63,10 +63,10 @@ pub(crate) struct TortureArguments {
     /// No transaction may be refused.
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["faults", "seconds", "rolling"])]
     upgrade_from: Option<PathBuf>,
-    /// What decides which faults strike, whom and for how long.
+    /// The seed that decides which faults strike, where and for how long.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// What clients do; it is recorded and judged.
+    /// The workload of the clients; its transactions are recorded and judged.
     #[arg(long, value_name = "W", default_value_t = WorkloadKind::Lists)]
     workload: WorkloadKind,
     /// How many transactions the clients of each site have in flight; all of them are recorded and judged.
@@ -89,10 +89,10 @@ pub(crate) struct TortureArguments {
     /// Into how many shards the keys are divided: 2 unless said otherwise. With `parallel-snapshot` there is one local site in each site.
     #[arg(long, value_name = "N", value_parser = positive)]
     shards: Option<u64>,
-    /// What acknowledged writes survive.
+    /// The failures that acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
-    /// What the keyspace promises.
+    /// The isolation that the keyspace promises.
     #[arg(long, value_name = "I", default_value_t = Isolation::Strict)]
     isolation: Isolation,
     /// Torture this comparison system; see `quorate bench --list`.

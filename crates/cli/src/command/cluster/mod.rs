@@ -96,7 +96,7 @@ enum Action {
     /// Compare what the replicas of each shard hold, while they are used.
     ///
     /// Replicas are compared at a common point: on a replicated log at one position, in `strict` keyspaces below a timestamp below
-    /// which everything has ended. What differs is named, and what to do about it.
+    /// which everything has ended. Differences are named, and what to do about them.
     Verify {
         #[command(flatten)]
         arguments: verify::VerifyArguments,
@@ -105,8 +105,8 @@ enum Action {
     },
     /// Give up what only replicas knew that have lost their records, so that the others can go on.
     ///
-    /// This is for shards of which more replicas have lost their records than the shard survives. What was acknowledged
-    /// by them alone is lost, and transactions over several shards may be left in part. Prefer to bring back a disk.
+    /// This is for shards of which more replicas have lost their records than the shard survives. Writes that were acknowledged
+    /// by them alone are lost, and transactions over several shards may be left in part. Prefer to bring back a disk.
     AcceptLoss {
         /// The keyspace.
         keyspace: String,
