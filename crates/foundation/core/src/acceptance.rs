@@ -34,7 +34,8 @@ pub struct Plan {
     pub lost: Vec<ReplicaIndex>,
     /// Those of them that go on as if they had slept.
     pub sleepers: Vec<ReplicaIndex>,
-    /// They go on above this view.
+    /// They go on above this view. The next one is led by a replica that goes on too: where another operator had some go on before, in views that
+    /// these have passed by far, they follow that leader at once.
     pub view: View,
 }
 
@@ -69,8 +70,19 @@ pub fn plan(members: &[(ReplicaIndex, Told, View)]) -> Result<Option<Plan>, Unhe
     let survivors = of(Told::Survives);
     let missing = members.len() - survives - survivors.len();
     let sleepers = lost.iter().copied().take(missing).collect();
-    let view = members.iter().map(|(.., view)| view.0).max().unwrap_or_default();
-    Ok(Some(Plan { survivors, lost, sleepers, view: View(view + VIEWS_SKIPPED) }))
+    let view = members.iter().map(|(.., view)| view.0).max().unwrap_or_default() + VIEWS_SKIPPED;
+    let goes_on: Vec<ReplicaIndex> = survivors.iter().chain(&sleepers).copied().collect();
+    let view = View(view + turns_until(&goes_on, members, View(view)));
+    Ok(Some(Plan { survivors, lost, sleepers, view }))
+}
+
+/// So many views after the next is the first that one of these leads: members take turns, in the order of their indices.
+fn turns_until(leaders: &[ReplicaIndex], members: &[(ReplicaIndex, Told, View)], view: View) -> u64 {
+    let mut turns: Vec<ReplicaIndex> = members.iter().map(|(index, ..)| *index).collect();
+    turns.sort_unstable();
+    let first = (view.within_epoch() + 1) % turns.len().max(1) as u64;
+    let mut in_turn = turns.iter().cycle().skip(first as usize).take(turns.len());
+    in_turn.position(|index| leaders.contains(index)).map_or(0, |turns| turns as u64)
 }
 
 #[cfg(test)]
@@ -110,6 +122,24 @@ mod tests {
         }
         let plan = planned(&[SURVIVES, LOST, LOST]).unwrap().unwrap();
         assert_eq!((plan.view, plan.lost), (View(7 + VIEWS_SKIPPED), indices(&[1, 2])));
+    }
+
+    #[test]
+    fn the_next_view_is_led_by_one_that_goes_on() {
+        for one in 0..5 {
+            for other in 0..5 {
+                let told: Vec<Told> = (0..5)
+                    .map(|index| if index == one || index == other { SURVIVES } else { LOST })
+                    .collect();
+                let plan = planned(&told).expect("all were heard of").expect("it is lost");
+                let leader = ReplicaIndex(u8::try_from((plan.view.0 + 1) % 5).expect("it is small"));
+                assert!(
+                    plan.survivors.contains(&leader) || plan.sleepers.contains(&leader),
+                    "{told:?}: {plan:?}"
+                );
+                assert!((9 + VIEWS_SKIPPED..9 + VIEWS_SKIPPED + 5).contains(&plan.view.0), "{plan:?}");
+            }
+        }
     }
 
     #[test]

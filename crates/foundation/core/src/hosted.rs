@@ -325,9 +325,13 @@ pub trait HostedReplica: Machine {
     fn seated(config: Self::Config, seat: &Seat) -> Self::Config;
 
     /// The records of a replica that was created with its group and has slept since, and that takes part in no view up to this one:
-    /// what it may have said in an earlier life counts in no view to come. None if no view is left. Asked for only where losses can be
-    /// accepted.
-    fn asleep_since_creation(seat: &Seat, view: View) -> Option<Vec<Self::Record>>;
+    /// what it may have said in an earlier life counts in no view to come. The others let it count because it says that it is in a life that
+    /// is later than those of which they know ([`HostedReplica::next_life`]). None if no view is left. Asked for only where losses can be accepted.
+    fn asleep_since_creation(seat: &Seat, view: View, life: u64) -> Option<Vec<Self::Record>>;
+
+    /// The life that follows all of those in which the other members know a replica to have been that has lost its records; none as long as it has not
+    /// heard from each of them.
+    fn next_life(&self) -> Option<u64>;
 
     /// How it is.
     fn health(&self) -> Health;

@@ -25,8 +25,13 @@ impl HostedReplica for Replica {
         ReplicaConfig { replica, shards, groups: seat.groups.clone(), boot, ..config }
     }
 
-    fn asleep_since_creation(_: &Seat, view: View) -> Option<Vec<Record>> {
-        Some(vec![Record::Initialised, Record::ViewEntered { view }])
+    fn asleep_since_creation(seat: &Seat, view: View, life: u64) -> Option<Vec<Record>> {
+        let noted = Record::LifeNoted { replica: seat.replica.index, life };
+        Some(vec![Record::Initialised, Record::ViewEntered { view }, noted])
+    }
+
+    fn next_life(&self) -> Option<u64> {
+        self.ir().next_life()
     }
 
     fn health(&self) -> Health {

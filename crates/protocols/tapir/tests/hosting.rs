@@ -197,8 +197,9 @@ fn a_host_seats_a_replica_and_tells_it_of_other_groups() {
     assert_eq!((seated.groups.epoch, seated.recovery_timeout), (Epoch(3), config.recovery_timeout));
     let commands = Replica::change_groups(&groups, ShardId(1));
     assert!(matches!(&commands[..], [ReplicaCommand::ChangeGroups(told)] if *told == groups));
-    let asleep = Replica::asleep_since_creation(&seat, View(5));
-    assert_eq!(asleep, Some(vec![Record::Initialised, Record::ViewEntered { view: View(5) }]));
+    let asleep = Replica::asleep_since_creation(&seat, View(5), 3);
+    let noted = Record::LifeNoted { replica: seat.replica.index, life: 3 };
+    assert_eq!(asleep, Some(vec![Record::Initialised, Record::ViewEntered { view: View(5) }, noted]));
 }
 
 #[test]

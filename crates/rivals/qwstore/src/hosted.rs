@@ -30,7 +30,11 @@ impl HostedReplica for Replica {
         ReplicaConfig { replica, group: seat.groups.size, epoch: seat.groups.epoch, boot, ..config }
     }
 
-    fn asleep_since_creation(_: &Seat, _: View) -> Option<Vec<Record>> {
+    fn asleep_since_creation(_: &Seat, _: View, _: u64) -> Option<Vec<Record>> {
+        None
+    }
+
+    fn next_life(&self) -> Option<u64> {
         None
     }
 

@@ -40,6 +40,8 @@ pub(crate) enum Origin {
     AcceptedLoss {
         /// No replica of the group has been in a greater one.
         view: View,
+        /// The life in which it goes on: the other replicas know of no later one.
+        life: u64,
     },
 }
 

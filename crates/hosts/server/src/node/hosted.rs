@@ -136,6 +136,9 @@ pub(crate) trait Runs: Send {
     /// The latest membership that the machine knows of.
     fn epoch(&self) -> Epoch;
 
+    /// The life in which the machine can go on asleep that has lost its records; none as long as it has not heard from all other members.
+    fn next_life(&self) -> Option<u64>;
+
     /// The shards that an operator has declared lost, as far as is durable here.
     fn lost_shards(&self) -> Vec<ShardId>;
 
@@ -276,7 +279,7 @@ impl<M: Served> Running<M> {
         }
         let mut seat = placement.seat();
         let asleep = match origin {
-            Origin::AcceptedLoss { view } => Self::accept_loss(placement, &seat, data, *view)?,
+            Origin::AcceptedLoss { view, life } => Self::accept_loss(placement, &seat, data, (*view, *life))?,
             Origin::NewGroup | Origin::OldGroup => Vec::new(),
         };
         let epoch = placement.memberships.epoch;
@@ -327,12 +330,12 @@ impl<M: Served> Running<M> {
         placement: &Placement,
         seat: &Seat,
         data: &DataDirectory,
-        view: View,
+        (view, life): (View, u64),
     ) -> Result<Vec<M::Record>, LogError> {
         if !M::ACCEPTS_LOSS {
             return Err(LogError::LossNotAccepted);
         }
-        let asleep = M::asleep_since_creation(seat, view).ok_or(LogError::NoViewLeft { view })?;
+        let asleep = M::asleep_since_creation(seat, view, life).ok_or(LogError::NoViewLeft { view })?;
         data.accept_loss(placement, unix_seconds())?;
         Ok(asleep)
     }
@@ -509,6 +512,10 @@ impl<M: Served> Runs for Running<M> {
 
     fn epoch(&self) -> Epoch {
         self.driver.machine().epoch(self.id.into())
+    }
+
+    fn next_life(&self) -> Option<u64> {
+        self.driver.machine().next_life()
     }
 
     fn lost_shards(&self) -> Vec<ShardId> {

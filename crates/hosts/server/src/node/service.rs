@@ -103,6 +103,15 @@ impl Node {
                 "{replica} has not lost its records with too many others: there is nothing to accept"
             ));
         };
+        let next_life = match &hosted.state {
+            State::Running(running) => running.next_life(),
+            State::Refused(_) => None,
+        };
+        let Some(life) = next_life else {
+            return Err(format!(
+                "{replica} has not heard from all other replicas of its group since it started: repeat the command"
+            ));
+        };
         if replica.shard == SYSTEM_SHARD && lost == hosted.placement.group.replicas.len() {
             return Err(
                 "no replica of the catalogue is left: if it began again empty, it would know no keyspace; \
@@ -122,7 +131,7 @@ impl Node {
             tracing::warn!(%replica, %error, "the log of a lost replica could not be closed");
         }
         let order =
-            Order { origin: Origin::AcceptedLoss { view }, ..self.order(placement, Origin::OldGroup) };
+            Order { origin: Origin::AcceptedLoss { view, life }, ..self.order(placement, Origin::OldGroup) };
         self.builder.start(vec![order]);
         Ok(())
     }

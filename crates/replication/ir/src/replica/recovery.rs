@@ -31,6 +31,8 @@ pub(super) struct Query {
     /// The life that the others are to note; zero until it is known which one this is.
     life: u64,
     answers: BTreeMap<ReplicaIndex, Answer>,
+    /// The latest life of which each of the others has told, also before this question.
+    told: BTreeMap<ReplicaIndex, u64>,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,12 @@ struct Answer {
 
 impl Query {
     pub(super) fn new(nonce: u64, life: u64) -> Self {
-        Query { nonce, life, answers: BTreeMap::new() }
+        Query { nonce, life, answers: BTreeMap::new(), told: BTreeMap::new() }
+    }
+
+    /// The question about the next life, by a replica that remembers what it was told.
+    fn after(query: &Query, nonce: u64, life: u64) -> Self {
+        Query { told: query.told.clone(), ..Query::new(nonce, life) }
     }
 }
 
@@ -104,6 +111,7 @@ impl<O: Operations> Replica<O> {
             return host.ignored(reasons::LIFE);
         }
         query.answers.insert(from, Answer { view, lost, life });
+        query.told.insert(from, life);
         assert!(
             query.answers.len() < self.group.replicas(),
             "{} others have answered in a group of {}",
@@ -127,7 +135,8 @@ impl<O: Operations> Replica<O> {
             assert!(life > asked, "life {life} follows {asked}");
             self.note_life(self.me, life, host);
             assert!(self.life_of(self.me) == life, "life {life} has begun, and is not noted");
-            self.change.query = Some(Query::new(host.nonce(), life));
+            self.change.query =
+                self.change.query.as_ref().map(|query| Query::after(query, host.nonce(), life));
             self.send_view_query(host);
             return;
         }
@@ -139,6 +148,19 @@ impl<O: Operations> Replica<O> {
             view = passed.next();
         }
         self.enter_useful(view, host);
+    }
+
+    /// The life that follows those of which the other members know; none as long as some of them have not been heard, or if this replica has not lost
+    /// its record.
+    pub fn next_life(&self) -> Option<u64> {
+        let own = self.life_of(self.me);
+        let Some(query) = self.change.query.as_ref().filter(|_| self.status == Status::Recovering) else {
+            // Those that have let it come back know of no later life than this one.
+            return (self.status == Status::Recovering).then_some(own + 1);
+        };
+        let is_heard = |member: ReplicaIndex| member == self.me || query.told.contains_key(&member);
+        let latest = query.told.values().copied().fold(own, u64::max);
+        self.group.iter().all(is_heard).then_some(latest + 1)
     }
 
     /// The latest life of a replica that is known here.

@@ -238,3 +238,31 @@ fn an_answer_to_an_earlier_question_does_not_count() {
     }
     assert_eq!(member.replica.view(), View(4), "and not that which was told before");
 }
+
+/// An operator has it go on asleep once too many have lost their records: survivors drop what it hands over in a life that is over.
+#[test]
+fn a_replica_without_its_record_says_which_life_follows_once_all_have_told() {
+    let mut member = Member::lost(1, 5);
+    let (nonce, _) = member.asks();
+    for (other, answer) in [(0, Told { life: 4, ..is_in(3) }), (2, lost_too()), (3, lost_too())] {
+        member.is_told(other, nonce, answer);
+        assert_eq!(member.replica.next_life(), None, "another one may know more");
+    }
+    member.is_told(4, nonce, lost_too());
+    assert_eq!(member.replica.next_life(), Some(5));
+    member.replica.on_view_change_timeout(&mut member.desk);
+    assert_eq!(member.replica.next_life(), Some(5), "a question that is repeated forgets no answer");
+    assert_eq!(Member::new(1).replica.next_life(), None, "it has lost nothing");
+}
+
+/// The others have noted that it comes back, and may have lost their records since.
+#[test]
+fn a_replica_that_was_let_come_back_says_that_another_life_follows() {
+    let mut member = Member::coming_back(1, 3);
+    let (nonce, life) = member.asks();
+    assert_eq!((life, member.replica.next_life()), (1, Some(2)));
+    for other in [0, 2] {
+        member.is_told(other, nonce, is_in(3));
+    }
+    assert_eq!((member.replica.status(), member.replica.next_life()), (Status::Recovering, Some(2)));
+}

@@ -57,8 +57,13 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         Config { me: seat.replica, membership, boot, machine, ..config }
     }
 
-    fn asleep_since_creation(seat: &Seat, view: View) -> Option<Vec<<Self as Machine>::Record>> {
-        Fact::asleep_since_creation(membership(&seat.groups, seat.replica.shard), view)
+    fn asleep_since_creation(seat: &Seat, view: View, life: u64) -> Option<Vec<<Self as Machine>::Record>> {
+        let Seat { replica, groups, .. } = seat;
+        Fact::asleep_since_creation(membership(groups, replica.shard), replica.index, (view, life))
+    }
+
+    fn next_life(&self) -> Option<u64> {
+        self.replica().next_life()
     }
 
     fn health(&self) -> Health {

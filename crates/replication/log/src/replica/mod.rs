@@ -141,16 +141,20 @@ pub enum Fact<P: Payload> {
 
 impl<P: Payload> Fact<P> {
     /// The facts of a replica that was created with its group, whose replicas these are, and has slept since, and that goes
-    /// on in no view up to the given one. For an operator who accepts the loss of everything that only others knew, with whom
-    /// the replica would else make no majority.
+    /// on in no view up to the given one, in a life that the others do not know yet. For an operator who accepts the loss of
+    /// everything that only others knew, with whom the replica would else make no majority.
     ///
     /// It has taken part in the first view, when nothing was appended, so any offer of a survivor is later than its own. If no
     /// replica has been in a later view than the given one, its offers in an earlier life count nowhere. None if no view follows
     /// that.
-    pub fn asleep_since_creation(membership: Membership, view: View) -> Option<Vec<Self>> {
+    pub fn asleep_since_creation(
+        membership: Membership,
+        me: ReplicaIndex,
+        (view, life): (View, u64),
+    ) -> Option<Vec<Self>> {
         let (first, start) = (membership.first_view(), Position::START);
         let beginning = Beginning { membership, base: start, view: first };
-        let lives = BTreeMap::new();
+        let lives = BTreeMap::from([(me, life)]);
         let installed =
             Fact::ViewInstalled { view: first, kept: start, last: start, from_state: None, beginning, lives };
         Some(vec![installed, Fact::ViewEntered(view.next()?)])

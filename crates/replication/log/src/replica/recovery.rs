@@ -99,6 +99,23 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    /// The life that follows those of which the other members know; none if some of them have not been heard, or if it has not lost its disk.
+    pub fn next_life(&self) -> Option<u64> {
+        let own = self.life_of(self.me);
+        match &self.recovery {
+            Some(Recovery::Asking { known, .. }) => {
+                let is_heard = |member: &ReplicaIndex| {
+                    *member == self.me || known.contains_key(member) || self.others_lost.contains(member)
+                };
+                let latest = known.values().copied().fold(own, u64::max);
+                self.membership().members().iter().all(is_heard).then_some(latest + 1)
+            }
+            // Those that have noted this one know of no later life.
+            Some(Recovery::Announcing { .. } | Recovery::Joining) => Some(own + 1),
+            Some(Recovery::Arriving { .. } | Recovery::Awaiting) | None => None,
+        }
+    }
+
     /// How many replicas have lost their disks and have not come back, this one among them, as far as it has heard; zero if
     /// it is not one of them.
     pub fn lost(&self) -> usize {

@@ -432,7 +432,7 @@ fn a_host_is_told_that_replicas_cannot_be_compared() {
     let seated = <Replica as HostedReplica>::seated(config(|_| {}), &seat);
     assert_eq!((seated.replica, seated.boot, seated.epoch), (replica("2/r1"), Boot::Rejoin, Epoch::FIRST));
     assert_eq!(
-        <Replica as HostedReplica>::asleep_since_creation(&seat, View(0)).map(|records| records.len()),
+        <Replica as HostedReplica>::asleep_since_creation(&seat, View(0), 1).map(|records| records.len()),
         None
     );
 }
