@@ -12,10 +12,11 @@ use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Groups, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex,
-    ShardId, SiteId,
+    ShardId, SiteId, View,
 };
 use quorate_storage::LogError;
 
+use crate::accepted_loss::{AcceptanceStep, AcceptedLosses};
 use crate::amnesia::Amnesia;
 use crate::definers::Definers;
 use crate::fault::Fault;
@@ -53,6 +54,8 @@ pub enum Alarm {
     Site(SiteStep),
     /// The aftermath of the loss of a shard goes on.
     Shard(ShardStep),
+    /// The aftermath of a loss that a group does not survive goes on.
+    Acceptance(AcceptanceStep),
     /// Time to look whether a phase is over.
     Poll,
 }
@@ -98,6 +101,8 @@ pub struct Cluster<S: System> {
     pub(crate) losses: SiteLosses,
     /// The shard that is lost for good.
     pub(crate) shard_losses: ShardLosses,
+    /// The groups that have lost more than they survive.
+    pub(crate) accepted_losses: AcceptedLosses,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
     random: Random,
@@ -151,6 +156,7 @@ impl<S: System> Cluster<S> {
             definers,
             losses: SiteLosses::default(),
             shard_losses: ShardLosses::new(scenario.seed),
+            accepted_losses: AcceptedLosses::new(scenario.seed),
             live_clients: Vec::new(),
             random,
             scenario,
@@ -387,18 +393,50 @@ impl<S: System> Cluster<S> {
         let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
         let groups = if is_told { self.definition.clone() } else { self.founding_groups() };
         let boot = if is_new { Boot::Initialise } else { Boot::Rejoin };
-        let joined = self.keyspace.joins.iter().map(|join| join.shard).collect();
-        let seat = Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot };
-        let config = S::Server::seated(self.scenario.settings.replica.clone(), &seat);
-        let machine = S::Server::restore(config, records);
-        self.note_begun(server);
-        self.served[server] = None;
-        self.world.boot_server(server, machine);
-        self.introduce(self.world.node_of_server(server));
-        self.hint(replica, true);
+        self.start(server, &self.seat(replica, groups, boot), records);
         if !is_told && self.definition.epoch > Epoch::FIRST {
             self.tell_later(MembershipStep::TellServer(server));
         }
+        true
+    }
+
+    fn seat(&self, replica: ReplicaId, groups: Groups, boot: Boot) -> Seat {
+        let joined = self.keyspace.joins.iter().map(|join| join.shard).collect();
+        Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot }
+    }
+
+    fn start(&mut self, server: usize, seat: &Seat, records: Vec<<S::Server as Machine>::Record>) {
+        let config = S::Server::seated(self.scenario.settings.replica.clone(), seat);
+        let machine = S::Server::restore(config, records);
+        self.note_begun(server);
+        self.accepted_losses.note_start(server);
+        self.served[server] = None;
+        self.world.boot_server(server, machine);
+        self.introduce(self.world.node_of_server(server));
+        self.hint(seat.replica, true);
+    }
+
+    /// Has a replica that has lost its records go on as if it had slept since its group was created; false if its disk takes nothing.
+    pub(crate) fn boot_asleep(&mut self, server: usize, view: View) -> bool {
+        let seat = self.seat(self.replicas[server], self.definition.clone(), Boot::Rejoin);
+        let Some(life) = self.world.server(server).and_then(HostedReplica::next_life) else { return false };
+        let Some(records) = S::Server::asleep_since_creation(&seat, view, life) else { return false };
+        self.world.crash_server(server, Crash::Process);
+        self.world.replace_disk(server);
+        if self.world.put_on_disk(server, self.definition.epoch, &records).is_err() {
+            // It begins anew without its records.
+            self.world.replace_disk(server);
+            self.restart_later(self.world.node_of_server(server));
+            return false;
+        }
+        let records = match self.world.disk(server).is_kept() {
+            true => self
+                .world
+                .open_disk(server)
+                .unwrap_or_else(|error| panic!("a disk was written to, and is refused: {error}")),
+            false => records,
+        };
+        self.start(server, &seat, records);
         true
     }
 
@@ -439,7 +477,8 @@ impl<S: System> Cluster<S> {
             Err(error) => error,
         };
         assert!(self.decayed[server], "a disk that has not decayed is refused: {error}");
-        if !self.may_lose_records(server) {
+        // Where more is lost than the group survives, an operator sees to each of its disks.
+        if !self.may_lose_records(server) && !self.accepted_losses.concerns(self.replicas[server].shard) {
             return None;
         }
         self.world.replace_disk(server);
@@ -619,6 +658,7 @@ impl<S: System> Cluster<S> {
     /// A replica has said that it is normal, in a group that has been as it is since this epoch.
     pub fn on_normal(&mut self, server: usize, since: Epoch) {
         self.lost[server] = false;
+        self.accepted_losses.note_awake(server);
         self.founded[server] = true;
         self.arrived[server] = self.arrived[server].max(Some(since));
         self.served[server] = Some(since);
@@ -725,6 +765,7 @@ impl<S: System> Cluster<S> {
     /// A server has lost its records.
     fn lose(&mut self, server: usize) {
         self.lost[server] = true;
+        self.accepted_losses.note_awake(server);
         self.arrived[server] = None;
     }
 
@@ -742,7 +783,7 @@ impl<S: System> Cluster<S> {
 
     /// True if a server holds nothing: it has never taken part, or has lost its records.
     pub(crate) fn is_empty_handed(&self, server: usize) -> bool {
-        self.lost[server] || !self.founded[server]
+        (self.lost[server] && !self.accepted_losses.is_asleep(server)) || !self.founded[server]
     }
 
     pub(crate) fn mark_deleted(&mut self, server: usize) {

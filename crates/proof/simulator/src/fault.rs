@@ -140,6 +140,8 @@ faults! {
     ShardLoss = "shard-loss", ALL,
         "all replicas of a shard are lost with their disks, and its operator declares that to the others, or does so while it runs: what waits for \
          its votes is executed nowhere, and what it has told its clients alone may be lost";
+    AcceptedLoss = "accepted-loss", ALL,
+        "more than f replicas of a group lose their disks at once, and an operator accepts that: the group goes on with what the others know";
 }
 
 impl Fault {
@@ -150,7 +152,7 @@ impl Fault {
     pub const HOSTS: [Fault; 3] = [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions];
 
     /// The faults after which an operator says that something is lost for good. A seed has them beside its others.
-    pub const LOSSES: [Fault; 1] = [Fault::ShardLoss];
+    pub const LOSSES: [Fault; 2] = [Fault::ShardLoss, Fault::AcceptedLoss];
 
     /// True if it is about disks: there is none where records are kept in memory.
     pub const fn needs_disks(self) -> bool {

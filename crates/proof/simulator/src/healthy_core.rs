@@ -150,6 +150,9 @@ impl<S: System> Simulation<S> {
         let open = self.clients.has_open();
         self.injector.note(Fault::HealthyCore, open);
         self.heal();
+        // What waits for an operator does not get along by itself.
+        let limit = self.cluster.instant_after(HEALING_MAX);
+        self.until(limit, |simulation| simulation.cluster.accepted_losses.are_over());
         let core = HealthyCore::choose(&self.cluster, &self.clients, random);
         core.break_the_rest(&mut self.cluster, &mut self.clients, random);
         let committed = self.clients.tally.committed;

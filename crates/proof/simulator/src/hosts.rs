@@ -38,6 +38,8 @@ mod plants {
             "an operator defines the next epoch before the groups have arrived in the present one";
         LossDeclaredToOne = "D9", "", Hunt::under(&["shard-loss", "partitions", "node-crashes"]).of("serializable"),
             "an operator takes a shard for declared lost once one of the others knows that";
+        AllGoOnAsleep = "D10", "", Hunt::under(&["accepted-loss", "partitions", "node-crashes"]).of("strict"),
+            "an operator that accepts a loss lets all replicas go on that have lost their records, and not only as many as a majority lacks";
     }
 }
 

@@ -16,7 +16,7 @@
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | `membership`, `definers` | who the replicas are while it runs, who learns of that, and the operators that define it |
-//! | `site_loss`, `shard_loss` | what is lost for good, and the operators that say so |
+//! | `site_loss`, `shard_loss`, `accepted_loss` | what is lost for good, and the operators that say so |
 //! | [`hosts`] | what nodes do beside their machines: what they refuse, how much waits for links, which version they run |
 //! | [`amnesia`] | nodes that forget, and what is made of that |
 //! | `operator` | compares what replicas hold, while it runs |
@@ -31,6 +31,7 @@
 //!
 //! Processors take no time in most seeds, and links carry what there is at once, unless a fault makes them slow.
 
+mod accepted_loss;
 pub mod amnesia;
 pub mod calibrated;
 pub mod clients;

@@ -35,6 +35,11 @@ impl Operator {
         self.compared
     }
 
+    /// Nothing that was answered counts any more.
+    pub(crate) fn begin_anew(&mut self) {
+        self.comparison = None;
+    }
+
     /// Goes on: asks the replicas of a shard, and gives what is wrong.
     pub(crate) fn go_on<S: System>(&mut self, cluster: &mut Cluster<S>) -> Finding {
         let now = cluster.world.now();

@@ -247,6 +247,7 @@ impl<S: System> Simulation<S> {
         self.report.happened.extend(told);
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
         let happened = happened.chain(&self.cluster.shard_losses.happened);
+        let happened = happened.chain(&self.cluster.accepted_losses.happened);
         self.report.happened.extend(happened.map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
             let mut random = self.injector.fork();
@@ -308,6 +309,11 @@ impl<S: System> Simulation<S> {
                 }
                 Happening::Alarm(Alarm::Site(step)) => self.cluster.go_on_with_site(step),
                 Happening::Alarm(Alarm::Shard(step)) => self.cluster.go_on_with_shard(step),
+                Happening::Alarm(Alarm::Acceptance(step)) => {
+                    if let Some(replica) = self.cluster.go_on_with_acceptance(step) {
+                        self.begin_anew(replica);
+                    }
+                }
                 Happening::Alarm(Alarm::Poll) => {
                     self.on_poll();
                     if enough(self) {
@@ -324,12 +330,23 @@ impl<S: System> Simulation<S> {
         let hostile = self.injector.hostile();
         for Violation { property, shard, transaction, explain } in self.cluster.world.take_found() {
             let counts = transaction.is_none_or(|transaction| {
-                hostile.leaves_alone(transaction, shard) && self.clients.promises.bind(transaction, shard)
+                hostile.leaves_alone(transaction, shard)
+                    && self.clients.promises.bind(transaction, shard)
+                    && !self.clients.is_void(transaction, &self.cluster)
             });
             if counts && self.report.broken.len() < BROKEN_MAX {
                 let broken = vec![Broken::new(Invariant::Agreement, property, explain)];
                 note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
             }
+        }
+    }
+
+    /// A replica goes on although its group has lost more than it survives: nothing is promised of what has begun, nor is it held against others.
+    fn begin_anew(&mut self, replica: ReplicaId) {
+        let void = self.clients.begun();
+        self.cluster.world.void(replica, &void);
+        if let Some(operator) = &mut self.operator {
+            operator.begin_anew();
         }
     }
 
@@ -344,16 +361,19 @@ impl<S: System> Simulation<S> {
         let Some(news) = S::Server::news(event) else { return };
         match news {
             News::Normal(view) => self.cluster.on_normal(server, view.epoch()),
-            // Never more than f records of a group are lost at a time, so no operator should be called. A replica of a log that has lost
+            // Seldom more than f records of a group are lost at a time, so no operator should be called else. A replica of a log that has lost
             // its records counts those that ask as it does, and may not hear at once that one of them is back.
-            News::Lost(lost) if !S::STANDS_ON_LOG => {
-                let told = format!("{name} says that {lost} replicas have lost their records");
-                self.clients.nonsense.push(told);
+            News::Lost(lost) => {
+                let has_reason = self.cluster.accepted_losses.note_helpless(server, name.shard);
+                if !S::STANDS_ON_LOG && !has_reason {
+                    let told = format!("{name} says that {lost} replicas have lost their records");
+                    self.clients.nonsense.push(told);
+                }
             }
             News::Outdated(_) if self.cluster.has_changed() => self.cluster.tell_server(server),
             News::Retired if !self.cluster.is_member(server) => self.cluster.on_retired(server),
             News::Outdated(_) | News::Retired => self.clients.nonsense.push(format!("{name} says {event:?}")),
-            News::Lost(_) | News::ViewChanging(_) | News::Recovering | News::Leading(_) | News::Clock(_) => {}
+            News::ViewChanging(_) | News::Recovering | News::Leading(_) | News::Clock(_) => {}
         }
     }
 
@@ -462,7 +482,10 @@ impl<S: System> Simulation<S> {
         // In each level, evidence is that transactions met.
         let level = self.cluster.scenario.level().unwrap_or(Level::StrictSerializable);
         for _ in 0..EXTENSIONS_MAX {
-            let history = self.clients.strict_recorder().to_history();
+            let strict = self.clients.strict_recorder();
+            // Of a loss that is accepted the last part of the history tells what came of it.
+            let parts = self.clients.promised(&strict, &self.cluster).unwrap_or_default();
+            let history = parts.last().unwrap_or(&strict).to_history();
             if history.is_ok_and(|history| !check(&history, level).vacuous) {
                 return;
             }
@@ -567,6 +590,7 @@ impl<S: System> Simulation<S> {
                 known.retain(|(transaction, _)| {
                     hostile.leaves_alone(*transaction, id.shard)
                         && self.clients.promises.bind(*transaction, id.shard)
+                        && !self.clients.is_void(*transaction, &self.cluster)
                 });
                 (id, known)
             })
@@ -574,7 +598,8 @@ impl<S: System> Simulation<S> {
         self.rest();
         self.clients.count_all_alarms(&self.cluster);
         self.clients.forget_lost_shard(&self.cluster);
-        if self.cluster.shard_losses.lost().is_none() {
+        self.clients.forget_accepted_loss(&self.cluster);
+        if self.cluster.shard_losses.lost().is_none() && self.cluster.accepted_losses.loss().is_none() {
             let baseless = self.clients.promises.nonsense();
             self.clients.nonsense.extend(baseless);
         }
@@ -616,7 +641,7 @@ impl<S: System> Simulation<S> {
             None => note_what_is_permitted(report, self.clients.recorder()),
         }
         match (S::FACTS, level) {
-            (Facts::Timestamps, _) => judge_timestamps(report, self.clients.recorder()),
+            (Facts::Timestamps, _) => judge_timestamps(report, &self.clients.stamped(&self.cluster)),
             (Facts::Vectors, Some(level)) => judge_vectors(report, level, &strict),
             (Facts::Snapshots, Some(_)) => judge_speculation(report, &strict),
             (Facts::Vectors | Facts::Snapshots, None) | (Facts::Nothing, _) => {}

@@ -288,6 +288,29 @@ impl Recorder {
         Recorder { txns, events: self.events.iter().map(event).collect(), elements: self.elements.clone() }
     }
 
+    /// What this recorder would hold if each write of some transactions had been asked for by itself, as a transaction of unknown outcome that
+    /// belongs to no session. What these transactions have read is left out.
+    #[must_use]
+    pub fn in_pieces(&self, is_broken: impl Fn(RecordedTxn) -> bool) -> Recorder {
+        let mut pieces =
+            Recorder { txns: self.txns.clone(), events: Vec::new(), elements: self.elements.clone() };
+        let mut process =
+            self.txns.iter().map(|recording| recording.process).max().map_or(0, |last| last + 1);
+        for (event, txn, time) in &self.events {
+            if !is_broken(*txn) {
+                pieces.events.push((*event, *txn, *time));
+            } else if *event == EventType::Invoke {
+                let writes = self.txns[txn.0].ops.iter().filter(|op| !matches!(op, MicroOp::Read(..)));
+                for op in writes {
+                    let piece = pieces.invoke(process, *time);
+                    pieces.attempt(piece, op.clone());
+                    process += 1;
+                }
+            }
+        }
+        pieces
+    }
+
     /// The history so far; the recorder can go on.
     ///
     /// # Errors

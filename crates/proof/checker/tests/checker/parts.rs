@@ -57,3 +57,22 @@ fn the_session_of_what_is_unknown_goes_on_without_it() {
     assert_eq!(verdict(&recorder.about(|_| true, |txn| txn == txns[0])), Verdict::Valid);
     assert_eq!(verdict(&recorder.about(|_| true, |txn| txn == txns[1])), Verdict::Invalid);
 }
+
+#[test]
+fn what_is_in_pieces_has_happened_in_part() {
+    let read_in_part = [read("x", &[]), read("y", &[1])];
+    let (recorder, txns) = recorded(&[&[append("x", 1), append("y", 1), read("z", &[7])], &read_in_part]);
+    assert_eq!(
+        verdict(&recorder),
+        Verdict::Invalid,
+        "the first was lost on x, and has read what nobody wrote"
+    );
+    assert_eq!(verdict(&recorder.in_pieces(|txn| txn == txns[0])), Verdict::Valid);
+    assert_eq!(verdict(&recorder.in_pieces(|_| false)), Verdict::Invalid);
+    let history = recorder.in_pieces(|_| true).to_history().expect("it is well formed");
+    assert_eq!((history.txn_count(), history.event_count()), (2, 2), "what only reads leaves nothing");
+    // What was seen of a piece is there from then on.
+    let (recorder, txns) = recorded(&[&[append("x", 1)], &[read("x", &[1])], &[read("x", &[])]]);
+    assert_eq!(verdict(&recorder.in_pieces(|txn| txn == txns[0])), Verdict::Invalid);
+    assert_eq!(verdict(&recorder.in_pieces(|txn| txn != txns[2])), Verdict::Valid);
+}

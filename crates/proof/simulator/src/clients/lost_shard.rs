@@ -56,7 +56,7 @@ fn shards_of<S: System>(plan: &Plan, cluster: &Cluster<S>) -> BTreeSet<ShardId> 
 
 impl Attempt {
     /// The shards that it touches.
-    fn shards<S: System>(&self, cluster: &Cluster<S>) -> BTreeSet<ShardId> {
+    pub(super) fn shards<S: System>(&self, cluster: &Cluster<S>) -> BTreeSet<ShardId> {
         let one_round = self.one_round.iter().flat_map(|one_round| one_round.participants());
         one_round.chain(shards_of(self.execution.plan(), cluster)).collect()
     }
@@ -151,6 +151,9 @@ impl Clients {
         history: &Recorder,
         cluster: &Cluster<S>,
     ) -> Option<Vec<Recorder>> {
+        if let Some(parts) = self.promised_after_acceptance(history, cluster) {
+            return Some(parts);
+        }
         let lost = cluster.shard_losses.lost()?;
         let keys = self.lost_keys(cluster);
         let open: BTreeSet<RecordedTxn> =

@@ -1,5 +1,6 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
+mod accepted_loss;
 mod attempt;
 mod audit;
 mod beside;
@@ -39,6 +40,7 @@ use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::injector::{Ending, Strike};
 use crate::system::{Facts, System};
+use accepted_loss::Begun;
 use attempt::{Attempt, Undecided};
 use beside::Beside;
 use busy::Busy;
@@ -137,6 +139,7 @@ pub struct Clients {
     placing: Placing,
     may_be_lost: Acknowledged,
     lost_shard: LostShard,
+    begun: Begun,
     recorder: Recorder,
     /// Attempts that may have committed, and whose place among those of local sites their clients were not told.
     unplaced: Vec<(TransactionId, RecordedTxn)>,
@@ -197,6 +200,7 @@ impl Clients {
             placing: Placing::new(&cluster.scenario),
             may_be_lost: Acknowledged::default(),
             lost_shard: LostShard::new(cluster.scenario.seed),
+            begun: Begun::default(),
             recorder: Recorder::new(),
             unplaced: Vec::new(),
             past: Vec::new(),
@@ -526,6 +530,7 @@ impl Clients {
             puts,
             awaited,
         };
+        self.begun.note(&attempt, cluster);
         if attempt.one_round.is_some() {
             self.sessions[session].attempt = Some(attempt);
             return self.begin_one_round(session, cluster);
@@ -676,7 +681,8 @@ impl Clients {
             Event::Disagreement { transaction, decided } => {
                 // A shard that was declared lost while it ran may go on to decide by itself.
                 let lost = cluster.shard_losses.lost().map(|lost| lost.shard);
-                if decided.iter().all(|decided| Some(decided.shard) != lost) {
+                let is_void = self.is_void(transaction, cluster);
+                if !is_void && decided.iter().all(|decided| Some(decided.shard) != lost) {
                     self.nonsense.extend(self.promises.contradict(transaction, &decided));
                 }
             }
@@ -908,6 +914,7 @@ impl Clients {
         self.note_written(timestamp, &ops, cluster);
         self.acknowledge_appends(&ops);
         self.note_acknowledged(attempt, &ops, cluster);
+        self.begun.acknowledge(attempt.id, &ops);
         for op in &ops {
             if let MicroOp::Read(key, observed) = op
                 && audits

@@ -347,6 +347,7 @@ impl<S: System> Injector<S> {
             }
             Fault::SiteLoss => cluster.lose_site(&mut self.random),
             Fault::ShardLoss => cluster.lose_shard(),
+            Fault::AcceptedLoss => cluster.lose_more_than_survives(),
             Fault::FullLinks => self.stall(cluster, node),
             Fault::MixedVersions => return self.upgrade_next(cluster),
             Fault::Loss

@@ -241,6 +241,7 @@ pub(crate) fn can_strike<S: System>(fault: Fault) -> bool {
     (S::CHANGES_GROUPS || fault != Fault::Membership)
         && (S::LOSES_SITES || fault != Fault::SiteLoss)
         && (S::LOSES_SHARDS || fault != Fault::ShardLoss)
+        && (S::ACCEPTS_LOSSES || fault != Fault::AcceptedLoss)
         && !S::CANNOT_STRIKE.contains(&fault)
 }
 
@@ -493,6 +494,9 @@ pub trait System:
 
     /// True if an operator can declare to its shards that another one is lost for good, and they go on without it.
     const LOSES_SHARDS: bool = false;
+
+    /// True if an operator can accept that a group of it has lost more than it survives, and this is simulated.
+    const ACCEPTS_LOSSES: bool = false;
 
     /// True if clients can place containers.
     const PLACES_CONTAINERS: bool = false;

@@ -59,6 +59,8 @@ impl<M: LogMachine> Logs<M> {
                     group.lose(replica.index);
                 }
             }
+            // What was agreed on without the survivors is gone: the log goes on with other entries.
+            Sight::LossAccepted { replica, .. } => _ = self.groups.remove(&replica.shard),
             Sight::Says { .. } | Sight::Keeps { .. } => {}
         }
     }

@@ -34,7 +34,7 @@ pub mod trace;
 mod turns;
 pub mod versions;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,9 @@ use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::invariant::Violation;
-use quorate_core::{Address, ClientId, ClockTime, Epoch, Input, Instant, Machine, Random, ReplicaId};
+use quorate_core::{
+    Address, ClientId, ClockTime, Epoch, Input, Instant, Machine, Random, ReplicaId, TransactionId,
+};
 use quorate_storage::LogError;
 
 use admission::{Gate, RefusedCounts};
@@ -190,6 +192,13 @@ pub enum Sight<'a, P: Protocol> {
     Lost {
         /// Which replica.
         replica: ReplicaId,
+    },
+    /// Its group has lost more than it survives, and it goes on as if it had slept since the group was created.
+    LossAccepted {
+        /// Which replica.
+        replica: ReplicaId,
+        /// What has begun before, of which nothing is promised.
+        void: &'a BTreeSet<TransactionId>,
     },
 }
 
@@ -754,6 +763,31 @@ impl<P: Protocol, A> World<P, A> {
         assert!(host.machine().is_none(), "disks are replaced while nobody uses them");
         self.fabric.trace.line(self.fabric.now, || format!("{} gets an empty disk", host.address));
         host.disk.wipe();
+    }
+
+    /// Writes what a server that is down is to find on its disk, as its node does before it starts it; in memory nothing is written.
+    ///
+    /// # Errors
+    /// The disk does not take it.
+    pub fn put_on_disk(
+        &mut self,
+        server: usize,
+        epoch: Epoch,
+        records: &[<P::Server as Machine>::Record],
+    ) -> Result<(), LogError> {
+        let host = &mut self.servers[server];
+        assert!(host.machine().is_none(), "a machine that runs writes to its disk itself");
+        let contents = records.iter().map(|record| {
+            let mut contents = BytesMut::new();
+            P::encode_record(epoch, record, &mut contents);
+            contents.freeze()
+        });
+        host.disk.fill(contents)
+    }
+
+    /// A replica goes on although its group has lost more than it survives, and nothing is promised of what had begun.
+    pub fn void(&mut self, replica: ReplicaId, void: &BTreeSet<TransactionId>) {
+        P::show(&mut self.fabric.witness, &Sight::LossAccepted { replica, void }, &mut self.fabric.found);
     }
 
     /// A copy of the disk of a server, which is down, takes its place again.

@@ -214,6 +214,11 @@ impl Witness {
         }
     }
 
+    /// A shard goes on with what is left of its log, because it has lost more than it survives: what it has proposed since counts for nothing.
+    pub fn begin_anew(&mut self, shard: ShardId) {
+        self.proposed.remove(&shard);
+    }
+
     fn votes_on(&mut self, shard: ShardId, voted: &Arc<Voted>, found: &mut Vec<Violation>) {
         let place = Place { timestamp: voted.proposed, transaction: voted.transaction };
         if voted.vote == Vote::Commit {

@@ -99,6 +99,8 @@ pub struct Witness {
     proposed: BTreeMap<(ShardId, OperationId), Prepare>,
     held: BTreeMap<(ShardId, TransactionId, Timestamp), BTreeSet<ReplicaIndex>>,
     keys: BTreeMap<Key, History>,
+    /// Transactions that had begun when a group had lost more than it survives: nothing is promised of them, and they prove nothing.
+    void: BTreeSet<TransactionId>,
 }
 
 /// The writes and reads of one key by committed transactions.
@@ -122,6 +124,14 @@ impl History {
 impl Witness {
     fn group(&mut self, shard: ShardId) -> &mut quorate_ir::Witness<Tapir> {
         self.groups.entry(shard).or_insert_with(|| quorate_ir::Witness::new(shard))
+    }
+
+    /// A replica goes on asleep, because its group has lost more than it survives. All that is known was begun before, as was what is `void`.
+    pub fn begin_anew(&mut self, replica: ReplicaId, void: &BTreeSet<TransactionId>) {
+        self.group(replica.shard).begin_anew(replica.index);
+        self.void.extend(void);
+        (self.outcomes, self.commits, self.aborts) = Default::default();
+        (self.committed_at, self.contents, self.keys) = Default::default();
     }
 
     /// A replica has taken a step.
@@ -220,6 +230,9 @@ impl Witness {
         decision: &Decision,
         found: &mut Vec<Violation>,
     ) {
+        if self.void.contains(&id) {
+            return;
+        }
         self.note_outcome(from, id, decision, found);
         let Decision::Commit { transaction, timestamp, .. } = decision else { return };
         match self.contents.get(&(id, from.shard)) {
@@ -557,6 +570,23 @@ mod tests {
             }
             assert_eq!(properties(&found), expected, "{last} at {micros} after {first} and {second}");
         }
+    }
+
+    /// What was agreed on before may be lost, and come to light again.
+    #[test]
+    fn what_had_begun_before_a_loss_was_accepted_is_held_against_nobody() {
+        let mut witness = witness();
+        let mut found = Vec::new();
+        vote(&mut witness, ID, "wa", 5, [2, 2]);
+        witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
+        witness.begin_anew(replica(1, 1), &BTreeSet::from([ID]));
+        witness.keep(replica(1, 1), &decided(ID, Decision::Abort { last: at(9) }), &mut found);
+        vote(&mut witness, OTHER, "ra@0", 9, [2, 2]);
+        witness.keep(replica(1, 0), &decided(OTHER, commit("ra@0", 9)), &mut found);
+        witness.keep(replica(1, 2), &decided(ID, commit("wa", 5)), &mut found);
+        assert!(found.is_empty(), "{found:?}");
+        witness.keep(replica(1, 1), &decided(OTHER, Decision::Abort { last: at(9) }), &mut found);
+        assert_eq!(properties(&found), ["TAP4"], "what began later is bound");
     }
 
     #[test]

@@ -129,6 +129,11 @@ impl<O: Operations> Witness<O> {
         }
     }
 
+    /// A replica goes on that has lost its record, because its group has lost more than it survives: nothing that it has said binds it.
+    pub fn begin_anew(&mut self, replica: ReplicaIndex) {
+        self.refusing.remove(&replica);
+    }
+
     /// So many replicas are a majority of the group, as one of them knows it.
     pub fn note_majority(&mut self, majority: usize) {
         self.majority = self.majority.min(majority);
@@ -222,7 +227,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
 
-    use quorate_core::{Ballot, ClientId, GroupSize, TransactionId};
+    use quorate_core::{Ballot, ClientId, Epoch, GroupSize, TransactionId};
 
     use super::super::recovery::Query;
     use super::*;
@@ -248,8 +253,9 @@ mod tests {
     fn what_a_replica_breaks_is_noticed() {
         replica().assert_invariants();
         replica().assert_record();
-        let broken: [(&str, Break); 8] = [
+        let broken: [(&str, Break); 9] = [
             ("IR1", |replica| replica.view = View(1)),
+            ("IR1", |replica| replica.succession.present.since = Epoch(1)),
             ("IR1", |replica| replica.me = ReplicaIndex(7)),
             ("IR2", |replica| replica.floor = Timestamp { micros: 1, ..Timestamp::ZERO }),
             ("IR2", |replica| {
@@ -365,5 +371,13 @@ mod tests {
         witness.keep(ONE, &Fact::LifeNoted { replica: ONE, life: 1 }, &mut found);
         witness.keep(ONE, &fact('y'), &mut found);
         assert!(found.is_empty(), "{found:?}");
+        // Nor does it once it goes on asleep.
+        witness.hear(ONE, Word::Refuses(at(1)), &mut found);
+        witness.begin_anew(TWO);
+        witness.keep(ONE, &fact('y'), &mut found);
+        assert_eq!(properties(&found), ["IR8"]);
+        witness.begin_anew(ONE);
+        witness.keep(ONE, &fact('y'), &mut found);
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 }

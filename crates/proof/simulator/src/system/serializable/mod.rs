@@ -63,6 +63,9 @@ impl Messages for Serializable {
 
     fn show(witness: &mut Witness, sight: &Sight<'_, Self>, found: &mut Vec<Violation>) {
         let Witness { logs, votes } = witness;
+        if let Sight::LossAccepted { replica, .. } = sight {
+            votes.begin_anew(replica.shard);
+        }
         let shard = match sight {
             Sight::Stepped { replica, .. } => replica.shard,
             _ => ShardId::default(),
@@ -108,6 +111,7 @@ impl System for Serializable {
     const ORDERS_BY_NAME: bool = true;
     const RUNS_ONE_ROUND: bool = true;
     const LOSES_SHARDS: bool = true;
+    const ACCEPTS_LOSSES: bool = true;
     const ISOLATION: Isolation = Isolation::Serializable;
 
     const STANDS_ON_LOG: bool = true;

@@ -54,6 +54,7 @@ impl Messages for Strict {
             Sight::Stepped { machine, .. } => witness.see(machine),
             Sight::Says { replica, message } => witness.hear(*replica, message, found),
             Sight::Keeps { replica, record } => witness.keep(*replica, record, found),
+            Sight::LossAccepted { replica, void } => witness.begin_anew(*replica, void),
             Sight::Lost { .. } => {}
         }
     }
@@ -111,6 +112,7 @@ impl System for Strict {
     const CHANGES_GROUPS: bool = true;
     const TELLS_CHANGES: bool = true;
     const FEED_PLANTS: &'static [&'static str] = &["T50", "T51"];
+    const ACCEPTS_LOSSES: bool = true;
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         settings::for_crashes(sketch, collects)

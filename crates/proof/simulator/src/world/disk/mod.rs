@@ -182,6 +182,29 @@ impl Disk {
         }
     }
 
+    /// Appends records to the log of a machine that is down, durably; in memory nothing.
+    ///
+    /// # Errors
+    /// The log is refused, or does not take them.
+    pub fn fill(&mut self, records: impl Iterator<Item = Bytes>) -> Result<(), LogError> {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        let filled = self.append_durably(records);
+        self.crash(Crash::Process);
+        filled
+    }
+
+    fn append_durably(&mut self, records: impl Iterator<Item = Bytes>) -> Result<(), LogError> {
+        self.open()?;
+        records.for_each(|record| _ = self.append(record));
+        self.write()?;
+        if self.begin_sync() {
+            self.end_sync()?;
+        }
+        Ok(())
+    }
+
     /// Hands what was appended to the operating system.
     pub fn write(&mut self) -> Result<(), LogError> {
         match &mut self.store {
