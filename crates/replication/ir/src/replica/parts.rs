@@ -536,6 +536,7 @@ mod tests {
         assert!(!parts.is_complete());
         parts.states.early.clear();
         assert!(parts.add_state(key("o"), (), None));
+        assert!(!parts.add_state(key("o"), (), None), "nothing is missing any more");
         assert!(parts.is_complete() && parts.into_received().states.len() == 12);
         let pages = vec![RecordPage::default()];
         let state = Some(((), Some(key("c"))));

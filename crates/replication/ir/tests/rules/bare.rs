@@ -81,12 +81,25 @@ fn settings() -> MemberSettings {
     MemberSettings { page_bytes_max: 1 << 20, snapshot_records_min: 10, search }
 }
 
+/// How a member is set up.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    mistake: Option<Mistake>,
+    page_bytes_max: usize,
+}
+
+impl Setup {
+    const SOUND: Setup = Setup { mistake: None, page_bytes_max: 1 << 20 };
+}
+
 #[derive(Debug)]
 struct Bare<K: Kind> {
     ir: Replica<Times>,
     ledger: Ledger,
     state: MemberState,
     is_behind: bool,
+    /// How often it was told that it serves in a view.
+    serves: u32,
     kind: std::marker::PhantomData<K>,
 }
 
@@ -96,16 +109,18 @@ impl<K: Kind> Machine for Bare<K> {
     type Record = Fact<Times>;
     type Command = ();
     type Event = MemberEvent;
-    type Config = Option<Mistake>;
+    type Config = Setup;
 
-    fn restore(mistake: Option<Mistake>, records: impl IntoIterator<Item = Fact<Times>>) -> Self {
+    fn restore(setup: Setup, records: impl IntoIterator<Item = Fact<Times>>) -> Self {
         let beginning = Beginning::new::<Self>(records, Boot::Initialise, false);
         let group = GroupSize::new(3).unwrap();
-        let ir = beginning.replica(group, ReplicaIndex(0), Duration::from_secs(1), 1 << 20);
+        let Setup { mistake, page_bytes_max } = setup;
+        let ir = beginning.replica(group, ReplicaIndex(0), Duration::from_secs(1), page_bytes_max);
         let state = beginning.state(EPOCH, settings());
         let ledger = Ledger::default();
         let kind = std::marker::PhantomData;
-        let mut bare = Bare { ir: ir.with_mistake(mistake), ledger, state, is_behind: false, kind };
+        let mut bare =
+            Bare { ir: ir.with_mistake(mistake), ledger, state, is_behind: false, serves: 0, kind };
         bare.rebuild(beginning);
         bare
     }
@@ -188,6 +203,10 @@ impl<K: Kind> quorate_ir::Member<Times> for Bare<K> {
     fn note_behind(&mut self) {
         self.is_behind = true;
     }
+
+    fn on_serving(&mut self) {
+        self.serves += 1;
+    }
 }
 
 /// The first replica of three, which leads view 0, and its disk.
@@ -202,11 +221,41 @@ struct Leader<K: Kind> {
 
 impl<K: Kind> Leader<K> {
     fn new() -> Self {
-        Self::with_mistake(None)
+        Self::with(Setup::SOUND)
     }
 
     fn with_mistake(mistake: Option<Mistake>) -> Self {
-        let machine = Bare::restore(mistake, []);
+        Self::with(Setup { mistake, ..Setup::SOUND })
+    }
+
+    /// One that has started view 3, and of whose record another replica may ask for more: decisions of two transactions, without those that lie
+    /// below a floor. Two more lie there.
+    fn read_from() -> Self {
+        let mut leader = Self::with(Setup { page_bytes_max: 1, ..Setup::SOUND });
+        for (sequence, micros) in [(1, 5), (2, 6), (3, 50), (4, 60)] {
+            leader.decides(sequence, micros);
+        }
+        leader.raises_floor(10);
+        let handed_over = Message::DoViewChange {
+            view: View(3),
+            last_normal: Some(View(0)),
+            lineage: vec![View(0)],
+            part: Part::WHOLE,
+            page: RecordPage::default(),
+            outline: Outline::default(),
+            supplement: 0,
+            floor: at(10),
+            complete: at(10),
+            lives: BTreeMap::new(),
+        };
+        leader.hears(member(ReplicaIndex(1)), handed_over);
+        assert_eq!((leader.machine.ir.view(), leader.machine.ir.status()), (View(3), Status::Normal));
+        assert!(leader.machine.ir.is_read_from());
+        leader
+    }
+
+    fn with(setup: Setup) -> Self {
+        let machine = Bare::restore(setup, []);
         let mut leader = Leader {
             machine,
             now: Instant::START,
@@ -378,7 +427,7 @@ fn a_restart_from_a_snapshot_goes_on_from_the_view_in_which_that_was_begun() {
     }
     assert_eq!(leader.truncations, 1);
     assert!(matches!(leader.log[0], Fact::SnapshotBegun { view: View(1), .. }), "{:?}", leader.log[0]);
-    let restarted = Bare::<Transactional>::restore(None, leader.log.clone());
+    let restarted = Bare::<Transactional>::restore(Setup::SOUND, leader.log.clone());
     assert_eq!((restarted.ir.view(), restarted.ir.status()), (View(1), Status::ViewChanging));
     assert_eq!(restarted.ir.record().lineage(), [View(0), View(1)]);
     assert_eq!(restarted.ledger.stored, leader.machine.ledger.stored);
@@ -437,7 +486,8 @@ fn a_member_tells_of_another_membership_once() {
         }
     };
     assert_eq!([4, 4, 3, 5].map(&mut hears), ["told", "nothing", "nothing", "told"]);
-    assert_eq!([1, 0].map(hears), ["outdated"; 2]);
+    assert_eq!([1, 0].map(&mut hears), ["outdated"; 2]);
+    assert_eq!(hears(EPOCH.0), "nothing", "it is its own");
 }
 
 /// A transaction that is open for longer than others are waited for.
@@ -509,4 +559,73 @@ fn a_member_searches_when_its_floor_has_stood_still_for_the_interval() {
     assert_eq!(leader.searches_after(100), none(), "it has just moved");
     assert_eq!(leader.searches_after(999), none());
     assert_eq!(leader.searches_after(1), BTreeSet::from([9_900]));
+}
+
+/// What a protocol does when it begins to serve it would do with each message else.
+#[test]
+fn a_member_is_told_once_that_it_serves_in_a_view() {
+    let mut leader = Leader::<Transactional>::new();
+    leader.proposes(1, 50);
+    leader.decides(1, 50);
+    assert_eq!(leader.machine.serves, 0, "it was created with its group");
+    leader.enters(View(1));
+    leader.proposes(2, 60);
+    assert_eq!(leader.machine.serves, 1);
+}
+
+#[test]
+fn what_another_replica_may_ask_for_is_not_collected() {
+    let mut leader = Leader::<Transactional>::read_from();
+    leader.searches_after(1);
+    assert_eq!(leader.machine.ir.record().len(), 4);
+    leader.hears(member(ReplicaIndex(1)), Message::Arrived);
+    assert!(!leader.machine.ir.is_read_from());
+    leader.searches_after(1);
+    assert_eq!(leader.machine.ir.record().len(), 2);
+}
+
+/// Its floor stands still, and the others can go on with what they search for.
+#[test]
+fn a_member_that_is_read_from_raises_no_floor_and_answers_all_else() {
+    let mut leader = Leader::<Transactional>::read_from();
+    let other = member(ReplicaIndex(1));
+    leader.hears(other, FloorMessage::Complete { view: View(3), below: at(20) });
+    leader.hears(other, FloorMessage::RaiseFloor { floor: at(20) });
+    assert_eq!(leader.machine.ir.floor(), at(10));
+    let said = leader.hears(other, FloorMessage::Fetch { transactions: vec![transaction(3)] });
+    let told = said.iter().find_map(|(_, said)| match said {
+        Said::Floor(FloorMessage::Learn { operations }) => Some(operations.len()),
+        _ => None,
+    });
+    assert_eq!(told, Some(1));
+}
+
+/// What it learns ends what has held the floor up.
+#[test]
+fn a_search_goes_on_with_what_is_learned() {
+    let mut leader = Leader::<Transactional>::new();
+    leader.proposes(1, 50);
+    leader.searches_after(0);
+    leader.searches_after(1_000);
+    for other in [1, 2] {
+        leader.is_told(other, 9_900, &[]);
+    }
+    let decided = Decided { at: 9_950, last: 9_950 };
+    let learned = FloorMessage::Learn { operations: vec![(transaction(1), decided)] };
+    let said = leader.hears(member(ReplicaIndex(1)), learned);
+    let completes = |said: &&Said| matches!(said, Said::Floor(FloorMessage::Complete { .. }));
+    assert_eq!(said.iter().map(|(_, said)| said).filter(completes).count(), 2, "{said:?}");
+}
+
+/// Where little is written a snapshot takes one step to begin and one to end.
+#[test]
+fn a_snapshot_does_not_pause_between_its_phases() {
+    let mut leader = Leader::<Transactional>::new();
+    for sequence in 1..=20 {
+        leader.decides(sequence, 10 * sequence);
+    }
+    leader.searches_after(1);
+    assert_eq!(leader.truncations, 0);
+    leader.searches_after(1);
+    assert_eq!(leader.truncations, 1);
 }

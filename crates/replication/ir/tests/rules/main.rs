@@ -507,6 +507,11 @@ fn with_five_replicas_a_decision_lets_go_of_a_vote_only_once_a_majority_has_reco
     member.proposes(4, 1, AT_ONCE);
     member.decides(4, AT_ONCE);
     assert_eq!(member.runs(4), 1, "but for one that the protocol lets run at once");
+    member.desk.ledger.held.insert((transaction(5), NOTHING));
+    member.proposes(5, 1, NOTHING);
+    assert_eq!(member.verdict(5, 1), Some(false));
+    member.decides(5, NOTHING);
+    assert_eq!(member.runs(5), 1, "a vote against it holds nothing");
 }
 
 #[test]

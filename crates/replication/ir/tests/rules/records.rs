@@ -143,3 +143,13 @@ fn a_snapshot_is_ready_once_nothing_from_before_is_open_and_little_is_remembered
     let is_ready = |count, bytes| member.replica.is_snapshot_ready(count, bytes);
     assert!(is_ready(3, bytes) && !is_ready(2, bytes) && !is_ready(3, bytes - 1));
 }
+
+/// A snapshot that was carried over to the end has nothing left behind it.
+#[test]
+fn nothing_is_left_behind_the_end_of_what_is_older() {
+    let record = record(&[(1, 1, 10, true), (2, 1, 20, true)]);
+    let place = |sequence: u64| (at(10 * sequence), transaction(sequence));
+    for (after, to) in [(2, 1), (2, 2)] {
+        assert_eq!(record.older_ended(Some(place(after)), place(to), 9), (vec![], None));
+    }
+}
