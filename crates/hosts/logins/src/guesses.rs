@@ -1,6 +1,6 @@
 //! Logging in: who says so is believed once a password, a token or a certificate fits.
 //!
-//! A password is compared on a thread beside the event loops, few at a time. Whoever fails is slowed down: by user and address, and by address.
+//! A password is compared on a thread beside the event loops, few at a time. Attempts that fail slow down further ones: of a user at an address, and of an address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -141,7 +141,7 @@ impl Logins {
         Ok(())
     }
 
-    /// An attempt was no failure, or could not be judged. What has failed before stays, unless the user has logged in.
+    /// An attempt was no failure, or could not be judged. Earlier failures stay, unless the user has logged in.
     pub fn forgive(&self, user: &str, address: IpAddr, has_logged_in: bool) {
         let mut failures = self.failures();
         for (source, _) in Self::sources(user, address) {
