@@ -39,6 +39,7 @@ fn changes_are_told_from_cursors_across_restarts() {
     assert_eq!(told, all);
     (0..3).for_each(|node| servers.kill(node));
     (0..3).for_each(|node| servers.start_again(node));
+    servers.until("all have started again", |servers| servers.shell("use accounts; get bob").code == 0);
     shell(&servers, "use accounts; put carol 3");
     let (told, _) = follow(&servers, &["--from", &cursor]);
     assert_eq!(told, [json!({"key": "carol", "value": "3"})]);
