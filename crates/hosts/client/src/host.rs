@@ -27,7 +27,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::announcements::Listening;
 use crate::coordinators::{Coordinators, World};
-use crate::session::{ChangesReceiver, Port};
+use crate::session::{ChangesReceiver, ChangesSender, Port};
 use crate::trace::{Direction, Moment, Moments, Recorder};
 use crate::waiters::Waiters;
 
@@ -44,7 +44,7 @@ pub(crate) struct ClientHost {
     /// The calls that wait for the content of a replica.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
     /// The consumers that wait for changes, with what they have asked.
-    consumers: Vec<(ReplicaId, changes::Request, oneshot::Sender<Result<changes::Answer, String>>)>,
+    consumers: Vec<(ReplicaId, changes::Request, ChangesSender)>,
     /// The listeners to announcements.
     pub(crate) listening: Listening,
     /// Woken whenever a node was reached, or could not be.

@@ -48,7 +48,9 @@ pub(crate) trait Port: Send + Sync {
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
 
 /// The answer of a replica to a consumer of changes, or why its node does not let it.
-pub(crate) type ChangesReceiver = oneshot::Receiver<Result<changes::Answer, String>>;
+type ToldChanges = Result<changes::Answer, String>;
+pub(crate) type ChangesReceiver = oneshot::Receiver<ToldChanges>;
+pub(crate) type ChangesSender = oneshot::Sender<ToldChanges>;
 
 /// A one-round transaction.
 pub(crate) struct OneRound<'a> {
