@@ -24,6 +24,7 @@ pub mod script;
 mod speculation;
 mod tally;
 mod trade;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -942,24 +943,6 @@ impl Clients {
         if S::TIMESTAMPS_ORDER_WRITES {
             self.recorder.timestamp(recorded, timestamp);
         }
-    }
-
-    /// A transaction has written at this timestamp, if it has.
-    fn note_written<S: System>(&mut self, timestamp: Timestamp, ops: &[MicroOp], cluster: &Cluster<S>) {
-        if !cluster.scenario.consumers {
-            return;
-        }
-        for op in ops {
-            if let MicroOp::Append(key, _) | MicroOp::Write(key, _) = op {
-                let shard = cluster.shard_of(key.to_string().as_bytes());
-                self.written.entry(timestamp).or_default().insert(shard);
-            }
-        }
-    }
-
-    /// The greatest timestamp of what is known to be committed.
-    pub(crate) fn latest(&self) -> Timestamp {
-        self.latest
     }
 
     /// These appends and additions are known to be executed, and must survive. Elements that several transactions add are left to the checker.
