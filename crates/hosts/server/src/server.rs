@@ -23,7 +23,6 @@ use crate::event_loops::{self, EventLoop, Others};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Node, Origins, Status, make_room};
-use crate::process::BackgroundRuntime;
 use crate::{Config, Limits, TlsOptions};
 
 /// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
@@ -167,7 +166,7 @@ impl Server {
         let options = options(&config, trust.clone(), Arc::clone(&entrance) as Arc<dyn Doorkeeper>);
         let seeds = (0..event_loops).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
         let (first, others) = event_loops::build(&origins, journals, (random()?, seeds), &options, clock)?;
-        let EventLoop { runtime, transport, turns } = first;
+        let transport = first.transport.clone();
         let others = Others::start(others)?;
         transport.with(|node, _| node.set_others(others.transports()));
         transport.share_connections(others.transports());
@@ -179,9 +178,9 @@ impl Server {
         let (stop, stop_asked) = oneshot::channel();
         let (has_stopped, stopped) = watch::channel(false);
         let thread = std::thread::Builder::new().name(config.node.to_string()).spawn({
-            let (transport, config) = (transport.clone(), Arc::clone(&config));
+            let config = Arc::clone(&config);
             move || {
-                let result = run(runtime, transport, turns, others, listener, &config, hints, stop_asked);
+                let result = run(first, others, listener, &config, hints, stop_asked);
                 has_stopped.send_replace(true);
                 result
             }
@@ -281,9 +280,7 @@ impl Drop for Server {
 
 /// The life of a node's thread.
 fn run(
-    runtime: BackgroundRuntime,
-    transport: Transport<Node>,
-    turns: tokio::task::JoinHandle<()>,
+    EventLoop { runtime, transport, turns }: EventLoop,
     mut others: Others,
     listener: TcpListener,
     config: &Config,

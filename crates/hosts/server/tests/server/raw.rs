@@ -30,12 +30,11 @@ use crate::cluster::{Cluster, SHARD};
 pub(crate) const CLIENT: ClientId = ClientId(77);
 
 /// A prepare of a transaction that touches nothing but is held all the same, to the first replica of the keyspace.
-fn prepare_nothing() -> Packet {
+fn prepare_nothing(sequence: u64) -> Packet {
     let transaction = Arc::new(Transaction { participants: vec![SHARD], ..Transaction::default() });
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
     let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT }, first: None };
-    let id =
-        OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
+    let id = OperationId { transaction: TransactionId { client: CLIENT, sequence, attempt: 0 }, number: 1 };
     envelope(CLIENT, SHARD.0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
 }
 
@@ -256,7 +255,7 @@ async fn a_stopping_node_sends_clients_to_others_and_waits_for_what_it_holds_pre
     let limits = Limits { drain_timeout: DRAIN, ..Limits::default() };
     let (mut cluster, _, _) = Cluster::hosting(limits).await;
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[prepare_nothing()]);
+    raw.write(&[prepare_nothing(1)]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     let begin = std::time::Instant::now();
     let server = cluster.servers[0].take().unwrap();
@@ -277,7 +276,7 @@ async fn a_stopping_node_sends_clients_to_others_and_waits_for_what_it_holds_pre
 async fn a_stopping_node_does_not_wait_for_what_cannot_end() {
     let (mut cluster, _, _) = Cluster::hosting(Limits::default()).await;
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[prepare_nothing()]);
+    raw.write(&[prepare_nothing(1)]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     cluster.crash(1);
     cluster.crash(2);
@@ -416,8 +415,10 @@ async fn messages_that_arrive_at_another_event_loop_are_answered_and_refused() {
         assert!(matches!(answered.read(), Some(Packet::Envelope(_))), "{event_loop}");
     }
     let mut first = connect(CLIENT, 0);
-    first.write(&[prepare_nothing()]);
-    assert!(matches!(first.read(), Some(Packet::Envelope(_))));
+    for sequence in 1..=2 {
+        first.write(&[prepare_nothing(sequence)]);
+        assert!(matches!(first.read(), Some(Packet::Envelope(_))), "two are within twice the mark");
+    }
     for event_loop in 0..4 {
         let mut further = (event_loop > 0).then(|| connect(CLIENT, event_loop));
         let said_on = further.as_mut().unwrap_or(&mut first);
