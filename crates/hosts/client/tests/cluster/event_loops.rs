@@ -48,8 +48,7 @@ async fn a_node_restarts_with_another_number_of_event_loops_and_has_lost_nothing
     let db = cluster.connect().await;
     let accounts = db.create_keyspace("accounts", options(Isolation::Strict)).await.unwrap();
     let orders = db.create_keyspace("orders", options(Isolation::Serializable)).await.unwrap();
-    let mut written = 0;
-    for threads in [1, 3, 2, 1, 2] {
+    for (written, threads) in [1, 3, 2, 1, 2].into_iter().enumerate() {
         for key in 0..12 {
             accounts.put(format!("key{key}"), written.to_string()).await.unwrap();
             orders.put(format!("key{key}"), written.to_string()).await.unwrap();
@@ -72,7 +71,6 @@ async fn a_node_restarts_with_another_number_of_event_loops_and_has_lost_nothing
             assert_eq!(accounts.get(&*key).await.unwrap().unwrap(), written.to_string(), "{threads} {key}");
             assert_eq!(orders.get(&*key).await.unwrap().unwrap(), written.to_string(), "{threads} {key}");
         }
-        written += 1;
     }
     db.close().await;
 }
