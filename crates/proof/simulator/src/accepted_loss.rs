@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quorate_core::acceptance::{self, Plan, Told};
 use quorate_core::command::Outcome;
-use quorate_core::hosted::{Holdings, HostedReplica, Status};
+use quorate_core::hosted::{Boot, Holdings, HostedReplica, Status};
 use quorate_core::{Instant, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId, View};
 
 use crate::cluster::{Alarm, Cluster};
@@ -334,6 +334,30 @@ impl<S: System> Cluster<S> {
         if let Some(loss) = &mut self.accepted_losses.loss {
             loss.accepted = Some(now);
         }
+        true
+    }
+
+    /// Has a replica that has lost its records go on as if it had slept since its group was created; false if its disk takes nothing.
+    fn boot_asleep(&mut self, server: usize, view: View) -> bool {
+        let seat = self.seat(self.replica(server), self.definition().clone(), Boot::Rejoin);
+        let Some(life) = self.world.server(server).and_then(HostedReplica::next_life) else { return false };
+        let Some(records) = S::Server::asleep_since_creation(&seat, view, life) else { return false };
+        self.world.crash_server(server, Crash::Process);
+        self.world.replace_disk(server);
+        if self.world.put_on_disk(server, self.definition().epoch, &records).is_err() {
+            // It begins anew without its records.
+            self.world.replace_disk(server);
+            self.restart_later(self.world.node_of_server(server));
+            return false;
+        }
+        let records = match self.world.disk(server).is_kept() {
+            true => self
+                .world
+                .open_disk(server)
+                .unwrap_or_else(|error| panic!("a disk was written to, and is refused: {error}")),
+            false => records,
+        };
+        self.start(server, &seat, records);
         true
     }
 }

@@ -12,7 +12,7 @@ use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Groups, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex,
-    ShardId, SiteId, View,
+    ShardId, SiteId,
 };
 use quorate_storage::LogError;
 
@@ -400,12 +400,12 @@ impl<S: System> Cluster<S> {
         true
     }
 
-    fn seat(&self, replica: ReplicaId, groups: Groups, boot: Boot) -> Seat {
+    pub(crate) fn seat(&self, replica: ReplicaId, groups: Groups, boot: Boot) -> Seat {
         let joined = self.keyspace.joins.iter().map(|join| join.shard).collect();
         Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot }
     }
 
-    fn start(&mut self, server: usize, seat: &Seat, records: Vec<<S::Server as Machine>::Record>) {
+    pub(crate) fn start(&mut self, server: usize, seat: &Seat, records: Vec<<S::Server as Machine>::Record>) {
         let config = S::Server::seated(self.scenario.settings.replica.clone(), seat);
         let machine = S::Server::restore(config, records);
         self.note_begun(server);
@@ -414,30 +414,6 @@ impl<S: System> Cluster<S> {
         self.world.boot_server(server, machine);
         self.introduce(self.world.node_of_server(server));
         self.hint(seat.replica, true);
-    }
-
-    /// Has a replica that has lost its records go on as if it had slept since its group was created; false if its disk takes nothing.
-    pub(crate) fn boot_asleep(&mut self, server: usize, view: View) -> bool {
-        let seat = self.seat(self.replicas[server], self.definition.clone(), Boot::Rejoin);
-        let Some(life) = self.world.server(server).and_then(HostedReplica::next_life) else { return false };
-        let Some(records) = S::Server::asleep_since_creation(&seat, view, life) else { return false };
-        self.world.crash_server(server, Crash::Process);
-        self.world.replace_disk(server);
-        if self.world.put_on_disk(server, self.definition.epoch, &records).is_err() {
-            // It begins anew without its records.
-            self.world.replace_disk(server);
-            self.restart_later(self.world.node_of_server(server));
-            return false;
-        }
-        let records = match self.world.disk(server).is_kept() {
-            true => self
-                .world
-                .open_disk(server)
-                .unwrap_or_else(|error| panic!("a disk was written to, and is refused: {error}")),
-            false => records,
-        };
-        self.start(server, &seat, records);
-        true
     }
 
     /// The groups that the keyspace was created with.
@@ -607,7 +583,7 @@ impl<S: System> Cluster<S> {
         }
     }
 
-    fn restart_later(&mut self, node: usize) {
+    pub(crate) fn restart_later(&mut self, node: usize) {
         let after = Duration::from_millis(self.random.between(50, 1_000));
         self.restart_in(node, after);
     }

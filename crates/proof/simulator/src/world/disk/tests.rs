@@ -216,3 +216,15 @@ fn the_disk_of_another_replica_is_refused_and_unchanged() {
     assert_eq!(theirs.open().unwrap().len(), 5);
     append(&mut ours, 0..1);
 }
+
+#[test]
+fn what_is_put_on_a_disk_while_nobody_uses_it_is_there_even_after_a_loss_of_power() {
+    let mut disk = Disk::new(7, replica(0), Random::new(1));
+    disk.fill((0..2).map(record)).expect("it works");
+    disk.crash(Crash::Power);
+    assert_eq!(disk.open().expect("it works"), [record(0), record(1)]);
+    disk.crash(Crash::Process);
+    disk.set_condition(Condition::Fails);
+    assert!(disk.fill([record(2)].into_iter()).is_err());
+    assert!(Disk::memory().fill([record(2)].into_iter()).is_ok(), "nothing is kept there");
+}

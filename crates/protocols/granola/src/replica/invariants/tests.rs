@@ -125,3 +125,15 @@ fn shards_that_contradict_each_other_are_noticed() {
         assert_eq!(properties, expected, "{what}: {found:?}");
     }
 }
+
+/// With the end of its log went the proposals there.
+#[test]
+fn a_shard_that_goes_on_with_what_is_left_of_its_log_may_propose_below() {
+    for (anew, expected) in [(ShardId(1), None), (ShardId(2), Some("GRA4"))] {
+        let (mut witness, mut found) = (Witness::default(), Vec::new());
+        witness.see(ShardId(1), &voted(Vote::Commit, 5), &mut found);
+        witness.begin_anew(anew);
+        witness.see(ShardId(1), &voted(Vote::Commit, 4), &mut found);
+        assert_eq!(found.first().map(|violation| violation.property), expected, "{anew}");
+    }
+}
