@@ -88,7 +88,7 @@ fn a_sleeper_goes_on_with_what_a_survivor_knows() {
 #[test]
 fn a_sleeper_that_had_lost_its_disk_before_goes_on_in_a_later_life() {
     let mut world = calm(LIMITS);
-    world.ask(0, Ask::Append(7));
+    world.ask(0, Ask::Append(8));
     world.pass(50);
     start_with(&mut world, 1, Vec::new());
     world.pass(100);
