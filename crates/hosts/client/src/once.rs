@@ -149,7 +149,7 @@ enum Ended {
 
 impl Keyspace {
     /// Runs a transaction as [`Keyspace::transact`] does, unless one with this marker has committed: then its answer is given again, and nothing is done. To be repeated
-    /// after any error, also [`Error::Unknown`], by this program or another one, until there is an answer.
+    /// after any error, also [`Unknown`](crate::Error::Unknown), by this program or another one, until there is an answer.
     ///
     /// ```no_run
     /// # async fn example(accounts: quorate::Keyspace) -> quorate::Result<()> {

@@ -5,6 +5,7 @@ mod attempt;
 mod audit;
 mod beside;
 mod busy;
+mod confined;
 mod doom;
 mod facts;
 mod homes;
@@ -321,45 +322,6 @@ impl Clients {
             return false;
         }
         begun < planned || (committed < COMMITS_MIN && begun < 4 * planned)
-    }
-
-    /// The places whose clients have sessions.
-    pub fn slots_in_use(&self) -> Vec<usize> {
-        let has_sessions = |slot: &usize| self.sessions.iter().any(|session| session.slot == *slot);
-        (0..self.slots.len()).filter(has_sessions).collect()
-    }
-
-    /// From now on only the clients in these places begin transactions, so many in all.
-    pub fn confine<S: System>(&mut self, slots: Vec<usize>, transactions: u64, cluster: &mut Cluster<S>) {
-        self.confined = Some((slots, self.tally.begun + transactions));
-        for session in 0..self.sessions.len() {
-            self.wake_for_next(session, cluster);
-        }
-    }
-
-    /// Everybody may begin transactions again.
-    pub fn release<S: System>(&mut self, cluster: &mut Cluster<S>) {
-        self.confined = None;
-        for session in 0..self.sessions.len() {
-            self.wake_for_next(session, cluster);
-        }
-    }
-
-    /// The work still under way at the clients in these places, in words.
-    pub fn unfinished_at<S: System>(&self, slots: &[usize], cluster: &Cluster<S>) -> Vec<String> {
-        let sessions = || self.sessions.iter().filter(|session| slots.contains(&session.slot));
-        let mut left = in_words(sessions());
-        if left.is_empty() && (self.want_more(cluster) || !sessions().all(Session::is_idle)) {
-            left.push("sessions have not begun all their transactions".to_owned());
-        }
-        left
-    }
-
-    /// The work still under way, in words.
-    pub fn unfinished(&self) -> Vec<String> {
-        let mut left = in_words(self.sessions.iter());
-        left.extend(self.beside.unfinished());
-        left
     }
 
     /// A client vanishes now; a new one will take its place.
@@ -990,15 +952,4 @@ fn in_history<S: System>(id: TransactionId, timestamp: Timestamp) -> quorate_che
         false => client,
     };
     quorate_checker::Timestamp { time: timestamp.micros as i64, client }
-}
-
-/// Attempts that are under way, in words.
-fn in_words<'a>(sessions: impl Iterator<Item = &'a Session>) -> Vec<String> {
-    let attempts = sessions.flat_map(|session| session.attempt.iter().chain(&session.shown));
-    attempts
-        .map(|attempt| {
-            let state = if attempt.commit_asked { "wants to commit" } else { "is reading" };
-            format!("transaction {} ({}) {state}", attempt.id, attempt.execution.plan().kind)
-        })
-        .collect()
 }
