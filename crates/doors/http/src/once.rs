@@ -9,8 +9,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use quorate::{Batch, Invalid, Keyspace, Marker, Once, Receipt, StepAnswer, Taken, Value};
 use quorate_gateway::{Scope, Session};
-use serde::Serialize;
-use serde_json::Map;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::answer::{Answer, JSON, REPEATED};
@@ -33,6 +32,20 @@ struct Kept<'a> {
 /// True if requests of this kind may have a marker.
 pub(crate) fn takes_marker(operation: Operation) -> bool {
     matches!(operation, Operation::PutKey | Operation::DeleteKey | Operation::ApplyBatch)
+}
+
+/// The same, as it is read.
+#[derive(Deserialize)]
+struct Answers {
+    answers: serde_json::Value,
+}
+
+/// The first answer to a request, which names the transaction.
+#[derive(Serialize)]
+struct Named {
+    answers: serde_json::Value,
+    token: String,
+    timestamp: String,
 }
 
 /// The key of the marker of a request; none if it has none.
@@ -132,10 +145,8 @@ fn answer(request: &Request, Once { answer, is_repeat, receipt }: Once) -> Answe
 }
 
 /// The answers that a marker keeps, with the names of the transaction that has left them there.
-fn named(answers: &[u8], receipt: &Receipt) -> Map<String, serde_json::Value> {
-    // They were written as an object a moment ago.
-    let mut body: Map<String, serde_json::Value> = serde_json::from_slice(answers).unwrap_or_default();
-    body.insert("token".to_owned(), receipt.token.to_string().into());
-    body.insert("timestamp".to_owned(), receipt.timestamp.to_string().into());
-    body
+fn named(kept: &[u8], receipt: &Receipt) -> Named {
+    // They were written a moment ago.
+    let answers = serde_json::from_slice(kept).map(|Answers { answers }| answers).unwrap_or_default();
+    Named { answers, token: receipt.token.to_string(), timestamp: receipt.timestamp.to_string() }
 }

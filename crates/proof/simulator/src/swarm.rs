@@ -259,15 +259,16 @@ impl Swarm {
     }
 }
 
+/// True if a fault is drawn beside those that a configuration makes frequent.
+fn is_drawn_apart(fault: &Fault) -> bool {
+    [&Fault::MODES[..], &Fault::HOSTS, &Fault::LOSSES].iter().any(|apart| apart.contains(fault))
+}
+
 /// A few faults, mostly likely ones, each two to twelve times as frequent as usual; and seldom a mode.
 fn draw_faults<S: System>(random: &mut Random) -> Vec<(Fault, f64)> {
     let mut modes: Vec<Fault> =
         Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY)).collect();
-    let possible = |fault: &Fault| {
-        let is_drawn_apart =
-            Fault::MODES.contains(fault) || Fault::HOSTS.contains(fault) || Fault::LOSSES.contains(fault);
-        !is_drawn_apart && can_strike::<S>(*fault)
-    };
+    let possible = |fault: &Fault| !is_drawn_apart(fault) && can_strike::<S>(*fault);
     let all: Vec<Fault> = Fault::ALL.into_iter().filter(possible).collect();
     let likely: Vec<Fault> = LIKELY.into_iter().filter(possible).collect();
     let mut faults = Vec::new();
@@ -389,18 +390,13 @@ mod tests {
         scenario.swarm.as_ref().expect("a seed under swarm has a configuration")
     }
 
-    /// True if a fault is drawn beside those that a configuration makes frequent.
-    fn has_its_own_place(fault: &Fault) -> bool {
-        Fault::MODES.contains(fault) || Fault::HOSTS.contains(fault)
-    }
-
     #[test]
     fn a_seed_has_few_faults_that_are_frequent() {
         let scenarios: Vec<Scenario<Strict>> = (1..=500).map(derive).collect();
         for scenario in &scenarios {
             let swarm = swarm(scenario);
             let striking: Vec<Fault> =
-                swarm.faults().into_iter().filter(|fault| !has_its_own_place(fault)).collect();
+                swarm.faults().into_iter().filter(|fault| !is_drawn_apart(fault)).collect();
             assert!((1..=5).contains(&striking.len()) && scenario.faults == swarm.faults(), "{swarm}");
             assert!(striking.iter().all(|fault| (2.0..=12.0).contains(&swarm.frequency(*fault))), "{swarm}");
         }

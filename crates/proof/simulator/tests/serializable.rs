@@ -80,6 +80,11 @@ fn the_rules_survive_all_faults() {
         "the next epoch, or its members, had to be waited for",
         "an operator that declared a loss vanished",
         "shards were declared lost while they ran",
+        "all replicas served again after an accepted loss",
+        "an operator had to wait for a replica that may know more",
+        "an operator that accepted a loss vanished",
+        "an operator vanished between two replicas that were to go on asleep",
+        "replicas went on asleep",
     ];
     let common = report.happened.keys().filter(|name| !rare.contains(&name.as_str()));
     assert_eq!(common.collect::<Vec<_>>(), expected);
