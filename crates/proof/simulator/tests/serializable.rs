@@ -28,6 +28,18 @@ fn shards_that_refuse_new_work_end_what_they_have_begun() {
     assert_eq!(violations(&options), [""; 0]);
 }
 
+/// A shard that still runs and was declared lost says how a transaction has ended that the leader of another shard has dropped, before the next leader knows that.
+#[test]
+fn a_shard_that_was_declared_lost_ends_nothing_any_more() {
+    let options = Options {
+        system: SystemKind::SERIALIZABLE,
+        faults: Faults::Swarm,
+        repeat_every: 0,
+        ..Options::new(129..=129)
+    };
+    assert_eq!(violations(&options), [""; 0]);
+}
+
 /// The others go on without a shard that is lost for good: everything ends, and what one of them had agreed on is kept.
 #[test]
 fn a_shard_that_is_lost_is_declared_so_and_the_others_go_on() {

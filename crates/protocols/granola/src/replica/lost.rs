@@ -1,7 +1,7 @@
 //! Shards that are lost for good (section 5.4): an operator says so, and nobody waits for their votes any more.
 //!
 //! A transaction that lacks such a vote is executed nowhere, unless another participant knows the vote, or has ended already. So
-//! each says durably that it takes no more votes of that shard, and then that it has none; once all have said so, all drop it.
+//! each says durably that it takes no more votes of that shard, and no endings, and then that it has none; once all have said so, all drop it.
 //!
 //! ```text
 //!   DECLARE-LOST ─► append LOST ─ stable ─► ABANDONED to the others that take part ── all have said so ─► dropped

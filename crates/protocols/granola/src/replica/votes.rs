@@ -164,7 +164,11 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let Address::Replica(_) = from else { return outbox.ignored(reasons::CLIENT) };
+        let Address::Replica(replica) = from else { return outbox.ignored(reasons::CLIENT) };
+        // An ending there rests on its vote, which no participant takes any more: an earlier leader may have dropped the transaction, and told its client.
+        if self.state.lost.contains(&replica.shard) {
+            return outbox.ignored(reasons::LOST);
+        }
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         let Some(open) = leader.open.get(&id) else { return outbox.ignored(reasons::NOT_OPEN) };
         let (proposed, is_dated) = (open.proposed, open.timestamp.is_some());

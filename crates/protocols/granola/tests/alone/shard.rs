@@ -305,6 +305,8 @@ fn nothing_is_begun_with_a_shard_that_is_lost_and_nobody_waits_for_its_votes() {
     assert_eq!(shard.logs(), told, "of the second another participant may know the vote");
     assert_eq!(shard.is_declared_lost(2), ["✗ the shard is lost already"]);
     assert_eq!(shard.is_voted("2/r0", 2, Vote::Commit, 5, false), ["✗ its shard is lost"]);
+    // An earlier leader of this shard may have dropped it, and told its client.
+    assert_eq!(shard.resolved("2/r0", 2, Ending::Commit(at(5))), ["✗ its shard is lost"]);
     assert_eq!(shard.attends(10), ["3/r0 ← ABANDONED c1.2, 2 is lost"], "it may not have heard it");
     assert_eq!(shard.abandons("c1", 2, 2), ["✗ said by a client"]);
     assert_eq!(shard.abandons("3/r0", 9, 2), ["✗ nothing waits under this name"]);
