@@ -265,6 +265,23 @@ async fn a_key_or_a_prefix_is_watched_and_a_cursor_is_of_use_for_that_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_is_told_of_the_replicas_of_every_event_loop() {
+    let cluster = Cluster::start_of(2);
+    let db = cluster.connect().await;
+    let keyspace = create(&db, "accounts", Isolation::Strict, 4).await;
+    let mut changes = keyspace.changes(None).await.unwrap();
+    let (first, writers) = (changes.resolved(), Writers::start(&keyspace, 1));
+    for round in 0..4 {
+        writers.go_on(&format!("round {round}")).await;
+    }
+    let (acknowledged, doubtful) = writers.end().await;
+    let mut told = Told::default();
+    told.take_until(&mut changes, *acknowledged.last_key_value().unwrap().0).await;
+    judge(&told, first, &acknowledged, &doubtful);
+    assert!(told.last.len() > 1, "one shard has written alone: {:?}", told.last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_waits_for_a_majority_and_goes_on_with_it() {
     let mut cluster = Cluster::start();
     let db = cluster.connect().await;

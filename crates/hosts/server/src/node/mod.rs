@@ -831,7 +831,8 @@ impl Host for Node {
                 turn.send(link, &Packet::VerifyReply { replica, request, answer });
             }
             Packet::Changes { replica, request } => {
-                let answer = self.changes(replica, &request, turn);
+                let changes = |node: &mut Node, turn: &mut Turn<'_>| node.changes(replica, &request, turn);
+                let answer = self.where_it_lives(replica, turn, changes);
                 turn.send(link, &Packet::ChangesReply { replica, request, answer });
             }
             Packet::Listen { topics } => self.listen(link, topics, turn)?,
