@@ -139,6 +139,8 @@ impl Cluster {
         let keyspace = Keyspace::new(KeyspaceId(number), name, self.system().isolation, durability, shards);
         let key = format!("keyspace/{name}");
         client.write(self.system(), &key, Some(quorate_wire::encode(&keyspace))).await;
+        let hosts = |server: &Server| server.status().replicas.iter().any(|replica| replica.keyspace == name);
+        until("every node hosts it", || self.servers.iter().flatten().all(hosts)).await;
         self.healthy(2).await;
         client.route(&keyspace);
         keyspace
