@@ -19,6 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often nodes are asked meanwhile.
 const POLL: Duration = Duration::from_millis(200);
 
+/// Has a replica go on asleep, as soon as its node has heard from the others since it started.
+async fn accept(db: &Database, node: NodeId, replica: ReplicaId, view: View) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match db.accept_loss(node, replica, view).await {
+            Err(refused)
+                if refused.to_string().contains("repeat the command") && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(POLL).await;
+            }
+            accepted => return Ok(accepted?),
+        }
+    }
+}
+
 /// The change that is to be made to one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Plan {
@@ -71,7 +86,7 @@ pub(super) async fn run(
     for plan in &plans {
         for (index, node) in &plan.sleepers {
             let replica = ReplicaId { shard: ShardId(plan.shard), index: ReplicaIndex(*index) };
-            db.accept_loss(NodeId(*node), replica, View(plan.view)).await?;
+            accept(db, NodeId(*node), replica, View(plan.view)).await?;
         }
     }
     let is_ok = wait(db, &plans).await?;
