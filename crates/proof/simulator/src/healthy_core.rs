@@ -150,7 +150,7 @@ impl<S: System> Simulation<S> {
         let open = self.clients.has_open();
         self.injector.note(Fault::HealthyCore, open);
         self.heal();
-        // What waits for an operator does not get along by itself.
+        // A group that waits for an operator does not get along by itself.
         let limit = self.cluster.instant_after(HEALING_MAX);
         self.until(limit, |simulation| simulation.cluster.accepted_losses.are_over());
         let core = HealthyCore::choose(&self.cluster, &self.clients, random);

@@ -15,7 +15,7 @@ fn lossy(system: SystemKind, beside: &str, seeds: std::ops::RangeInclusive<u64>)
     run(&Options { system, faults, repeat_every: 0, ..Options::new(seeds) }, |_| true)
 }
 
-/// Whatever else goes wrong, a group goes on with what its survivors know, and nothing is lost of what begins later.
+/// Under all other faults, a group goes on with what its survivors know, and nothing is lost of what begins later.
 #[test]
 fn groups_that_have_lost_more_than_they_survive_go_on_once_that_is_accepted() {
     let expected = [

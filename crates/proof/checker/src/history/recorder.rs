@@ -288,8 +288,8 @@ impl Recorder {
         Recorder { txns, events: self.events.iter().map(event).collect(), elements: self.elements.clone() }
     }
 
-    /// What this recorder would hold if each write of some transactions had been asked for by itself, as a transaction of unknown outcome that
-    /// belongs to no session. What these transactions have read is left out.
+    /// The content that this recorder would have if each write of some transactions had been asked for by itself, as a transaction of unknown outcome that
+    /// belongs to no session. The reads of these transactions are left out.
     #[must_use]
     pub fn in_pieces(&self, is_broken: impl Fn(RecordedTxn) -> bool) -> Recorder {
         let mut pieces =

@@ -71,7 +71,7 @@ fn what_is_in_pieces_has_happened_in_part() {
     assert_eq!(verdict(&recorder.in_pieces(|_| false)), Verdict::Invalid);
     let history = recorder.in_pieces(|_| true).to_history().expect("it is well formed");
     assert_eq!((history.txn_count(), history.event_count()), (2, 2), "what only reads leaves nothing");
-    // What was seen of a piece is there from then on.
+    // A piece that was seen is there from then on.
     let (recorder, txns) = recorded(&[&[append("x", 1)], &[read("x", &[1])], &[read("x", &[])]]);
     assert_eq!(verdict(&recorder.in_pieces(|txn| txn == txns[0])), Verdict::Invalid);
     assert_eq!(verdict(&recorder.in_pieces(|txn| txn != txns[2])), Verdict::Valid);

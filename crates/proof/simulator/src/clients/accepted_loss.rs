@@ -26,7 +26,7 @@ struct Beginning {
     recorded: RecordedTxn,
     shards: BTreeSet<ShardId>,
     at: Instant,
-    /// What it has appended, once that was acknowledged.
+    /// The values that it has appended, once that was acknowledged.
     appended: Vec<(Key, i64)>,
 }
 

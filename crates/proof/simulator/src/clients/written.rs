@@ -1,4 +1,4 @@
-//! What clients know to have committed and written, for the judgement of change feeds.
+//! The writes that clients know to have committed, for the judgement of change feeds.
 
 use quorate_checker::MicroOp;
 use quorate_core::Timestamp;

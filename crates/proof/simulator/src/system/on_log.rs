@@ -59,7 +59,7 @@ impl<M: LogMachine> Logs<M> {
                     group.lose(replica.index);
                 }
             }
-            // What was agreed on without the survivors is gone: the log goes on with other entries.
+            // Entries that were agreed on without the survivors are gone: the log goes on with other entries.
             Sight::LossAccepted { replica, .. } => _ = self.groups.remove(&replica.shard),
             Sight::Says { .. } | Sight::Keeps { .. } => {}
         }

@@ -198,7 +198,7 @@ pub enum Sight<'a, P: Protocol> {
     LossAccepted {
         /// Which replica.
         replica: ReplicaId,
-        /// What has begun before, of which nothing is promised.
+        /// Transactions that have begun before, of which nothing is promised.
         void: &'a BTreeSet<TransactionId>,
     },
 }

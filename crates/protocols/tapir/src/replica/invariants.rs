@@ -572,7 +572,7 @@ mod tests {
         }
     }
 
-    /// What was agreed on before may be lost, and come to light again.
+    /// Agreements from before may be lost, and come to light again.
     #[test]
     fn what_had_begun_before_a_loss_was_accepted_is_held_against_nobody() {
         let mut witness = witness();

@@ -561,7 +561,7 @@ fn a_member_searches_when_its_floor_has_stood_still_for_the_interval() {
     assert_eq!(leader.searches_after(1), BTreeSet::from([9_900]));
 }
 
-/// What a protocol does when it begins to serve it would do with each message else.
+/// A protocol would do with each message else the work with which it begins to serve.
 #[test]
 fn a_member_is_told_once_that_it_serves_in_a_view() {
     let mut leader = Leader::<Transactional>::new();
@@ -600,7 +600,7 @@ fn a_member_that_is_read_from_raises_no_floor_and_answers_all_else() {
     assert_eq!(told, Some(1));
 }
 
-/// What it learns ends what has held the floor up.
+/// The record that it learns ends the operation that has held the floor up.
 #[test]
 fn a_search_goes_on_with_what_is_learned() {
     let mut leader = Leader::<Transactional>::new();
