@@ -140,6 +140,9 @@ pub struct Health {
     pub status: Status,
     /// Its view.
     pub view: View,
+    /// Since when the members of its group were as they were in the latest view that it took part in, as far as it has records of
+    /// that; none if it has none.
+    pub arrived: Option<Epoch>,
     /// True if it leads its group.
     pub leads: bool,
     /// The transactions that it holds prepared.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::catalogue;
 use crate::error::{Error, Invalid, Result};
-use crate::host::ClientHost;
+use crate::host::{ClientHost, LossRefused};
 use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::places::Places;
@@ -242,7 +242,9 @@ impl Database {
         let answer = self.transport.with(|host, turn| host.accept_loss(node, replica, view, turn));
         match self.answer_of(node, answer).await? {
             None => Ok(()),
-            Some(reason) => Err(Invalid::LossNotAccepted { replica, reason }.into()),
+            Some(LossRefused { reason, passes }) => {
+                Err(Invalid::LossNotAccepted { replica, reason, passes }.into())
+            }
         }
     }
 
@@ -260,7 +262,7 @@ impl Database {
         let answer = self.transport.with(|host, turn| host.declare_lost(node, replica, lost, turn));
         match self.answer_of(node, answer).await? {
             None => Ok(()),
-            Some(reason) => Err(Invalid::LossNotDeclared { replica, reason }.into()),
+            Some(LossRefused { reason, .. }) => Err(Invalid::LossNotDeclared { replica, reason }.into()),
         }
     }
 

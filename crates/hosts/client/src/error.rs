@@ -602,6 +602,8 @@ pub enum Invalid {
         replica: ReplicaId,
         /// Why not.
         reason: String,
+        /// True if that passes by itself within moments, so that the call may be repeated.
+        passes: bool,
     },
     /// A shard is lost for good, an operator has said: what touches it is executed nowhere.
     #[error(

@@ -31,6 +31,15 @@ use crate::session::{ChangesReceiver, ChangesSender, Port};
 use crate::trace::{Direction, Moment, Moments, Recorder};
 use crate::waiters::Waiters;
 
+/// Why a node does not do what an operator asks after a loss.
+#[derive(Debug)]
+pub(crate) struct LossRefused {
+    /// Why not.
+    pub(crate) reason: String,
+    /// True if that passes by itself within moments.
+    pub(crate) passes: bool,
+}
+
 /// Owns the coordinators of one client.
 pub(crate) struct ClientHost {
     coordinators: Coordinators,
@@ -40,7 +49,7 @@ pub(crate) struct ClientHost {
     reports: Asked<Result<NodeReport, String>>,
     directories: Asked<Directory>,
     /// The calls that wait for a replica's answer that its loss is accepted, or why not.
-    losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
+    losses: Vec<(ReplicaId, oneshot::Sender<Option<LossRefused>>)>,
     /// The calls that wait for the content of a replica.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
     /// The consumers that wait for changes, with what they have asked.
@@ -220,6 +229,14 @@ impl ClientHost {
         }
     }
 
+    /// A node has answered what was asked of a loss.
+    fn on_loss_answered(&mut self, replica: ReplicaId, refused: Option<LossRefused>) {
+        if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {
+            // The call that asked may not wait any more.
+            let _ = self.losses.remove(position).1.send(refused);
+        }
+    }
+
     /// Asks a node to let a replica go on without its records; none if the node is not connected.
     pub(crate) fn accept_loss(
         &mut self,
@@ -227,7 +244,7 @@ impl ClientHost {
         replica: ReplicaId,
         view: View,
         turn: &mut Turn<'_>,
-    ) -> Option<oneshot::Receiver<Option<String>>> {
+    ) -> Option<oneshot::Receiver<Option<LossRefused>>> {
         let link = self.nodes.link_of(node)?;
         let (sender, receiver) = oneshot::channel();
         self.losses.retain(|(_, sender)| !sender.is_closed());
@@ -243,7 +260,7 @@ impl ClientHost {
         replica: ReplicaId,
         shard: ShardId,
         turn: &mut Turn<'_>,
-    ) -> Option<oneshot::Receiver<Option<String>>> {
+    ) -> Option<oneshot::Receiver<Option<LossRefused>>> {
         let link = self.nodes.link_of(node)?;
         let (sender, receiver) = oneshot::channel();
         self.losses.retain(|(_, sender)| !sender.is_closed());
@@ -591,11 +608,11 @@ impl Host for ClientHost {
                     self.command(Command::Reachable { replica, reachable }, turn);
                 }
             }
-            Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {
-                if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {
-                    // The call that asked may not wait any more.
-                    let _ = self.losses.remove(position).1.send(refused);
-                }
+            Packet::AcceptLossReply { replica, refused, passes } => {
+                self.on_loss_answered(replica, refused.map(|reason| LossRefused { reason, passes }));
+            }
+            Packet::DeclareLostReply { replica, refused } => {
+                self.on_loss_answered(replica, refused.map(|reason| LossRefused { reason, passes: false }));
             }
             Packet::VerifyReply { replica, request, answer } => {
                 let asked = |(of, what, _): &(ReplicaId, Request, _)| *of == replica && *what == request;

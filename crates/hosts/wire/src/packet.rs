@@ -71,6 +71,8 @@ pub enum Packet {
         replica: ReplicaId,
         /// Why it was refused, if it was.
         refused: Option<String>,
+        /// True if that passes by itself within moments. Earlier versions do not say.
+        passes: bool,
     },
     /// Either → either: you have said something that my version does not know. That was lost; what came before and after
     /// was not. Said once on a connection for each kind of message that held it.
@@ -396,7 +398,7 @@ alternatives!(Packet, "Packet",
         10 Goodbye { 1 reason: Text }
         11 ReplicaService { 1 replica: Nested, 2 problem: Optional<Text> }
         12 AcceptLoss { 1 replica: Nested, 2 view: Varint }
-        13 AcceptLossReply { 1 replica: Nested, 2 refused: Optional<Text> }
+        13 AcceptLossReply { 1 replica: Nested, 2 refused: Optional<Text>, 3 passes: Varint }
         14 Unsupported { 1 message: Text }
         15 Join { 1 site: Text, 2 address: Text }
         16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }

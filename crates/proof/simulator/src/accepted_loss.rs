@@ -249,7 +249,8 @@ impl<S: System> Cluster<S> {
 
     /// How a replica is, as the node of an operator is told.
     fn ask_replica(&mut self, server: usize, node: usize) -> (ReplicaIndex, Told, View) {
-        let index = self.replica(server).index;
+        let ReplicaId { shard, index } = self.replica(server);
+        let since = self.definition().succession(shard).present.since;
         let at = self.world.node_of_server(server);
         let answers = self.hears(node, at) && self.hears(at, node);
         let is_missing = self.amnesia.missing[server];
@@ -261,6 +262,7 @@ impl<S: System> Cluster<S> {
             return (index, if is_refused { Told::Refused } else { Told::Silent }, View::default());
         };
         let told = match health.status {
+            Status::Normal | Status::ViewChanging if health.arrived < Some(since) => Told::Arrives,
             Status::Normal | Status::ViewChanging => Told::Survives,
             Status::Recovering => Told::Lost,
             Status::Retired => Told::Leaves,
@@ -340,7 +342,9 @@ impl<S: System> Cluster<S> {
     /// Has a replica that has lost its records go on as if it had slept since its group was created; false if its disk takes nothing.
     fn boot_asleep(&mut self, server: usize, view: View) -> bool {
         let seat = self.seat(self.replica(server), self.definition().clone(), Boot::Rejoin);
-        let Some(life) = self.world.server(server).and_then(HostedReplica::next_life) else { return false };
+        let since = self.definition().succession(self.replica(server).shard).present.since;
+        let next_life = self.world.server(server).and_then(HostedReplica::next_life);
+        let Ok(life) = acceptance::life_asleep(next_life, since, view) else { return false };
         let Some(records) = S::Server::asleep_since_creation(&seat, view, life) else { return false };
         self.world.crash_server(server, Crash::Process);
         self.world.replace_disk(server);

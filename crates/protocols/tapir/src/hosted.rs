@@ -38,6 +38,7 @@ impl HostedReplica for Replica {
         Health {
             status: self.status(),
             view: self.view(),
+            arrived: self.ir().arrived(),
             leads: false,
             prepared: self.prepared().len(),
             record_len: self.record_len(),

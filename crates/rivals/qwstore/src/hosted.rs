@@ -42,6 +42,7 @@ impl HostedReplica for Replica {
         Health {
             status: self.status(),
             view: self.view(),
+            arrived: None,
             leads: false,
             prepared: 0,
             record_len: self.record_len(),

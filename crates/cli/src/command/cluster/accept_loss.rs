@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use quorate::{Database, NodeId, ReplicaId, ReplicaIndex, ShardId, View};
-use quorate_core::acceptance::{self, Told};
+use quorate::{Database, Error, Invalid, NodeId, ReplicaId, ReplicaIndex, ShardId, View};
+use quorate_core::acceptance::{self, Reason, Told};
 use serde::Serialize;
 use serde_json::json;
 
@@ -24,8 +24,8 @@ async fn accept(db: &Database, node: NodeId, replica: ReplicaId, view: View) -> 
     let deadline = Instant::now() + PATIENCE;
     loop {
         match db.accept_loss(node, replica, view).await {
-            Err(refused)
-                if refused.to_string().contains("repeat the command") && Instant::now() < deadline =>
+            Err(Error::Invalid(Invalid::LossNotAccepted { passes: true, .. }))
+                if Instant::now() < deadline =>
             {
                 tokio::time::sleep(POLL).await;
             }
@@ -104,13 +104,14 @@ pub(super) async fn run(
 fn plan(shard: &ShardView) -> Result<Option<Plan>, String> {
     let ShardView { keyspace, shard: number, replicas, .. } = shard;
     let name = format!("shard {number} of {keyspace}");
-    let members: Vec<_> = replicas
-        .iter()
-        .map(|replica| (ReplicaIndex(replica.index), told(replica), View(replica.view)))
-        .collect();
-    let planned = acceptance::plan(&members).map_err(|unheard| {
-        let replica = replicas.iter().find(|replica| replica.index == unheard.replica.0);
-        replica.map_or_else(|| name.clone(), |replica| see_to(replica, unheard.is_refused, &name))
+    let members =
+        replicas.iter().map(|replica| (ReplicaIndex(replica.index), told(replica), View(replica.view)));
+    let leaving = shard.leaving.iter().map(|index| (ReplicaIndex(*index), Told::Leaves, View::default()));
+    let all: Vec<_> = members.chain(leaving).collect();
+    let planned = acceptance::plan(&all).map_err(|obstacle| {
+        let replica = replicas.iter().find(|replica| replica.index == obstacle.replica.0);
+        let (index, reason) = (obstacle.replica.0, obstacle.reason);
+        replica.map_or_else(|| changes(index, &name), |replica| see_to(replica, reason, &name))
     })?;
     let Some(acceptance::Plan { survivors, lost, sleepers, view }) = planned else { return Ok(None) };
     if survivors.is_empty() && *number == 0 {
@@ -138,23 +139,33 @@ fn told(replica: &ReplicaView) -> Told {
         "lost" | "recovering" => Told::Lost,
         "unreachable" => Told::Silent,
         "refused" | "missing" => Told::Refused,
+        "normal" | "view-changing" if !replica.has_arrived => Told::Arrives,
         "normal" | "view-changing" => Told::Survives,
         _ => Told::Leaves,
     }
 }
 
-/// The advice of an operator before anything is given up, as a replica may know what others have lost.
-fn see_to(replica: &ReplicaView, is_refused: bool, name: &str) -> String {
-    let ReplicaView { node, state, problem, .. } = replica;
-    if !is_refused {
-        return format!(
+/// The advice for an operator before anything is given up, as a replica may know what others have lost, or is not there yet.
+fn see_to(replica: &ReplicaView, reason: Reason, name: &str) -> String {
+    let ReplicaView { index, node, state, problem, .. } = replica;
+    let problem = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+    match reason {
+        Reason::Silent => format!(
             "node {node} does not answer, and its replica may know what others have lost: start it first; if its disk is \
              gone as well, with --initialise=replace ({name})"
-        );
+        ),
+        Reason::Refused => format!(
+            "the replica on node {node} is {state}, and may know what others have lost: see to it first ({name}){problem}"
+        ),
+        Reason::Changing => changes(*index, name),
     }
-    let problem = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+}
+
+/// The advice for an operator while the members of a group change.
+fn changes(index: u8, name: &str) -> String {
     format!(
-        "the replica on node {node} is {state}, and may know what others have lost: see to it first ({name}){problem}"
+        "the members of {name} change, and replica {index} has not arrived or not left yet: what it has may be all that is left, and would be \
+         overruled. Start all nodes that held replicas of the shard, bring back a disk of them, and see `quorate cluster status`"
     )
 }
 
@@ -216,12 +227,15 @@ mod tests {
             problem: None,
             view: 5 + u64::from(index),
             leads: false,
+            has_arrived: true,
             accepted_losses: vec![],
             lost_shards: vec![],
             traffic: None,
         };
         ShardView {
             epoch: 0,
+            since: 0,
+            leaving: Vec::new(),
             keyspace: "accounts".to_owned(),
             shard: number,
             replicas: states.iter().zip(0..).map(replica).collect(),
@@ -260,6 +274,14 @@ mod tests {
     fn nothing_is_given_up_that_may_still_be_known() {
         assert!(outcome(&["unreachable", "lost", "lost"]).unwrap_err().contains("node 10 does not answer"));
         assert!(outcome(&["refused", "lost", "lost"]).unwrap_err().contains("is refused"));
+        let mut changing = shard(1, &["normal", "lost", "lost"]);
+        changing.replicas[0].has_arrived = false;
+        let refused = plan(&changing).unwrap_err();
+        assert!(refused.contains("replica 0 has not arrived or not left yet"), "{refused}");
+        let mut left = shard(1, &["lost", "lost", "lost"]);
+        left.leaving.push(3);
+        let refused = plan(&left).unwrap_err();
+        assert!(refused.contains("replica 3 has not arrived or not left yet"), "{refused}");
         let catalogue = plan(&shard(0, &["lost", "lost", "lost"])).unwrap_err();
         assert!(catalogue.contains("all keyspaces would be dropped"), "{catalogue}");
         assert!(plan(&shard(0, &["normal", "lost", "lost"])).unwrap().is_some());

@@ -301,6 +301,8 @@ mod tests {
         let shard = |states: [&str; 3]| ShardView {
             keyspace: "accounts".to_owned(),
             shard: 1,
+            since: 0,
+            leaving: Vec::new(),
             epoch: 0,
             replicas: states
                 .iter()
@@ -311,6 +313,7 @@ mod tests {
                     state: (*state).to_owned(),
                     problem: None,
                     view: 0,
+                    has_arrived: true,
                     leads: false,
                     accepted_losses: vec![],
                     lost_shards: vec![],

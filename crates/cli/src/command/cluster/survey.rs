@@ -98,8 +98,14 @@ pub(super) struct ShardView {
     pub(super) shard: u32,
     /// The latest membership that one of its replicas knows of.
     pub(super) epoch: u32,
+    /// Since when its members are as they are, by that membership.
+    #[serde(skip)]
+    pub(super) since: u32,
     /// The members, ascending; none for a replica whose node does not answer or does not host it.
     pub(super) replicas: Vec<ReplicaView>,
+    /// The replicas that are no members any more, and have not left yet.
+    #[serde(skip)]
+    pub(super) leaving: Vec<u8>,
     /// How far other local sites are behind this one, as its leader says; none where there are no local sites.
     pub(super) lags: Vec<Lag>,
 }
@@ -130,6 +136,9 @@ pub(super) struct ReplicaView {
     pub(super) view: u64,
     /// True if it leads its group, in a protocol with leaders.
     pub(super) leads: bool,
+    /// True if it has taken part in a view of the members as they are now.
+    #[serde(skip)]
+    pub(super) has_arrived: bool,
     /// When operators accepted that its records were lost, in seconds since 1970.
     pub(super) accepted_losses: Vec<u64>,
     /// The shards that it knows to have been declared lost.
@@ -171,6 +180,11 @@ struct ReplicaStatus {
     /// Earlier versions have no protocol with leaders.
     #[serde(default)]
     leads: bool,
+    /// Earlier versions do not say since when members are as they are, nor when a replica has taken part among them.
+    #[serde(default)]
+    since: Option<u32>,
+    #[serde(default)]
+    taken_part: Option<u32>,
     accepted_losses: Vec<u64>,
     /// Earlier versions know of none.
     #[serde(default)]
@@ -263,6 +277,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             problem: None,
             view: 0,
             leads: false,
+            has_arrived: false,
             accepted_losses: Vec::new(),
             lost_shards: Vec::new(),
             traffic: None,
@@ -271,6 +286,8 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             keyspace: replica.keyspace.clone(),
             shard: replica.shard,
             epoch: replica.epoch,
+            since: replica.since.unwrap_or_default(),
+            leaving: Vec::new(),
             replicas: replica.members.iter().zip(&replica.nodes).map(member).collect(),
             lags: Vec::new(),
         };
@@ -292,9 +309,13 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             known.problem = replica.problem.clone();
             known.view = replica.view;
             known.leads = replica.leads;
+            // Of a node of an earlier version nothing else is known.
+            known.has_arrived = replica.since.is_none() || replica.taken_part >= Some(shard.since);
             known.accepted_losses = replica.accepted_losses.clone();
             known.lost_shards = replica.lost_shards.clone();
             known.traffic.clone_from(&replica.traffic);
+        } else if replica.state != "retired" {
+            shard.leaving.push(replica.index);
         }
     }
     shards.into_values().collect()
@@ -317,6 +338,8 @@ mod tests {
             problem: None,
             view: 9,
             leads: false,
+            since: Some(0),
+            taken_part: Some(0),
             accepted_losses: vec![],
             lost_shards: vec![],
             lags: vec![],

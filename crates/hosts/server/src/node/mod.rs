@@ -815,9 +815,8 @@ impl Host for Node {
             }
             Packet::AcceptLoss { replica, view } => {
                 self.note_administration(link, "accept the loss of records", &replica.to_string(), turn);
-                let refused =
-                    self.where_it_lives(replica, turn, |node, _| node.accept_loss(replica, view)).err();
-                turn.send(link, &Packet::AcceptLossReply { replica, refused });
+                let accepted = self.where_it_lives(replica, turn, |node, _| node.accept_loss(replica, view));
+                turn.send(link, &service::answer_acceptance(replica, accepted));
             }
             Packet::DeclareLost { replica, shard } => {
                 self.note_administration(link, "declare a shard lost", &shard.to_string(), turn);

@@ -477,7 +477,7 @@ fn answer_denied(link: LinkId, packet: &Packet, reason: String, turn: &mut Turn<
     };
     let answer = match packet {
         Packet::AcceptLoss { replica, .. } => {
-            Packet::AcceptLossReply { replica: *replica, refused: Some(reason) }
+            Packet::AcceptLossReply { replica: *replica, refused: Some(reason), passes: false }
         }
         Packet::DeclareLost { replica, .. } => {
             Packet::DeclareLostReply { replica: *replica, refused: Some(reason) }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::acceptance::{self, Refusal};
 use quorate_core::changes;
 use quorate_core::hosted::Status;
 use quorate_core::verify::{Answer, Request};
@@ -19,6 +20,28 @@ use super::building::{Order, Origin};
 use super::fate::Standing;
 use super::hosted::{Hosted, State};
 use super::loops::Handed;
+
+/// Why a node does not have a replica go on without its records.
+pub(super) struct NotAccepted {
+    reason: String,
+    /// True if that passes by itself within moments.
+    passes: bool,
+}
+
+impl From<String> for NotAccepted {
+    fn from(reason: String) -> Self {
+        NotAccepted { reason, passes: false }
+    }
+}
+
+/// The answer to [`Packet::AcceptLoss`].
+pub(super) fn answer_acceptance(replica: ReplicaId, accepted: Result<(), NotAccepted>) -> Packet {
+    let (refused, passes) = match accepted {
+        Ok(()) => (None, false),
+        Err(NotAccepted { reason, passes }) => (Some(reason), passes),
+    };
+    Packet::AcceptLossReply { replica, refused, passes }
+}
 
 impl Hosted {
     /// So many replicas of the group have lost their records, this one among them, that it does not recover by itself.
@@ -91,32 +114,42 @@ impl Node {
     ///
     /// # Errors
     /// The replica has nothing to accept, or nothing could come of it; says why.
-    pub(super) fn accept_loss(&mut self, replica: ReplicaId, view: View) -> Result<(), String> {
+    pub(super) fn accept_loss(&mut self, replica: ReplicaId, view: View) -> Result<(), NotAccepted> {
         if self.draining.is_some() {
-            return Err("this node is stopping".to_owned());
+            return Err("this node is stopping".to_owned().into());
         }
         let Some(hosted) = self.replicas.get(&replica) else {
-            return Err(format!("{replica} is not on this node"));
+            return Err(format!("{replica} is not on this node").into());
         };
         let Some(lost) = hosted.lost() else {
-            return Err(format!(
+            let nothing = format!(
                 "{replica} has not lost its records with too many others: there is nothing to accept"
-            ));
+            );
+            return Err(nothing.into());
         };
         let next_life = match &hosted.state {
             State::Running(running) => running.next_life(),
             State::Refused(_) => None,
         };
-        let Some(life) = next_life else {
-            return Err(format!(
-                "{replica} has not heard from all other replicas of its group since it started: repeat the command"
-            ));
-        };
+        let since = hosted.placement.memberships.succession(replica.shard).present.since;
+        let life = acceptance::life_asleep(next_life, since, view).map_err(|refusal| {
+            let (reason, passes) = match refusal {
+                Refusal::Unheard => {
+                    ("has not heard from all other replicas of its group since it started", true)
+                }
+                Refusal::OtherMembers => (
+                    "has other members in its group than when this was planned, as far as its node knows",
+                    false,
+                ),
+            };
+            NotAccepted { reason: format!("{replica} {reason}: repeat the command"), passes }
+        })?;
         if replica.shard == SYSTEM_SHARD && lost == hosted.placement.group.replicas.len() {
             return Err(
                 "no replica of the catalogue is left: if it began again empty, it would know no keyspace; \
                         bring back a disk, or create a new cluster"
-                    .to_owned(),
+                    .to_owned()
+                    .into(),
             );
         }
         self.note_neighbour(replica);

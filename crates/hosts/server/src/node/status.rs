@@ -208,8 +208,12 @@ pub struct ReplicaStatus {
     pub nodes: Vec<u16>,
     /// The latest membership of its keyspace that it knows of.
     pub epoch: u32,
-    /// Since when the members were as they were when it last began to serve in a view, durably.
+    /// Since when the members are as they are, by that membership.
+    pub since: u32,
+    /// Since when the members were as they were when it last began to serve in a view since it has started, durably.
     pub arrived: Option<u32>,
+    /// The same of the latest view that it has records of, whether it serves or not.
+    pub taken_part: Option<u32>,
     /// The failures that acknowledged writes survive.
     pub durability: &'static str,
     /// `tapir`, `configuration`, or the comparison system that runs the keyspace.
@@ -549,7 +553,9 @@ impl Node {
             members: hosted.placement.group.replica_ids().map(|replica| replica.index.0).collect(),
             nodes: hosted.placement.group.replicas.iter().map(|node| node.0).collect(),
             epoch: hosted.placement.memberships.epoch.0,
+            since: hosted.placement.memberships.succession(id.shard).present.since.0,
             arrived: None,
+            taken_part: None,
             durability: hosted.placement.durability.name(),
             protocol: hosted.placement.protocol().name(),
             order: hosted.placement.order().map(SerialOrder::name),
@@ -575,7 +581,8 @@ impl Node {
             traffic: None,
         };
         let State::Running(running) = &hosted.state else { return base };
-        let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
+        let Health { status, view, arrived: taken_part, leads, prepared, record_len, recoveries, .. } =
+            running.health();
         let Facts {
             arrived,
             decided: (commits, aborts),
@@ -596,6 +603,7 @@ impl Node {
             state,
             epoch: running.epoch().0,
             arrived: arrived.map(|since| since.0),
+            taken_part: taken_part.map(|since| since.0),
             leads,
             accepted_losses: accepted_losses.to_vec(),
             lost_shards: running.lost_shards().iter().map(|shard| shard.0).collect(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate_core::topology::Durability;
-use quorate_core::{ReplicaId, ReplicaIndex, ShardId, View};
+use quorate_core::{Epoch, ReplicaId, ReplicaIndex, ShardId, View};
 use quorate_wire::Packet;
 
 use crate::client::Client;
@@ -28,13 +28,13 @@ async fn state(cluster: &Cluster, node: usize, shard: ShardId, state: &str) -> O
 }
 
 /// Asks a node to accept a loss; gives why it does not, if it does not.
-async fn accept(client: &mut Client, node: u8, shard: ShardId, view: u64) -> Option<String> {
+async fn accept(client: &mut Client, node: u8, shard: ShardId, view: u64) -> Option<(String, bool)> {
     client.send(usize::from(node), &Packet::AcceptLoss { replica: replica(shard, node), view: View(view) });
     loop {
         match client.packets.recv().await.expect("an answer") {
-            Packet::AcceptLossReply { replica: asked, refused } => {
+            Packet::AcceptLossReply { replica: asked, refused, passes } => {
                 assert_eq!(asked, replica(shard, node));
-                return refused;
+                return refused.map(|refused| (refused, passes));
             }
             _ => continue,
         }
@@ -44,8 +44,8 @@ async fn accept(client: &mut Client, node: u8, shard: ShardId, view: u64) -> Opt
 /// Asks a node again until it has heard from the other replicas since it started, as operators are told to.
 async fn accept_at_last(client: &mut Client, node: u8, shard: ShardId, view: u64) {
     let until = tokio::time::Instant::now() + Duration::from_secs(60);
-    while let Some(refused) = accept(client, node, shard, view).await {
-        assert!(refused.contains("repeat the command"), "{refused}");
+    while let Some((refused, passes)) = accept(client, node, shard, view).await {
+        assert!(passes, "{refused}");
         assert!(tokio::time::Instant::now() < until, "{refused}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -59,7 +59,7 @@ async fn a_group_that_has_forgotten_everything_begins_again_only_if_it_is_told_t
     let keyspace = cluster.create(&mut client, "accounts", Durability::Memory).await;
     let shard = keyspace.shards[0].id;
     client.put(&keyspace, "key", "value").await;
-    let refused = accept(&mut client, 1, shard, 100).await.expect("nothing is lost");
+    let (refused, _) = accept(&mut client, 1, shard, 100).await.expect("nothing is lost");
     assert!(refused.contains("nothing to accept"), "{refused}");
 
     // The client goes as well: a commit that it has not been thanked for, it would go on telling, and bring it back.
@@ -74,6 +74,10 @@ async fn a_group_that_has_forgotten_everything_begins_again_only_if_it_is_told_t
     }
     let mut client = cluster.client().await;
     client.route(&keyspace);
+    let of_other_members = View::first_of(Epoch(1)).0 + 100;
+    let (refused, passes) =
+        accept(&mut client, 0, shard, of_other_members).await.expect("the group is as ever");
+    assert!(refused.contains("has other members in its group") && !passes, "{refused}");
     // Two make a majority; the third learns from them that there is nothing.
     accept_at_last(&mut client, 0, shard, 100).await;
     accept_at_last(&mut client, 2, shard, 100).await;
@@ -153,12 +157,12 @@ async fn a_catalogue_without_survivors_is_not_begun_again() {
         let status = cluster.server(1).status();
         if status.replicas[0].problem.as_ref().is_some_and(|problem| problem.starts_with("3 of the 3")) {
             let refused = accept(&mut client, 1, shard, 100).await;
-            if refused.as_ref().is_none_or(|refused| !refused.contains("repeat the command")) {
+            if refused.as_ref().is_none_or(|(_, passes)| !passes) {
                 break refused;
             }
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    let refused = refused.expect("all keyspaces would be dropped");
+    let (refused, _) = refused.expect("all keyspaces would be dropped");
     assert!(refused.contains("catalogue"), "{refused}");
 }

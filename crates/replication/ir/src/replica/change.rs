@@ -71,9 +71,14 @@ impl<O: Operations> Replica<O> {
         other != self.me && self.everybody.contains(&other)
     }
 
+    /// Since when the members were as they were in the latest view of which this replica has the record; none if it has lost it.
+    pub fn arrived(&self) -> Option<Epoch> {
+        self.last_normal().map(View::epoch)
+    }
+
     /// True if this replica has the record of a view of its epoch.
     pub fn has_arrived(&self) -> bool {
-        self.last_normal().is_some_and(|view| view.epoch() >= self.since())
+        self.arrived().is_some_and(|arrived| arrived >= self.since())
     }
 
     /// True if this replica has the record of the view that it is in.

@@ -70,6 +70,7 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         Health {
             status: self.replica().status(),
             view: self.replica().view(),
+            arrived: self.replica().arrived(),
             leads: self.leading().is_some(),
             prepared: self.machine().prepared(),
             record_len: self.machine().record_len(),

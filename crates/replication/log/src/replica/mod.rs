@@ -544,6 +544,11 @@ impl<P: Payload> Replica<P> {
         self.status
     }
 
+    /// Since when the members were as they were in the latest view in which it took part; none if it has taken part in none, or has lost its records.
+    pub fn arrived(&self) -> Option<Epoch> {
+        (self.is_member && !self.is_lost).then(|| self.last_normal.epoch())
+    }
+
     /// The view in which it takes part, or into which it is changing.
     pub fn view(&self) -> View {
         self.view
