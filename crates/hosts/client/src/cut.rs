@@ -9,19 +9,20 @@
 //!
 //! Why each of them is one state that a transaction could have read stands in ADR 0074.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::counter;
 use quorate_core::log::Position;
 use quorate_core::topology::{Isolation, Keyspace as Definition, Shard};
-use quorate_core::verify::{Answer, Item, Point, Progress, Request, Stored};
-use quorate_core::{ClientId, ClockTime, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value};
+use quorate_core::verify::{Answer, Arrival, Item, Point, Read, Reader, Request, Stored};
+use quorate_core::{
+    ClientId, ClockTime, Instant, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
+};
 use quorate_granola::Class;
 use quorate_serializable_shard::{Answer as Told, Found, Freeze, Operation, ReadFrozen, Refusal};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::changes::Cursor;
 use crate::database::Database;
@@ -35,9 +36,6 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// For so long one replica is waited for before another one is asked, where any of them may be the first to come to the instant.
-const TURN: Duration = Duration::from_secs(3);
 
 /// One thing that a keyspace holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,25 +255,38 @@ impl Cut {
     pub fn reader(&self, shard: ShardId) -> CutReader {
         let group = self.definition.shards.iter().find(|group| group.id == shard);
         let members = group.map(|group| self.nearest_first(group)).unwrap_or_default();
-        CutReader {
-            cut: self.clone(),
-            shard,
-            members,
-            page: 0,
+        let pages = |point, arrival| Source::Pages {
+            reader: Reader::new(
+                self.operator,
+                point,
+                arrival,
+                self.patience,
+                members.iter().map(|(index, _)| *index),
+            ),
+            nodes: members.iter().copied().collect(),
+            began: tokio::time::Instant::now(),
             asked: None,
-            after: Key::default(),
-            reads_procedures: true,
-            counters: BTreeMap::new(),
-            is_over: false,
-        }
+        };
+        let source = match &self.at {
+            // Floors rise everywhere alike; who is granted a snapshot differs.
+            At::Below(below) if self.definition.isolation == Isolation::Strict => {
+                pages(Point::Below(*below), Arrival::Together)
+            }
+            At::Below(below) => pages(Point::Below(*below), Arrival::Alone),
+            At::Site { position, .. } => pages(Point::Position(*position), Arrival::Alone),
+            At::Frozen { at, .. } => {
+                Source::Frozen { at: *at, after: Key::default(), reads_procedures: true }
+            }
+        };
+        CutReader { cut: self.clone(), shard, source, counters: BTreeMap::new(), is_over: false }
     }
 
     /// The members of a group that can be read, those of this site first.
-    fn nearest_first(&self, group: &Shard) -> VecDeque<(ReplicaIndex, NodeId)> {
+    fn nearest_first(&self, group: &Shard) -> Vec<(ReplicaIndex, NodeId)> {
         let directory = self.db.shared().places.directory();
         let mut members: Vec<_> = group.members().collect();
         members.sort_by_key(|(_, node)| directory.distance_of(*node));
-        members.into()
+        members
     }
 
     fn lost(&self, reason: impl Into<String>) -> Error {
@@ -288,15 +299,26 @@ impl Cut {
 pub struct CutReader {
     cut: Cut,
     shard: ShardId,
-    members: VecDeque<(ReplicaIndex, NodeId)>,
-    page: u64,
-    /// The answer that is under way, to the question for the next page.
-    asked: Option<oneshot::Receiver<Answer>>,
-    after: Key,
-    reads_procedures: bool,
+    source: Source,
     /// The counters that were read so far: a value is the sum of the shares of sites, and these lie one after the other, on several pages perhaps.
     counters: BTreeMap<Key, i64>,
     is_over: bool,
+}
+
+/// How a shard is read.
+#[derive(Debug)]
+enum Source {
+    /// By the pages of a replica.
+    Pages {
+        reader: Reader,
+        nodes: BTreeMap<ReplicaIndex, NodeId>,
+        /// The beginning of the time that the reader lives in.
+        began: tokio::time::Instant,
+        /// The answer that is under way, to the question for the next page.
+        asked: Option<oneshot::Receiver<Answer>>,
+    },
+    /// By transactions, in what one has frozen.
+    Frozen { at: ClockTime, after: Key, reads_procedures: bool },
 }
 
 impl CutReader {
@@ -308,20 +330,15 @@ impl CutReader {
         if self.is_over {
             return Ok(None);
         }
-        match self.cut.at.clone() {
-            At::Below(below) => self.next_page(Point::Below(below)).await,
-            At::Site { position, .. } => self.next_page(Point::Position(position)).await,
-            At::Frozen { at, .. } => self.next_frozen(at).await,
+        match self.source {
+            Source::Pages { .. } => self.next_page().await,
+            Source::Frozen { .. } => self.next_frozen().await,
         }
     }
 
-    async fn next_page(&mut self, point: Point) -> Result<Option<Vec<CutEntry>>> {
-        let (items, is_last) = self.fetch(point).await?;
-        self.page += 1;
+    async fn next_page(&mut self) -> Result<Option<Vec<CutEntry>>> {
+        let Some((items, is_last)) = self.fetch().await? else { return Ok(None) };
         self.is_over = is_last;
-        if !is_last {
-            self.asked = self.ask(point);
-        }
         let mut entries = Vec::with_capacity(items.len());
         for item in items {
             entries.extend(self.entry_of(item)?);
@@ -333,63 +350,29 @@ impl CutReader {
         Ok(Some(entries))
     }
 
-    fn ask(&self, point: Point) -> Option<oneshot::Receiver<Answer>> {
-        let (index, node) = *self.members.front()?;
-        let replica = ReplicaId { shard: self.shard, index };
-        let request = Request {
-            operator: self.cut.operator,
-            point: Some(point),
-            path: Bytes::new(),
-            page: Some(self.page),
+    /// The page that is to come next, and whether it is the last. The one behind it is asked for at once.
+    async fn fetch(&mut self) -> Result<Option<(Vec<Stored>, bool)>> {
+        let CutReader { cut, shard, source, .. } = self;
+        let Source::Pages { reader, nodes, began, asked } = source else { return Ok(None) };
+        let ask = |reader: &Reader| {
+            let (index, request) = reader.next()?;
+            let (node, replica) = (*nodes.get(&index)?, ReplicaId { shard: *shard, index });
+            cut.db.transport().with(|host, turn| host.verify(node, replica, request, turn))
         };
-        self.cut.db.transport().with(|host, turn| host.verify(node, replica, request, turn))
-    }
-
-    /// The page that is to come next, and whether it is the last.
-    async fn fetch(&mut self, point: Point) -> Result<(Vec<Stored>, bool)> {
-        let began = Instant::now();
-        let (mut turn_began, mut last) = (began, "none of its replicas is connected".to_owned());
         loop {
-            let asked = self.asked.take().or_else(|| self.ask(point));
-            let answer = match asked {
+            let answer = match asked.take().or_else(|| ask(reader)) {
                 None => None,
                 Some(asked) => tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok().and_then(Result::ok),
             };
-            // The state that one replica has frozen no other one has: once there is a page, there is no turning to another.
-            let is_fixed = self.page > 0;
-            let mut turns_away = !is_fixed;
-            match answer.map(|answer| answer.progress) {
-                Some(Progress::Page { items, is_last }) => return Ok((items, is_last)),
-                Some(Progress::Walking { .. }) => turns_away = false,
-                Some(Progress::Waiting) => {
-                    last = "it has not come to the instant: is a replica of it away, or a clock behind?"
-                        .to_owned();
-                    // Floors rise everywhere alike; who is granted a snapshot differs.
-                    turns_away &= self.cut.definition.isolation != Isolation::Strict;
-                    turns_away &= turn_began.elapsed() >= TURN;
+            let now = Instant::START + began.elapsed();
+            match reader.on_answer(answer.map(|answer| answer.progress), now) {
+                Read::Page { items, is_last } => {
+                    *asked = if is_last { None } else { ask(reader) };
+                    return Ok(Some((items, is_last)));
                 }
-                Some(Progress::Busy) => last = "another operator reads or compares it".to_owned(),
-                Some(Progress::Idle | Progress::Done { .. }) => {
-                    last = "its node does not know how to be read: is its version older than this one?"
-                        .to_owned();
-                }
-                Some(Progress::Passed) => {
-                    last = "what it held at the instant is not known any more".to_owned();
-                    if is_fixed {
-                        return Err(self.lost(&last));
-                    }
-                }
-                Some(Progress::Unable { reason }) => last = reason,
-                None => last = "its node does not answer".to_owned(),
+                Read::Pause => tokio::time::sleep(POLL).await,
+                Read::Lost { reason } => return Err(cut.lost(format!("{shard}: {reason}"))),
             }
-            if began.elapsed() >= self.cut.patience {
-                return Err(self.lost(&last));
-            }
-            if turns_away {
-                self.members.rotate_left(usize::from(!self.members.is_empty()));
-                turn_began = Instant::now();
-            }
-            tokio::time::sleep(POLL).await;
         }
     }
 
@@ -398,13 +381,12 @@ impl CutReader {
     }
 
     /// Reads on in what a transaction has frozen.
-    async fn next_frozen(&mut self, at: ClockTime) -> Result<Option<Vec<CutEntry>>> {
-        let wanted = ReadFrozen {
-            reader: self.cut.operator,
-            at,
-            procedures: self.reads_procedures,
-            after: self.after.clone(),
+    async fn next_frozen(&mut self) -> Result<Option<Vec<CutEntry>>> {
+        let Source::Frozen { at, ref after, reads_procedures: is_procedure } = self.source else {
+            return Ok(None);
         };
+        let wanted =
+            ReadFrozen { reader: self.cut.operator, at, procedures: is_procedure, after: after.clone() };
         let parts = BTreeMap::from([(self.shard, Operation::ReadFrozen(wanted).encode())]);
         let answers = match self.cut.keyspace.execute(parts, Class::ReadOnly).await? {
             Ended::Done { answers, .. } => answers,
@@ -419,12 +401,13 @@ impl CutReader {
         let Some(Found::Keys { keys, more }) = found.into_iter().next() else {
             return Err(self.lost("it has answered something else"));
         };
-        let is_procedure = self.reads_procedures;
-        self.after = keys.last().map(|found| found.key.clone()).unwrap_or_default();
-        if !more {
-            self.is_over = !std::mem::take(&mut self.reads_procedures);
-            self.after = Key::default();
-        }
+        let after = match more {
+            true => keys.last().map(|found| found.key.clone()).unwrap_or_default(),
+            false => Key::default(),
+        };
+        // Procedures come first, and then what they work on.
+        self.is_over = !more && !is_procedure;
+        self.source = Source::Frozen { at, after, reads_procedures: is_procedure && more };
         let entry = |found: quorate_serializable_shard::FoundKey| match is_procedure {
             true => procedure(&found.key, found.held.value).ok_or_else(|| {
                 self.lost(

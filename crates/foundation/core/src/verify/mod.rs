@@ -23,11 +23,13 @@
 //! | `hash`, `digest` | what a replica holds, in few bytes |
 //! | `verification` | what a replica does about it |
 //! | `reading` | the pages of a replica that is read |
+//! | `reader` | what a reader does: which replica is asked, and what follows from the answers |
 //! | `comparison` | what an operator does: which point is asked for, and what follows from the answers |
 
 mod comparison;
 mod digest;
 mod hash;
+mod reader;
 mod reading;
 mod verification;
 
@@ -36,6 +38,7 @@ use std::fmt;
 use bytes::Bytes;
 pub use comparison::{Compared, Comparison, Held, Odd, judge};
 pub use digest::{BUCKETS, Checksum, Digest, Digester, Item, LISTED_MAX, Listed, PATH_MAX, Seen, Stored};
+pub use reader::{Arrival, Read, Reader};
 pub use reading::{PAGE_BYTES, PAGE_ITEMS_MAX};
 pub use verification::Verification;
 
