@@ -29,17 +29,17 @@ impl WalkBelow {
     }
 
     /// Begins a walk if the floor that is waited for is reached, at a replica that holds everything below its floor; or notes that
-    /// it has collected what was the newest below.
-    pub fn begin(verification: &mut Verification<WalkBelow>, versions: &Versions, floor: Timestamp) {
+    /// it has collected what was the newest below. `collected` is the greatest floor below which it may have collected anything.
+    pub fn begin(verification: &mut Verification<WalkBelow>, collected: Timestamp, floor: Timestamp) {
         match verification.held() {
             None => {}
             Some(Point::Below(below))
-                if versions.collected() <= below && floor >= below && verification.awaited().is_some() =>
+                if collected <= below && floor >= below && verification.awaited().is_some() =>
             {
                 verification.reach(WalkBelow { below, after: None });
             }
             // Its time is still to come, or it is under way.
-            Some(Point::Below(below)) if versions.collected() <= below => {}
+            Some(Point::Below(below)) if collected <= below => {}
             // It is too late, or no point of this protocol.
             Some(_) => verification.pass(),
         }
@@ -80,9 +80,9 @@ mod tests {
         }
         let mut verification = Verification::default();
         verification.on_request(&request(10), Instant::START);
-        WalkBelow::begin(&mut verification, &versions, at(9));
+        WalkBelow::begin(&mut verification, versions.collected(), at(9));
         assert_eq!(verification.awaited(), Some(Point::Below(at(10))));
-        WalkBelow::begin(&mut verification, &versions, at(12));
+        WalkBelow::begin(&mut verification, versions.collected(), at(12));
         assert_eq!(verification.awaited(), None, "a later floor will do");
         let mut turns = 1;
         while verification.walk(Instant::START, |walk, digester| walk.advance(&versions, digester)) {
@@ -95,7 +95,7 @@ mod tests {
                 );
             }
             while versions.collect(WalkBelow::collectable(&verification, at(20)), 100) {}
-            WalkBelow::begin(&mut verification, &versions, at(20));
+            WalkBelow::begin(&mut verification, versions.collected(), at(20));
             turns += 1;
         }
         assert!(turns > 2, "it took more than one turn");
@@ -118,14 +118,14 @@ mod tests {
         versions.collect(at(11), 1);
         let mut verification = Verification::default();
         verification.on_request(&request(10), Instant::START);
-        WalkBelow::begin(&mut verification, &versions, at(11));
+        WalkBelow::begin(&mut verification, versions.collected(), at(11));
         let answer = verification.answer(&request(10), Point::Below(at(11)));
         assert_eq!(answer.progress, Progress::Passed);
         // The same if it is given the state of another while it walks.
         verification.on_request(&request(12), Instant::START + Duration::from_secs(1));
-        WalkBelow::begin(&mut verification, &versions, at(12));
+        WalkBelow::begin(&mut verification, versions.collected(), at(12));
         versions.forget_below(at(13));
-        WalkBelow::begin(&mut verification, &versions, at(13));
+        WalkBelow::begin(&mut verification, versions.collected(), at(13));
         assert_eq!(verification.answer(&request(12), Point::Below(at(13))).progress, Progress::Passed);
     }
 }

@@ -33,6 +33,7 @@
 
 mod accepted_loss;
 pub mod amnesia;
+mod backups;
 pub mod calibrated;
 pub mod clients;
 mod clock_watch;

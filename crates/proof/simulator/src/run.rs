@@ -23,6 +23,7 @@ use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::invariant::Violation;
 use quorate_core::{Instant, Machine, ReplicaId};
 
+use crate::backups::Backups;
 use crate::clients::Clients;
 use crate::clock_watch::ClockWatch;
 use crate::cluster::{Alarm, Cluster};
@@ -193,6 +194,8 @@ pub(crate) struct Simulation<S: System> {
     operator: Option<Operator>,
     /// Consumers of changes, if the seed has some.
     consumers: Option<Consumers>,
+    /// Backups, if the seed has some.
+    backups: Option<Backups>,
     clock_watch: ClockWatch,
     /// When to note next what replicas keep; never in a seed of the usual length.
     next_sample: Option<Instant>,
@@ -214,6 +217,7 @@ impl<S: System> Simulation<S> {
         let turns = transactions.div_ceil(length * cluster.scenario.sessions() as u64).div_ceil(PER_SESSION);
         let healing_max = HEALING_MAX * (length * turns.max(1)) as u32;
         let consumers = Consumers::new(&cluster);
+        let backups = Backups::new(&cluster);
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
@@ -227,6 +231,7 @@ impl<S: System> Simulation<S> {
             inspector: S::Inspector::default(),
             operator,
             consumers,
+            backups,
             clock_watch: ClockWatch::default(),
             next_sample,
             healing_max,
@@ -245,6 +250,7 @@ impl<S: System> Simulation<S> {
         self.report.happened.extend(compared);
         let told = self.consumers.as_ref().map(|consumers| ("changes told to consumers", consumers.told()));
         self.report.happened.extend(told);
+        self.report.happened.extend(self.backups.iter().flat_map(Backups::happened));
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
         let happened = happened.chain(&self.cluster.shard_losses.happened);
         let happened = happened.chain(&self.cluster.accepted_losses.happened);
@@ -401,6 +407,9 @@ impl<S: System> Simulation<S> {
         }
         if let Some(consumers) = &mut self.consumers {
             consumers.go_on(&mut self.cluster);
+        }
+        if let Some(backups) = &mut self.backups {
+            backups.go_on(&mut self.cluster, &mut self.clients);
         }
         if !broken.is_empty() && self.report.broken.len() < BROKEN_MAX {
             note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
@@ -577,6 +586,9 @@ impl<S: System> Simulation<S> {
     fn judge(mut self, audited: bool) -> SeedRun {
         let stored = self.await_agreement();
         self.judge_changes(&stored);
+        if let Some(backups) = &mut self.backups {
+            backups.end(&self.cluster, &mut self.clients);
+        }
         self.note_violations();
         let servers = || self.cluster.members();
         let machines = || {

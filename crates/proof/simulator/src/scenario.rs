@@ -11,6 +11,7 @@ use quorate_workloads::lists::Mix;
 use quorate_workloads::workload::EVERYTHING;
 use quorate_workloads::{Hotspot, Parameters, Popularity, WorkloadKind};
 
+use crate::backups::has_backups;
 use crate::calibrated;
 use crate::clients::script::Scripted;
 use crate::consumers::has_consumers;
@@ -83,6 +84,8 @@ pub struct Scenario<S: System> {
     pub leases: bool,
     /// True if consumers follow what commits.
     pub consumers: bool,
+    /// True if backups are taken.
+    pub backups: bool,
     /// The share of what could be asked for in one round that is, where the system runs such transactions.
     pub one_round: f64,
     /// The share of what could be independent that is coordinated all the same, where it is asked for in one round. Of what is independent
@@ -225,6 +228,7 @@ impl<S: System> Scenario<S> {
             attempts_max: load.between(2, 6) as u32,
             trades: S::RUNS_ONE_ROUND && draw_trades(options, &mut stream("trades")),
             leases: S::RUNS_ONE_ROUND && stream("with leases").chance(LEASES_PROBABILITY),
+            backups: S::BACKED_UP && has_backups::<S>(seed, options.plant_id()),
             consumers: S::TELLS_CHANGES && has_consumers::<S>(seed, options.plant_id()),
             one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,

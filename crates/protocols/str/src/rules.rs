@@ -43,6 +43,10 @@ quorate_core::plants! {
         "a vote counts although another leader has let the transaction in than the one that had announced it to the replica";
     DeposedVouch = "S21", "6.6", Hunt::Scripted,
         "a leader says of a commit that it has not let in that its shard has applied it, without knowing that it still leads";
+    BackupsUnnoted = "S24", "6.3", Hunt::ALL_FAULTS,
+        "a reader of all keys for a backup is not noted";
+    BackupsDoNotWait = "S25", "6.3", Hunt::ALL_FAULTS,
+        "a reader of all keys for a backup does not wait for what may commit below its snapshot";
 }
 
 /// The rules that the machines of this crate follow.

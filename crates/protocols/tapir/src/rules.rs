@@ -122,6 +122,10 @@ quorate_core::plants! {
         "consumers are told that nothing commits any more below what is refused, whether all of it has ended or not";
     HorizonForgotten = "T51", "5.3", Hunt::under(&["partitions", "node-crashes", "empty-disks", "membership"]),
         "a replica that is given the state of another takes everything for retained that the other has let go";
+    ReadBeforeFloor = "T52", "5.3", Hunt::ALL_FAULTS,
+        "all that a replica holds below a timestamp is read before its floor is there";
+    ReadWhatIsCollected = "T53", "5.3", Hunt::under(&["partitions", "node-crashes", "empty-disks"]),
+        "all that a replica holds below a timestamp is read although it has collected below a later floor";
 }
 
 impl Plant {

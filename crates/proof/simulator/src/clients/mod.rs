@@ -3,6 +3,7 @@
 mod accepted_loss;
 mod attempt;
 mod audit;
+mod backups;
 mod beside;
 mod busy;
 mod confined;

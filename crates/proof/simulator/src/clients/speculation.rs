@@ -48,7 +48,7 @@ impl Speculation {
 }
 
 /// A snapshot, as histories say it: it holds whatever has its very time.
-fn snapshot_in_history(snapshot: ClockTime) -> quorate_checker::Timestamp {
+pub(super) fn snapshot_in_history(snapshot: ClockTime) -> quorate_checker::Timestamp {
     quorate_checker::Timestamp { time: snapshot.as_micros() as i64, client: CLIENT_MAX }
 }
 

@@ -486,6 +486,12 @@ pub trait System:
     /// The planted bugs that consumers of changes are to notice.
     const FEED_PLANTS: &'static [&'static str] = &[];
 
+    /// True if backups of it are simulated: its replicas tell the keys and values that they hold below a timestamp.
+    const BACKED_UP: bool = false;
+
+    /// The planted bugs that backups are to notice.
+    const BACKUP_PLANTS: &'static [&'static str] = &[];
+
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 

@@ -137,7 +137,9 @@ impl Shard {
             return FrozenAt::NotYet;
         }
         let all = KeyRange { from: Key::default(), to: None };
-        self.readers.read_range(&all, newest_of(snapshot));
+        if !self.has(Plant::BackupsUnnoted) {
+            self.readers.read_range(&all, newest_of(snapshot));
+        }
         let may_commit_below = |outcome: Option<Outcome>| match outcome {
             None => true,
             Some(Outcome::Committed(timestamp)) => timestamp.micros <= snapshot.as_micros(),
@@ -147,7 +149,7 @@ impl Shard {
             .pendings
             .iter()
             .any(|(_, pending)| pending.snapshot < snapshot && may_commit_below(pending.outcome));
-        match is_in_the_way {
+        match is_in_the_way && !self.has(Plant::BackupsDoNotWait) {
             true => FrozenAt::NotYet,
             false => FrozenAt::Frozen(self.state.freeze_at(newest_of(snapshot))),
         }

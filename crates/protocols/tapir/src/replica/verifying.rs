@@ -12,13 +12,14 @@
 //! floor being collected. Commits meanwhile lie at or above *t*, and are passed over. A deletion counts as absence, as it
 //! does wherever others may have collected it.
 
-use quorate_core::Instant;
 use quorate_core::machine::OutboxOf;
 use quorate_core::verify::{Answer, Point, Request, Verification};
+use quorate_core::{Instant, Timestamp};
 use quorate_ir::Status;
 use quorate_store::WalkBelow;
 
 use super::{Replica, ReplicaTimer};
+use crate::rules::Plant;
 
 impl Replica {
     /// The answer to an operator that compares what replicas hold.
@@ -49,6 +50,15 @@ impl Replica {
     }
 
     fn begin_walk(&mut self) {
-        WalkBelow::begin(&mut self.verification, &self.participant.versions, self.participant.bounds.floor);
+        let (rules, versions) = (self.config.rules, &self.participant.versions);
+        let floor = match self.verification.awaited() {
+            Some(Point::Below(below)) if rules.has(Plant::ReadBeforeFloor) => below,
+            _ => self.participant.bounds.floor,
+        };
+        let collected = match rules.has(Plant::ReadWhatIsCollected) {
+            true => Timestamp::ZERO,
+            false => versions.collected(),
+        };
+        WalkBelow::begin(&mut self.verification, collected, floor);
     }
 }

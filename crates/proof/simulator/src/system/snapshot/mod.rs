@@ -95,6 +95,8 @@ impl System for Snapshot {
     const READS_THE_PAST: bool = false;
     const STANDS_ON_LOG: bool = true;
     const SNAPSHOTS_MAY_BE_OLD: bool = true;
+    const BACKED_UP: bool = true;
+    const BACKUP_PLANTS: &'static [&'static str] = &["S24", "S25"];
     const ISOLATION: Isolation = Isolation::Snapshot;
     const CHANGES_GROUPS: bool = true;
 

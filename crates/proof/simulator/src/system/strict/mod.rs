@@ -110,6 +110,8 @@ impl System for Strict {
 
     const FACTS: Facts = Facts::Timestamps;
     const CHANGES_GROUPS: bool = true;
+    const BACKED_UP: bool = true;
+    const BACKUP_PLANTS: &'static [&'static str] = &["T52", "T53"];
     const TELLS_CHANGES: bool = true;
     const FEED_PLANTS: &'static [&'static str] = &["T50", "T51"];
     const ACCEPTS_LOSSES: bool = true;
