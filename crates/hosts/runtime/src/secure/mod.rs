@@ -80,11 +80,15 @@ pub(crate) async fn connect(tls: Option<&Tls>, stream: TcpStream) -> Secured {
 }
 
 /// True if the first bytes of a peer are those of a handshake of TLS, which no frame of a handshake begins with: it would be of 790 bytes and more.
+///
+/// # Errors
+/// The connection is broken, or the peer has closed it without a word, as a balancer of load does that looks whether somebody listens.
 async fn begins_with_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0; 3];
     loop {
         let length = stream.peek(&mut first).await?;
         match first[..length] {
+            [] => return Err(io::ErrorKind::UnexpectedEof.into()),
             [0x16, 0x03, 0x00..=0x04] => return Ok(true),
             // The rest is on its way; the time for a handshake bounds the wait.
             [0x16] | [0x16, 0x03] => tokio::time::sleep(PEEK_PAUSE).await,

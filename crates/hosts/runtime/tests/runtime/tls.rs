@@ -229,6 +229,24 @@ async fn plain_text_and_tls_that_meet_are_told_apart_on_both_sides() {
 }
 
 #[tokio::test]
+async fn a_peer_that_closes_without_a_word_is_not_taken_for_one_in_plain_text() {
+    let folder = Folder::new();
+    for server in [secured_node(&folder.node(1)).await, node(node_options()).await] {
+        drop(TcpStream::connect(server.address).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let counters = loop {
+            let counters = server.transport.with(|_, turn| turn.counters());
+            if counters.refused > 0 {
+                break counters;
+            }
+            assert!(Instant::now() < deadline, "the connection has not ended");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        assert_eq!((counters.refused, counters.refused_by_certificate), (1, 0));
+    }
+}
+
+#[tokio::test]
 async fn a_handshake_that_does_not_end_is_not_waited_for_and_keeps_nobody_out() {
     let folder = Folder::new();
     let server = secured_node(&folder.node(1)).await;
