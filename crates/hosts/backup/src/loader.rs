@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use quorate::{CutEntry, Keyspace, Transaction};
+use quorate::{CutEntry, Isolation, Keyspace, Transaction};
 use quorate_core::Key;
 use tokio::task::JoinHandle;
 
@@ -13,6 +14,9 @@ use crate::error::{Error, Result};
 /// Entries and bytes of one transaction.
 const BATCH_ENTRIES: usize = 1_000;
 const BATCH_BYTES: u64 = 1024 * 1024;
+
+/// No longer is waited for the clock: one that is so far behind is wrong.
+const AHEAD_MAX: Duration = Duration::from_secs(10);
 
 /// Transactions under way at a time, of one loader.
 const BATCHES_UNDER_WAY: usize = 4;
@@ -186,12 +190,26 @@ impl Loader {
         Ok(())
     }
 
-    /// Commits all that was added.
+    /// Commits all that was added, and waits until clients that begin then read it.
     pub(crate) async fn finish(&mut self) -> Result<()> {
         if self.progress.entries > 0 {
             self.send().await?;
         }
-        self.await_all().await
+        self.await_all().await?;
+        if self.keyspace.definition().isolation == Isolation::Snapshot {
+            self.await_clocks().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the clock has passed what was committed. Commits of a `snapshot` keyspace that had to pass a silent replica, as those of a keyspace that was just created, lie ahead of
+    /// clocks by as much as a grant lasts, and another client would not see them yet.
+    async fn await_clocks(&self) -> Result<()> {
+        let seen = self.keyspace.scan_with_snapshot(b"", b"", 1).await?.timestamp;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ahead = Duration::from_micros(seen.micros).saturating_sub(now);
+        tokio::time::sleep(ahead.min(AHEAD_MAX)).await;
+        Ok(())
     }
 }
 
