@@ -38,10 +38,14 @@
 //! # Many logs
 //! A node that writes to many logs in a turn would pay for as many syncs. A [`Journal`] makes all that durable by one.
 //!
+//! # Values beyond memory
+//! A [`FileAttic`] holds values of a replica that do not fit into memory, in a file that is worth nothing to another process.
+//!
 //! # First boot
 //! A log is created by an explicit act, [`Log::create`], and never because it is missing: an empty disk in place of a
 //! lost log would forget promises. [`Log::open`] refuses a missing log and [`Log::create`] an existing one.
 
+mod attic;
 mod directory;
 mod error;
 mod files;
@@ -57,6 +61,7 @@ mod tests;
 
 use quorate_core::ReplicaId;
 
+pub use attic::{AtticBounds, AtticStatus, FileAttic};
 pub use directory::{Directory, LogFile};
 pub use error::{LogError, Shortage};
 pub use files::Files;
