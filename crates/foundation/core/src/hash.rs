@@ -5,8 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+/// A hash function with a fixed seed.
+pub type FixedHasher = foldhash::fast::FixedState;
+
 /// A hash map with a fixed seed.
-pub type FixedMap<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
+pub type FixedMap<K, V> = HashMap<K, V, FixedHasher>;
 
 /// A hash set with a fixed seed.
-pub type FixedSet<K> = HashSet<K, foldhash::fast::FixedState>;
+pub type FixedSet<K> = HashSet<K, FixedHasher>;

@@ -39,6 +39,11 @@ impl Key {
         }
     }
 
+    /// True if the key lies in its handle, and takes no memory besides.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.0, Repr::Inline(_))
+    }
+
     fn inline(key: &[u8]) -> Option<Self> {
         if key.len() > INLINE_BYTES_MAX {
             return None;

@@ -138,7 +138,7 @@ impl History {
         *self = History { horizon, ..History::default() };
         for (key, version) in versions.iter().filter(|(_, version)| version.timestamp >= horizon) {
             // Keys come in their order.
-            self.written.entry(version.timestamp).or_default().add(key, version.value.as_deref());
+            self.written.entry(version.timestamp).or_default().add(key, version.bytes().as_deref());
         }
         self.bytes = self.written.values().map(|written| written.bytes).sum();
     }
@@ -177,7 +177,7 @@ impl History {
 fn write_at(versions: &Versions, key: &Key, timestamp: Timestamp) -> Write {
     let version = versions.at(key, timestamp).filter(|version| version.timestamp == timestamp);
     assert!(version.is_some(), "{key:?} was written at {timestamp}, and that version is not retained");
-    Write { key: key.clone(), value: version.and_then(|version| version.value.clone()) }
+    Write { key: key.clone(), value: version.and_then(|version| version.value()) }
 }
 
 #[cfg(test)]

@@ -32,4 +32,4 @@ pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_locks::ReadLocks;
 pub use read_timestamps::ReadTimestamps;
 pub use validated::{ValidatedVersions, Validity};
-pub use versions::{Version, Versions};
+pub use versions::{Version, VersionRef, Versions};

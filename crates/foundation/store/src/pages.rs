@@ -3,7 +3,7 @@
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{Key, KeyRange, Timestamp, Value};
 
-use crate::versions::{Version, Versions};
+use crate::versions::{VersionRef, Versions};
 
 /// The limits of a page of a scan.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +56,12 @@ impl Filling {
 }
 
 /// A version as it travels.
-fn travelling(key: &Key, version: &Version) -> KeyVersion {
-    KeyVersion { key: key.clone(), version: version.timestamp, value: version.value.clone() }
+fn travelling(key: &Key, version: VersionRef<'_>) -> KeyVersion {
+    KeyVersion { key: key.clone(), version: version.timestamp, value: version.value() }
 }
 
-fn bytes_of(key: &Key, version: &Version) -> usize {
-    key.len() + version.value.as_ref().map_or(0, Value::len)
+fn bytes_of(found: &KeyVersion) -> usize {
+    found.key.len() + found.value.as_ref().map_or(0, Value::len)
 }
 
 impl Versions {
@@ -73,8 +73,9 @@ impl Versions {
             if filling.is_full() {
                 return (found, Some(key.clone()));
             }
+            let version = travelling(key, version);
             filling.add(key, version.value.as_ref());
-            found.push(travelling(key, version));
+            found.push(version);
         }
         (found, None)
     }
@@ -85,13 +86,14 @@ impl Versions {
         const OVERHEAD: usize = 48;
         let (mut pages, mut page, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (key, version) in self.iter() {
-            let size = bytes_of(key, version) + OVERHEAD;
+            let version = travelling(key, version);
+            let size = bytes_of(&version) + OVERHEAD;
             if bytes > 0 && bytes + size > bytes_max {
                 pages.push(std::mem::take(&mut page));
                 bytes = 0;
             }
             bytes += size;
-            page.push(travelling(key, version));
+            page.push(version);
         }
         pages.push(page);
         pages
@@ -113,8 +115,9 @@ impl Versions {
             }
             last = Some(key);
             if below.is_none_or(|below| version.timestamp < below) {
-                bytes += bytes_of(key, version);
-                page.push(travelling(key, version));
+                let version = travelling(key, version);
+                bytes += bytes_of(&version);
+                page.push(version);
             } else {
                 bytes += key.len();
             }
@@ -124,16 +127,9 @@ impl Versions {
 
     /// Takes over pages of another key space, or of an earlier one.
     pub fn install_pages(&mut self, pages: impl IntoIterator<Item = Vec<KeyVersion>>) {
-        let mut new = Vec::new();
-        for page in pages {
-            self.reserve(page.len());
-            for KeyVersion { key, version, value } in page {
-                if self.add(&key, Version { timestamp: version, value }) {
-                    new.push(key);
-                }
-            }
+        for KeyVersion { key, version, value } in pages.into_iter().flatten() {
+            self.install(&key, version, value);
         }
-        self.order(new);
     }
 }
 

@@ -1,7 +1,9 @@
 //! The identity of a machine and how long it waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::attic::Attic;
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId};
 use quorate_store::Retention;
@@ -66,6 +68,8 @@ pub struct ReplicaConfig {
     pub snapshot_records_min: u64,
     /// How much of what has committed is retained for consumers of changes.
     pub retention: Retention,
+    /// Where it keeps values that do not fit into memory; none if everything stays in memory.
+    pub attic: Option<Arc<dyn Attic>>,
 }
 
 impl ReplicaConfig {
@@ -93,6 +97,7 @@ impl ReplicaConfig {
             prepare_wait_max: Duration::from_millis(1_000),
             snapshot_records_min: 100_000,
             retention: Retention::default(),
+            attic: None,
         }
     }
 }

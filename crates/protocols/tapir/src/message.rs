@@ -17,7 +17,7 @@ use quorate_core::{
     View,
 };
 use quorate_ir::{Cursor, FloorMessage, Operations, Summary, counterparts};
-use quorate_store::Version;
+use quorate_store::VersionRef;
 
 /// The operations that TAPIR invokes through inconsistent replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,10 +205,10 @@ pub struct FoundVersion {
 
 impl FoundVersion {
     /// The finding of a replica with this floor.
-    pub(crate) fn new(version: Option<&Version>, floor: Timestamp) -> Self {
+    pub(crate) fn new(version: Option<VersionRef<'_>>, floor: Timestamp) -> Self {
         match version {
-            Some(Version { timestamp, value }) => {
-                FoundVersion { version: *timestamp, value: value.clone(), absent_below: None }
+            Some(version) => {
+                FoundVersion { version: version.timestamp, value: version.value(), absent_below: None }
             }
             None => FoundVersion {
                 version: Timestamp::ZERO,

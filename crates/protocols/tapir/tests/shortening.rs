@@ -201,10 +201,10 @@ fn stored(replica: &Replica) -> Vec<(Key, Timestamp, Option<Bytes>)> {
         let floor = replica.floor();
         let is_overwritten =
             versions.get(at + 1).is_some_and(|(next, later)| *next == key && later.timestamp < floor);
-        version.timestamp >= floor || version.value.is_some() && !is_overwritten
+        version.timestamp >= floor || !version.is_deletion() && !is_overwritten
     };
     let readable = (0..versions.len()).filter(|at| is_readable(*at)).map(|at| versions[at]);
-    readable.map(|(key, version)| (key.clone(), version.timestamp, version.value.clone())).collect()
+    readable.map(|(key, version)| (key.clone(), version.timestamp, version.value())).collect()
 }
 
 #[test]

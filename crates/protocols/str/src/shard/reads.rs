@@ -175,7 +175,7 @@ impl Shard {
     ) -> Result<(Timestamp, Option<Value>), Unserved> {
         let committed = self.state.versions.at(key, newest_of(snapshot));
         let mut newest =
-            committed.map_or((Timestamp::ZERO, None), |version| (version.timestamp, version.value.clone()));
+            committed.map_or((Timestamp::ZERO, None), |version| (version.timestamp, version.value()));
         for (id, pending) in self.pendings.of_key(key) {
             if pending.snapshot >= snapshot {
                 continue;

@@ -132,7 +132,7 @@ impl State {
         let all = KeyRange { from: Key::default(), to: None };
         let sized = self.versions.range(&all).filter_map(|(key, _)| {
             let version = self.versions.at(key, timestamp)?;
-            let value = version.value.clone()?;
+            let value = version.value()?;
             let bytes = ENTRY_BYTES + key.len() + value.len();
             Some((bytes, KeyVersion { key: key.clone(), version: version.timestamp, value: Some(value) }))
         });
@@ -141,7 +141,7 @@ impl State {
 
     pub(super) fn freeze(&self, page_bytes_max: usize, data_only: bool) -> Frozen {
         let sized = self.versions.iter().map(|(key, version)| {
-            let value = version.value.clone();
+            let value = version.value();
             let bytes = ENTRY_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
             (bytes, KeyVersion { key: key.clone(), version: version.timestamp, value })
         });

@@ -393,7 +393,7 @@ mod tests {
                 assert!(replica.participant.promises.insert(ID, Promise::default()).is_none());
                 let operation = Decision::Abort { last: at(1) };
                 let fact = Fact::InconsistentRecorded { transaction: ID, operation, executed: true };
-                replica.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE));
+                replica.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE, None));
             }),
         ];
         for (property, breaks) in broken {

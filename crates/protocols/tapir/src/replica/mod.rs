@@ -157,7 +157,7 @@ impl Machine for Replica {
         let ir = beginning.replica(succession, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {
             ir: ir.with_mistake(config.rules.mistake()),
-            participant: Participant::new(config.rules),
+            participant: Participant::new(config.rules, config.attic.clone()),
             recoveries: Recoveries::new(
                 config.replica,
                 groups.clone(),

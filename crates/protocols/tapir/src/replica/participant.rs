@@ -1,7 +1,9 @@
 //! The state of TAPIR at a replica, and how its operations run there: the upcalls of inconsistent replication.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use quorate_core::attic::Attic;
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Ballot, Instant, Key, Timestamp, TransactionId};
@@ -59,10 +61,10 @@ pub struct Participant {
 }
 
 impl Participant {
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: Rules, attic: Option<Arc<dyn Attic>>) -> Self {
         Participant {
             rules,
-            versions: Versions::new(),
+            versions: Versions::with_attic(attic),
             history: History::new(),
             reads: ReadTimestamps::new(),
             promised_reads: ReadTimestamps::new(),

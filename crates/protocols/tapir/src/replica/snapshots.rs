@@ -67,7 +67,7 @@ use quorate_core::{
     Address, ClientId, ClockTime, Context, Key, KeyRange, ReadVersion, Timestamp, Transaction, TransactionId,
 };
 use quorate_ir::{OperationId, Status};
-use quorate_store::{Holder, PageLimits, Version};
+use quorate_store::{Holder, PageLimits, VersionRef};
 
 use super::Replica;
 use super::agenda::{Request, Wants};
@@ -193,7 +193,7 @@ impl Participant {
     fn version_at(&self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         let (at, newest) = (self.versions.at(key, timestamp), self.versions.newest(key));
         let found = FoundVersion::new(at, self.deleted_below());
-        let newest = newest.filter(|version| !self.is_collectable(version));
+        let newest = newest.filter(|version| !self.is_collectable(*version));
         let newest = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
         assert!(
             found.version <= timestamp,
@@ -211,8 +211,8 @@ impl Participant {
     }
 
     /// True if it is a deletion that others may have collected already, so that they find the key absent: that is the same.
-    fn is_collectable(&self, version: &Version) -> bool {
-        version.value.is_none() && version.timestamp < self.bounds.refusal
+    fn is_collectable(&self, version: VersionRef<'_>) -> bool {
+        version.is_deletion() && version.timestamp < self.bounds.refusal
     }
 
     /// The version of a key that is known without asking others. It is the newest at its own timestamp, if nothing more is
@@ -234,7 +234,7 @@ impl Participant {
         } else {
             // A version that this replica has missed cannot be served, only another not be taken for it.
             let known = self.versions.at(key, version).filter(|known| known.timestamp == version)?;
-            known.value.clone()
+            known.value()
         };
         assert!(until >= version, "{key:?} is of {version}, and validated up to {until}");
         Some(ValidatedVersion { found: FoundVersion { version, value, absent_below: None }, until })
@@ -437,7 +437,7 @@ mod tests {
 
     /// A participant that has committed b@10, c@10 and its deletion at 20, and where d is about to be written at 30.
     fn participant() -> Participant {
-        let mut participant = Participant::new(Rules::EXCLUSIVE);
+        let mut participant = Participant::new(Rules::EXCLUSIVE, None);
         participant.versions.install(&key("b"), at(10), Some(Bytes::from("1")));
         participant.versions.install(&key("c"), at(10), Some(Bytes::from("1")));
         participant.versions.install(&key("c"), at(20), None);
@@ -500,7 +500,7 @@ mod tests {
 
     #[test]
     fn an_empty_page_tells_the_floor() {
-        let mut participant = Participant::new(Rules::EXCLUSIVE);
+        let mut participant = Participant::new(Rules::EXCLUSIVE, None);
         let range = KeyRange { from: key("a"), to: None };
         let limits = PageLimits { live: 1, keys: 1, bytes: 1 };
         assert_eq!(participant.scan_at(&range, limits, at(5)), FoundPage::default());
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn promises_are_remembered_in_bounded_memory() {
-        let mut participant = Participant::new(Rules::EXCLUSIVE);
+        let mut participant = Participant::new(Rules::EXCLUSIVE, None);
         let mut boundary = 0_u64;
         while participant.promised_reads.floor() == Timestamp::ZERO {
             let range = KeyRange {

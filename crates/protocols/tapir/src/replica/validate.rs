@@ -15,7 +15,7 @@
 //! below the floor, where versions are gone, nothing is let in.
 
 use quorate_core::{ReadVersion, Timestamp, Transaction, TransactionId};
-use quorate_store::{Holder, PreparedSet, ReadTimestamps, Version, Versions};
+use quorate_store::{Holder, PreparedSet, ReadTimestamps, VersionRef, Versions};
 
 use crate::message::Vote;
 use crate::rules::{Plant, Rules, Validation};
@@ -35,8 +35,8 @@ pub(crate) struct Shelf<'a> {
 
 impl Shelf<'_> {
     /// True if a committed transaction has overwritten what was read as `read`.
-    fn is_overwritten(&self, read: Timestamp, newest: &Version) -> bool {
-        let says_absent = newest.value.is_none() && newest.timestamp < self.deletions;
+    fn is_overwritten(&self, read: Timestamp, newest: VersionRef<'_>) -> bool {
+        let says_absent = newest.is_deletion() && newest.timestamp < self.deletions;
         read < newest.timestamp && !(says_absent && read == Timestamp::ZERO)
     }
 }
@@ -90,7 +90,7 @@ fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Times
         Some(newest) if newest.timestamp >= read.version => shelf.is_overwritten(read.version, newest),
         older => {
             let is_below = Timestamp::ZERO < read.version && read.version < shelf.floor;
-            let is_absent_still = read.deleted && older.is_none_or(|version| version.value.is_none());
+            let is_absent_still = read.deleted && older.is_none_or(|version| version.is_deletion());
             is_below && !is_absent_still && !rules.has(Plant::CollectedDeletionUnseen)
         }
     };

@@ -664,8 +664,8 @@ impl World {
             log.push(format!("  prepared {} at {}", describe::transaction(id), describe::at(held.timestamp)));
         }
         for (key, version) in replica.versions().iter() {
-            let value =
-                version.value.as_ref().map_or("nothing".into(), |value| String::from_utf8_lossy(value));
+            let value = version.bytes();
+            let value = value.as_deref().map_or("nothing".into(), String::from_utf8_lossy);
             let key = String::from_utf8_lossy(key);
             log.push(format!("  {key} = {value} @{}", describe::at(version.timestamp)));
         }

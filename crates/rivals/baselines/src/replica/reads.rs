@@ -9,7 +9,7 @@ use quorate_core::log::Log;
 use quorate_core::transaction::KeyVersion;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Address, Context, Key, KeyRange, Timestamp, Transaction, TransactionId, View};
-use quorate_store::{PreparedSet, Version};
+use quorate_store::{PreparedSet, VersionRef};
 
 use super::prepare::is_well_formed;
 use super::validation::Validation;
@@ -213,10 +213,10 @@ impl Replica {
     }
 }
 
-pub(super) fn found(key: &Key, version: Option<&Version>) -> KeyVersion {
+pub(super) fn found(key: &Key, version: Option<VersionRef<'_>>) -> KeyVersion {
     KeyVersion {
         key: key.clone(),
         version: version.map_or(Timestamp::ZERO, |version| version.timestamp),
-        value: version.and_then(|version| version.value.clone()),
+        value: version.and_then(|version| version.value()),
     }
 }

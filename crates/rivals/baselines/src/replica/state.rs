@@ -188,8 +188,9 @@ impl State {
     /// The versions alone, in pages of about so many bytes.
     pub(super) fn freeze_data(&self, page_bytes_max: usize) -> Frozen {
         let versions = self.versions.iter().map(|(key, version)| {
+            let version = version.to_version();
             let bytes = key.len() + version.value.as_ref().map_or(0, |value| value.len());
-            (ENTRY_BYTES + bytes, (key.clone(), version.clone()))
+            (ENTRY_BYTES + bytes, (key.clone(), version))
         });
         Frozen { pages: divide(versions, page_bytes_max).into_iter().map(Page::Versions).collect() }
     }

@@ -55,7 +55,7 @@ impl Validation<'_> {
     fn is_as_scanned(&self, id: TransactionId, part: &Transaction, range: &KeyRange) -> bool {
         let is_being_written = !self.rules.has(Plant::PreparedOverlooked)
             && self.prepared.iter().any(|prepared| prepared.other_writers_in(range, id).next().is_some());
-        let mut live = self.versions.range(range).filter(|(_, version)| version.value.is_some());
+        let mut live = self.versions.range(range).filter(|(_, version)| !version.is_deletion());
         !is_being_written && live.all(|(key, _)| part.version_read(key).is_some())
     }
 

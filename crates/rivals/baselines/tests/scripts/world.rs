@@ -339,8 +339,8 @@ impl World {
             told.push(format!("  {} {}", describe::transaction(id), describe::outcome(outcome)));
         }
         for (key, version) in replica.versions().iter() {
-            let value =
-                version.value.as_ref().map_or("nothing".into(), |value| String::from_utf8_lossy(value));
+            let value = version.bytes();
+            let value = value.as_deref().map_or("nothing".into(), String::from_utf8_lossy);
             let key = String::from_utf8_lossy(key);
             told.push(format!("  {key} = {value} @{}", describe::at(version.timestamp)));
         }

@@ -106,7 +106,7 @@ fn contents(replica: &Replica) -> BTreeMap<Key, (Timestamp, Value)> {
     let versions = replica.versions();
     let newest = |key: &Key| {
         let version = versions.newest(key)?;
-        Some((key.clone(), (version.timestamp, version.value.clone()?)))
+        Some((key.clone(), (version.timestamp, version.value()?)))
     };
     versions.iter().filter_map(|(key, _)| newest(key)).collect()
 }
@@ -534,7 +534,7 @@ impl World {
         let (recorded, records) = (replica.record_len(), self.disks.get(&id).map_or(0, Vec::len));
         log.push(format!("{who} {status} in {}: {recorded} puts, {records} records", replica.view()));
         for (key, version) in replica.versions().iter() {
-            let value = describe::value(version.value.as_ref());
+            let value = describe::value(version.value().as_ref());
             let key = String::from_utf8_lossy(key);
             log.push(format!("  {key} = {value} @{}", describe::at(version.timestamp)));
         }

@@ -245,6 +245,8 @@ mod tests {
             prepare_wait_max: _,
             snapshot_records_min: _,
             retention: _,
+            // Of each replica its own: see `low-memory`.
+            attic: _,
         } = &scenarios[0].settings.replica;
         assert!(any(&|s| s.settings.coordinator.read_timeout < s.round_trip()));
         assert!(any(&|s| s.settings.coordinator.fast_path_timeout.is_zero()));

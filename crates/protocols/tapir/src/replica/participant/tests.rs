@@ -47,7 +47,7 @@ fn tentative(sequence: u64, prepare: Prepare) -> (TransactionId, ConsensusEntry<
 }
 
 fn participant() -> Participant {
-    Participant::new(Rules::EXCLUSIVE)
+    Participant::new(Rules::EXCLUSIVE, None)
 }
 
 fn held_at(participant: &Participant, sequence: u64) -> Option<Timestamp> {
@@ -253,7 +253,7 @@ fn what_a_later_prepare_displaced_holds_again_when_that_comes_to_nothing() {
     both.forget_consensus(operation(1), &first);
     both.forget_consensus(operation(1), &second);
     assert_eq!(held_at(&both, 1), None);
-    let mut planted = Participant::new(Rules::planted(Plant::DisplacedForgotten));
+    let mut planted = Participant::new(Rules::planted(Plant::DisplacedForgotten), None);
     for prepare in [&first, &second] {
         planted.execute_consensus(operation(1), prepare);
     }
