@@ -40,6 +40,9 @@ pub struct Load {
     pub log_lag_bytes: u64,
     /// The replica is one of the keyspace of the catalogue.
     pub is_administration: bool,
+    /// The message wants to add to a key space that takes more memory than it may, and cannot take less
+    /// ([`HostedReplica::exceeds_memory`](crate::hosted::HostedReplica::exceeds_memory)). What deletes is no such message.
+    pub exceeds_memory: bool,
 }
 
 /// The cause for which a message is refused.
@@ -64,6 +67,7 @@ impl Load {
         let is_above = self.queued_bytes > times.saturating_mul(marks.queued_bytes_high)
             || self.prepared > times.saturating_mul(marks.prepared_high)
             || self.log_lag_bytes > (times as u64).saturating_mul(marks.log_lag_bytes_high);
+        let is_above = is_above || self.exceeds_memory && urgency == Urgency::Prepare;
         match self.client_prepared > times.saturating_mul(marks.client_prepared_high) {
             _ if is_above => Some(Cause::All),
             true => Some(Cause::Client),
@@ -89,7 +93,7 @@ mod tests {
             prepared,
             client_prepared: 0,
             log_lag_bytes,
-            is_administration: false,
+            ..Load::default()
         };
         let administration = |queued_bytes| Load { queued_bytes, is_administration: true, ..Load::default() };
         let of_client = |client_prepared| Load { client_prepared, ..Load::default() };
@@ -111,6 +115,7 @@ mod tests {
             (administration(40), None, None),
             (administration(41), all, None),
             (administration(81), all, all),
+            (Load { exceeds_memory: true, ..Load::default() }, None, all),
         ];
         for (load, early, prepare) in table {
             assert_eq!(load.refuses(Urgency::Early, &marks), early, "{load:?}");

@@ -16,8 +16,10 @@
 //! All of it is pure: a host reads it between two steps.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::attic::{Attic, Memory};
 use crate::changes;
 use crate::command::{Command, Event, Outcome};
 use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
@@ -93,6 +95,8 @@ pub struct Seat {
     pub joined: Vec<ShardId>,
     /// How the replica begins if there are no records of it.
     pub boot: Boot,
+    /// Where it keeps values that do not fit into memory, if its protocol can; none if everything stays in memory.
+    pub attic: Option<Arc<dyn Attic>>,
 }
 
 impl Seat {
@@ -304,12 +308,14 @@ pub struct Admission {
     pub prepares_for: Option<ClientId>,
     /// False if its transaction has only read, and takes next to no room.
     pub writes: bool,
+    /// False if its transaction has written nothing, or has only deleted.
+    pub adds: bool,
 }
 
 impl Admission {
     /// A message that is no prepare of a client that is counted.
     pub const fn of(urgency: Urgency) -> Self {
-        Admission { urgency, prepares_for: None, writes: true }
+        Admission { urgency, prepares_for: None, writes: true, adds: true }
     }
 }
 
@@ -323,6 +329,9 @@ pub trait HostedReplica: Machine {
 
     /// True if a group may go on without what it has lost with more replicas than it survives, if an operator accepts that.
     const ACCEPTS_LOSS: bool;
+
+    /// True if it keeps values in the attic of its seat that do not fit into memory.
+    const KEEPS_VALUES_IN_ATTICS: bool = false;
 
     /// The same limits, time-outs and rules at this seat. A machine that is restored from that and no records begins as the seat says.
     fn seated(config: Self::Config, seat: &Seat) -> Self::Config;
@@ -344,6 +353,16 @@ pub trait HostedReplica: Machine {
 
     /// True if it has nothing of clients under way.
     fn is_idle(&self) -> bool;
+
+    /// The memory that its key space takes; none of a protocol that has no [`Attic`].
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// True if its key space takes more memory than its attic says, and cannot take less: then nothing is added to it.
+    fn exceeds_memory(&self) -> bool {
+        false
+    }
 
     /// How many transactions it has seen committed and aborted.
     fn decided(&self) -> (u64, u64);

@@ -33,6 +33,7 @@
 //! | `version` | the protocol version in force |
 
 mod access;
+mod attics;
 mod journal;
 mod lives;
 mod memberships;
@@ -61,6 +62,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
 use crate::node::event_loop_of_keyspace;
+pub(crate) use attics::{Attics, ReplicaAttic};
 use journal::JournalText;
 pub(crate) use memberships::Known;
 use memberships::Reliance;
@@ -373,6 +375,7 @@ impl Placement {
             shards: self.shards,
             joined: self.joined.clone(),
             boot: Boot::Rejoin,
+            attic: None,
         }
     }
 
@@ -495,6 +498,8 @@ pub(crate) struct DataDirectory {
     gives_up_missing: bool,
     /// Which event loops rely on what is noted of keyspaces.
     relied_on: Mutex<BTreeMap<KeyspaceId, Reliance>>,
+    /// Where replicas keep values that do not fit into memory; none if everything stays in memory.
+    attics: Option<Attics>,
     _lock: File,
 }
 
@@ -554,6 +559,7 @@ impl DataDirectory {
             replaced: found.replaced,
             gives_up_missing: initialise == Initialise::Rejoin,
             relied_on: Mutex::default(),
+            attics: None,
             _lock: lock,
         };
         data.refuse_if_fenced()?;
@@ -565,6 +571,23 @@ impl DataDirectory {
             write_durably(&identity, &IdentityFile { inventory: true, ..found })?;
         }
         Ok(data)
+    }
+
+    /// The same directory, where replicas may take so many bytes of memory together and keep further values in files; 0: all stays in memory.
+    pub(crate) fn with_memory(mut self, memory_bytes: u64) -> Result<Self, DataError> {
+        self.attics = match memory_bytes {
+            0 => {
+                Attics::remove_left(&self.path)?;
+                None
+            }
+            bytes => Some(Attics::open(&self.path, bytes)?),
+        };
+        Ok(self)
+    }
+
+    /// Where replicas keep values that do not fit into memory, if they do.
+    pub(crate) fn attics(&self) -> Option<&Attics> {
+        self.attics.as_ref()
     }
 
     /// True if this node had been part of its cluster before the directory was created.

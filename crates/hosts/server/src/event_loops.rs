@@ -38,7 +38,7 @@ pub(crate) fn build(
     let logs = Logs::start_all(config.cluster, journals, &wakers)?;
     let path = origins.data.path();
     let watched = logs.iter().cloned().zip(wakers.iter().cloned()).collect();
-    let disk = Disk::watch(path, &config.limits, watched)
+    let disk = Disk::watch(&origins.data, &config.limits, watched)
         .map_err(|source| DataError::Io { path: path.to_owned(), source })?;
     let peers = Peers::new(Arc::clone(&origins.data), config.node, tag)?;
     let mut disk = Some(disk);

@@ -46,8 +46,8 @@ pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{
     DecidedStatus, DecisionStatus, DiskStatus, EventLoopStatus, HandedOverStatus, HotKeyStatus, LagStatus,
-    LogStatus, PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus, Status,
-    TrafficStatus, TransportStatus, TunerStatus, VersionsStatus,
+    LogStatus, MemoryStatus, PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus, SpeculatingStatus,
+    Status, TrafficStatus, TransportStatus, TunerStatus, ValuesInFileStatus, VersionsStatus,
 };
 pub use probe::{Unready, probe};
 pub use process::{raise_descriptors_max, use_small_pages};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::node::{
-    EventLoopStatus, HandedOverStatus, LagStatus, ReplicaStatus, SpeculatingStatus, Status, TrafficStatus,
-    TunerStatus,
+    EventLoopStatus, HandedOverStatus, LagStatus, MemoryStatus, ReplicaStatus, SpeculatingStatus, Status,
+    TrafficStatus, TunerStatus,
 };
 
 /// Renders a status in the text format of Prometheus.
@@ -165,6 +165,28 @@ pub(crate) fn render(status: &Status) -> String {
     });
     page.each(status, "log_lag_bytes", "gauge", "Bytes that wait for the disk.", |replica| {
         replica.log_lag_bytes as f64
+    });
+    page.each_memory(
+        status,
+        "replica_index_bytes",
+        "gauge",
+        "Memory that keys take, with all that finds them.",
+        |memory| Some(memory.index_bytes as f64),
+    );
+    page.each_memory(status, "replica_values_bytes", "gauge", "Memory that values take.", |memory| {
+        Some(memory.values_bytes as f64)
+    });
+    page.each_memory(status, "replica_file_values", "gauge", "Values that are in a file.", |memory| {
+        Some(memory.file.as_ref()?.values as f64)
+    });
+    page.each_memory(status, "replica_file_bytes", "gauge", "Room that values take in a file.", |memory| {
+        Some(memory.file.as_ref()?.bytes as f64)
+    });
+    page.each_memory(status, "replica_file_writes_total", "counter", "Values written to a file.", |memory| {
+        Some(memory.file.as_ref()?.writes as f64)
+    });
+    page.each_memory(status, "replica_file_reads_total", "counter", "Values read from a file.", |memory| {
+        Some(memory.file.as_ref()?.reads as f64)
     });
     page.each_site(
         status,
@@ -377,6 +399,30 @@ impl Page {
             let ReplicaStatus { keyspace, shard, index, .. } = replica;
             let keyspace = escaped(keyspace);
             let value = value(replica);
+            self.line(format_args!(
+                "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"}} {value}"
+            ));
+        }
+    }
+
+    /// A number of each replica that says how much memory its keys and values take, and has this one.
+    fn each_memory(
+        &mut self,
+        status: &Status,
+        name: &str,
+        kind: &str,
+        help: &str,
+        value: impl Fn(&MemoryStatus) -> Option<f64>,
+    ) {
+        let known = |replica: &ReplicaStatus| replica.memory.as_ref().and_then(&value);
+        if status.replicas.iter().all(|replica| known(replica).is_none()) {
+            return;
+        }
+        self.head(name, kind, help);
+        for replica in &status.replicas {
+            let Some(value) = known(replica) else { continue };
+            let ReplicaStatus { keyspace, shard, index, .. } = replica;
+            let keyspace = escaped(keyspace);
             self.line(format_args!(
                 "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"}} {value}"
             ));

@@ -138,7 +138,8 @@ impl Server {
         let trust = config.tls.as_ref().map(watched).transpose()?;
         let (cluster, node) = (config.cluster, config.node);
         make_room(&config.data_directory);
-        let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
+        let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?
+            .with_memory(config.limits.memory_bytes)?;
         data.remember(&config.topology, &config.system)?;
         let listener = match sockets.node {
             Some(listener) => listener,

@@ -18,6 +18,7 @@ use quorate_storage::LogError;
 
 use crate::accepted_loss::{AcceptanceStep, AcceptedLosses};
 use crate::amnesia::Amnesia;
+use crate::attic::Attics;
 use crate::definers::Definers;
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
@@ -83,6 +84,8 @@ pub struct Cluster<S: System> {
     decayed: Vec<bool>,
     /// Per node with a disk.
     journals: BTreeMap<usize, NodeJournal>,
+    /// Where replicas keep values that do not fit into memory.
+    pub(crate) attics: Attics,
     /// Per server: true once it has been normal.
     founded: Vec<bool>,
     /// Per server: since when the members of its group were as they were when it took part last, durably.
@@ -147,6 +150,7 @@ impl<S: System> Cluster<S> {
             lost: Vec::new(),
             decayed: Vec::new(),
             journals: BTreeMap::new(),
+            attics: Attics::default(),
             founded: Vec::new(),
             arrived: Vec::new(),
             served: Vec::new(),
@@ -402,12 +406,14 @@ impl<S: System> Cluster<S> {
 
     pub(crate) fn seat(&self, replica: ReplicaId, groups: Groups, boot: Boot) -> Seat {
         let joined = self.keyspace.joins.iter().map(|join| join.shard).collect();
-        Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot }
+        Seat { replica, groups, shards: Some(self.numbered_shards()), joined, boot, attic: None }
     }
 
     pub(crate) fn start(&mut self, server: usize, seat: &Seat, records: Vec<<S::Server as Machine>::Record>) {
+        let seat = &self.with_attic(server, seat);
         let config = S::Server::seated(self.scenario.settings.replica.clone(), seat);
         let machine = S::Server::restore(config, records);
+        self.attics.note_built(server);
         self.note_begun(server);
         self.accepted_losses.note_start(server);
         self.served[server] = None;
@@ -644,6 +650,7 @@ impl<S: System> Cluster<S> {
     pub fn heal(&mut self) {
         self.world.note(|| "all faults end".to_owned());
         self.world.network().heal();
+        self.attics.work();
         self.world.resume_all();
         self.end_losses();
         self.end_shard_losses();

@@ -228,7 +228,8 @@ fn answer<S: System>(cluster: &mut Cluster<S>, server: usize, request: &Request)
     if let Some(command) = S::Server::follow() {
         cluster.world.command_server(server, command);
     }
-    cluster.world.server(server).map(|replica| replica.changes(request))
+    let answer = cluster.world.server(server).map(|replica| replica.changes(request));
+    answer.filter(|_| !cluster.world.ends_unread(server))
 }
 
 /// The changes of the same stretch by a replica, as far as it has come and retains all of it.

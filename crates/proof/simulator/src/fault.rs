@@ -134,6 +134,8 @@ faults! {
         "links take nothing for a while, and once too much waits for one its connection is lost with all that waits";
     MixedVersions = "mixed-versions", ALL,
         "some nodes and clients run a later version, whose messages hold what others do not know, and more and more are upgraded";
+    LowMemory = "low-memory", ALL,
+        "replicas keep no values in memory, or few: they are in a file, which is full, or cannot be read, now and then";
     SiteLoss = "site-loss", ALL,
         "all replicas of a site are lost with their disks, or its operator has it removed while it runs: the others go on without it, and \
          what it alone has acknowledged is lost";
@@ -149,7 +151,7 @@ impl Fault {
     pub const MODES: [Fault; 3] = [Fault::HealthyCore, Fault::Buggify, Fault::Overload];
 
     /// The faults that change what nodes do beside the machines that they run. A seed has them beside its others.
-    pub const HOSTS: [Fault; 3] = [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions];
+    pub const HOSTS: [Fault; 4] = [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions, Fault::LowMemory];
 
     /// The faults after which an operator says that something is lost for good. A seed has them beside its others.
     pub const LOSSES: [Fault; 2] = [Fault::ShardLoss, Fault::AcceptedLoss];

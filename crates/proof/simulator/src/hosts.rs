@@ -6,10 +6,12 @@
 //! | `low-marks` | the marks above which new work of clients is refused, each as low as a few transactions or none at all |
 //! | `full-links` | how many bytes may wait for a link |
 //! | `mixed-versions` | which nodes and clients run the later version at first |
+//! | `low-memory` | how little memory replicas may take, and how the files work in which they keep the rest |
 
 use quorate_core::Random;
 use quorate_core::admission::Marks;
 
+use crate::attic::Scarcity;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::system::System;
@@ -40,6 +42,10 @@ mod plants {
             "an operator takes a shard for declared lost once one of the others knows that";
         AllGoOnAsleep = "D10", "", Hunt::under(&["accepted-loss", "partitions", "node-crashes"]).of("strict"),
             "an operator that accepts a loss lets all replicas go on that have lost their records, and not only as many as a majority lacks";
+        AtticBelieved = "D11", "", Hunt::under(&["low-memory"]).of("strict"),
+            "a node lets a replica go on that could not read a value, and has something else in its place";
+        SlotsReusedEarly = "D12", "", Hunt::under(&["low-memory"]).of("strict"),
+            "a slot for a value that is not in memory is used again while the value is needed";
     }
 }
 
@@ -55,6 +61,8 @@ pub struct Hosts {
     pub link_bytes_max: Option<usize>,
     /// The share of nodes and clients that runs the later version at first; none if all run the same.
     pub later: Option<f64>,
+    /// How little memory replicas may take; none if all of them keep everything in memory.
+    pub scarcity: Option<Scarcity>,
 }
 
 /// Marks that no node reaches.
@@ -72,6 +80,7 @@ impl Hosts {
     /// Draws the settings for these faults, where links carry so many bytes a second.
     pub(crate) fn draw(faults: &[Fault], bandwidth: Option<u64>, random: &mut Random) -> Self {
         let (mut marks, mut links, mut versions) = (random.fork(), random.fork(), random.fork());
+        let mut memory = random.fork();
         let drawn = |fault, value| faults.contains(&fault).then_some(value);
         let (low, high) = LINK_BYTES;
         let link_bytes = low * (high / low).powf(links.unit());
@@ -81,6 +90,7 @@ impl Hosts {
             marks: drawn(Fault::LowMarks, ()).map(|()| draw_marks(&mut marks)),
             link_bytes_max: drawn(Fault::FullLinks, ()).map(|()| link_bytes_max),
             later: drawn(Fault::MixedVersions, ()).map(|()| 0.6 * versions.unit()),
+            scarcity: drawn(Fault::LowMemory, ()).map(|()| Scarcity::draw(&mut memory)),
         }
     }
 }
@@ -108,7 +118,7 @@ fn draw_marks(random: &mut Random) -> Marks {
 impl<S: System> Cluster<S> {
     /// Lets nodes refuse, bounds links and mixes versions as the scenario has it.
     pub(crate) fn set_up_hosts(&mut self) {
-        let Hosts { marks, link_bytes_max, later } = self.scenario.hosts.clone();
+        let Hosts { marks, link_bytes_max, later, scarcity: _ } = self.scenario.hosts.clone();
         let has = |plant| self.scenario.host_plant == Some(plant);
         let (refuses_all, refuses_unknown) =
             (has(HostPlant::RefusesWhatFrees), has(HostPlant::UnknownRefused));

@@ -18,6 +18,7 @@
 //! | `membership`, `definers` | who the replicas are while it runs, who learns of that, and the operators that define it |
 //! | `site_loss`, `shard_loss`, `accepted_loss` | what is lost for good, and the operators that say so |
 //! | [`hosts`] | what nodes do beside their machines: what they refuse, how much waits for links, which version they run |
+//! | `attic` | where replicas keep values that do not fit into memory |
 //! | [`amnesia`] | nodes that forget, and what is made of that |
 //! | `operator` | compares what replicas hold, while it runs |
 //! | `healthy_core` | what must work although all else stays broken |
@@ -33,6 +34,7 @@
 
 mod accepted_loss;
 pub mod amnesia;
+mod attic;
 mod backups;
 pub mod calibrated;
 pub mod clients;

@@ -73,8 +73,9 @@ impl Operator {
                 }
                 (false, _) => {}
             }
-            match cluster.world.server(server) {
-                Some(replica) => comparison.on_answer(index, &request, replica.verified(&request), now),
+            let answer = cluster.world.server(server).map(|replica| replica.verified(&request));
+            match answer.filter(|_| !cluster.world.ends_unread(server)) {
+                Some(answer) => comparison.on_answer(index, &request, answer, now),
                 None => comparison.on_failure(index, "it is down".to_owned()),
             }
         }

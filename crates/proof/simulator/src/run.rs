@@ -251,6 +251,8 @@ impl<S: System> Simulation<S> {
         let told = self.consumers.as_ref().map(|consumers| ("changes told to consumers", consumers.told()));
         self.report.happened.extend(told);
         self.report.happened.extend(self.backups.iter().flat_map(Backups::happened));
+        let is_low = self.cluster.scenario.has(Fault::LowMemory);
+        self.report.happened.extend(self.cluster.attics.happened().into_iter().filter(|_| is_low));
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
         let happened = happened.chain(&self.cluster.shard_losses.happened);
         let happened = happened.chain(&self.cluster.accepted_losses.happened);

@@ -472,7 +472,8 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
         faults.extend(changes_groups.then_some(Fault::Membership));
         let loses_sites = S::LOSES_SITES && strikes("site-loss", SITE_LOSS_PROBABILITY);
         faults.extend(loses_sites.then_some(Fault::SiteLoss));
-        faults.extend(Fault::HOSTS.into_iter().filter(|fault| strikes(fault.name(), HOSTS_PROBABILITY)));
+        let hosts = Fault::HOSTS.into_iter().filter(|fault| can_strike::<S>(*fault));
+        faults.extend(hosts.filter(|fault| strikes(fault.name(), HOSTS_PROBABILITY)));
         let losses = Fault::LOSSES.into_iter().filter(|fault| can_strike::<S>(*fault));
         faults.extend(losses.filter(|fault| strikes(fault.name(), LOSSES_PROBABILITY)));
         faults.sort_unstable();

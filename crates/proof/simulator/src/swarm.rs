@@ -164,7 +164,11 @@ impl Swarm {
         let mut faults = draw_faults::<S>(&mut stream("swarm faults"));
         let mut hosts = stream("swarm hosts");
         faults.extend(
-            Fault::HOSTS.into_iter().filter(|_| hosts.chance(HOSTS_PROBABILITY)).map(|fault| (fault, 1.0)),
+            Fault::HOSTS
+                .into_iter()
+                .filter(|_| hosts.chance(HOSTS_PROBABILITY))
+                .filter(|fault| can_strike::<S>(*fault))
+                .map(|fault| (fault, 1.0)),
         );
         let mut losses = stream("swarm losses");
         let possible = Fault::LOSSES.into_iter().filter(|fault| can_strike::<S>(*fault));

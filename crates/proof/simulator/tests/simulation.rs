@@ -41,6 +41,28 @@ fn consumers_of_changes_are_told_what_has_committed() {
     assert!(told.seeds >= 3 && told.times > 200, "{told:?}");
 }
 
+/// Where values are makes no difference to anybody, as long as they can be read; else a replica restarts.
+#[test]
+fn replicas_keep_values_outside_of_memory() {
+    let run_with = |faults: &[Fault], seeds| {
+        run(
+            &Options { repeat_every: 0, faults: Faults::Named(faults.to_vec()), ..Options::new(seeds) },
+            |_| true,
+        )
+    };
+    let report = run_with(&[Fault::LowMemory, Fault::NodeCrashes], 1..=30);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let happened = |what: &str| &report.happened[what];
+    assert!(happened("value read from an attic").seeds >= 12, "{:?}", report.happened);
+    assert!(happened("replica ended by a value that it could not read").seeds >= 3, "{:?}", report.happened);
+    for seed in 31..=50 {
+        let low = run_with(&[Fault::LowMemory], seed..=seed);
+        let ended = low.happened["replica ended by a value that it could not read"].times;
+        let is_alike = low.trace_hash == run_with(&[], seed..=seed).trace_hash;
+        assert_eq!(is_alike, ended == 0, "seed {seed}: {ended} replicas have ended");
+    }
+}
+
 /// The variant of the paper's section 6.3. That it is judged at a level of its own shows where a strict keyspace would be at fault.
 #[test]
 fn the_order_of_timestamps_is_serializable_and_not_strict() {

@@ -1,5 +1,6 @@
 //! How a strict keyspace's replicas are hosted.
 
+use quorate_core::attic::Memory;
 use quorate_core::changes;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
@@ -19,10 +20,12 @@ use crate::replica::{Replica, ReplicaCommand, ReplicaEvent};
 impl HostedReplica for Replica {
     const NEEDS_SHARDS: bool = false;
     const ACCEPTS_LOSS: bool = true;
+    const KEEPS_VALUES_IN_ATTICS: bool = true;
 
     fn seated(config: ReplicaConfig, seat: &Seat) -> ReplicaConfig {
         let Seat { replica, shards, boot, .. } = *seat;
-        ReplicaConfig { replica, shards, groups: seat.groups.clone(), boot, ..config }
+        let (groups, attic) = (seat.groups.clone(), seat.attic.clone());
+        ReplicaConfig { replica, shards, groups, boot, attic, ..config }
     }
 
     fn asleep_since_creation(seat: &Seat, view: View, life: u64) -> Option<Vec<Record>> {
@@ -53,6 +56,14 @@ impl HostedReplica for Replica {
 
     fn is_idle(&self) -> bool {
         self.prepared().is_empty()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(self.versions().memory())
+    }
+
+    fn exceeds_memory(&self) -> bool {
+        self.versions().exceeds_memory()
     }
 
     fn decided(&self) -> (u64, u64) {
@@ -96,6 +107,7 @@ impl HostedReplica for Replica {
                 urgency: Urgency::Prepare,
                 prepares_for: Some(id.transaction.client),
                 writes: !operation.transaction.writes.is_empty(),
+                adds: operation.transaction.writes.iter().any(|write| write.value.is_some()),
             },
             _ => Admission::of(Urgency::Always),
         }

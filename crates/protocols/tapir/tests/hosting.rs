@@ -191,7 +191,8 @@ fn a_host_seats_a_replica_and_tells_it_of_other_groups() {
     let groups = Groups { epoch: Epoch(3), ..Groups::new(GroupSize::new(5).unwrap()) };
     let shards = Some(Shards { first: ShardId(1), count: 2 });
     let joined = Vec::new();
-    let seat = Seat { replica: member(4), groups: groups.clone(), shards, joined, boot: Boot::Rejoin };
+    let seat =
+        Seat { replica: member(4), groups: groups.clone(), shards, joined, boot: Boot::Rejoin, attic: None };
     let seated = <Replica as HostedReplica>::seated(config.clone(), &seat);
     assert_eq!((seated.replica, seated.boot, seated.shards), (member(4), Boot::Rejoin, shards));
     assert_eq!((seated.groups.epoch, seated.recovery_timeout), (Epoch(3), config.recovery_timeout));

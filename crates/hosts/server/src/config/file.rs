@@ -148,7 +148,7 @@ struct FileWan {
 }
 
 /// The settings that a zero turns off.
-const MAY_BE_ZERO: [&str; 3] = ["free_bytes_low", "scrub_bytes_per_second", "move_window_ms"];
+const MAY_BE_ZERO: [&str; 4] = ["free_bytes_low", "memory_bytes", "scrub_bytes_per_second", "move_window_ms"];
 
 /// Declares a section once: the fields of the file, and how each one overrides a default. Other sections may stand within it.
 macro_rules! section {
@@ -190,6 +190,7 @@ section! { FileLimits of Limits {
     client_prepared_high: usize => client_prepared_high = usize::from;
     log_lag_bytes_high: u64 => log_lag_bytes_high = u64::from;
     free_bytes_low: u64 => free_bytes_low = u64::from;
+    memory_bytes: u64 => memory_bytes = u64::from;
     scrub_bytes_per_second: u64 => scrub_bytes_per_second = u64::from;
     scrub_interval_ms: u64 => scrub_interval = Duration::from_millis;
     busy_retry_after_ms: u64 => busy_retry_after = Duration::from_millis;

@@ -36,6 +36,9 @@ pub struct Limits {
     /// With less room than this where the data directory is, the node raises an alarm, and shards that would have no majority
     /// without such nodes take no writes, in bytes; 0 for never.
     pub free_bytes_low: u64,
+    /// How much memory the keys and values of all replicas may take that can keep values in files, in bytes; further values are there. 0: everything is
+    /// in memory.
+    pub memory_bytes: u64,
     /// How much of logs is read again in the background, to find decay before more of a group decays, in bytes a second; 0 for
     /// nothing.
     pub scrub_bytes_per_second: u64,
@@ -77,6 +80,7 @@ impl Default for Limits {
             client_prepared_high: 10_000,
             log_lag_bytes_high: 64 * 1024 * 1024,
             free_bytes_low: 128 * 1024 * 1024,
+            memory_bytes: 0,
             scrub_bytes_per_second: 4 * 1024 * 1024,
             scrub_interval: Duration::from_secs(60),
             busy_retry_after: Duration::from_millis(50),

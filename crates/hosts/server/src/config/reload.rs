@@ -89,6 +89,7 @@ impl Reloaded {
                 node_queue_bytes_max: "limits.node_queue_bytes_max",
                 unfinished_bytes_max: "limits.unfinished_bytes_max",
                 free_bytes_low: "limits.free_bytes_low",
+                memory_bytes: "limits.memory_bytes",
                 scrub_bytes_per_second: "limits.scrub_bytes_per_second",
                 scrub_interval: "limits.scrub_interval_ms",
                 catalogue_interval: "limits.catalogue_interval_ms",

@@ -380,7 +380,8 @@ impl DataDirectory {
 const REMOVED: &str = "removed";
 const ASIDE: &str = "aside-";
 
-fn name(replica: ReplicaId) -> String {
+/// The name of what belongs to a replica.
+pub(super) fn name(replica: ReplicaId) -> String {
     format!("shard-{}-r{}", replica.shard.0, replica.index.0)
 }
 

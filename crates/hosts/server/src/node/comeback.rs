@@ -27,6 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 pub(crate) enum Hindrance {
     /// Something ran short.
     Shortage(Shortage),
+    /// A value that it had put into a file could not be read.
+    Unread,
     /// Its log is still held by what is left of the replica itself, which may have a segment under way.
     Held,
 }
@@ -36,6 +38,7 @@ impl Hindrance {
     pub(super) fn of(error: &LogError) -> Option<Hindrance> {
         match error {
             LogError::Storage(storage::LogError::InUse { .. }) => Some(Hindrance::Held),
+            LogError::Attic { .. } => Some(Hindrance::Unread),
             LogError::Storage(error) => error.shortage().map(Hindrance::Shortage),
             LogError::Data(DataError::Io { source, .. }) => Shortage::of(source).map(Hindrance::Shortage),
             _ => None,
@@ -50,6 +53,9 @@ impl Hindrance {
             }
             Hindrance::Shortage(Shortage::Descriptors) => {
                 "raise the limit of open files, or end what holds them: the replica comes back by itself within seconds"
+            }
+            Hindrance::Unread => {
+                "the replica comes back by itself within seconds, with an empty file; if that happens again, look at the disk"
             }
             Hindrance::Held => "the replica comes back by itself within seconds",
         }
@@ -148,6 +154,8 @@ mod tests {
             (data(io::Error::from_raw_os_error(28)), space),
             (data(io::Error::from_raw_os_error(24)), descriptors),
             (storage::LogError::InUse { directory: directory.clone() }.into(), Some(Hindrance::Held)),
+            (LogError::Attic { path: "attic".into(), why: "a bit".into() }, Some(Hindrance::Unread)),
+            (LogError::AtticAlone { path: "attic".into(), why: "a bit".into() }, None),
             (io("write to", io::Error::from_raw_os_error(5)), None),
             (io("sync", ErrorKind::StorageFull.into()), None),
             (data(ErrorKind::PermissionDenied.into()), None),

@@ -17,6 +17,7 @@ use quorate_runtime::transport::TurnWaker;
 
 use super::hosted::unix_seconds;
 use super::log::Logs;
+use crate::data::{Attics, DataDirectory};
 use crate::{Limits, process};
 
 /// How often the thread looks.
@@ -56,7 +57,12 @@ struct Seen {
 
 impl Disk {
     /// Starts the thread, for the logs of these event loops, each with what asks for a turn there when something has changed.
-    pub(crate) fn watch(directory: &Path, limits: &Limits, logs: Vec<(Logs, TurnWaker)>) -> io::Result<Disk> {
+    pub(crate) fn watch(
+        data: &DataDirectory,
+        limits: &Limits,
+        logs: Vec<(Logs, TurnWaker)>,
+    ) -> io::Result<Disk> {
+        let directory = data.path();
         let seen = Arc::new(Seen {
             free_bytes: AtomicU64::new(u64::MAX),
             is_low: AtomicBool::new(false),
@@ -74,6 +80,7 @@ impl Disk {
             is_passing: false,
             credit: 0,
             logs,
+            attics: data.attics().cloned(),
             seen: Arc::clone(&seen),
         };
         watch.look_at_space();
@@ -133,6 +140,8 @@ struct Watch {
     /// How much may be read now; below nothing if a step has read more than it might.
     credit: i64,
     logs: Vec<(Logs, TurnWaker)>,
+    /// What takes room that logs need more.
+    attics: Option<Attics>,
     seen: Arc<Seen>,
 }
 
@@ -145,6 +154,7 @@ impl Watch {
         let is_low = is_low(free, self.low, was_low);
         if is_low != was_low {
             self.seen.is_low.store(is_low, Ordering::Relaxed);
+            self.attics.iter().for_each(|attics| attics.set_full(is_low));
             self.logs.iter().for_each(|(_, waker)| waker.wake());
         }
         let bytes = reserve_bytes(self.low);

@@ -11,7 +11,7 @@ use quorate_core::changes;
 use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag, Speculating};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::SiteChanges;
-use quorate_core::verify::{Answer, Request};
+use quorate_core::verify::{Answer, Progress, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
 use quorate_runtime::{Carrier, Driver, Kept, Mark, Time, log_ignored};
 use quorate_storage::Unsynced;
@@ -23,8 +23,9 @@ use super::fate::Standing;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{self, Served};
+use super::status::MemoryStatus;
 use super::traffic::Traffic;
-use crate::data::{DataDirectory, Placement};
+use crate::data::{DataDirectory, Placement, ReplicaAttic};
 
 /// A replica that this node is to host.
 pub(crate) struct Hosted {
@@ -127,6 +128,12 @@ pub(crate) trait Runs: Send {
     /// How many transactions of clients, or of one, are prepared here.
     fn load(&self, client: Option<ClientId>) -> usize;
 
+    /// True if the keys and values here take more memory than they may, and cannot take less.
+    fn exceeds_memory(&self) -> bool;
+
+    /// The memory that keys and values take, as far as the machine knows.
+    fn memory(&self) -> Option<MemoryStatus>;
+
     /// True if other shards hold something until the machine has taken in a message of a client.
     fn is_awaited(&self, message: &ProtocolMessage) -> bool;
 
@@ -182,6 +189,8 @@ pub(super) struct Running<M: Served> {
     id: ReplicaId,
     driver: Driver<M>,
     log: Option<ReplicaLog>,
+    /// Where it keeps values that do not fit into memory.
+    attic: Option<ReplicaAttic>,
     /// How many records it has emitted since this process started.
     records: u64,
     /// How many transactions it had seen committed and aborted when this process started.
@@ -302,7 +311,13 @@ impl<M: Served> Running<M> {
             seat.groups = placement.founding_groups();
         }
         seat.boot = prepared.boot;
+        let attic = data.attics().filter(|_| M::KEEPS_VALUES_IN_ATTICS).map(|attics| attics.create(id));
+        let attic = attic.transpose()?;
+        seat.attic = attic.as_ref().map(ReplicaAttic::for_machine);
         let machine = M::restore(M::seated(config, &seat), records);
+        if let Some(attic) = attic.as_ref().filter(|attic| attic.has_failed()) {
+            return Err(unread(attic, log.is_some()));
+        }
         let view = machine.health().view;
         if !view.is_sound(epoch) {
             return Err(LogError::View { path: path.display().to_string(), view });
@@ -314,6 +329,7 @@ impl<M: Served> Running<M> {
             id,
             driver,
             log,
+            attic,
             records: 0,
             before,
             news: None,
@@ -340,6 +356,13 @@ impl<M: Served> Running<M> {
         Ok(asleep)
     }
 
+    /// The end of the replica, if a look at its machine could not read a value.
+    fn gives_up_unread(&mut self) -> Option<Stepped> {
+        self.attic.as_ref().filter(|attic| attic.has_failed())?;
+        let became_dirty = !std::mem::replace(&mut self.is_dirty, true);
+        Some(Stepped { became_dirty, ..Stepped::default() })
+    }
+
     fn step(&mut self, time: Time, input: InputOf<M>, outgoing: Outgoing<'_, '_>) -> Stepped {
         self.drive(time, outgoing, |driver, carrier| driver.step(time, input, carrier))
     }
@@ -350,12 +373,15 @@ impl<M: Served> Running<M> {
         outgoing: Outgoing<'_, '_>,
         act: impl FnOnce(&mut Driver<M>, &mut ToWorld<'_, '_, '_>),
     ) -> Stepped {
-        let Running { id, driver, log, records, news, arrived, is_dirty, consultation, traffic, .. } = self;
+        let Running {
+            id, driver, log, attic, records, news, arrived, is_dirty, consultation, traffic, ..
+        } = self;
         let was_dirty = *is_dirty;
         let said = Stepped::default();
         let mut carrier = ToWorld {
             id: *id,
             log: log.as_mut(),
+            attic: attic.as_ref(),
             records,
             news,
             arrived,
@@ -368,6 +394,8 @@ impl<M: Served> Running<M> {
         };
         act(driver, &mut carrier);
         let said = carrier.said;
+        // Where the log is written at the end of the turn, the replica is given up.
+        *is_dirty |= attic.as_ref().is_some_and(ReplicaAttic::has_failed);
         Stepped { became_dirty: *is_dirty && !was_dirty, ..said }
     }
 }
@@ -434,7 +462,12 @@ impl<M: Served> Runs for Running<M> {
             Some(command) => self.step(time, Input::Command(command), outgoing),
             None => Stepped::default(),
         };
-        (stepped, self.driver.machine().verified(request))
+        let answer = self.driver.machine().verified(request);
+        match self.gives_up_unread() {
+            // Another time: it is built again.
+            Some(given_up) => (stepped.and(given_up), Answer { at: None, progress: Progress::Waiting }),
+            None => (stepped, answer),
+        }
     }
 
     fn changes(
@@ -447,7 +480,11 @@ impl<M: Served> Runs for Running<M> {
             Some(command) => self.step(time, Input::Command(command), outgoing),
             None => Stepped::default(),
         };
-        (stepped, self.driver.machine().changes(request))
+        let answer = self.driver.machine().changes(request);
+        match self.gives_up_unread() {
+            Some(given_up) => (stepped.and(given_up), changes::Answer::unable("it cannot read a value")),
+            None => (stepped, answer),
+        }
     }
 
     fn on_message(
@@ -477,6 +514,9 @@ impl<M: Served> Runs for Running<M> {
 
     fn write_log(&mut self) -> Result<Option<Unsynced>, LogError> {
         self.is_dirty = false;
+        if let Some(attic) = self.attic.as_ref().filter(|attic| attic.has_failed()) {
+            return Err(unread(attic, self.log.is_some()));
+        }
         self.log.as_mut().map_or(Ok(None), ReplicaLog::write)
     }
 
@@ -499,6 +539,15 @@ impl<M: Served> Runs for Running<M> {
 
     fn load(&self, client: Option<ClientId>) -> usize {
         self.driver.machine().load(client)
+    }
+
+    fn exceeds_memory(&self) -> bool {
+        self.driver.machine().exceeds_memory()
+    }
+
+    fn memory(&self) -> Option<MemoryStatus> {
+        let memory = self.driver.machine().memory()?;
+        Some(MemoryStatus::new(memory, self.attic.as_ref()))
     }
 
     fn is_awaited(&self, message: &ProtocolMessage) -> bool {
@@ -565,10 +614,31 @@ pub(crate) struct Stepped {
     pub(crate) consults: bool,
 }
 
+impl Stepped {
+    /// The tasks after this step and another one.
+    fn and(self, other: Stepped) -> Stepped {
+        Stepped {
+            became_dirty: self.became_dirty || other.became_dirty,
+            changes_state: self.changes_state || other.changes_state,
+            is_retired: self.is_retired || other.is_retired,
+            consults: self.consults || other.consults,
+        }
+    }
+}
+
+/// The error of a replica that could not read a value. One without a log does not come back within this life of its node: it would forget what
+/// it has said in it.
+fn unread(attic: &ReplicaAttic, has_log: bool) -> LogError {
+    let why = attic.status().failure.unwrap_or_default();
+    let path = attic.path().display().to_string();
+    if has_log { LogError::Attic { path, why } } else { LogError::AtticAlone { path, why } }
+}
+
 /// Carries out what the replica wants.
 struct ToWorld<'a, 'b, 't> {
     id: ReplicaId,
     log: Option<&'a mut ReplicaLog>,
+    attic: Option<&'a ReplicaAttic>,
     records: &'a mut u64,
     news: &'a mut Option<News>,
     arrived: &'a mut Option<Epoch>,
@@ -656,5 +726,10 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
         if let Some(log) = &mut self.log {
             log.truncate(up_to);
         }
+    }
+
+    /// A machine that could not read a value has gone on with something else in its place.
+    fn has_ended(&self) -> bool {
+        self.attic.is_some_and(ReplicaAttic::has_failed)
     }
 }

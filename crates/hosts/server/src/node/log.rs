@@ -87,6 +87,25 @@ pub(crate) enum LogError {
         /// The applications that this process is linked with.
         linked: String,
     },
+    /// A value that is not in memory cannot be read, and is in the log of the replica.
+    #[error("a value in {path} cannot be read: {why}; everything in it is in the log of the replica")]
+    Attic {
+        /// The file.
+        path: String,
+        /// Why it cannot.
+        why: String,
+    },
+    /// A value that is not in memory cannot be read, and the replica keeps no log.
+    #[error(
+        "a value in {path} cannot be read: {why}; the replica keeps no log: look at the disk and restart this node, so that it learns \
+         everything from its group (at most f nodes of 2f + 1 at a time)"
+    )]
+    AtticAlone {
+        /// The file.
+        path: String,
+        /// Why it cannot.
+        why: String,
+    },
     /// Its protocol has no way to go on without what is lost.
     #[error("the loss of its records cannot be accepted: drop its keyspace, and create it again")]
     LossNotAccepted,

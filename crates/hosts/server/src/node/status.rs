@@ -2,9 +2,11 @@
 
 use quorate_certificates::Date;
 use quorate_core::Instant;
+use quorate_core::attic::Memory;
 use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
 use quorate_core::topology::SerialOrder;
 use quorate_runtime::Turn;
+use quorate_storage::AtticStatus;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
@@ -16,6 +18,7 @@ use super::speculating::SpeculatingStatus;
 use super::traffic::TrafficStatus;
 use super::versions::VersionsStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
+use crate::data::ReplicaAttic;
 use crate::process;
 
 /// How a node is.
@@ -254,6 +257,9 @@ pub struct ReplicaStatus {
     pub held: usize,
     /// How much waits for the disk, in bytes.
     pub log_lag_bytes: u64,
+    /// The memory that its keys and values take; absent of a protocol that does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryStatus>,
     /// How far other local sites are behind, if it leads one.
     pub lags: Vec<LagStatus>,
     /// Containers that it has moved to the sites that write them, and shares of counters that it has given to others, since this process started; absent where
@@ -266,6 +272,77 @@ pub struct ReplicaStatus {
     /// The transactions that it has seen; absent if it was asked for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficStatus>,
+}
+
+/// The memory that the keys and values of a replica take.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryStatus {
+    /// Keys with the timestamps of their versions, and all that finds them, in bytes.
+    pub index_bytes: usize,
+    /// Values that are in memory, in bytes.
+    pub values_bytes: usize,
+    /// Values that are in a file; absent where everything is in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<ValuesInFileStatus>,
+}
+
+/// The values of a replica that are in a file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ValuesInFileStatus {
+    /// The memory that the replica may take, in bytes.
+    pub memory_bytes: usize,
+    /// How many values are there.
+    pub values: u64,
+    /// How much room they take, in bytes.
+    pub bytes: u64,
+    /// How long the file is, in bytes.
+    pub file_bytes: u64,
+    /// Values that were written to it since the replica was built.
+    pub writes: u64,
+    /// Values that were read from it since then.
+    pub reads: u64,
+    /// Why values stay in memory that should be there, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl MemoryStatus {
+    /// True if more is taken than may be, and an eighth of that besides.
+    fn exceeds(&self, file: &ValuesInFileStatus) -> bool {
+        self.index_bytes + self.values_bytes > file.memory_bytes.saturating_add(file.memory_bytes / 8)
+    }
+
+    pub(super) fn new(memory: Memory, attic: Option<&ReplicaAttic>) -> Self {
+        let file = |attic: &ReplicaAttic| {
+            let AtticStatus { values, bytes, file_bytes, puts: writes, reads, stays: problem, .. } =
+                attic.status();
+            let memory_bytes = attic.memory_bytes();
+            ValuesInFileStatus { memory_bytes, values, bytes, file_bytes, writes, reads, problem }
+        };
+        MemoryStatus { index_bytes: memory.index, values_bytes: memory.values, file: attic.map(file) }
+    }
+}
+
+/// The problem of a replica with the memory that it may take, if it has one.
+fn memory_problem(replica: &ReplicaStatus) -> Option<String> {
+    let memory = replica.memory.as_ref()?;
+    let file = memory.file.as_ref()?;
+    let ReplicaStatus { keyspace, shard, .. } = replica;
+    let of = format!("the replica of shard {shard} of {keyspace}");
+    if memory.exceeds(file) {
+        let taken = (memory.index_bytes + memory.values_bytes) >> 20;
+        let why = match &file.problem {
+            Some(problem) => format!("because values cannot be written to a file: {problem}"),
+            None => "because keys stay in memory".to_owned(),
+        };
+        return Some(format!(
+            "{of} takes {taken} MiB of memory and may take {} MiB, {why}; writes are refused until something is deleted, or memory_bytes is raised \
+             and the node is restarted",
+            file.memory_bytes >> 20
+        ));
+    }
+    let problem = file.problem.as_ref()?;
+    Some(format!("{of} keeps values in memory that should be in a file: {problem}"))
 }
 
 /// The things that a replica of a local site has handed to other sites.
@@ -443,6 +520,7 @@ impl Node {
         let clock_error_seconds = whole.clock_error_micros.map(|error| error as f64 / 1e6);
         problems.extend(clock_error_seconds.map(clock_problem));
         problems.extend(replicas.iter().filter_map(not_serving));
+        problems.extend(replicas.iter().filter_map(memory_problem));
         Status {
             cluster: self.config.cluster_name.clone(),
             cluster_id: self.config.cluster,
@@ -575,6 +653,7 @@ impl Node {
             records: 0,
             held: 0,
             log_lag_bytes: 0,
+            memory: None,
             lags: Vec::new(),
             handed_over: None,
             speculating: None,
@@ -616,6 +695,7 @@ impl Node {
             records,
             held,
             log_lag_bytes,
+            memory: running.memory(),
             lags: running.lags(now).iter().map(LagStatus::from).collect(),
             handed_over: running
                 .handed_over()

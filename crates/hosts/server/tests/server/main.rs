@@ -9,6 +9,7 @@ mod disagreements;
 mod joining;
 mod keyspaces;
 mod losses;
+mod memory;
 mod operations;
 mod raw;
 mod restart;

@@ -214,7 +214,8 @@ impl<A: Application> Deployed for OneRound<A> {
             let (group, index) = (node / deployment.replicas, node % deployment.replicas);
             let replica = ReplicaId { shard: shard(group), index: ReplicaIndex(index as u8) };
             let groups = Groups::new(deployment.group(false));
-            let seat = Seat { replica, groups, shards, joined: Vec::new(), boot: Boot::Initialise };
+            let seat =
+                Seat { replica, groups, shards, joined: Vec::new(), boot: Boot::Initialise, attic: None };
             let config = Server::<A>::seated(deployment.settings.replica.clone(), &seat);
             let server = world.add_server(Address::Replica(replica), node, Disk::memory());
             world.boot_server(server, Server::<A>::restore(config, Vec::new()));

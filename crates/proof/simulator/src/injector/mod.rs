@@ -186,8 +186,8 @@ impl<S: System> Injector<S> {
                 }
                 // Strikes when all others have.
                 Fault::HealthyCore => {}
-                // Lasts, and is counted when a message is refused.
-                Fault::LowMarks => {}
+                // Last, and are counted when a message is refused, and when a replica begins.
+                Fault::LowMarks | Fault::LowMemory => {}
                 _ => injector.schedule(cluster, fault, QUIET_START),
             }
         }
@@ -360,6 +360,7 @@ impl<S: System> Injector<S> {
             | Fault::ClockDrift
             | Fault::HealthyCore
             | Fault::LowMarks
+            | Fault::LowMemory
             | Fault::Overload => false,
         };
         (struck, None)

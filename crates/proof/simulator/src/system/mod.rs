@@ -242,6 +242,7 @@ pub(crate) fn can_strike<S: System>(fault: Fault) -> bool {
         && (S::LOSES_SITES || fault != Fault::SiteLoss)
         && (S::LOSES_SHARDS || fault != Fault::ShardLoss)
         && (S::ACCEPTS_LOSSES || fault != Fault::AcceptedLoss)
+        && (S::Server::KEEPS_VALUES_IN_ATTICS || fault != Fault::LowMemory)
         && !S::CANNOT_STRIKE.contains(&fault)
 }
 

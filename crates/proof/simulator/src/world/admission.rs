@@ -64,6 +64,8 @@ impl<P: Protocol, A> World<P, A> {
             client_prepared: client.map_or(0, |client| P::load(machine, Some(client))),
             log_lag_bytes: host.disk.lag_bytes(),
             is_administration: false,
+            // Where memory is short at all, it is in most seeds short for any value.
+            exceeds_memory: false,
         };
         let cause = load.refuses(urgency, &gate.marks)?;
         (!P::is_awaited(machine, message)).then_some(cause)

@@ -1,9 +1,11 @@
 //! One machine in the world: the driver that servers use as well, on a simulated disk, with crashes at chosen steps.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use quorate_core::attic::Attic;
 use quorate_core::machine::InputOf;
 use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Random};
 use quorate_driver::{Alarm, Carrier, Driver, Kept, Mark, Setting, Time};
@@ -102,6 +104,8 @@ pub(super) struct Host<M: Machine> {
     unsynced_bytes: usize,
     /// Of the next incarnation, while the machine is down.
     random: Random,
+    /// Where the machine keeps values that do not fit into memory, if it does and its host looks whether they can be read.
+    attic: Option<Arc<dyn Attic>>,
 }
 
 /// Why a machine ends within an effect of its own.
@@ -122,6 +126,7 @@ struct ToWorld<'a, M: Machine, S> {
     disk: &'a mut Disk,
     unsynced_bytes: &'a mut usize,
     around: &'a mut S,
+    attic: Option<&'a dyn Attic>,
     ending: Option<Ending>,
 }
 
@@ -134,7 +139,18 @@ impl<M: Machine> Host<M> {
         encode: Encode<M::Record>,
         random: Random,
     ) -> Self {
-        Host { id, address, node, disk, driver: None, encode, incarnation: 0, unsynced_bytes: 0, random }
+        Host {
+            id,
+            address,
+            node,
+            disk,
+            driver: None,
+            encode,
+            incarnation: 0,
+            unsynced_bytes: 0,
+            random,
+            attic: None,
+        }
     }
 
     /// The machine, unless it is down.
@@ -145,6 +161,21 @@ impl<M: Machine> Host<M> {
     /// Counts the machines that have run here.
     pub(super) fn incarnation(&self) -> u32 {
         self.incarnation
+    }
+
+    /// The attic of the machine that boots next.
+    pub(super) fn set_attic(&mut self, attic: Option<Arc<dyn Attic>>) {
+        self.attic = attic;
+    }
+
+    /// Ends the machine if it could not read a value; true if it does. A host asks that after each step, and after each other look at the machine
+    /// that may have read a value.
+    pub(super) fn ends_unread(&mut self, around: &mut impl Surroundings<M>) -> bool {
+        let has_failed = self.driver.is_some() && self.attic.as_ref().is_some_and(|attic| attic.has_failed());
+        if has_failed {
+            self.stop("a value that is not in memory cannot be read", around);
+        }
+        has_failed
     }
 
     /// Boots a machine that was restored from the disk. As after whatever happens to it, [`Host::settle`] comes next.
@@ -206,13 +237,19 @@ impl<M: Machine> Host<M> {
             disk: &mut self.disk,
             unsynced_bytes: &mut self.unsynced_bytes,
             around,
+            attic: self.attic.as_deref(),
             ending: None,
         };
         act(driver, time, &mut carrier);
         match carrier.ending {
-            None => around.stepped(self.address, self.node, driver.machine()),
             Some(Ending::Crashes(crash)) => self.meet(crash, around),
-            Some(Ending::Fails(error)) => self.stop(&error, around),
+            Some(Ending::Fails(error)) => self.stop(&error.to_string(), around),
+            None if self.ends_unread(around) => {}
+            None => {
+                if let Some(driver) = &self.driver {
+                    around.stepped(self.address, self.node, driver.machine());
+                }
+            }
         }
     }
 
@@ -222,7 +259,7 @@ impl<M: Machine> Host<M> {
             return;
         }
         if let Err(error) = self.disk.write() {
-            return self.stop(&error, around);
+            return self.stop(&error.to_string(), around);
         }
         if self.disk.begin_sync() {
             if !self.survives(Moment::BeforeSync, around) {
@@ -242,7 +279,7 @@ impl<M: Machine> Host<M> {
                     self.drive(around, |driver, time, carrier| driver.on_durable(time, mark, carrier));
                 }
             }
-            Err(error) => self.stop(&error, around),
+            Err(error) => self.stop(&error.to_string(), around),
         }
     }
 
@@ -260,10 +297,10 @@ impl<M: Machine> Host<M> {
         around.crashed(self.id, crash);
     }
 
-    /// The log has failed: nothing may be acknowledged any more, so the process ends.
-    fn stop(&mut self, error: &LogError, around: &mut impl Surroundings<M>) {
+    /// The log or the attic has failed: nothing may be acknowledged any more, so the process ends.
+    fn stop(&mut self, why: &str, around: &mut impl Surroundings<M>) {
         self.crash(Crash::Process, around);
-        around.stopped(self.id, &error.to_string());
+        around.stopped(self.id, why);
     }
 }
 
@@ -324,6 +361,6 @@ impl<M: Machine, S: Surroundings<M>> Carrier<M> for ToWorld<'_, M, S> {
     }
 
     fn has_ended(&self) -> bool {
-        self.ending.is_some()
+        self.ending.is_some() || self.attic.is_some_and(|attic| attic.has_failed())
     }
 }

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use quorate_core::attic::Attic;
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::invariant::Violation;
@@ -790,6 +791,16 @@ impl<P: Protocol, A> World<P, A> {
         host.boot(machine, &mut ServerSide(&mut self.fabric));
         host.settle(&mut ServerSide(&mut self.fabric));
         self.fabric.depart(node);
+    }
+
+    /// The attic of the machine that a server boots next, as far as its node looks at it.
+    pub fn set_attic(&mut self, server: usize, attic: Option<Arc<dyn Attic>>) {
+        self.servers[server].set_attic(attic);
+    }
+
+    /// Ends a server that could not read a value when it was looked at: nothing that it has said then may be believed. True if it does.
+    pub fn ends_unread(&mut self, server: usize) -> bool {
+        self.servers[server].ends_unread(&mut ServerSide(&mut self.fabric))
     }
 
     /// Gives a command to a server's machine; nothing happens if it is down.

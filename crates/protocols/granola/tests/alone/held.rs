@@ -147,7 +147,8 @@ fn a_host_seats_a_replica_and_tells_it_of_groups_and_losses() {
     let replica = ReplicaId { shard: ShardId(8), index: ReplicaIndex(4) };
     let shards = Shards { first: ShardId(7), count: 2 };
     let (known, joined) = (Some(shards), Vec::new());
-    let seat = Seat { replica, groups: groups.clone(), shards: known, joined, boot: Boot::Initialise };
+    let seat =
+        Seat { replica, groups: groups.clone(), shards: known, joined, boot: Boot::Initialise, attic: None };
     let seated = <Replica<Registers> as HostedOnLog>::seated(config.clone(), &seat);
     assert_eq!((seated.replica, seated.shards, seated.groups.epoch), (replica, shards, Epoch(3)));
     assert_eq!(seated.vote_timeout, config.vote_timeout);

@@ -184,6 +184,7 @@ fn a_machine_is_built_for_its_seat() {
         shards,
         joined: Vec::new(),
         boot: Boot::Initialise,
+        attic: None,
     };
     let config = Replica::seated(initial.clone(), &seat("2/r1"));
     assert_eq!(

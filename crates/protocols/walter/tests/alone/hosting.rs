@@ -112,6 +112,7 @@ fn a_replica_is_built_for_its_seat() {
         shards,
         joined: joined.clone(),
         boot: Boot::Initialise,
+        attic: None,
     };
     let config = Replica::seated(initial, &seat);
     assert_eq!(

@@ -428,6 +428,7 @@ fn a_host_is_told_that_replicas_cannot_be_compared() {
         shards: None,
         joined: vec![],
         boot: Boot::Rejoin,
+        attic: None,
     };
     let seated = <Replica as HostedReplica>::seated(config(|_| {}), &seat);
     assert_eq!((seated.replica, seated.boot, seated.epoch), (replica("2/r1"), Boot::Rejoin, Epoch::FIRST));

@@ -91,7 +91,7 @@ fn changed() -> Groups {
 }
 
 fn seat(groups: Groups, boot: Seating) -> Seat {
-    Seat { replica: id(ReplicaIndex(1)), groups, shards: None, joined: Vec::new(), boot }
+    Seat { replica: id(ReplicaIndex(1)), groups, shards: None, joined: Vec::new(), boot, attic: None }
 }
 
 #[test]
